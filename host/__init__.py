@@ -1,0 +1,1 @@
+"""The host's side: Communicator, driver, tensors and the command line."""

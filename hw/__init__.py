@@ -1,0 +1,1 @@
+"""Reusable hardware blocks and Verilog generation."""

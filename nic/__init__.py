@@ -1,0 +1,1 @@
+"""The MultiTree network interface and the tables it executes."""

@@ -1,0 +1,1 @@
+"""When it happens: engines that run a schedule and return a Trace."""

@@ -1,0 +1,1 @@
+"""The door: what users of MultiTree import."""

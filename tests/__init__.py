@@ -1,0 +1,1 @@
+"""Tests of MultiTree, one folder per room."""

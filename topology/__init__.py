@@ -1,0 +1,1 @@
+"""What is sent: graphs, trees, schedules and the bounds they are held against."""
