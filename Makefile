@@ -1,0 +1,76 @@
+# MultiTree. Every target sets itself up: python3 (3.11 or newer), g++, make and perl are enough.
+# Python packages go into .venv in this folder; nothing else on the machine is touched.
+
+PYTHON ?= python3
+SPEC   ?= torus:4x4
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+
+.NOTPARALLEL:
+.SECONDARY:
+.DEFAULT_GOAL := help
+.PHONY: help demo verilog bench test test-all lint clean python compiler icarus
+
+help: # list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: compiler $(STAMPS)/sim # 16 interfaces in RTL: MultiTree and both rings side by side
+	@$(BIN)/multitree demo
+
+verilog: $(STAMPS)/core # Verilog, register map and template of the interface, in build/ (SPEC=torus:4x4)
+	@$(BIN)/multitree verilog $(SPEC) --out build
+
+bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+test: compiler $(STAMPS)/test # every test that this machine has the tools for
+	@$(BIN)/python -m pytest
+
+test-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch # the same with PyTorch and Icarus; a skip is a failure
+	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest
+
+lint: $(STAMPS)/lint # style, formatting, types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+clean: # remove what the other targets made in this folder
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf *.egg-info src/*.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Setting up. A stamp is older than pyproject.toml exactly when its extra has to be installed again.
+
+python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "MultiTree needs Python 3.11 or newer, and there is no '$(PYTHON)' on this machine." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "MultiTree needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V)." \
+	    "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "MultiTree needs Python's venv module (Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+
+compiler:
+	@for tool in g++ perl; do command -v $$tool >/dev/null || { \
+	  echo "MultiTree compiles its Verilog with Verilator, which needs $$tool; there is none on this" \
+	    "machine (Debian and Ubuntu: apt-get install g++ make perl)." >&2; exit 1; }; done
+
+icarus:
+	@command -v iverilog >/dev/null || { \
+	  echo "make test-all runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
+	    "(Debian and Ubuntu: apt-get install iverilog). make test does without." >&2; exit 1; }
+
+$(STAMPS)/venv: | python
+	@$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/core: pyproject.toml | $(STAMPS)/venv
+	@echo "Installing MultiTree into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(STAMPS)/%: pyproject.toml | $(STAMPS)/venv
+	@echo "Installing MultiTree and what '$*' needs into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@

