@@ -1,0 +1,104 @@
+"""Read-only NumPy arrays, the containers that topologies and schedules share."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+Float64Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def int32s(thing: str, values: Any) -> Int32Array:
+    """Copy integers into a read-only int32 array; `thing` is what an error calls them.
+
+    Parameters
+    ----------
+    thing : str
+        With a capital first letter.
+    values : array_like
+        Integers of any width.
+
+    Returns
+    -------
+    numpy.ndarray, int32
+        A fresh read-only array of the same shape.
+
+    Raises
+    ------
+    TypeError
+        If the values are no integers.
+    ValueError
+        If one does not fit.
+    """
+    copy: Int32Array = _whole_numbers(thing, values, np.iinfo(np.int32)).astype(np.int32)
+    copy.flags.writeable = False
+    return copy
+
+
+def int64s(thing: str, values: Any) -> Int64Array:
+    """Copy integers into a read-only int64 array; all else as `int32s`.
+
+    Parameters
+    ----------
+    thing : str
+        With a capital first letter.
+    values : array_like
+        Integers of any width.
+
+    Returns
+    -------
+    numpy.ndarray, int64
+        A fresh read-only array of the same shape.
+
+    Raises
+    ------
+    TypeError
+        If the values are no integers.
+    ValueError
+        If one does not fit.
+    """
+    copy: Int64Array = _whole_numbers(thing, values, np.iinfo(np.int64)).astype(np.int64)
+    copy.flags.writeable = False
+    return copy
+
+
+def _whole_numbers(thing: str, values: Any, limits: Any) -> npt.NDArray[Any]:
+    given = np.asarray(values)
+    if given.size == 0:
+        return given
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"{thing} must be integers, not {given.dtype}")
+    if int(given.min()) < limits.min or int(given.max()) > limits.max:
+        worst = max(int(given.max()), -int(given.min()))
+        raise ValueError(f"{thing} must be within {limits.bits} bits, not {worst}")
+    return given
+
+
+def positions_in_group(keys: Int64Array) -> Int64Array:
+    """Number the members of each group of equal keys, in the order in which they stand.
+
+    Parameters
+    ----------
+    keys : numpy.ndarray, int64 (n,)
+        The group of each member.
+
+    Returns
+    -------
+    numpy.ndarray, int64 (n,)
+        0 for the first member of its group, 1 for the second, and so on.
+
+    Examples
+    --------
+    >>> positions_in_group(np.array([7, 3, 7, 7, 3])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    by_key = np.argsort(keys, kind="stable")
+    ordered = keys[by_key]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]][: len(keys)])
+    sizes = np.diff(np.r_[starts, len(keys)])
+    position = np.empty(len(keys), np.int64)
+    position[by_key] = np.arange(len(keys)) - np.repeat(starts, sizes)
+    return position

@@ -1,0 +1,144 @@
+"""Checks of a schedule's columns: equal lengths, and every entry within its range."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, Int64Array
+from multitree.topology.errors import ScheduleError
+
+ROW_FIELDS = ("step", "op", "flow", "src", "dst", "order")
+MAX_CLASSES = 256
+_OP_NAMES = {0: "REDUCE", 1: "GATHER"}
+
+
+def describe_row(row: int, columns: Mapping[str, Int32Array]) -> str:
+    """Name a row for a message: its number, step, flow, op and ends.
+
+    Parameters
+    ----------
+    row : int
+    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
+        step, op, flow, src and dst.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> ones = np.ones(1, int)
+    >>> describe_row(0, dict.fromkeys(("step", "op", "flow", "src", "dst"), ones))
+    'Row 0 (step 1, flow 1, GATHER 1 -> 1)'
+    """
+    step, op, flow, src, dst = (int(columns[field][row]) for field in ROW_FIELDS[:5])
+    return f"Row {row} (step {step}, flow {flow}, {_OP_NAMES.get(op, op)} {src} -> {dst})"
+
+
+def check_shapes(
+    columns: Mapping[str, Int32Array],
+    flow_offsets: Int64Array,
+    route_offsets: Int64Array,
+    route_links: Int32Array,
+    route_classes: Int32Array,
+) -> None:
+    """Check that columns belong together.
+
+    Parameters
+    ----------
+    columns : mapping of str to numpy.ndarray
+        The six row fields.
+    flow_offsets, route_offsets, route_links, route_classes : numpy.ndarray
+
+    Raises
+    ------
+    ScheduleError
+        If one has another shape than the others call for.
+    """
+    if flow_offsets.ndim != 1 or len(flow_offsets) < 2:
+        raise ScheduleError(
+            f"Flow offsets must be at least two numbers, not of shape {flow_offsets.shape}"
+        )
+    num_rows = columns["step"].size
+    for field, values in columns.items():
+        if values.shape != (num_rows,):
+            raise ScheduleError(f"{field} must be of shape ({num_rows},), not {values.shape}")
+    if route_offsets.shape != (num_rows + 1,):
+        raise ScheduleError(
+            f"Route offsets must be of shape ({num_rows + 1},), not {route_offsets.shape}"
+        )
+    if route_links.ndim != 1 or route_links.shape != route_classes.shape:
+        raise ScheduleError(
+            f"Route links and classes must be as many, not of shapes {route_links.shape} "
+            f"and {route_classes.shape}"
+        )
+
+
+def check_ranges(columns: Mapping[str, Int32Array], num_flows: int, num_ranks: int) -> None:
+    """Check that every step, op, flow, rank and order is one that there can be.
+
+    Parameters
+    ----------
+    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
+    num_flows, num_ranks : int
+
+    Raises
+    ------
+    ScheduleError
+        If an entry is not; the message names the row.
+    """
+    limits = (2**31 - 1, 2, num_flows, num_ranks, num_ranks, num_ranks)
+    for field, limit in zip(ROW_FIELDS, limits, strict=True):
+        values = columns[field]
+        wrong = np.flatnonzero((values < 0) | (values >= limit))
+        if wrong.size:
+            row = int(wrong[0])
+            raise ScheduleError(
+                f"{describe_row(row, columns)}: {field} must be within 0..{limit - 1}, "
+                f"not {int(values[row])}"
+            )
+
+
+def check_route_ranges(
+    columns: Mapping[str, Int32Array],
+    route_offsets: Int64Array,
+    route_links: Int32Array,
+    route_classes: Int32Array,
+    num_links: int,
+) -> None:
+    """Check that routes follow each other and that every link and class exists.
+
+    Parameters
+    ----------
+    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
+    route_offsets, route_links, route_classes : numpy.ndarray
+    num_links : int
+
+    Raises
+    ------
+    ScheduleError
+        If they do not; the message names the row.
+    """
+    if route_offsets[0] != 0 or route_offsets[-1] != len(route_links):
+        raise ScheduleError(
+            f"Route offsets must run from 0 to {len(route_links)}, "
+            f"not from {route_offsets[0]} to {route_offsets[-1]}"
+        )
+    falling = np.flatnonzero(np.diff(route_offsets) < 1)
+    if falling.size:
+        row = int(falling[0])
+        raise ScheduleError(
+            f"{describe_row(row, columns)}: route must have at least one link, "
+            f"not {int(route_offsets[row + 1] - route_offsets[row])}"
+        )
+    for field, values, limit in (
+        ("route link", route_links, num_links),
+        ("route class", route_classes, MAX_CLASSES),
+    ):
+        wrong = np.flatnonzero((values < 0) | (values >= limit))
+        if wrong.size:
+            row = int(np.searchsorted(route_offsets, wrong[0], side="right")) - 1
+            raise ScheduleError(
+                f"{describe_row(row, columns)}: {field} must be within 0..{limit - 1}, "
+                f"not {int(values[wrong[0]])}"
+            )

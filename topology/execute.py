@@ -1,0 +1,150 @@
+"""What a schedule means: the NumPy definition that every engine must equal."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.topology.arrays import Int64Array
+from multitree.topology.errors import ScheduleError
+from multitree.topology.schedule import Op, Schedule
+
+ELEMENT_BYTES = 4
+CANONICAL_NAN = np.uint32(0x7FC00000).view(np.float32)
+Buffers = npt.NDArray[Any]
+
+
+def execute(schedule: Schedule, buffers: Buffers, *, flit_bytes: int = 16) -> Buffers:
+    """Run a schedule on the ranks' memories, sum as the operation, and return these memories.
+
+    Row by row in ascending (step, order): REDUCE adds the chunk at `src` into the one at
+    `dst`, GATHER replaces it. So a rank's own value comes first in a sum, then the arrivals
+    by ascending (step, order), and every engine that carries data gives the same bits
+    everywhere, partial sums at inner nodes included.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+    buffers : numpy.ndarray, float32 or int32 (num_ranks, n)
+        Each rank's buffer; never modified.
+    flit_bytes : int
+        Chunks begin at whole flits of so many bytes; the buffer counts as padded with zeros
+        to whole flits.
+
+    Returns
+    -------
+    numpy.ndarray, of the same dtype and shape
+        The memory of each rank. all_reduce and broadcast: every row is the result. reduce:
+        the root's row is. reduce_scatter: rank r's `owned_range` is, the rest are partial
+        sums. all_gather: each chunk as its flow's root had it.
+
+    Raises
+    ------
+    TypeError
+        If the buffers are not float32 or int32.
+    ValueError
+        If their shape or `flit_bytes` is wrong.
+
+    Notes
+    -----
+    int32 wraps around; float32 rounds to nearest even with subnormals, and every sum that is
+    not a number is 0x7FC00000. O(num_transfers + bytes moved).
+
+    Examples
+    --------
+    >>> from multitree.topology.families import ring
+    >>> from multitree.topology.multitree import build_multitree
+    >>> execute(build_multitree(ring(3)), np.arange(6, dtype=np.int32).reshape(3, 2)).tolist()
+    [[6, 9], [6, 9], [6, 9]]
+    """
+    memory = _checked(schedule, buffers).copy()
+    bounds = flow_ranges(schedule, memory.shape[1], flit_bytes=flit_bytes).tolist()
+    by_order = np.lexsort((schedule.src, schedule.order, schedule.step))
+    columns = (schedule.op, schedule.flow, schedule.src, schedule.dst)
+    rows = zip(*(column[by_order].tolist() for column in columns), strict=True)
+    is_float = memory.dtype == np.float32
+    with np.errstate(all="ignore"):
+        for op, flow, src, dst in rows:
+            chunk = slice(bounds[flow], bounds[flow + 1])
+            target = memory[dst, chunk]
+            if op == Op.GATHER:
+                target[...] = memory[src, chunk]
+                continue
+            np.add(target, memory[src, chunk], out=target)
+            if is_float:
+                not_a_number = np.isnan(target)
+                if not_a_number.any():
+                    target[not_a_number] = CANONICAL_NAN
+    return memory
+
+
+def flow_ranges(schedule: Schedule, num_elements: int, *, flit_bytes: int = 16) -> Int64Array:
+    """Where each flow's chunk begins in a buffer of elements.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    num_elements : int
+        Elements of 4 bytes in one rank's buffer.
+    flit_bytes : int
+
+    Returns
+    -------
+    numpy.ndarray, int64 (num_flows + 1,)
+        Flow f has elements ranges[f] up to ranges[f+1], padding cut off.
+
+    Raises
+    ------
+    ValueError
+        If `num_elements` is negative or `flit_bytes` no positive multiple of 4.
+    """
+    if flit_bytes < ELEMENT_BYTES or flit_bytes % ELEMENT_BYTES:
+        raise ValueError(f"Flit bytes must be a positive multiple of 4, not {flit_bytes!r}")
+    if num_elements < 0:
+        raise ValueError(f"Number of elements must be at least 0, not {num_elements!r}")
+    elements_per_flit = flit_bytes // ELEMENT_BYTES
+    num_flits = -(-num_elements // elements_per_flit)
+    return np.minimum(schedule.chunks(num_flits) * elements_per_flit, num_elements)
+
+
+def owned_range(
+    schedule: Schedule, rank: int, num_elements: int, *, flit_bytes: int = 16
+) -> tuple[int, int]:
+    """The elements that a rank owns after reduce_scatter and before all_gather.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        With one flow rooted at each rank.
+    rank : int
+    num_elements : int
+        In one rank's whole buffer.
+    flit_bytes : int
+
+    Returns
+    -------
+    tuple of int
+        First element, and the one after the last.
+
+    Raises
+    ------
+    ScheduleError
+        If not exactly one flow is rooted at the rank.
+    """
+    flows = np.flatnonzero(schedule.flow_roots == rank)
+    if len(flows) != 1:
+        raise ScheduleError(f"Flows rooted at rank {rank} must be one, not {len(flows)}")
+    ranges = flow_ranges(schedule, num_elements, flit_bytes=flit_bytes)
+    return int(ranges[flows[0]]), int(ranges[flows[0] + 1])
+
+
+def _checked(schedule: Schedule, buffers: Buffers) -> Buffers:
+    if not isinstance(buffers, np.ndarray):
+        raise TypeError(f"Buffers must be a NumPy array, not {type(buffers).__name__}")
+    if buffers.dtype not in (np.dtype(np.float32), np.dtype(np.int32)):
+        raise TypeError(f"Buffers must be float32 or int32, not {buffers.dtype}")
+    num_ranks = schedule.topology.num_ranks
+    if buffers.ndim != 2 or len(buffers) != num_ranks:
+        raise ValueError(f"Buffers must be of shape ({num_ranks}, n), not {buffers.shape}")
+    return buffers

@@ -1,0 +1,371 @@
+"""A schedule: who sends which chunk to whom, in which step and over which links."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
+from multitree.topology.columns import (
+    ROW_FIELDS,
+    check_ranges,
+    check_route_ranges,
+    check_shapes,
+    describe_row,
+)
+from multitree.topology.errors import ScheduleError
+from multitree.topology.order import expected_order
+from multitree.topology.routes import direct_links, max_load, select_routes
+from multitree.topology.topology import Topology
+from multitree.topology.trees import tree_height, tree_roots
+
+
+class Op(IntEnum):
+    """What a row does: add into the parent, replace at the child, or (tables only) wait."""
+
+    REDUCE = 0
+    GATHER = 1
+    NOP = 2
+
+
+OPS_OF = {
+    "all_reduce": (Op.REDUCE, Op.GATHER),
+    "reduce_scatter": (Op.REDUCE,),
+    "all_gather": (Op.GATHER,),
+    "broadcast": (Op.GATHER,),
+    "reduce": (Op.REDUCE,),
+}
+COLLECTIVES = tuple(OPS_OF)
+ROOTED = ("broadcast", "reduce")
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Transfers, one row each, that together do one collective on one topology.
+
+    A flow is one tree and the chunk it carries. A row of op REDUCE adds the chunk in the
+    memory of `src` into that of `dst`; GATHER replaces it. A row may leave when every
+    arrival of its flow at `src` of an earlier step is in. Construction checks shapes and
+    ranges; whether the schedule does what it says is what `verify` proves.
+
+    Parameters
+    ----------
+    topology : Topology
+    algorithm : str
+        Who built it.
+    collective : str
+        "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
+    root : int or None
+        Of broadcast and reduce; None otherwise.
+    flow_offsets : array_like, int64 (num_flows + 1,)
+        From 0 to D: flow f carries the part off[f]/D to off[f+1]/D of the buffer.
+    step, op, flow, src, dst, order : array_like, int32 (num_transfers,)
+        The rows, sorted by (step, flow, src, dst). `order` tells siblings of one step apart:
+        arrivals are added by ascending (step, order).
+    route_offsets : array_like, int64 (num_transfers + 1,)
+        Row i's route is entries off[i] to off[i+1] of the next two.
+    route_links, route_classes : array_like, int32 (num_hops,)
+        Link and virtual-channel class of each hop.
+
+    Raises
+    ------
+    TypeError
+        If a column is no array of integers.
+    ScheduleError
+        If a shape is wrong or an entry out of range; the message names the row.
+    """
+
+    topology: Topology
+    algorithm: str
+    collective: str
+    root: int | None
+    flow_offsets: Int64Array
+    step: Int32Array
+    op: Int32Array
+    flow: Int32Array
+    src: Int32Array
+    dst: Int32Array
+    order: Int32Array
+    route_offsets: Int64Array
+    route_links: Int32Array
+    route_classes: Int32Array
+
+    def __post_init__(self) -> None:
+        for field in (*ROW_FIELDS, "route_links", "route_classes"):
+            object.__setattr__(self, field, int32s(field, getattr(self, field)))
+        for field in ("flow_offsets", "route_offsets"):
+            object.__setattr__(self, field, int64s(field, getattr(self, field)))
+        self._check_collective()
+        routes = (self.route_offsets, self.route_links, self.route_classes)
+        check_shapes(self._columns, self.flow_offsets, *routes)
+        check_ranges(self._columns, self.num_flows, self.topology.num_ranks)
+        check_route_ranges(self._columns, *routes, self.topology.num_links)
+
+    def _check_collective(self) -> None:
+        if self.collective not in COLLECTIVES:
+            known = ", ".join(COLLECTIVES)
+            raise ScheduleError(f"Collective must be one of {known}, not {self.collective!r}")
+        last = self.topology.num_ranks - 1
+        if self.collective in ROOTED:
+            if not isinstance(self.root, int) or not 0 <= self.root <= last:
+                raise ScheduleError(f"Root must be a rank 0..{last}, not {self.root!r}")
+        elif self.root is not None:
+            raise ScheduleError(f"Root of {self.collective} must be None, not {self.root!r}")
+
+    @classmethod
+    def from_rows(
+        cls,
+        topology: Topology,
+        *,
+        algorithm: str,
+        collective: str,
+        root: int | None = None,
+        flow_offsets: Any,
+        rows: Any,
+        links: Any = None,
+    ) -> "Schedule":
+        """Sort rows, route each over one link, and fill in the expected order.
+
+        Parameters
+        ----------
+        topology : Topology
+        algorithm, collective, root, flow_offsets
+            As for `Schedule`.
+        rows : array_like, int (num_transfers, 5)
+            step, op, flow, src, dst of each transfer, in any order.
+        links : array_like, int (num_transfers,), optional
+            The link each transfer takes; otherwise that of lowest id from src to dst.
+
+        Returns
+        -------
+        Schedule
+
+        Raises
+        ------
+        ScheduleError
+            If a field is out of range or no link joins a row's src and dst; rows are
+            numbered as sorted.
+        """
+        table = int32s("Rows", rows)
+        if table.ndim != 2 or table.shape[1] != 5:
+            raise ScheduleError(f"Rows must be of shape (n, 5), not {table.shape}")
+        by_step = np.lexsort((table[:, 4], table[:, 3], table[:, 2], table[:, 0]))
+        step, op, flow, src, dst = np.ascontiguousarray(table[by_step].T)
+        if links is None:
+            taken = direct_links(topology, src, dst)
+        else:
+            taken = int32s("Links", links)[by_step]
+        zeros = np.zeros(len(table), np.int32)
+        ends = int64s("Route offsets", np.arange(len(table) + 1))
+        draft = cls(
+            topology,
+            algorithm,
+            collective,
+            root,
+            flow_offsets,
+            *(step, op, flow, src, dst, zeros, ends, taken, zeros),
+        )
+        return draft.with_expected_order()
+
+    def with_expected_order(self) -> "Schedule":
+        """The same schedule, with `order` filled in by `order.expected_order`."""
+        order = expected_order(
+            num_ranks=self.topology.num_ranks,
+            num_flows=self.num_flows,
+            num_links=self.topology.num_links,
+            step=self.step,
+            op=self.op,
+            flow=self.flow,
+            src=self.src,
+            dst=self.dst,
+            first_link=self.route_links[self.route_offsets[:-1]],
+            num_hops=np.diff(self.route_offsets),
+        )
+        return replace(self, order=order)
+
+    @property
+    def _columns(self) -> dict[str, Int32Array]:
+        return {field: getattr(self, field) for field in ROW_FIELDS}
+
+    def describe(self, row: int) -> str:
+        """Name a row for a message: its number, step, flow, op and ends."""
+        return describe_row(row, self._columns)
+
+    @property
+    def num_flows(self) -> int:
+        """Number of trees, and of chunks."""
+        return len(self.flow_offsets) - 1
+
+    @property
+    def num_transfers(self) -> int:
+        """Number of rows."""
+        return len(self.step)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of all phases together."""
+        return int(self.step.max(initial=-1)) + 1
+
+    @property
+    def steps_reduce_scatter(self) -> int:
+        """Steps from the first to the last REDUCE row."""
+        return self._steps_of(Op.REDUCE)
+
+    @property
+    def steps_all_gather(self) -> int:
+        """Steps from the first to the last GATHER row."""
+        return self._steps_of(Op.GATHER)
+
+    def _steps_of(self, op: Op) -> int:
+        steps = self.step[self.op == op]
+        return int(steps[-1] - steps[0]) + 1 if steps.size else 0
+
+    def roots_of(self, op: Op) -> Int32Array:
+        """The root of each flow as its rows of one op have it, int32 (num_flows,).
+
+        Raises
+        ------
+        ScheduleError
+            If a flow's rows do not have exactly one root.
+        """
+        rows = self.op == op
+        ends = (self.dst, self.src) if op == Op.REDUCE else (self.src, self.dst)
+        parent, child = (end[rows] for end in ends)
+        shape = (self.num_flows, self.topology.num_ranks)
+        return tree_roots(*shape, self.flow[rows], parent, child, op.name)
+
+    @cached_property
+    def flow_roots(self) -> Int32Array:
+        """The root of each flow's tree, int32 (num_flows,)."""
+        return self.roots_of(OPS_OF[self.collective][0])
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256, in hex, of all that the schedule does on its topology, names left out.
+
+        Taken over little-endian integers and floats, each array after its length, so that
+        it is the same in every run and on every platform.
+        """
+        network = self.topology
+        digest = hashlib.sha256(b"multitree.schedule.v1\0")
+        digest.update(self.collective.encode() + b"\0")
+        counts = [network.num_ranks, network.num_switches, -1 if self.root is None else self.root]
+        parts: list[tuple[Any, str]] = [(counts, "<i8"), (network.links, "<i4")]
+        parts += [(network.bandwidth_gbytes_per_s, "<f8"), (network.latency_ns, "<f8")]
+        parts += [(self.flow_offsets, "<i8")]
+        parts += [(getattr(self, field), "<i4") for field in ROW_FIELDS]
+        parts += [(self.route_offsets, "<i8")]
+        parts += [(self.route_links, "<i4"), (self.route_classes, "<i4")]
+        for values, dtype in parts:
+            array = np.ascontiguousarray(values, dtype)
+            digest.update(array.size.to_bytes(8, "little") + array.tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def tree_height_hops(self) -> int:
+        """The most hops on any way from a root to a rank, over both phases."""
+        hops = np.diff(self.route_offsets)
+        shape = (self.num_flows, self.topology.num_ranks)
+        heights = [0]
+        for op, outwards, parent, child in (
+            (Op.REDUCE, -1, self.dst, self.src),
+            (Op.GATHER, 1, self.src, self.dst),
+        ):
+            rows = self.op == op
+            edges = (outwards * self.step, self.flow, parent, child, hops)
+            heights.append(tree_height(*shape, *(column[rows] for column in edges)))
+        return max(heights)
+
+    @cached_property
+    def max_link_load(self) -> int:
+        """The largest number of transfers on one link in one step."""
+        return max_load(self.step, self.route_offsets, self.route_links, self.topology.num_links)
+
+    def chunks(self, num_flits: int) -> Int64Array:
+        """Where each flow's chunk begins in a buffer of whole flits, int64 (num_flows + 1,).
+
+        Flow f owns flits floor(L off[f] / D) up to floor(L off[f+1] / D), where L is
+        `num_flits`; the last entry is L.
+
+        Raises
+        ------
+        ValueError
+            If the number is negative or beyond what 64 bits can divide.
+        """
+        whole = int(self.flow_offsets[-1])
+        if not 0 <= num_flits <= (2**63 - 1) // max(whole, 1):
+            raise ValueError(f"Number of flits must be within 0..2^63/{whole}, not {num_flits!r}")
+        return int64s("Chunks", num_flits * self.flow_offsets // whole)
+
+    def phase(self, collective: str) -> "Schedule":
+        """The rows that do another collective, steps renumbered from 0.
+
+        Parameters
+        ----------
+        collective : str
+            "reduce_scatter" and "all_gather" need one flow rooted at each rank; "broadcast"
+            and "reduce" need all trees to share their root.
+
+        Returns
+        -------
+        Schedule
+
+        Raises
+        ------
+        ScheduleError
+            If the trees are not so, or the schedule lacks the rows.
+        """
+        if collective not in COLLECTIVES or collective == "all_reduce":
+            known = ", ".join(COLLECTIVES[1:])
+            raise ScheduleError(f"Phase must be one of {known}, not {collective!r}")
+        (op,) = OPS_OF[collective]
+        kept = self.op == op
+        if not kept.any():
+            raise ScheduleError(f"{collective} must have {op.name} rows, not only others")
+        check_roots(self, collective)
+        routes = (self.route_links, self.route_classes)
+        offsets, (links, classes) = select_routes(self.route_offsets, kept, routes)
+        columns = {field: getattr(self, field)[kept] for field in ROW_FIELDS}
+        columns["step"] = columns["step"] - columns["step"][0]
+        return replace(
+            self,
+            collective=collective,
+            root=int(self.flow_roots[0]) if collective in ROOTED else None,
+            **columns,
+            route_offsets=offsets,
+            route_links=links,
+            route_classes=classes,
+        )
+
+
+def check_roots(schedule: Schedule, collective: str) -> None:
+    """Check that the trees' roots are where a collective needs them.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    collective : str
+
+    Raises
+    ------
+    ScheduleError
+        If reduce_scatter or all_gather lack one flow rooted at each rank, or the trees of
+        broadcast or reduce do not share their root.
+    """
+    roots = schedule.flow_roots
+    if collective in ROOTED and (roots != roots[0]).any():
+        other = int(np.flatnonzero(roots != roots[0])[0])
+        raise ScheduleError(
+            f"{collective} must have all flows rooted at one rank, not flow 0 at {roots[0]} "
+            f"and flow {other} at {roots[other]}"
+        )
+    counts = np.bincount(roots, minlength=schedule.topology.num_ranks)
+    if collective in ("reduce_scatter", "all_gather") and (counts != 1).any():
+        rank = int(np.flatnonzero(counts != 1)[0])
+        raise ScheduleError(
+            f"{collective} must have one flow rooted at each rank, "
+            f"not {counts[rank]} at rank {rank}"
+        )
