@@ -1,6 +1,5 @@
 """Hamiltonian cycles, along which ring all-reduces run."""
 
-import math
 from collections.abc import Sequence
 
 import networkx as nx
@@ -103,9 +102,9 @@ def _even_grid_cycle(dims: tuple[int, ...], axis: int) -> list[Place]:
 
 
 def _odd_torus_cycle(cycle: list[Place], size: int) -> list[Place]:
-    # Rows run once around the longer of the two cycles' other, each starting above the end of
-    # the row before: forwards that is one place less, backwards one more. As many rows run
-    # backwards as bring the last row's end to where the first began.
+    # Each row runs once around the shorter cycle and the next starts where it ended: forwards
+    # that is one place back, backwards one place on. So many rows run backwards that the last
+    # one ends where the first began.
     long, short = max(len(cycle), size), min(len(cycle), size)
     num_backwards = long * pow(2, -1, short) % short
     column, cells = 0, []
@@ -166,5 +165,5 @@ def _search(topology: Topology) -> list[int]:
         visited[path[-1]] = True
         untried.append(ways(path[-1]))
     raise ScheduleError(
-        f"{topology.name!r} has no Hamiltonian cycle that {math.floor(MAX_SEARCH_MOVES)} moves find"
+        f"{topology.name!r} has no Hamiltonian cycle that {MAX_SEARCH_MOVES} moves find"
     )

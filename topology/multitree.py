@@ -6,7 +6,7 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array
 from multitree.topology.errors import ScheduleError
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.schedule import Op, Schedule, checked_roots
 from multitree.topology.topology import Topology
 
 ORDERS = ("ascending", "descending")
@@ -77,12 +77,7 @@ def build_multitree(
             f"MultiTree must have a topology without switches, not {topology.name!r} "
             f"with {topology.num_switches}"
         )
-    chosen = list(range(topology.num_ranks)) if roots is None else list(roots)
-    if not chosen:
-        raise ScheduleError("Roots must be at least one rank, not none")
-    for root in chosen:
-        if not 0 <= root < topology.num_ranks:
-            raise ScheduleError(f"Root must be a rank 0..{topology.num_ranks - 1}, not {root!r}")
+    chosen = checked_roots(topology, roots)
     turns = sorted(range(len(chosen)), key=lambda flow: chosen[flow])
     if root_order == "descending":
         turns.reverse()

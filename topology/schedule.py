@@ -1,6 +1,7 @@
 """A schedule: who sends which chunk to whom, in which step and over which links."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -339,6 +340,34 @@ class Schedule:
             route_links=links,
             route_classes=classes,
         )
+
+
+def checked_roots(topology: Topology, roots: Sequence[int] | None) -> list[int]:
+    """The roots of a schedule's flows as a list; every rank once where there are none.
+
+    Parameters
+    ----------
+    topology : Topology
+    roots : sequence of int or None
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    ScheduleError
+        If the sequence is empty or a root is no rank.
+    """
+    if roots is None:
+        return list(range(topology.num_ranks))
+    last = topology.num_ranks - 1
+    for root in roots:
+        if not isinstance(root, int | np.integer) or not 0 <= root <= last:
+            raise ScheduleError(f"Root must be a rank 0..{last}, not {root!r}")
+    if not len(roots):
+        raise ScheduleError("Roots must be at least one rank, not none")
+    return [int(root) for root in roots]
 
 
 def check_roots(schedule: Schedule, collective: str) -> None:
