@@ -63,10 +63,27 @@ def expected_order(
     order = np.zeros(len(step), np.int32)
     reduces = np.flatnonzero(op == 0)
     by_arrival = reduces[np.lexsort((src[reduces], arrival[reduces]))]
-    step_index = np.unique(step, return_inverse=True)[1].astype(np.int64)
-    siblings = (step_index * num_flows + flow) * num_ranks + dst
+    siblings = sibling_groups(num_ranks, num_flows, step, flow, dst)
     order[by_arrival] = positions_in_group(siblings[by_arrival])
     return int32s("Order", order)
+
+
+def sibling_groups(
+    num_ranks: int, num_flows: int, step: Int32Array, flow: Int32Array, dst: Int32Array
+) -> Int64Array:
+    """A number for each row, equal for rows of equal step, flow and destination.
+
+    Parameters
+    ----------
+    num_ranks, num_flows : int
+    step, flow, dst : numpy.ndarray, int32 (num_transfers,)
+
+    Returns
+    -------
+    numpy.ndarray, int64 (num_transfers,)
+    """
+    step_index = np.unique(step, return_inverse=True)[1].astype(np.int64)
+    return (step_index * num_flows + flow) * num_ranks + dst
 
 
 def _arrivals(
