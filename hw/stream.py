@@ -1,0 +1,139 @@
+"""Elastic elements of streams: a two-entry register and a queue."""
+
+from amaranth import Module, Signal
+from amaranth.hdl import Shape, ValueCastable
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arguments import check_integer
+
+__all__ = ["Fifo", "Register"]
+
+
+def _bits(payload):
+    """The payload of a stream as a plain value, whatever its shape is."""
+    return payload.as_value() if isinstance(payload, ValueCastable) else payload
+
+
+class Register(wiring.Component):
+    """A stream register that cuts every combinational path between its two ends.
+
+    It holds up to two payloads: the one it offers, and one more that was taken in the cycle in
+    which the consumer stopped. Order is kept and nothing is lost or doubled. After reset it is
+    empty and ready.
+
+    Latency 1 cycle; one payload per cycle. Backpressure reaches the producer one cycle later;
+    `o.valid`, `o.payload` and `i.ready` are registers.
+
+    Parameters
+    ----------
+    shape : ShapeLike
+        Shape of the payload.
+
+    Members
+    -------
+    i : In(stream.Signature(shape))
+        What comes in.
+    o : Out(stream.Signature(shape))
+        The same, a cycle later.
+
+    Raises
+    ------
+    TypeError
+        If `shape` is not a shape.
+
+    References
+    ----------
+    L. P. Carloni, K. L. McMillan, A. L. Sangiovanni-Vincentelli, "Theory of latency-insensitive
+    design", IEEE TCAD 20(9), 2001: the relay station.
+    """
+
+    def __init__(self, *, shape):
+        self._shape = shape
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        """The spare entry is in use exactly while `i.ready` is low."""
+        m = Module()
+        ready = Signal(init=1)
+        width = Shape.cast(self._shape).width
+        spare = Signal(width, reset_less=True)
+        offered = Signal(width, reset_less=True)
+        valid = Signal()
+        m.d.comb += [
+            self.i.ready.eq(ready),
+            self.o.valid.eq(valid),
+            _bits(self.o.payload).eq(offered),
+        ]
+        with m.If(self.o.ready | ~valid):
+            m.d.sync += ready.eq(1)
+            with m.If(ready):
+                m.d.sync += [valid.eq(self.i.valid), offered.eq(_bits(self.i.payload))]
+            with m.Else():
+                m.d.sync += [valid.eq(1), offered.eq(spare)]
+        with m.Elif(ready):
+            m.d.sync += [ready.eq(~self.i.valid), spare.eq(_bits(self.i.payload))]
+        return m
+
+
+class Fifo(wiring.Component):
+    """A queue of payloads in a synchronous memory, with both ends as streams.
+
+    Order is kept and nothing is lost or doubled. After reset it is empty. It wraps
+    `amaranth.lib.fifo.SyncFIFOBuffered`, whose read port is registered, so that a deep queue
+    becomes block memory.
+
+    Latency 2 cycles from an empty queue's `i` to `o`; one payload per cycle from depth 3 on, one
+    in two cycles below. No combinational path leads from `i` to `o` or from `o.ready` to
+    `i.ready`: a place that comes free is offered in the next cycle.
+
+    Parameters
+    ----------
+    shape : ShapeLike
+        Shape of the payload.
+    depth : int
+        Payloads it holds, at least 1.
+
+    Members
+    -------
+    i : In(stream.Signature(shape))
+        What comes in.
+    o : Out(stream.Signature(shape))
+        The same, in order.
+    level : Out(range(depth + 1))
+        Payloads held; combinational on registers.
+
+    Raises
+    ------
+    TypeError
+        If `shape` is not a shape or `depth` not an integer.
+    ValueError
+        If `depth` is less than 1.
+    """
+
+    def __init__(self, *, shape, depth: int):
+        self._shape = shape
+        self._depth = check_integer("Depth", depth, least=1)
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "level": Out(range(depth + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Rename the ports of the library's queue."""
+        m = Module()
+        width = Shape.cast(self._shape).width
+        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=width, depth=self._depth)
+        m.d.comb += [
+            queue.w_data.eq(_bits(self.i.payload)),
+            queue.w_en.eq(self.i.valid),
+            self.i.ready.eq(queue.w_rdy),
+            _bits(self.o.payload).eq(queue.r_data),
+            self.o.valid.eq(queue.r_rdy),
+            queue.r_en.eq(self.o.ready),
+            self.level.eq(queue.level),
+        ]
+        return m
