@@ -1,1 +1,86 @@
 """The door: what users of MultiTree import."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multitree.host.communicator import Communicator
+    from multitree.host.engines import EngineError
+    from multitree.host.work import Work, WorkReport
+    from multitree.nic.faults import DeviceError
+    from multitree.sim.link_model import LinkModel
+    from multitree.topology.builders import build
+    from multitree.topology.errors import ScheduleError, TopologyError
+    from multitree.topology.execute import execute
+    from multitree.topology.families import (
+        fully_connected,
+        hypercube,
+        mesh,
+        parse_topology,
+        ring,
+        torus,
+    )
+    from multitree.topology.files import load_topology, save_topology
+    from multitree.topology.schedule import Schedule
+    from multitree.topology.topology import Topology
+    from multitree.topology.verify import verify
+
+__all__ = [
+    "Communicator",
+    "DeviceError",
+    "EngineError",
+    "LinkModel",
+    "Schedule",
+    "ScheduleError",
+    "Topology",
+    "TopologyError",
+    "Work",
+    "WorkReport",
+    "build",
+    "execute",
+    "fully_connected",
+    "hypercube",
+    "load_topology",
+    "mesh",
+    "parse_topology",
+    "ring",
+    "save_topology",
+    "torus",
+    "verify",
+]
+
+_HOMES = {
+    "host.communicator": ("Communicator",),
+    "host.engines": ("EngineError",),
+    "host.work": ("Work", "WorkReport"),
+    "nic.faults": ("DeviceError",),
+    "sim.link_model": ("LinkModel",),
+    "topology.builders": ("build",),
+    "topology.errors": ("ScheduleError", "TopologyError"),
+    "topology.execute": ("execute",),
+    "topology.families": (
+        "fully_connected",
+        "hypercube",
+        "mesh",
+        "parse_topology",
+        "ring",
+        "torus",
+    ),
+    "topology.files": ("load_topology", "save_topology"),
+    "topology.schedule": ("Schedule",),
+    "topology.topology": ("Topology",),
+    "topology.verify": ("verify",),
+}
+_HOME_OF = {name: f"multitree.{home}" for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name from its room at first use, so that no more is loaded than is needed."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Names behind the door."""
+    return __all__

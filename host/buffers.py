@@ -1,0 +1,198 @@
+"""Users' buffers, in and out: arrays or tensors, stacked or one per rank."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Form", "same_stream", "take_buffers", "take_pieces"]
+
+DTYPES = ("float32", "int32")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a caller hands buffers over, so that results come back in the same way.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one rank's buffer.
+    stacked : bool
+        One array of shape (num_ranks, *shape) rather than a list.
+    device : torch.device or None
+        Where the tensors are; None for NumPy arrays.
+    """
+
+    shape: tuple[int, ...]
+    stacked: bool
+    device: Any
+
+    def give_back(self, memory: Any) -> Any:
+        """Bring memory of shape (num_ranks, n) into the caller's form.
+
+        Parameters
+        ----------
+        memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
+            Fresh memory that nobody else holds.
+
+        Returns
+        -------
+        array, tensor or list of them
+        """
+        rows = self.to_home(memory).reshape((len(memory), *self.shape))
+        return rows if self.stacked else list(rows)
+
+    def to_home(self, memory: Any) -> Any:
+        """Turn an array into the caller's kind: an array, or a tensor on the caller's device."""
+        if self.device is None:
+            return memory if isinstance(memory, np.ndarray) else memory.cpu().numpy()
+        torch = sys.modules["torch"]
+        tensor = torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
+        return tensor.to(self.device)
+
+
+def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
+    """Copy a caller's buffers into memory of shape (num_ranks, n).
+
+    Parameters
+    ----------
+    buffers : array, tensor, or sequence of num_ranks arrays or tensors
+        float32 or int32, one equal shape per rank. They are read before this returns and never
+        modified.
+    num_ranks : int
+        Ranks of the topology.
+
+    Returns
+    -------
+    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
+        A copy, on the tensors' device if they are tensors.
+    form : Form
+        What brings results back into the caller's form.
+
+    Raises
+    ------
+    TypeError
+        If the buffers are neither arrays nor tensors of float32 or int32.
+    ValueError
+        If their number, shapes, types or devices do not agree.
+    """
+    stacked = not isinstance(buffers, Sequence)
+    parts = [buffers] if stacked else list(buffers)
+    _check_kinds(parts)
+    if not stacked:
+        _check_agreement(parts, num_ranks, ("shape", "dtype", "device"))
+    tensors = not isinstance(parts[0], np.ndarray)
+    if stacked:
+        memory = buffers.detach().clone() if tensors else np.array(buffers, order="C")
+        if memory.ndim < 1 or len(memory) != num_ranks:
+            shape = tuple(memory.shape)
+            raise ValueError(f"Buffers must have {num_ranks} rows, one per rank, not shape {shape}")
+    elif tensors:
+        memory = sys.modules["torch"].stack([part.detach() for part in parts])
+    else:
+        memory = np.stack(parts)
+    form = _form_of(memory, stacked=stacked)
+    return memory.reshape(num_ranks, int(np.prod(form.shape, dtype=np.int64))), form
+
+
+def _form_of(memory: Any, *, stacked: bool) -> Form:
+    """Form of memory whose first axis counts ranks."""
+    return Form(
+        shape=tuple(memory.shape[1:]),
+        stacked=stacked,
+        device=None if isinstance(memory, np.ndarray) else memory.device,
+    )
+
+
+def _check_kinds(parts: list[Any]) -> None:
+    """Raise unless every part is an array or a tensor of a type the adders know."""
+    torch = sys.modules.get("torch")  # where torch was never imported nothing is a tensor
+    for part in parts:
+        if not isinstance(part, np.ndarray) and (
+            torch is None or not isinstance(part, torch.Tensor)
+        ):
+            raise TypeError(f"Buffers must be arrays or tensors, not {type(part).__name__}")
+        if str(part.dtype).removeprefix("torch.") not in DTYPES:
+            raise TypeError(f"Buffers must be float32 or int32, not {part.dtype}")
+
+
+def _check_agreement(parts: list[Any], num_ranks: int, names: tuple[str, ...]) -> None:
+    """Raise unless there is one buffer per rank, and all agree in what is named."""
+    if len(parts) != num_ranks:
+        raise ValueError(f"Buffers must be {num_ranks}, one per rank, not {len(parts)}")
+    for rank, part in enumerate(parts):
+        for what in names:
+            first, mine = getattr(parts[0], what, None), getattr(part, what, None)
+            if first != mine:
+                raise ValueError(
+                    f"Buffers must agree in {what}: rank 0 {first}, rank {rank} {mine}"
+                )
+
+
+def take_pieces(
+    pieces: Any, num_ranks: int, owned: Callable[[int], list[slice]]
+) -> tuple[Any, Form]:
+    """Copy the pieces of an all-gather to where their ranks own them, zeros elsewhere.
+
+    Parameters
+    ----------
+    pieces : sequence of num_ranks arrays or tensors
+        What `reduce_scatter` returned.
+    num_ranks : int
+        Ranks of the topology.
+    owned : callable
+        From the number of all elements to the part of them that each rank owns.
+
+    Returns
+    -------
+    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
+        Memory for an all-gather.
+    form : Form
+        What makes the result one array or tensor of shape (num_ranks, n).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the pieces are of the wrong kind, type, number or length.
+    """
+    if not isinstance(pieces, Sequence):
+        raise TypeError(f"Pieces must be a list, one per rank, not {type(pieces).__name__}")
+    parts = list(pieces)
+    _check_kinds(parts)
+    _check_agreement(parts, num_ranks, ("ndim", "dtype", "device"))
+    num_elements = sum(len(part.reshape(-1)) for part in parts)
+    slices = owned(num_elements)
+    is_array = isinstance(parts[0], np.ndarray)
+    shape = (num_ranks, num_elements)
+    memory = np.zeros(shape, parts[0].dtype) if is_array else parts[0].new_zeros(shape)
+    for rank, (place, part) in enumerate(zip(slices, parts, strict=True)):
+        length = place.stop - place.start
+        if tuple(part.shape) != (length,):
+            found = tuple(part.shape)
+            raise ValueError(f"Piece of rank {rank} must have shape ({length},), not {found}")
+        memory[rank, place] = part if is_array else part.detach()
+    return memory, _form_of(memory, stacked=True)
+
+
+def same_stream(memory: Any) -> AbstractContextManager[Any]:
+    """Context that lets another thread's kernels follow those the caller has launched.
+
+    Parameters
+    ----------
+    memory : numpy.ndarray or torch.Tensor
+        For a CUDA tensor, the caller's current stream on its device is taken now.
+
+    Returns
+    -------
+    context manager
+        To be entered by the thread that works on the memory.
+    """
+    if isinstance(memory, np.ndarray) or not memory.is_cuda:
+        return nullcontext()
+    cuda = sys.modules["torch"].cuda
+    context: AbstractContextManager[Any] = cuda.stream(cuda.current_stream(memory.device))
+    return context

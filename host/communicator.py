@@ -1,0 +1,254 @@
+"""The host's door to all-reduce: collectives on arrays and tensors."""
+
+from types import TracebackType
+from typing import Any
+
+from multitree.host.buffers import take_buffers, take_pieces
+from multitree.host.runner import Runner
+from multitree.host.work import Work
+from multitree.sim.link_model import LinkModel
+from multitree.topology.execute import owned_range
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+
+__all__ = ["Communicator"]
+
+
+class Communicator:
+    """Runs collectives on a topology's ranks, all of whose buffers the caller holds.
+
+    A schedule is built and verified once per collective and root; every result's report carries
+    its hash. Collectives run in the order they were started, in a thread of their own.
+
+    Parameters
+    ----------
+    topology : Topology
+        What joins the ranks.
+    algorithm : str
+        "multitree", "ring" or "bidirectional_ring".
+    engine : str
+        "numpy", "torch" or "rtl". Nothing is ever put in its place.
+    link_model : LinkModel, optional
+        Clock, flits, buffers and memory for engines with a clock.
+    check : bool
+        Compare every rank's memory with `execute` in each run; the report's `exact` tells.
+
+    Raises
+    ------
+    ValueError
+        If there is no such algorithm or engine.
+    ScheduleError
+        If the algorithm has no all-reduce on this topology.
+    EngineError
+        If the engine cannot run on this machine; names the next one down.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multitree import Communicator, torus
+    >>> with Communicator(torus(2, 2)) as comm:
+    ...     comm.all_reduce(np.arange(8, dtype=np.int32).reshape(4, 2)).wait().tolist()
+    [[12, 16], [12, 16], [12, 16], [12, 16]]
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        algorithm: str = "multitree",
+        engine: str = "numpy",
+        link_model: LinkModel | None = None,
+        check: bool = False,
+    ) -> None:
+        if not isinstance(topology, Topology):
+            raise TypeError(f"Topology must be a Topology, not {topology!r}")
+        self._runner = Runner(
+            topology,
+            algorithm=algorithm,
+            engine=engine,
+            link_model=link_model or LinkModel(),
+            check=check,
+        )
+
+    @property
+    def topology(self) -> Topology:
+        """What joins the ranks."""
+        return self._runner.topology
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the algorithm."""
+        return self._runner.algorithm
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine."""
+        return self._runner.engine.name
+
+    def schedule(self, collective: str = "all_reduce", root: int | None = None) -> Schedule:
+        """Build and verify a collective's schedule, or return the one that was.
+
+        Parameters
+        ----------
+        collective : str
+            "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
+        root : int, optional
+            Of broadcast and reduce.
+
+        Returns
+        -------
+        Schedule
+
+        Raises
+        ------
+        ScheduleError
+            If the algorithm has no such schedule on this topology.
+        """
+        return self._runner.schedule(collective, root)
+
+    def all_reduce(self, buffers: Any, op: str = "sum") -> Work:
+        """Start the sum, or the average, of all ranks' buffers on every rank.
+
+        Parameters
+        ----------
+        buffers : (num_ranks, ...) array or tensor, or list of num_ranks arrays or tensors
+            float32 or int32, any shape and length. They are read before this returns and never
+            modified.
+        op : str
+            "sum", or "average" (float32 only): the sum, then one IEEE division by num_ranks.
+
+        Returns
+        -------
+        Work
+            Its result has the input's form.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the buffers or the op do not fit.
+        """
+        memory, form = take_buffers(buffers, self.topology.num_ranks)
+        return self._runner.start("all_reduce", memory, form.give_back, op=op)
+
+    def reduce_scatter(self, buffers: Any, op: str = "sum") -> Work:
+        """Start the sum of all ranks' buffers, each rank keeping the part that it owns.
+
+        Parameters
+        ----------
+        buffers, op
+            As for `all_reduce`.
+
+        Returns
+        -------
+        Work
+            Its result is a list of num_ranks arrays of one dimension: rank r's holds the elements
+            of the flow rooted at r, and together they are the flattened sum.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the buffers or the op do not fit.
+        """
+        memory, form = take_buffers(buffers, self.topology.num_ranks)
+        owned = self._owned("reduce_scatter", memory.shape[1])
+
+        def own_parts(image: Any) -> list[Any]:
+            rows = form.to_home(image)
+            return [rows[rank, part] for rank, part in enumerate(owned)]
+
+        return self._runner.start("reduce_scatter", memory, own_parts, op=op)
+
+    def all_gather(self, pieces: Any) -> Work:
+        """Start the inverse of `reduce_scatter`: every rank gets every rank's piece.
+
+        Parameters
+        ----------
+        pieces : list of num_ranks arrays or tensors
+            What `reduce_scatter` returned: rank r's piece has the length that r owns.
+
+        Returns
+        -------
+        Work
+            Its result is one array or tensor of shape (num_ranks, n), the rows equal.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the pieces do not fit.
+        """
+        memory, form = take_pieces(
+            pieces, self.topology.num_ranks, lambda n: self._owned("all_gather", n)
+        )
+        return self._runner.start("all_gather", memory, form.give_back)
+
+    def broadcast(self, buffers: Any, *, root: int) -> Work:
+        """Start copying the root's buffer to every rank.
+
+        Parameters
+        ----------
+        buffers
+            As for `all_reduce`; only the root's matters.
+        root : int
+            Rank whose buffer is sent.
+
+        Returns
+        -------
+        Work
+            Its result has the input's form.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the buffers or the root do not fit.
+        """
+        memory, form = take_buffers(buffers, self.topology.num_ranks)
+        return self._runner.start("broadcast", memory, form.give_back, root=root)
+
+    def reduce(self, buffers: Any, *, root: int, op: str = "sum") -> Work:
+        """Start the sum, or the average, of all ranks' buffers on the root.
+
+        Parameters
+        ----------
+        buffers, op
+            As for `all_reduce`.
+        root : int
+            Rank that gets the sum.
+
+        Returns
+        -------
+        Work
+            Its result has the input's form. Only the root's row is the sum; the others hold what
+            the schedule leaves in memory, the sums of their subtrees.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the buffers, the op or the root do not fit.
+        """
+        memory, form = take_buffers(buffers, self.topology.num_ranks)
+        return self._runner.start("reduce", memory, form.give_back, root=root, op=op)
+
+    def _owned(self, collective: str, num_elements: int) -> list[slice]:
+        """Part of the buffer that each rank owns in a collective that scatters."""
+        schedule, flit_bytes = self.schedule(collective), self._runner.link_model.flit_bytes
+        return [
+            slice(*owned_range(schedule, rank, num_elements, flit_bytes=flit_bytes))
+            for rank in range(self.topology.num_ranks)
+        ]
+
+    def close(self) -> None:
+        """Wait for what was started, and give back what the engine holds."""
+        self._runner.close()
+
+    def __enter__(self) -> "Communicator":
+        """Return the communicator itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()

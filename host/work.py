@@ -1,0 +1,130 @@
+"""A collective under way, and the report of what it cost."""
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Work", "WorkReport"]
+
+
+@dataclass(frozen=True)
+class WorkReport:
+    """What ran, how long it took and how near it came to the bound; unknown is None.
+
+    Parameters
+    ----------
+    engine, algorithm, collective : str
+        What was asked for, and what ran: nothing is substituted.
+    schedule_hash : str
+        `Schedule.hash` of the schedule that ran.
+    num_ranks : int
+        Ranks that took part.
+    size_bytes : int
+        Bytes of one rank's buffer, without padding.
+    cycles : int or None
+        From the first rank's start to the last rank's done, table load excluded.
+    time_us : float or None
+        `cycles` at the link model's clock.
+    bandwidth_gbytes_per_s : float or None
+        `size_bytes` over `time_us`.
+    bound_cycles : float or None
+        Cycles that no schedule on this topology can beat.
+    ratio_to_bound : float or None
+        `cycles` over `bound_cycles`.
+    link_utilization : float or None
+        Payload flits over links x cycles.
+    exact : bool or None
+        Whether every rank's memory equals `execute` bit for bit; None if it was not compared.
+    wall_seconds, cpu_seconds : float
+        Time the engine took on this machine, without the build of a simulator.
+    """
+
+    engine: str
+    algorithm: str
+    collective: str
+    schedule_hash: str
+    num_ranks: int
+    size_bytes: int
+    cycles: int | None
+    time_us: float | None
+    bandwidth_gbytes_per_s: float | None
+    bound_cycles: float | None
+    ratio_to_bound: float | None
+    link_utilization: float | None
+    exact: bool | None
+    wall_seconds: float
+    cpu_seconds: float
+
+    def __str__(self) -> str:
+        """The report as a few lines for people, with units."""
+        lines = [
+            f"{self.collective} of {self.size_bytes} bytes per rank on {self.num_ranks} ranks: "
+            f"{self.algorithm}, engine {self.engine}",
+        ]
+        if self.cycles is not None:
+            lines.append(
+                f"  {self.cycles} cycles = {_number(self.time_us)} us, "
+                f"{_number(self.bandwidth_gbytes_per_s)} GB/s"
+            )
+            lines.append(
+                f"  {_number(self.ratio_to_bound)} x the bound of "
+                f"{_number(self.bound_cycles)} cycles, links used "
+                f"{_number(self.link_utilization, scale=100)} %"
+            )
+        else:
+            lines.append("  cycles unknown: this engine has no clock")
+        verdict = {True: "yes, bit for bit", False: "NO", None: "not compared"}[self.exact]
+        lines.append(f"  equal to execute: {verdict}")
+        lines.append(
+            f"  {self.wall_seconds:.3f} s on this machine ({self.cpu_seconds:.3f} CPU s), "
+            f"schedule {self.schedule_hash[:16]}"
+        )
+        return "\n".join(lines)
+
+
+def _number(value: float | None, *, scale: float = 1) -> str:
+    """Four significant digits, or the word unknown."""
+    return "unknown" if value is None else f"{value * scale:.4g}"
+
+
+class Work:
+    """A collective that was started: wait for its result, then read its report.
+
+    Made by a `Communicator`. Errors of the engine come up in `wait` and in `report`, with the
+    rank, port and flow they name.
+    """
+
+    def __init__(self, future: Future[tuple[Any, WorkReport]]) -> None:
+        self._future = future
+
+    def wait(self, timeout_seconds: float | None = None) -> Any:
+        """Wait for the end and return the result.
+
+        Parameters
+        ----------
+        timeout_seconds : float, optional
+            Longest time to wait; without it, until the engine ends. Engines end by themselves,
+            with a fault where something hangs.
+
+        Returns
+        -------
+        array, tensor or list of them
+            In the form of the collective's input.
+
+        Raises
+        ------
+        TimeoutError
+            If `timeout_seconds` pass first; the collective goes on.
+        DeviceError, ScheduleError, TopologyError
+            What the engine raised.
+        """
+        return self._future.result(timeout_seconds)[0]
+
+    def done(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._future.done()
+
+    @property
+    def report(self) -> WorkReport:
+        """The report; waits for the end of the collective."""
+        return self._future.result()[1]
