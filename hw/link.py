@@ -130,6 +130,7 @@ class LinkTransmitter(wiring.Component):
     """
 
     def __init__(self, *, flit_bytes: int, credits: int):
+        self._flit_bytes = flit_bytes
         self._credits = check_integer("Credits", credits, least=1)
         super().__init__(
             {
@@ -146,6 +147,7 @@ class LinkTransmitter(wiring.Component):
         link = self.link
         available = Signal(range(self._credits + 1), init=self._credits)
         number = Signal(SEQUENCE_WIDTH)
+        flit = Signal(flit_layout(flit_bytes=self._flit_bytes), reset_less=True)
         sent, unspent = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(available != 0),
@@ -161,10 +163,11 @@ class LinkTransmitter(wiring.Component):
         with m.If(sent):
             m.d.sync += [
                 number.eq(number + 1),
-                link.sequence.eq(number),
-                link.kind.eq(self.i.payload.kind),
-                link.payload.eq(self.i.payload.payload),
+                flit.sequence.eq(number),
+                flit.kind.eq(self.i.payload.kind),
+                flit.payload.eq(self.i.payload.payload),
             ]
+        m.d.comb += [getattr(link, name).eq(flit[name]) for name, _ in flit.shape()]
         return m
 
 
@@ -226,7 +229,7 @@ class LinkReceiver(wiring.Component):
         m.submodules.buffer = buffer = Fifo(shape=_unit_layout(self._flit_bytes), depth=self._depth)
         valid, right = Signal(), Signal()
         expected = Signal(SEQUENCE_WIDTH)
-        flit = Signal(layout)
+        flit = Signal(layout, reset_less=True)
         m.d.sync += valid.eq(self.link.valid)
         with m.If(self.link.valid):
             m.d.sync += [flit[name].eq(getattr(self.link, name)) for name, _ in layout]
