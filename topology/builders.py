@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
 from multitree.topology.multitree import build_multitree
 from multitree.topology.rings import build_bidirectional_ring, build_ring
-from multitree.topology.schedule import COLLECTIVES, ROOTED, Schedule
+from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
 _BUILDERS: dict[str, Callable[..., Schedule]] = {
@@ -59,18 +60,12 @@ def build(
     if algorithm not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
         raise ScheduleError(f"Algorithm must be one of {known}, not {algorithm!r}")
-    if collective not in COLLECTIVES:
-        known = ", ".join(COLLECTIVES)
-        raise ScheduleError(f"Collective must be one of {known}, not {collective!r}")
+    check_collective(collective, root, topology.num_ranks)
     builder = _BUILDERS[algorithm]
-    if collective not in ROOTED:
-        if root is not None:
-            raise ScheduleError(f"Root of {collective} must be None, not {root!r}")
-        schedule = builder(topology)
-        return schedule if collective == "all_reduce" else schedule.phase(collective)
-    last = topology.num_ranks - 1
-    if not isinstance(root, int) or isinstance(root, bool) or not 0 <= root <= last:
-        raise ScheduleError(f"Root of {collective} must be a rank 0..{last}, not {root!r}")
+    if collective == "all_reduce":
+        return builder(topology)
+    if root is None:
+        return builder(topology).phase(collective)
     degree = topology.degree if collective == "broadcast" else topology.in_degree
     num_trees = int(degree[root]) if algorithm == "multitree" else 1
     return builder(topology, roots=[root] * num_trees).phase(collective)

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.topology.arrays import Int64Array
+from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.schedule import Schedule
 
 ELEMENT_BYTES = 4
 CANONICAL_NAN = np.uint32(0x7FC00000).view(np.float32)

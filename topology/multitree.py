@@ -1,14 +1,16 @@
-"""MultiTree: spanning trees grown in turns, so that no two messages meet on a link."""
+"""MultiTree: spanning trees grown in turns, so that no two messages meet."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from multitree.topology.arrays import Int32Array
+from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
-from multitree.topology.schedule import Op, Schedule, checked_roots
+from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
+Edges = tuple[Int32Array, Int32Array, Int32Array]
 ORDERS = ("ascending", "descending")
 
 
@@ -19,48 +21,44 @@ def build_multitree(
     root_order: str = "ascending",
     neighbour_order: str = "ascending",
 ) -> Schedule:
-    """Build the all-reduce of MultiTree (Algorithm 1 of [1]).
+    """Build the all-reduce of MultiTree, Algorithm 1 of [1].
 
-    One tree grows from every rank. Each step starts with all links free; trees take turns,
-    round after round, and each adds one child over a free link from a member that joined in
-    an earlier step; when a whole round adds nothing the step ends. That is the all-gather;
-    the reduce-scatter is the same in reverse over the reverse links, so neither phase puts
-    two messages on a link in one step.
+    A tree grows from every rank. Each step starts with all links free; trees take turns, each
+    adding one child over a free link from a member that joined in an earlier step; when a
+    whole round adds nothing the step ends. That is the all-gather; the reduce-scatter is the
+    same in reverse, over the reverse links.
 
     Parameters
     ----------
     topology : Topology
         Without switches.
     roots : sequence of int, optional
-        One tree, with an equal part of the buffer, for each entry; every rank once when left
-        out. `[r] * k` gives k trees that share the root r, for broadcast and reduce.
-    root_order : str
-        "ascending" or "descending": whose tree has the first turn.
-    neighbour_order : str
-        "ascending" or "descending": by (rank, link id), which child a member tries first.
+        One tree, with an equal part of the buffer, for each; every rank once when left out,
+        and `[r] * k` for k trees that share the root r.
+    root_order, neighbour_order : str
+        "ascending" or "descending": whose tree has the first turn, and which child, by
+        (rank, link id), a member tries first.
 
     Returns
     -------
     Schedule
-        An all-reduce of collective "all_reduce".
+        Of collective "all_reduce", with at most one transfer per link and step.
 
     Raises
     ------
     ScheduleError
-        If the topology has switches, a root is no rank or an order is unknown.
+        If the topology has switches, a root is no rank, or an order unknown.
 
     Notes
     -----
-    Members are tried in the order in which they joined. O(sum over steps and trees of the
-    links that lead out of the tree): 16x16 torus 0.3 s, 32x32 torus some seconds.
-    Deterministic. The published code ends a step as soon as the last root of a round adds
-    nothing; here, as in the paper's text, a step ends when no root does. Where a link lacks
-    a reverse, the trees of the reduce-scatter are grown on the transposed graph.
+    Deterministic: members are tried as they joined. The published code ends a step when the
+    last root of a round adds nothing; here it ends when no root does. Without reverse links
+    the reduce-scatter's trees grow on the transposed graph.
 
     References
     ----------
-    .. [1] J. Huang, P. Majumder, S. Kim, A. Muzahid, K. H. Yum, E. J. Kim, "Communication
-       Algorithm-Architecture Co-Design for Distributed Deep Learning", ISCA 2021.
+    .. [1] J. Huang et al., "Communication Algorithm-Architecture Co-Design for Distributed
+       Deep Learning", ISCA 2021.
 
     Examples
     --------
@@ -69,33 +67,18 @@ def build_multitree(
     >>> schedule.steps_reduce_scatter, schedule.steps_all_gather, schedule.max_link_load
     (5, 5, 1)
     """
-    for name, value in (("Root order", root_order), ("Neighbour order", neighbour_order)):
-        if value not in ORDERS:
-            raise ScheduleError(f"{name} must be one of {', '.join(ORDERS)}, not {value!r}")
-    if topology.num_switches:
-        raise ScheduleError(
-            f"MultiTree must have a topology without switches, not {topology.name!r} "
-            f"with {topology.num_switches}"
-        )
-    chosen = checked_roots(topology, roots)
-    turns = sorted(range(len(chosen)), key=lambda flow: chosen[flow])
-    if root_order == "descending":
-        turns.reverse()
-    backwards = neighbour_order == "descending"
-    gather = grow_trees(topology.links, chosen, turns, topology.num_ranks, backwards=backwards)
-    step, flow, link = gather
+    _refuse_switches(topology)
+    chosen = chosen_roots(roots, topology.num_ranks)
+    last_first = _is_descending("Root order", root_order)
+    turns = sorted(range(len(chosen)), key=chosen.__getitem__, reverse=last_first)
+    backwards = _is_descending("Neighbour order", neighbour_order)
+    growth = (chosen, turns, topology.num_ranks)
+    step, flow, link = grow_trees(topology.links, *growth, backwards=backwards)
     if topology.is_symmetric:
-        reduce_step, reduce_flow, reduce_link = step, flow, topology.reverse[link]
+        inwards = (step, flow, topology.reverse[link])
     else:
-        transposed = topology.links[:, ::-1]
-        reduce_step, reduce_flow, reduce_link = grow_trees(
-            transposed, chosen, turns, topology.num_ranks, backwards=backwards
-        )
-    num_reduce_steps = int(reduce_step.max()) + 1
-    steps = np.r_[num_reduce_steps - 1 - reduce_step, num_reduce_steps + step]
-    ops = np.repeat([int(Op.REDUCE), int(Op.GATHER)], [len(reduce_step), len(step)])
-    links = np.r_[reduce_link, link]
-    rows = np.stack([steps, ops, np.r_[reduce_flow, flow], *topology.links[links].T], axis=1)
+        inwards = grow_trees(topology.links[:, ::-1], *growth, backwards=backwards)
+    rows, links = _both_phases(topology, inwards, (step, flow, link))
     return Schedule.from_rows(
         topology,
         algorithm="multitree",
@@ -106,6 +89,30 @@ def build_multitree(
     )
 
 
+def _refuse_switches(topology: Topology) -> None:
+    if topology.num_switches:
+        raise ScheduleError(
+            f"MultiTree must have a topology without switches, not {topology.name!r} "
+            f"with {topology.num_switches}"
+        )
+
+
+def _is_descending(name: str, order: str) -> bool:
+    if order not in ORDERS:
+        raise ScheduleError(f"{name} must be one of {', '.join(ORDERS)}, not {order!r}")
+    return order == "descending"
+
+
+def _both_phases(
+    topology: Topology, inwards: Edges, outwards: Edges
+) -> tuple[Int32Array, Int32Array]:
+    num_reduce_steps = int(inwards[0].max()) + 1
+    steps = np.r_[num_reduce_steps - 1 - inwards[0], num_reduce_steps + outwards[0]]
+    ops = np.repeat([int(Op.REDUCE), int(Op.GATHER)], [len(inwards[0]), len(outwards[0])])
+    flows, links = np.r_[inwards[1], outwards[1]], np.r_[inwards[2], outwards[2]]
+    return np.stack([steps, ops, flows, *topology.links[links].T], axis=1), links
+
+
 def grow_trees(
     links: Int32Array,
     roots: Sequence[int],
@@ -113,7 +120,7 @@ def grow_trees(
     num_ranks: int,
     *,
     backwards: bool,
-) -> tuple[Int32Array, Int32Array, Int32Array]:
+) -> Edges:
     """Grow spanning trees in turns until each reaches every rank.
 
     Parameters
@@ -136,7 +143,8 @@ def grow_trees(
     -----
     Within a step links are only taken and trees only grow, so a link that was of no use to
     a tree stays so until the step's end: each tree walks once per step along the links that
-    lead out of its members, and leaves the step when it comes to their end.
+    lead out of its members, and leaves the step when it comes to their end. So the cost is
+    O(sum over steps and trees of such links): 16x16 torus 0.2 s, 32x32 some seconds.
     """
     targets = links[:, 1].tolist()
     ways_out = _ways_out(links, num_ranks, backwards)

@@ -1,5 +1,7 @@
 """The order in which siblings of one step are expected, and so are added."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, positions_in_group
@@ -9,17 +11,13 @@ HOP_TIME = 1
 
 
 def expected_order(
+    columns: Mapping[str, Int32Array],
+    first_link: Int32Array,
+    num_hops: Int64Array,
     *,
     num_ranks: int,
     num_flows: int,
     num_links: int,
-    step: Int32Array,
-    op: Int32Array,
-    flow: Int32Array,
-    src: Int32Array,
-    dst: Int32Array,
-    first_link: Int32Array,
-    num_hops: Int64Array,
 ) -> Int32Array:
     """Number the siblings of a step by the time at which they are expected to arrive.
 
@@ -31,13 +29,13 @@ def expected_order(
 
     Parameters
     ----------
-    num_ranks, num_flows, num_links : int
-    step, op, flow, src, dst : numpy.ndarray, int32 (num_transfers,)
-        The rows, sorted by (step, flow, src, dst).
+    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
+        step, op, flow, src and dst of the rows, sorted by (step, flow, src, dst).
     first_link : numpy.ndarray, int32 (num_transfers,)
         The link by which each transfer leaves its source.
     num_hops : numpy.ndarray, int64 (num_transfers,)
         Links on each transfer's route.
+    num_ranks, num_flows, num_links : int
 
     Returns
     -------
@@ -51,6 +49,7 @@ def expected_order(
     links of 150 cycles. Whole numbers only, so that every platform finds the same order.
     O(num_transfers log num_transfers).
     """
+    step, op, flow, src, dst = (columns[field] for field in ("step", "op", "flow", "src", "dst"))
     arrival = _arrivals(
         num_ranks * num_flows,
         num_links,

@@ -4,11 +4,12 @@ import networkx as nx
 import numpy as np
 
 from multitree.topology.arrays import Int64Array, positions_in_group
+from multitree.topology.collectives import Op
 from multitree.topology.columns import MAX_CLASSES
 from multitree.topology.errors import ScheduleError
 from multitree.topology.order import sibling_groups
 from multitree.topology.routes import rows_of_entries
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.schedule import Schedule
 
 
 def check_sorted(schedule: Schedule) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, int32s
+from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.hamiltonian import hamiltonian_cycle
 from multitree.topology.routes import direct_links
-from multitree.topology.schedule import Op, Schedule, checked_roots
+from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
 
@@ -49,7 +50,7 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     >>> build_ring(torus(4, 4)).steps_all_gather
     15
     """
-    chosen = checked_roots(topology, roots)
+    chosen = chosen_roots(roots, topology.num_ranks)
     rows = _once_around(hamiltonian_cycle(topology), chosen)
     return Schedule.from_rows(
         topology,
@@ -93,7 +94,7 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     >>> schedule.num_flows, schedule.max_link_load
     (32, 1)
     """
-    chosen = checked_roots(topology, roots)
+    chosen = chosen_roots(roots, topology.num_ranks)
     cycle = hamiltonian_cycle(topology)
     forwards, backwards = (_once_around(way, chosen) for way in (cycle, cycle[::-1]))
     forwards[:, 2] *= 2

@@ -1,15 +1,13 @@
 """A schedule: who sends which chunk to whom, in which step and over which links."""
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
+from multitree.topology.collectives import OPS_OF, ROOTED, Op, check_collective, check_roots
 from multitree.topology.columns import (
     ROW_FIELDS,
     check_ranges,
@@ -18,29 +16,13 @@ from multitree.topology.columns import (
     describe_row,
 )
 from multitree.topology.errors import ScheduleError
+from multitree.topology.fingerprint import fingerprint
 from multitree.topology.order import expected_order
 from multitree.topology.routes import direct_links, max_load, select_routes
 from multitree.topology.topology import Topology
 from multitree.topology.trees import tree_height, tree_roots
 
-
-class Op(IntEnum):
-    """What a row does: add into the parent, replace at the child, or (tables only) wait."""
-
-    REDUCE = 0
-    GATHER = 1
-    NOP = 2
-
-
-OPS_OF = {
-    "all_reduce": (Op.REDUCE, Op.GATHER),
-    "reduce_scatter": (Op.REDUCE,),
-    "all_gather": (Op.GATHER,),
-    "broadcast": (Op.GATHER,),
-    "reduce": (Op.REDUCE,),
-}
-COLLECTIVES = tuple(OPS_OF)
-ROOTED = ("broadcast", "reduce")
+__all__ = ["Op", "Schedule"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,22 +81,11 @@ class Schedule:
             object.__setattr__(self, field, int32s(field, getattr(self, field)))
         for field in ("flow_offsets", "route_offsets"):
             object.__setattr__(self, field, int64s(field, getattr(self, field)))
-        self._check_collective()
+        check_collective(self.collective, self.root, self.topology.num_ranks)
         routes = (self.route_offsets, self.route_links, self.route_classes)
         check_shapes(self._columns, self.flow_offsets, *routes)
         check_ranges(self._columns, self.num_flows, self.topology.num_ranks)
         check_route_ranges(self._columns, *routes, self.topology.num_links)
-
-    def _check_collective(self) -> None:
-        if self.collective not in COLLECTIVES:
-            known = ", ".join(COLLECTIVES)
-            raise ScheduleError(f"Collective must be one of {known}, not {self.collective!r}")
-        last = self.topology.num_ranks - 1
-        if self.collective in ROOTED:
-            if not isinstance(self.root, int) or not 0 <= self.root <= last:
-                raise ScheduleError(f"Root must be a rank 0..{last}, not {self.root!r}")
-        elif self.root is not None:
-            raise ScheduleError(f"Root of {self.collective} must be None, not {self.root!r}")
 
     @classmethod
     def from_rows(
@@ -157,35 +128,26 @@ class Schedule:
         step, op, flow, src, dst = np.ascontiguousarray(table[by_step].T)
         if links is None:
             taken = direct_links(topology, src, dst)
-        else:
+        elif np.shape(links) == (len(table),):
             taken = int32s("Links", links)[by_step]
+        else:
+            raise ScheduleError(f"Links must be one per row, not of shape {np.shape(links)}")
         zeros = np.zeros(len(table), np.int32)
-        ends = int64s("Route offsets", np.arange(len(table) + 1))
+        route_offsets = np.arange(len(table) + 1)
+        columns = dict(zip(ROW_FIELDS, (step, op, flow, src, dst, zeros), strict=True))
+        named = (topology, algorithm, collective, root, flow_offsets)
         draft = cls(
-            topology,
-            algorithm,
-            collective,
-            root,
-            flow_offsets,
-            *(step, op, flow, src, dst, zeros, ends, taken, zeros),
+            *named, **columns, route_offsets=route_offsets, route_links=taken, route_classes=zeros
         )
-        return draft.with_expected_order()
-
-    def with_expected_order(self) -> "Schedule":
-        """The same schedule, with `order` filled in by `order.expected_order`."""
         order = expected_order(
-            num_ranks=self.topology.num_ranks,
-            num_flows=self.num_flows,
-            num_links=self.topology.num_links,
-            step=self.step,
-            op=self.op,
-            flow=self.flow,
-            src=self.src,
-            dst=self.dst,
-            first_link=self.route_links[self.route_offsets[:-1]],
-            num_hops=np.diff(self.route_offsets),
+            draft._columns,
+            draft.route_links,
+            np.diff(draft.route_offsets),
+            num_ranks=topology.num_ranks,
+            num_flows=draft.num_flows,
+            num_links=topology.num_links,
         )
-        return replace(self, order=order)
+        return replace(draft, order=order)
 
     @property
     def _columns(self) -> dict[str, Int32Array]:
@@ -232,11 +194,7 @@ class Schedule:
         ScheduleError
             If a flow's rows do not have exactly one root.
         """
-        rows = self.op == op
-        ends = (self.dst, self.src) if op == Op.REDUCE else (self.src, self.dst)
-        parent, child = (end[rows] for end in ends)
-        shape = (self.num_flows, self.topology.num_ranks)
-        return tree_roots(*shape, self.flow[rows], parent, child, op.name)
+        return tree_roots(self.num_flows, self.topology.num_ranks, self._columns, op)
 
     @cached_property
     def flow_roots(self) -> Int32Array:
@@ -245,40 +203,30 @@ class Schedule:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256, in hex, of all that the schedule does on its topology, names left out.
-
-        Taken over little-endian integers and floats, each array after its length, so that
-        it is the same in every run and on every platform.
-        """
+        """SHA-256, in hex, of all that the schedule does on its topology, names left out."""
         network = self.topology
-        digest = hashlib.sha256(b"multitree.schedule.v1\0")
-        digest.update(self.collective.encode() + b"\0")
         counts = [network.num_ranks, network.num_switches, -1 if self.root is None else self.root]
-        parts: list[tuple[Any, str]] = [(counts, "<i8"), (network.links, "<i4")]
-        parts += [(network.bandwidth_gbytes_per_s, "<f8"), (network.latency_ns, "<f8")]
-        parts += [(self.flow_offsets, "<i8")]
-        parts += [(getattr(self, field), "<i4") for field in ROW_FIELDS]
-        parts += [(self.route_offsets, "<i8")]
-        parts += [(self.route_links, "<i4"), (self.route_classes, "<i4")]
-        for values, dtype in parts:
-            array = np.ascontiguousarray(values, dtype)
-            digest.update(array.size.to_bytes(8, "little") + array.tobytes())
-        return digest.hexdigest()
+        return fingerprint(
+            f"multitree.schedule.v1 {self.collective}",
+            [
+                (counts, "<i8"),
+                (network.links, "<i4"),
+                (network.bandwidth_gbytes_per_s, "<f8"),
+                (network.latency_ns, "<f8"),
+                (self.flow_offsets, "<i8"),
+                *((column, "<i4") for column in self._columns.values()),
+                (self.route_offsets, "<i8"),
+                (self.route_links, "<i4"),
+                (self.route_classes, "<i4"),
+            ],
+        )
 
     @cached_property
     def tree_height_hops(self) -> int:
         """The most hops on any way from a root to a rank, over both phases."""
         hops = np.diff(self.route_offsets)
         shape = (self.num_flows, self.topology.num_ranks)
-        heights = [0]
-        for op, outwards, parent, child in (
-            (Op.REDUCE, -1, self.dst, self.src),
-            (Op.GATHER, 1, self.src, self.dst),
-        ):
-            rows = self.op == op
-            edges = (outwards * self.step, self.flow, parent, child, hops)
-            heights.append(tree_height(*shape, *(column[rows] for column in edges)))
-        return max(heights)
+        return max(tree_height(*shape, self._columns, op, hops) for op in OPS_OF[self.collective])
 
     @cached_property
     def max_link_load(self) -> int:
@@ -319,17 +267,17 @@ class Schedule:
         ScheduleError
             If the trees are not so, or the schedule lacks the rows.
         """
-        if collective not in COLLECTIVES or collective == "all_reduce":
-            known = ", ".join(COLLECTIVES[1:])
+        if len(OPS_OF.get(collective, ())) != 1:
+            known = ", ".join(name for name, ops in OPS_OF.items() if len(ops) == 1)
             raise ScheduleError(f"Phase must be one of {known}, not {collective!r}")
         (op,) = OPS_OF[collective]
         kept = self.op == op
         if not kept.any():
             raise ScheduleError(f"{collective} must have {op.name} rows, not only others")
-        check_roots(self, collective)
+        check_roots(collective, self.flow_roots, self.root, self.topology.num_ranks)
         routes = (self.route_links, self.route_classes)
         offsets, (links, classes) = select_routes(self.route_offsets, kept, routes)
-        columns = {field: getattr(self, field)[kept] for field in ROW_FIELDS}
+        columns = {field: values[kept] for field, values in self._columns.items()}
         columns["step"] = columns["step"] - columns["step"][0]
         return replace(
             self,
@@ -339,62 +287,4 @@ class Schedule:
             route_offsets=offsets,
             route_links=links,
             route_classes=classes,
-        )
-
-
-def checked_roots(topology: Topology, roots: Sequence[int] | None) -> list[int]:
-    """The roots of a schedule's flows as a list; every rank once where there are none.
-
-    Parameters
-    ----------
-    topology : Topology
-    roots : sequence of int or None
-
-    Returns
-    -------
-    list of int
-
-    Raises
-    ------
-    ScheduleError
-        If the sequence is empty or a root is no rank.
-    """
-    if roots is None:
-        return list(range(topology.num_ranks))
-    last = topology.num_ranks - 1
-    for root in roots:
-        if not isinstance(root, int | np.integer) or not 0 <= root <= last:
-            raise ScheduleError(f"Root must be a rank 0..{last}, not {root!r}")
-    if not len(roots):
-        raise ScheduleError("Roots must be at least one rank, not none")
-    return [int(root) for root in roots]
-
-
-def check_roots(schedule: Schedule, collective: str) -> None:
-    """Check that the trees' roots are where a collective needs them.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    collective : str
-
-    Raises
-    ------
-    ScheduleError
-        If reduce_scatter or all_gather lack one flow rooted at each rank, or the trees of
-        broadcast or reduce do not share their root.
-    """
-    roots = schedule.flow_roots
-    if collective in ROOTED and (roots != roots[0]).any():
-        other = int(np.flatnonzero(roots != roots[0])[0])
-        raise ScheduleError(
-            f"{collective} must have all flows rooted at one rank, not flow 0 at {roots[0]} "
-            f"and flow {other} at {roots[other]}"
-        )
-    counts = np.bincount(roots, minlength=schedule.topology.num_ranks)
-    if collective in ("reduce_scatter", "all_gather") and (counts != 1).any():
-        rank = int(np.flatnonzero(counts != 1)[0])
-        raise ScheduleError(
-            f"{collective} must have one flow rooted at each rank, "
-            f"not {counts[rank]} at rank {rank}"
         )

@@ -1,16 +1,16 @@
 """An interconnect: ranks, switches and the directed links between them."""
 
-from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s, positions_in_group
 from multitree.topology.cuts import smallest_cut
+from multitree.topology.distances import Adjacency, adjacency, hops_from, most_hops
 from multitree.topology.errors import TopologyError
+from multitree.topology.graphs import NumberedGraph, as_networkx, from_networkx
 
 DEFAULT_BANDWIDTH_GBYTES_PER_S = 16.0
 DEFAULT_LATENCY_NS = 150.0
@@ -82,11 +82,13 @@ class Topology:
         self._check_connected()
 
     def _check_connected(self) -> None:
-        for ends, verb in (((0, 1), "reachable from rank 0"), ((1, 0), "able to reach rank 0")):
-            missing = np.flatnonzero(_hops(_adjacency(self.links, self.num_nodes, *ends), 0) < 0)
+        for ends, verb in ((self.links, "reachable from"), (self.links[:, ::-1], "able to reach")):
+            hops = hops_from(adjacency(ends[:, 0], ends[:, 1], self.num_nodes), 0)
+            missing = np.flatnonzero(hops < 0)
             if missing.size:
                 raise TopologyError(
-                    f"Every node of {self.name!r} must be {verb}, not all but node {missing[0]}"
+                    f"Every node of {self.name!r} must be {verb} rank 0, not all but "
+                    f"node {missing[0]}"
                 )
 
     @property
@@ -179,8 +181,8 @@ class Topology:
         return int(np.searchsorted(self.ports(int(self.links[link, 0])), link))
 
     @cached_property
-    def _neighbours(self) -> list[list[int]]:
-        return _adjacency(self.links, self.num_nodes, 0, 1)
+    def _neighbours(self) -> Adjacency:
+        return adjacency(self.links[:, 0], self.links[:, 1], self.num_nodes)
 
     def hop_distances(self, source: int) -> Int32Array:
         """Links on a shortest path from `source` to each node, int32 (num_nodes,).
@@ -192,38 +194,17 @@ class Topology:
         """
         if not 0 <= source < self.num_nodes:
             raise TopologyError(f"Source must be within 0..{self.num_nodes - 1}, not {source!r}")
-        return _hops(self._neighbours, source)
+        return hops_from(self._neighbours, source)
 
     @cached_property
     def diameter(self) -> int:
         """The most links on any shortest path from rank to rank.
 
-        Notes
-        -----
-        For a family it is what rank 0 sees (a corner of a mesh; elsewhere all ranks are
-        alike). Otherwise breadth-first search from all ranks at once on bit sets:
-        O(diameter x links x ranks / 64).
+        For a family it is what rank 0 sees: a corner of a mesh; elsewhere all ranks are alike.
         """
         if self.family != "custom":
             return int(self.hop_distances(0).max())
-        return max(
-            self._farthest(range(first, min(first + 4096, self.num_ranks)))
-            for first in range(0, self.num_ranks, 4096)
-        )
-
-    def _farthest(self, sources: range) -> int:
-        seen = [0] * self.num_nodes
-        for bit, rank in enumerate(sources):
-            seen[rank] = 1 << bit
-        everyone = (1 << len(sources)) - 1
-        hops = 0
-        while any(have != everyone for have in seen[: self.num_ranks]):
-            grown = list(seen)
-            for node, neighbours in enumerate(self._neighbours):
-                for neighbour in neighbours:
-                    grown[neighbour] |= seen[node]
-            seen, hops = grown, hops + 1
-        return hops
+        return most_hops(self._neighbours, self.num_ranks)
 
     @cached_property
     def min_cut(self) -> int:
@@ -236,40 +217,21 @@ class Topology:
         return round(smallest_cut(self.links, np.ones(self.num_links), self.num_ranks))
 
     def to_networkx(self) -> Any:
-        """The same as a `networkx.MultiDiGraph`.
-
-        Nodes carry ``kind`` ("rank" or "switch"), links ``link`` (the id),
-        ``bandwidth_gbytes_per_s`` and ``latency_ns``.
-        """
-        graph = nx.MultiDiGraph(name=self.name)
-        for node in range(self.num_nodes):
-            graph.add_node(node, kind="rank" if node < self.num_ranks else "switch")
-        for link, (src, dst) in enumerate(self.links.tolist()):
-            graph.add_edge(
-                src,
-                dst,
-                key=link,
-                link=link,
-                bandwidth_gbytes_per_s=float(self.bandwidth_gbytes_per_s[link]),
-                latency_ns=float(self.latency_ns[link]),
-            )
-        return graph
+        """The same as a `networkx.MultiDiGraph`; see `graphs.as_networkx` for its attributes."""
+        counts = (self.num_ranks, self.num_switches)
+        figures = (self.bandwidth_gbytes_per_s, self.latency_ns)
+        return as_networkx(NumberedGraph(*counts, self.links, *figures), self.name)
 
     @classmethod
     def from_networkx(cls, graph: Any, *, name: str = "networkx") -> "Topology":
         """Number the nodes and links of a networkx graph of any kind.
 
-        Ranks come first, then nodes whose attribute ``kind`` is "switch", each in ascending
-        order where the nodes can be sorted, else in the graph's order. An undirected edge is
-        one link each way. Links are numbered by the attribute ``link`` where all have it,
-        else by source, destination and the graph's order.
-
         Parameters
         ----------
         graph : networkx.Graph
-            Links may carry ``bandwidth_gbytes_per_s`` and ``latency_ns``.
+            See `graphs.from_networkx` for its attributes and the order of nodes and links.
         name : str
-            What messages call it.
+            What messages call the topology.
 
         Returns
         -------
@@ -284,29 +246,16 @@ class Topology:
 
         Examples
         --------
-        >>> Topology.from_networkx(nx.petersen_graph(), name="petersen").diameter
+        >>> import networkx
+        >>> Topology.from_networkx(networkx.petersen_graph(), name="petersen").diameter
         2
         """
-        if not isinstance(graph, nx.Graph):
-            raise TypeError(f"Graph must be a networkx graph, not {graph!r}")
-        nodes = list(graph.nodes)
-        if all(isinstance(node, int) for node in nodes):
-            nodes.sort()
-        is_switch = {node: graph.nodes[node].get("kind") == "switch" for node in nodes}
-        nodes.sort(key=lambda node: is_switch[node])
-        number = {node: index for index, node in enumerate(nodes)}
-        num_switches = sum(is_switch.values())
-        rows = []
-        for u, v, data in graph.to_directed().edges(data=True):
-            bandwidth = data.get("bandwidth_gbytes_per_s", DEFAULT_BANDWIDTH_GBYTES_PER_S)
-            latency = data.get("latency_ns", DEFAULT_LATENCY_NS)
-            rows.append((data.get("link"), number[u], number[v], bandwidth, latency))
-        numbered = graph.is_directed() and all(row[0] is not None for row in rows)
-        rows.sort(key=lambda row: row[:1] if numbered else row[1:3])
-        links = int32s("Links", [row[1:3] for row in rows]).reshape(-1, 2)
-        speeds = np.array([row[3:] for row in rows], np.float64).reshape(-1, 2)
-        ranks = len(nodes) - num_switches
-        return cls(name, ranks, num_switches, links, speeds[:, 0], speeds[:, 1])
+        numbered = from_networkx(
+            graph,
+            default_bandwidth_gbytes_per_s=DEFAULT_BANDWIDTH_GBYTES_PER_S,
+            default_latency_ns=DEFAULT_LATENCY_NS,
+        )
+        return cls(name, *numbered)
 
 
 def _check_counts(num_ranks: int, num_switches: int) -> None:
@@ -341,23 +290,3 @@ def _positive(field: str, values: Any, num_links: int) -> Float64Array:
         raise TopologyError(f"{field} of link {wrong[0]} must be positive and finite, not {value}")
     numbers.flags.writeable = False
     return numbers
-
-
-def _adjacency(links: Int32Array, num_nodes: int, source: int, target: int) -> list[list[int]]:
-    neighbours: list[list[int]] = [[] for _ in range(num_nodes)]
-    for src, dst in zip(links[:, source].tolist(), links[:, target].tolist(), strict=True):
-        neighbours[src].append(dst)
-    return neighbours
-
-
-def _hops(neighbours: list[list[int]], source: int) -> Int32Array:
-    distance = [-1] * len(neighbours)
-    distance[source] = 0
-    queue = deque([source])
-    while queue:
-        node = queue.popleft()
-        for neighbour in neighbours[node]:
-            if distance[neighbour] < 0:
-                distance[neighbour] = distance[node] + 1
-                queue.append(neighbour)
-    return int32s("Distances", distance)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multitree.topology.bounds import bound_steps
+from multitree.topology.collectives import OPS_OF, Op, check_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.proofs import (
     check_flow_offsets,
@@ -14,7 +15,7 @@ from multitree.topology.proofs import (
     check_sorted,
     check_trees,
 )
-from multitree.topology.schedule import OPS_OF, Op, Schedule, check_roots
+from multitree.topology.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def verify(schedule: Schedule) -> Report:
     if schedule.collective == "all_reduce":
         check_phases(schedule)
     check_order(schedule)
-    check_roots(schedule, schedule.collective)
+    num_ranks = schedule.topology.num_ranks
+    check_roots(schedule.collective, schedule.flow_roots, schedule.root, num_ranks)
     load = schedule.max_link_load
     return Report(
         contention_free=load <= 1,
