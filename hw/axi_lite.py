@@ -1,0 +1,271 @@
+"""AXI4-Lite: the bus, and a subordinate that turns it into register accesses."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arguments import check_integer
+
+__all__ = [
+    "AxiLiteSignature",
+    "AxiLiteSubordinate",
+    "RegisterRequestSignature",
+    "RegisterResponseSignature",
+    "Response",
+]
+
+DATA_WIDTH = 32
+"""Bits of a register."""
+
+
+class Response(enum.Enum, shape=2):
+    """What the bus says of an access."""
+
+    OKAY = 0
+    SLVERR = 2
+
+
+class AxiLiteSignature(wiring.Signature):
+    """An AXI4-Lite bus with 32 bits of data, seen from the manager.
+
+    The names are those of the standard; every channel moves at a clock edge at which its valid
+    and its ready are both high.
+
+    Parameters
+    ----------
+    address_width : int
+        Bits of a byte address, at least 3.
+
+    Members
+    -------
+    awaddr : Out(address_width)
+        Write address.
+    awprot : Out(3)
+        Protection of the write.
+    awvalid : Out(1)
+    awready : In(1)
+    wdata : Out(32)
+        Write data.
+    wstrb : Out(4)
+        Bytes to write.
+    wvalid : Out(1)
+    wready : In(1)
+    bresp : In(2)
+        `Response` to a write.
+    bvalid : In(1)
+    bready : Out(1)
+    araddr : Out(address_width)
+        Read address.
+    arprot : Out(3)
+        Protection of the read.
+    arvalid : Out(1)
+    arready : In(1)
+    rdata : In(32)
+        Read data.
+    rresp : In(2)
+        `Response` to a read.
+    rvalid : In(1)
+    rready : Out(1)
+
+    Raises
+    ------
+    TypeError
+        If `address_width` is not an integer.
+    ValueError
+        If it is less than 3.
+
+    References
+    ----------
+    Arm, "AMBA AXI and ACE Protocol Specification", IHI 0022, part B: AXI4-Lite.
+    """
+
+    def __init__(self, *, address_width: int):
+        check_integer("Address width", address_width, least=3)
+        super().__init__(
+            {
+                "awaddr": Out(address_width),
+                "awprot": Out(3),
+                "awvalid": Out(1),
+                "awready": In(1),
+                "wdata": Out(DATA_WIDTH),
+                "wstrb": Out(DATA_WIDTH // 8),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+                "araddr": Out(address_width),
+                "arprot": Out(3),
+                "arvalid": Out(1),
+                "arready": In(1),
+                "rdata": In(DATA_WIDTH),
+                "rresp": In(2),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )
+
+
+class RegisterRequestSignature(wiring.Signature):
+    """An access to a register, held until it is answered; seen from the one who asks.
+
+    Parameters
+    ----------
+    address_width : int
+        Bits of a byte address.
+
+    Members
+    -------
+    valid : Out(1)
+        There is an access; nothing changes until its response is done.
+    write : Out(1)
+        It writes.
+    address : Out(address_width)
+        Byte address, a multiple of 4.
+    data : Out(32)
+        What to write.
+    """
+
+    def __init__(self, *, address_width: int):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "write": Out(1),
+                "address": Out(address_width),
+                "data": Out(DATA_WIDTH),
+            }
+        )
+
+
+class RegisterResponseSignature(wiring.Signature):
+    """The answer to a register access, seen from the one who answers.
+
+    Members
+    -------
+    done : Out(1)
+        Strobe: the access is done; only while there is one, in the same cycle or later.
+    data : Out(32)
+        What was read, with `done`.
+    error : Out(1)
+        The access was refused, with `done`.
+    """
+
+    def __init__(self):
+        super().__init__({"done": Out(1), "data": Out(DATA_WIDTH), "error": Out(1)})
+
+
+class AxiLiteSubordinate(wiring.Component):
+    """Turns the accesses of an AXI4-Lite bus into register accesses, one at a time.
+
+    Write address and write data may come in either order or together. An address that is not a
+    multiple of 4, or a write of less than all four bytes, is answered with SLVERR and asks for no
+    register access; so is an access that the registers refuse. While reads and writes both wait
+    they take turns. The protection bits are ignored: every manager may do everything.
+
+    Latency from address and data to `request` 2 cycles, from `response.done` to the bus 1 cycle.
+    One access at a time: each channel takes one transfer and is ready again when its response was
+    taken. All outputs to the bus and `request` are registers.
+
+    Parameters
+    ----------
+    address_width : int
+        Bits of a byte address, at least 3.
+
+    Members
+    -------
+    bus : In(AxiLiteSignature)
+        The bus.
+    request : Out(RegisterRequestSignature)
+        Access to a register.
+    response : In(RegisterResponseSignature)
+        Its answer.
+
+    Raises
+    ------
+    TypeError
+        If `address_width` is not an integer.
+    ValueError
+        If it is less than 3.
+
+    References
+    ----------
+    Arm, "AMBA AXI and ACE Protocol Specification", IHI 0022, part B: AXI4-Lite.
+    """
+
+    def __init__(self, *, address_width: int):
+        self._address_width = address_width
+        super().__init__(
+            {
+                "bus": In(AxiLiteSignature(address_width=address_width)),
+                "request": Out(RegisterRequestSignature(address_width=address_width)),
+                "response": In(RegisterResponseSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Collect a transfer per channel, choose, ask, answer."""
+        m = Module()
+        bus, request, response = self.bus, self.request, self.response
+        write_address = self._collect(m, "aw", bus.awaddr)
+        read_address = self._collect(m, "ar", bus.araddr)
+        write_data = self._collect(m, "w", bus.wdata)
+        strobe = Signal(4)
+        with m.If(bus.wvalid & bus.wready):
+            m.d.sync += strobe.eq(bus.wstrb)
+
+        write, read, chosen = Signal(), Signal(), Signal()
+        address = Signal(self._address_width)
+        legal = Signal()
+        m.d.comb += [
+            write.eq(~bus.awready & ~bus.wready),
+            read.eq(~bus.arready),
+            # `request.write` still says what was done last.
+            chosen.eq(write & ~(read & request.write)),
+            address.eq(Mux(chosen, write_address, read_address)),
+            legal.eq((address[:2] == 0) & (~chosen | strobe.all())),
+        ]
+        with m.FSM():
+            with m.State("CHOOSE"), m.If(write | read):
+                m.d.sync += [
+                    request.valid.eq(legal),
+                    request.write.eq(chosen),
+                    request.address.eq(address),
+                    request.data.eq(write_data),
+                ]
+                with m.If(legal):
+                    m.next = "ASK"
+                with m.Else():
+                    self._answer(m, chosen, error=1, data=0)
+                    m.next = "ANSWER"
+            with m.State("ASK"), m.If(response.done):
+                m.d.sync += request.valid.eq(0)
+                self._answer(m, request.write, error=response.error, data=response.data)
+                m.next = "ANSWER"
+            with m.State("ANSWER"), m.If((bus.bvalid & bus.bready) | (bus.rvalid & bus.rready)):
+                m.d.sync += [bus.bvalid.eq(0), bus.rvalid.eq(0)]
+                m.next = "CHOOSE"
+        return m
+
+    def _collect(self, m, channel, payload):
+        """Take one transfer of a channel; ready again when its response is taken."""
+        bus = self.bus
+        valid, ready = getattr(bus, f"{channel}valid"), getattr(bus, f"{channel}ready")
+        accepts = Signal(init=1, name=f"{channel}_accepts")
+        held = Signal(len(payload), name=f"{channel}_held", reset_less=True)
+        answered = bus.rvalid & bus.rready if channel == "ar" else bus.bvalid & bus.bready
+        m.d.comb += ready.eq(accepts)
+        with m.If(valid & accepts):
+            m.d.sync += [accepts.eq(0), held.eq(payload)]
+        with m.Elif(answered):
+            m.d.sync += accepts.eq(1)
+        return held
+
+    def _answer(self, m, write, *, error, data):
+        """Put a response on the bus."""
+        bus = self.bus
+        code = Mux(error, Response.SLVERR.value, Response.OKAY.value)
+        m.d.sync += [bus.bvalid.eq(write), bus.rvalid.eq(~write)]
+        with m.If(write):
+            m.d.sync += bus.bresp.eq(code)
+        with m.Else():
+            m.d.sync += [bus.rresp.eq(code), bus.rdata.eq(data)]

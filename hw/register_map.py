@@ -1,0 +1,291 @@
+"""A register map, described once, and its C header and Markdown table."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Field", "Register", "RegisterMap", "Window", "c_header", "markdown"]
+
+REGISTER_BYTES = 4
+ACCESSES = {"ro": "read-only", "rw": "read and write", "wo": "write-only"}
+
+
+def _check_name(thing: str, name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"{thing} must be a name of letters, digits and _, not {name!r}")
+
+
+def _check_aligned(thing: str, value: int) -> None:
+    if value < 0 or value % REGISTER_BYTES:
+        raise ValueError(
+            f"{thing} must be a multiple of {REGISTER_BYTES} and not negative, not {value!r}"
+        )
+
+
+@dataclass(frozen=True)
+class Field:
+    """Some bits of a register.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+    lsb : int
+        Lowest bit.
+    width : int
+        Number of bits.
+    description : str
+        One line.
+
+    Raises
+    ------
+    ValueError
+        If it does not lie in 32 bits or has no proper name.
+    """
+
+    name: str
+    lsb: int
+    width: int
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("Field name", self.name)
+        if self.lsb < 0 or self.width < 1 or self.lsb + self.width > 8 * REGISTER_BYTES:
+            raise ValueError(
+                f"Field {self.name} must lie in 32 bits, not {(self.lsb, self.width)!r} (lsb, width)"
+            )
+
+    @property
+    def mask(self) -> int:
+        """The bits of the field in its register, all ones."""
+        return ((1 << self.width) - 1) << self.lsb
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register of 32 bits.
+
+    Parameters
+    ----------
+    name : str
+        Name, unique in its map.
+    address : int
+        Byte address, a multiple of 4.
+    access : str
+        "ro", "rw" or "wo".
+    description : str
+        One line.
+    fields : tuple of Field
+        What its bits mean, if not one number.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described, or fields overlap.
+    """
+
+    name: str
+    address: int
+    access: str
+    description: str = ""
+    fields: tuple[Field, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_name("Register name", self.name)
+        _check_aligned(f"Address of register {self.name}", self.address)
+        if self.access not in ACCESSES:
+            raise ValueError(
+                f"Access of register {self.name} must be one of {', '.join(ACCESSES)}, "
+                f"not {self.access!r}"
+            )
+        used = 0
+        for field in self.fields:
+            if used & field.mask:
+                raise ValueError(
+                    f"Fields of register {self.name} must be disjoint, not {field.name!r} over others"
+                )
+            used |= field.mask
+
+    @property
+    def end(self) -> int:
+        """The byte address behind it."""
+        return self.address + REGISTER_BYTES
+
+
+@dataclass(frozen=True)
+class Window:
+    """An address range that holds an array of entries, each of some words of 32 bits.
+
+    Parameters
+    ----------
+    name : str
+        Name, unique in its map.
+    base : int
+        Byte address of entry 0.
+    stride : int
+        Bytes from one entry to the next.
+    count : int
+        Number of entries that fit in the range; the hardware may hold fewer.
+    words : int
+        Words of an entry in use.
+    description : str
+        What the words mean.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described, or an entry is longer than the stride.
+    """
+
+    name: str
+    base: int
+    stride: int
+    count: int
+    words: int
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("Window name", self.name)
+        _check_aligned(f"Base of window {self.name}", self.base)
+        _check_aligned(f"Stride of window {self.name}", self.stride)
+        if self.count < 1:
+            raise ValueError(f"Count of window {self.name} must be at least 1, not {self.count!r}")
+        if not 1 <= self.words <= self.stride // REGISTER_BYTES:
+            raise ValueError(
+                f"Words of window {self.name} must be from 1 to its stride, not {self.words!r}"
+            )
+
+    @property
+    def end(self) -> int:
+        """The byte address behind it."""
+        return self.base + self.stride * self.count
+
+    def address(self, index: int, word: int = 0) -> int:
+        """Byte address of a word of an entry.
+
+        Raises
+        ------
+        IndexError
+            If there is no such entry or word.
+        """
+        if not (0 <= index < self.count and 0 <= word < self.words):
+            raise IndexError(f"Window {self.name} has no word {word!r} of entry {index!r}")
+        return self.base + self.stride * index + REGISTER_BYTES * word
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """All registers and windows of a device.
+
+    Parameters
+    ----------
+    name : str
+        Name of the device; prefix of the C names.
+    description : str
+        One line.
+    registers : tuple of Register
+    windows : tuple of Window
+
+    Raises
+    ------
+    ValueError
+        If two of them have the same name or share an address.
+    """
+
+    name: str
+    description: str
+    registers: tuple[Register, ...]
+    windows: tuple[Window, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_name("Map name", self.name)
+        names = [part.name for part in (*self.registers, *self.windows)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"Names of a register map must be unique, not {name!r} twice")
+        ranges = [(register.address, register.end, register.name) for register in self.registers]
+        ranges += [(window.base, window.end, window.name) for window in self.windows]
+        ranges.sort()
+        for (_, end, name), (begin, _, other) in zip(ranges, ranges[1:], strict=False):
+            if begin < end:
+                raise ValueError(
+                    f"Addresses of a register map must be disjoint, not {name!r} and {other!r}"
+                )
+
+
+def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
+    """Name, value and remark of every definition."""
+    prefix = register_map.name.upper()
+    for register in register_map.registers:
+        name = f"{prefix}_{register.name}"
+        yield (
+            name,
+            f"0x{register.address:05X}u",
+            f"{ACCESSES[register.access]}: {register.description}",
+        )
+        for field in register.fields:
+            part = f"{name}_{field.name}".upper()
+            yield f"{part}_LSB", f"{field.lsb}u", field.description
+            yield f"{part}_MASK", f"0x{field.mask:08X}u", ""
+    for window in register_map.windows:
+        name = f"{prefix}_{window.name}"
+        yield f"{name}_BASE", f"0x{window.base:05X}u", window.description
+        yield f"{name}_STRIDE", f"{window.stride}u", "bytes from one entry to the next"
+        yield f"{name}_COUNT", f"{window.count}u", "entries that fit in the range"
+        yield f"{name}_WORDS", f"{window.words}u", "words of an entry in use"
+
+
+def c_header(register_map: RegisterMap) -> str:
+    """Return the map as a C header: byte addresses, fields' lowest bits and masks.
+
+    Parameters
+    ----------
+    register_map : RegisterMap
+        The map.
+    """
+    guard = f"{register_map.name.upper()}_H"
+    lines = [
+        "/* SPDX-License-Identifier: Apache-2.0 */",
+        f"/* {register_map.description} Byte addresses. Generated by MultiTree. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+    ]
+    for name, value, remark in _c_lines(register_map):
+        lines.append(f"#define {name} {value}" + (f" /* {remark} */" if remark else ""))
+    return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def markdown(register_map: RegisterMap) -> str:
+    """Return the map as Markdown: a table of registers, one of fields, one of windows.
+
+    Parameters
+    ----------
+    register_map : RegisterMap
+        The map.
+    """
+    lines = [f"# {register_map.name}", "", register_map.description, ""]
+    lines += ["| address | register | access | meaning |", "|---|---|---|---|"]
+    for register in register_map.registers:
+        lines.append(
+            f"| 0x{register.address:05X} | {register.name} | {register.access} "
+            f"| {_cell(register.description)} |"
+        )
+        lines += [
+            f"| | {register.name}.{field.name} [{field.lsb + field.width - 1}:{field.lsb}] | "
+            f"| {_cell(field.description)} |"
+            for field in register.fields
+        ]
+    if register_map.windows:
+        lines += ["", "| base | window | stride | entries | words | meaning |"]
+        lines += ["|---|---|---|---|---|---|"]
+    for window in register_map.windows:
+        lines.append(
+            f"| 0x{window.base:05X} | {window.name} | {window.stride} | {window.count} "
+            f"| {window.words} | {_cell(window.description)} |"
+        )
+    return "\n".join([*lines, ""])
