@@ -23,10 +23,9 @@ def build_multitree(
 ) -> Schedule:
     """Build the all-reduce of MultiTree, Algorithm 1 of [1].
 
-    A tree grows from every rank. Each step starts with all links free; trees take turns, each
-    adding one child over a free link from a member that joined in an earlier step; when a
-    whole round adds nothing the step ends. That is the all-gather; the reduce-scatter is the
-    same in reverse, over the reverse links.
+    A tree grows from every rank. A step starts with all links free; trees take turns, each
+    adding one child over a free link from a member of an earlier step; when a whole round
+    adds nothing the step ends. That is the all-gather; reduce-scatter is the reverse.
 
     Parameters
     ----------
@@ -51,21 +50,19 @@ def build_multitree(
 
     Notes
     -----
-    Deterministic: members are tried as they joined. The published code ends a step when the
-    last root of a round adds nothing; here it ends when no root does. Without reverse links
-    the reduce-scatter's trees grow on the transposed graph.
+    Deterministic. Members are tried as they joined. The published code ends a step when the
+    last root adds nothing; here, no root must. Without reverse links, both phases are grown.
 
     References
     ----------
-    .. [1] J. Huang et al., "Communication Algorithm-Architecture Co-Design for Distributed
-       Deep Learning", ISCA 2021.
+    .. [1] "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning",
+       J. Huang et al., ISCA 2021.
 
     Examples
     --------
     >>> from multitree.topology.families import torus
-    >>> schedule = build_multitree(torus(4, 4))
-    >>> schedule.steps_reduce_scatter, schedule.steps_all_gather, schedule.max_link_load
-    (5, 5, 1)
+    >>> build_multitree(torus(4, 4)).steps_all_gather
+    5
     """
     _refuse_switches(topology)
     chosen = chosen_roots(roots, topology.num_ranks)
