@@ -1,5 +1,6 @@
 """A register map, described once, and its C header and Markdown table."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Field:
         _check_name("Field name", self.name)
         if self.lsb < 0 or self.width < 1 or self.lsb + self.width > 8 * REGISTER_BYTES:
             raise ValueError(
-                f"Field {self.name} must lie in 32 bits, not {(self.lsb, self.width)!r} (lsb, width)"
+                f"Field {self.name} must lie in 32 bits, not lsb, width {(self.lsb, self.width)!r}"
             )
 
     @property
@@ -102,7 +103,8 @@ class Register:
         for field in self.fields:
             if used & field.mask:
                 raise ValueError(
-                    f"Fields of register {self.name} must be disjoint, not {field.name!r} over others"
+                    f"Fields of register {self.name} must be disjoint, not overlap at "
+                    f"{field.name!r}"
                 )
             used |= field.mask
 
@@ -206,7 +208,7 @@ class RegisterMap:
         ranges = [(register.address, register.end, register.name) for register in self.registers]
         ranges += [(window.base, window.end, window.name) for window in self.windows]
         ranges.sort()
-        for (_, end, name), (begin, _, other) in zip(ranges, ranges[1:], strict=False):
+        for (_, end, name), (begin, _, other) in itertools.pairwise(ranges):
             if begin < end:
                 raise ValueError(
                     f"Addresses of a register map must be disjoint, not {name!r} and {other!r}"
