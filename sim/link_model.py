@@ -1,0 +1,146 @@
+"""Clock, flits, buffers, memory and pipeline overheads that turn schedules into cycles."""
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.topology.topology import Topology
+
+__all__ = ["LinkModel"]
+
+_POSITIVE = ("flit_bytes", "buffer_flits", "submessage_flits")
+
+
+@dataclass(frozen=True)
+class LinkModel:
+    """Everything about time that is not the topology's: units, depths and pipeline lengths.
+
+    A topology says how fast its links are and how long; this says what a cycle and a flit are,
+    how deep the link buffers are, how long the memory takes, and how many cycles the interface's
+    pipelines add. The overheads were counted on waveforms of the generated Verilog, and
+    `bench/analytic_vs_rtl.py` shows how well they predict it.
+
+    Parameters
+    ----------
+    clock_ghz : float
+        Clock of interfaces and links.
+    flit_bytes : int
+        Payload of one flit; a link takes at most one flit per cycle.
+    buffer_flits : int
+        Link buffer of a port, in flits, which is also what a sender starts with in credits.
+    submessage_flits : int
+        Granularity at which a receiver passes partial sums on to the next sibling.
+    memory_read_cycles, memory_write_cycles : int
+        From a read taken to its data, and from a write taken to its acknowledgement.
+    start_cycles : int
+        From the start of a collective to its first head flit on a link.
+    row_cycles : int
+        Least distance of two rows that one fetcher hands to its ports.
+    port_queue_rows : int
+        Rows a port holds before the fetcher has to wait for it.
+    head_cycles : int
+        Cycles of link time that a message costs beside its payload.
+    dependency_cycles : int
+        From the last acknowledged arrival a message needs to its head flit on the link.
+    payload_gap_cycles : int
+        Idle cycles between a head flit and its payload, beyond the memory's read latency.
+    receive_cycles : int
+        From the last flit's arrival at a port to the read or write it causes.
+    add_cycles : int
+        Latency of the adder.
+    complete_cycles : int
+        From the last write's acknowledgement to the count that others wait for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a figure is of the wrong kind or out of its range.
+    """
+
+    clock_ghz: float = 1.0
+    flit_bytes: int = 16
+    buffer_flits: int = 512
+    submessage_flits: int = 16
+    memory_read_cycles: int = 4
+    memory_write_cycles: int = 4
+    start_cycles: int = 8
+    row_cycles: int = 4
+    port_queue_rows: int = 4
+    head_cycles: int = 1
+    dependency_cycles: int = 2
+    payload_gap_cycles: int = 0
+    receive_cycles: int = 2
+    add_cycles: int = 4
+    complete_cycles: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every figure."""
+        clock = self.clock_ghz
+        if isinstance(clock, bool) or not isinstance(clock, int | float):
+            raise TypeError(f"LinkModel clock_ghz must be a number, not {clock!r}")
+        if not (math.isfinite(clock) and clock > 0):
+            raise ValueError(f"LinkModel clock_ghz must be positive and finite, not {clock!r}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "clock_ghz":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"LinkModel {field.name} must be an int, not {value!r}")
+            least = 1 if field.name in _POSITIVE or field.name.startswith("memory_") else 0
+            if value < least:
+                raise ValueError(f"LinkModel {field.name} must be at least {least}, not {value!r}")
+
+    @property
+    def link_gbytes_per_s(self) -> float:
+        """What one flit per cycle comes to, the fastest link an interface can feed."""
+        return self.flit_bytes * self.clock_ghz
+
+    def num_flits(self, num_elements: int, itemsize: int) -> int:
+        """Flits of a buffer of `num_elements` elements of `itemsize` bytes, padded to whole flits.
+
+        Raises
+        ------
+        ValueError
+            If a number is negative, or an element does not fit a flit without remainder.
+        """
+        if num_elements < 0:
+            raise ValueError(f"Number of elements must be at least 0, not {num_elements!r}")
+        if itemsize < 1 or self.flit_bytes % itemsize:
+            raise ValueError(f"Item size must divide {self.flit_bytes} bytes, not {itemsize!r}")
+        return -(-num_elements * itemsize // self.flit_bytes)
+
+    def latency_cycles(self, topology: Topology) -> npt.NDArray[np.int64]:
+        """Cycles from a flit on each link's near end to its far end, at least 1, rounded up.
+
+        Returns
+        -------
+        int64 array, shape (num_links,)
+        """
+        cycles = np.ceil(np.round(topology.latency_ns * self.clock_ghz, 9))
+        return np.maximum(cycles, 1).astype(np.int64)
+
+    def cycles_per_flit(self, topology: Topology) -> npt.NDArray[np.float64]:
+        """Cycles that one flit occupies each link, 1.0 where the link is as fast as the port.
+
+        Returns
+        -------
+        float64 array, shape (num_links,)
+
+        Raises
+        ------
+        ValueError
+            If a link is faster than the one flit per cycle that a port can send.
+        """
+        fastest = float(topology.bandwidth_gbytes_per_s.max(initial=0.0))
+        if fastest > self.link_gbytes_per_s * (1 + 1e-9):
+            raise ValueError(
+                f"{topology.name}: link bandwidth must be at most {self.link_gbytes_per_s:g} GB/s "
+                f"({self.flit_bytes}-byte flits at {self.clock_ghz:g} GHz), not {fastest:g}"
+            )
+        return np.maximum(self.link_gbytes_per_s / topology.bandwidth_gbytes_per_s, 1.0)
+
+    def microseconds(self, cycles: int) -> float:
+        """Time that `cycles` take."""
+        return cycles / self.clock_ghz / 1000.0
