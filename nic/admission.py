@@ -1,0 +1,202 @@
+"""Admission: reads heads in order and passes their flits on when they may."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link import Kind
+from multitree.nic.config import Config
+from multitree.nic.expectation import Expectation
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import (
+    HEAD,
+    ArrivalSignature,
+    LookupSignature,
+    QuerySignature,
+    RunSignature,
+    WaitSignature,
+    flit_stream,
+)
+from multitree.nic.reducer import item_layout
+
+__all__ = ["Admission"]
+
+_OP_GATHER = 1
+
+
+class Admission(wiring.Component):
+    """Reads heads, looks up what they may do, and passes payload flits on when they may.
+
+    A message of a later collective, or one that arrives while nothing runs, waits in the link
+    buffer; a contribution waits there, sub-message by sub-message, for the sibling before it.
+    Anything the flow memory does not expect is a fault and moves nothing to memory. One flit per
+    cycle; two cycles per head. While `run.faulted` everything is taken and dropped, so that the
+    links drain.
+
+    Parameters
+    ----------
+    config : Config
+    port : int
+        Number of this port.
+
+    Members
+    -------
+    flits : In(stream)
+        From the link's buffer.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    query : Out(QuerySignature)
+        Question to the dependency tracker.
+    items : Out(stream)
+        Flits for the reducer (`item_layout`).
+    drained : In(1)
+        The reducer is idle.
+    empty : Out(ArrivalSignature)
+        A message without payload is in.
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    wait : Out(WaitSignature)
+        What is awaited in the middle of a message.
+    """
+
+    def __init__(self, config: Config, *, port: int):
+        self._config = config
+        self._port = port
+        super().__init__(
+            {
+                "flits": In(stream.Signature(flit_stream(config))),
+                "run": In(RunSignature(config)),
+                "lookup": Out(LookupSignature()),
+                "query": Out(QuerySignature(config)),
+                "items": Out(stream.Signature(item_layout(config))),
+                "drained": In(1),
+                "empty": Out(ArrivalSignature(config)),
+                "fault": Out(8),
+                "wait": Out(WaitSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: AWAIT_HEAD, CHECK it, PASS its flits or REPORT an empty one."""
+        m = Module()
+        flit, run = self.flits.payload, self.run
+        m.submodules.expectation = expectation = Expectation(port=self._port)
+        head = data.View(HEAD, flit.payload[: HEAD.size])
+        op, flow, single = Signal(), Signal(16), Signal()
+        after, left, next_count, known, asked, gate = self._progress(m)
+        is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
+        behind = (head.sequence - run.sequence)[:8]
+        m.d.comb += [
+            self.lookup.flow.eq(head.flow),
+            expectation.entry.eq(self.lookup.entry),
+            expectation.op.eq(op),
+            expectation.single.eq(single),
+        ]
+        m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
+        self._item(m, op, flow, left, next_count)
+        with m.FSM():
+            with m.State("AWAIT_HEAD"):
+                m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
+                m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(1)]
+                with m.If(self.flits.valid & run.running):
+                    with m.If(~is_head):
+                        m.d.comb += self.fault.eq(FaultCode.FRAMING)
+                    with m.Elif(behind[7]):
+                        m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
+                    with m.Elif(head.flow >= run.num_flows):
+                        m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
+                    with m.Elif(behind == 0):
+                        m.d.comb += self.lookup.valid.eq(1)
+                with m.If(self.lookup.granted):
+                    m.d.comb += self.flits.ready.eq(1)
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                entry = self.lookup.entry
+                m.d.sync += [
+                    self.items.payload.address.eq(run.window_base + entry.base),
+                    left.eq(entry.size),
+                    after.eq(expectation.after),
+                    self.query.port.eq(expectation.sibling),
+                ]
+                with m.If(expectation.expected):
+                    with m.If(single):
+                        m.next = "REPORT"
+                    with m.Else():
+                        m.next = "PASS"
+                with m.Else():
+                    m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
+                    m.next = "AWAIT_HEAD"
+            with m.State("PASS"):
+                self._pass(m, after, left, next_count, gate)
+            with m.State("REPORT"):
+                m.d.comb += [self.query.valid.eq(after), self.empty.valid.eq(gate & self.drained)]
+                with m.If(self.empty.valid | run.faulted):
+                    m.next = "AWAIT_HEAD"
+        with m.If(run.faulted):
+            m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
+        return m
+
+    def _progress(self, m):
+        """State of the message in hand, and whether its next sub-message may pass."""
+        config = self._config
+        after, asked = Signal(), Signal()
+        left = Signal(config.address_width)
+        next_count, known = Signal(config.count_width), Signal(config.count_width)
+        gate = Signal()
+        m.d.comb += gate.eq(~after | (known >= next_count))
+        m.d.sync += asked.eq(self.query.valid)
+        with m.If(self.query.answered & asked):
+            m.d.sync += known.eq(self.query.count)
+        return after, left, next_count, known, asked, gate
+
+    def _item(self, m, op, flow, left, next_count):
+        """Fields of the flit handed to the reducer, and of the report of an empty message."""
+        item = self.items.payload
+        last = left == 1
+        inside = self._config.submessage_flits.bit_length() - 1
+        # The address inside the chunk decides where a sub-message ends: count from its start.
+        place = Signal(inside)
+        moved = self.items.valid & self.items.ready
+        with m.If(self.lookup.granted):
+            m.d.sync += place.eq(0)
+        with m.Elif(moved):
+            m.d.sync += place.eq(place + 1)
+        m.d.comb += [
+            item.payload.eq(self.flits.payload.payload),
+            item.replace.eq(op == _OP_GATHER),
+            item.end.eq(last | place.all()),
+            item.mark.op.eq(op),
+            item.mark.flow.eq(flow),
+            item.mark.count.eq(next_count),
+            item.mark.last.eq(last),
+            self.empty.op.eq(op),
+            self.empty.flow.eq(flow),
+            self.empty.count.eq(1),
+            self.empty.last.eq(1),
+        ]
+
+    def _pass(self, m, after, left, next_count, gate):
+        """Pass payload flits on while the gate is open; check that the tail is where it must be."""
+        flit, item = self.flits.payload, self.items.payload
+        right_kind = Mux(left == 1, flit.kind == Kind.TAIL, flit.kind == Kind.BODY)
+        m.d.comb += [
+            self.query.valid.eq(after),
+            self.items.valid.eq(self.flits.valid & gate & right_kind & self.run.running),
+            self.flits.ready.eq(self.items.valid & self.items.ready),
+            self.wait.port.eq(Mux(gate, self._port, self.query.port)),
+            self.wait.op.eq(item.mark.op),
+        ]
+        with m.If(~gate):
+            m.d.comb += self.wait.awaited.eq(Awaited.SIBLING)
+        with m.Elif(~self.flits.valid):
+            m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
+        with m.If(self.flits.valid & ~right_kind & self.run.running):
+            m.d.comb += self.fault.eq(FaultCode.FRAMING)
+        with m.If(self.items.valid & self.items.ready):
+            m.d.sync += [item.address.eq(item.address + 1), left.eq(left - 1)]
+            with m.If(item.end):
+                m.d.sync += next_count.eq(next_count + 1)
+        with m.If(self.run.faulted | (self.items.valid & self.items.ready & (left == 1))):
+            m.next = "AWAIT_HEAD"

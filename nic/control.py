@@ -1,0 +1,173 @@
+"""The control: commit, start, done; counters of cycles and stalls."""
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.faults import FaultCode
+
+__all__ = ["Control", "StallCounters"]
+
+
+class StallCounters(wiring.Component):
+    """Counts port-cycles lost, by cause, while a collective runs; starts at 0 with each.
+
+    Members
+    -------
+    start : In(1)
+        Set all counts to 0.
+    running : In(1)
+        Count.
+    stalled : In(num_ports), one per cause
+        Ports that stall in this cycle.
+    counts : Out(32), one per cause
+        Port-cycles.
+    """
+
+    def __init__(self, *, num_ports: int, num_causes: int):
+        super().__init__(
+            {
+                "start": In(1),
+                "running": In(1),
+                "stalled": In(num_ports).array(num_causes),
+                "counts": Out(32).array(num_causes),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One adder per cause."""
+        m = Module()
+        for stalled, count in zip(self.stalled, self.counts, strict=True):
+            with m.If(self.start):
+                m.d.sync += count.eq(0)
+            with m.Elif(self.running):
+                m.d.sync += count.eq(count + sum(bit for bit in stalled))
+        return m
+
+
+class Control(wiring.Component):
+    """Takes commands one at a time: commit checks the table, start runs it once.
+
+    A start while a table is checked is remembered until it is. A start without a committed table,
+    or with iterations, is a fault. Done means: all rows are
+    queued, all senders are idle (so all reads have returned) and every expected message is in
+    memory, acknowledged. The sequence number moves on when a collective is done; `irq` is high
+    from done until acknowledged or the next start, and while there is a fault.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    commit, start, acknowledge : In(1)
+        Commands, strobes.
+    invalidate : In(1)
+        Table, flows or sizes were written: the commit is void.
+    iterations : In(32)
+        Extra runs of the table; must be 0.
+    faulted : In(1)
+        There is a fault.
+    check, launch : Out(1)
+        To the fetcher: begin to check, to run.
+    fetching, clearing, sending : In(1)
+        Fetcher busy, tracker clearing, a sender not idle.
+    num_arrivals : In(20)
+        Messages that come in.
+    arrived : In(num_ports)
+        A message came in, per port.
+    missing : Out(20)
+        Messages that have not come in yet.
+    running, busy, committed, done : Out(1)
+        State.
+    sequence : Out(8)
+        Number of the collective that runs or is next.
+    cycles : Out(32)
+        Cycles of the last collective, start to done.
+    irq : Out(1)
+        Interrupt, level.
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "commit": In(1),
+                "start": In(1),
+                "acknowledge": In(1),
+                "invalidate": In(1),
+                "iterations": In(32),
+                "faulted": In(1),
+                "check": Out(1),
+                "launch": Out(1),
+                "fetching": In(1),
+                "clearing": In(1),
+                "sending": In(1),
+                "num_arrivals": In(20),
+                "arrived": In(config.num_ports),
+                "missing": Out(20),
+                "running": Out(1),
+                "busy": Out(1),
+                "committed": Out(1),
+                "done": Out(1),
+                "sequence": Out(8),
+                "cycles": Out(32),
+                "irq": Out(1),
+                "fault": Out(8),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: IDLE, CHECK a table, RUN a collective."""
+        m = Module()
+        arrived = sum(bit for bit in self.arrived)
+        m.d.sync += [self.irq.eq(self.faulted | (self.done & ~self.launch))]
+        with m.If(self.acknowledge):
+            m.d.sync += [self.done.eq(0), self.irq.eq(self.faulted)]
+        with m.If(self.invalidate):
+            m.d.sync += self.committed.eq(0)
+        pending = Signal()
+        start = self.start | pending
+        m.d.sync += pending.eq(0)
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                with m.If(self.faulted):
+                    m.next = "IDLE"
+                with m.Elif(self.commit):
+                    m.d.comb += self.check.eq(1)
+                    m.d.sync += self.committed.eq(0)
+                    m.next = "CHECK"
+                with m.Elif(start & ~self.committed):
+                    m.d.comb += self.fault.eq(FaultCode.NOT_COMMITTED)
+                with m.Elif(start & (self.iterations != 0)):
+                    m.d.comb += self.fault.eq(FaultCode.ITERATIONS)
+                with m.Elif(start):
+                    m.d.comb += self.launch.eq(1)
+                    m.d.sync += [
+                        self.missing.eq(self.num_arrivals),
+                        self.cycles.eq(0),
+                        self.done.eq(0),
+                    ]
+                    m.next = "RUN"
+            with m.State("CHECK"):
+                m.d.sync += pending.eq(start)
+                with m.If(~self.fetching & ~self.clearing):
+                    m.d.sync += self.committed.eq(~self.faulted)
+                    m.next = "IDLE"
+            with m.State("RUN"):
+                m.d.sync += [
+                    self.missing.eq(self.missing - arrived),
+                    self.cycles.eq(self.cycles + 1),
+                ]
+                with m.If(self.faulted):
+                    m.next = "IDLE"
+                with m.Elif((self.missing == 0) & ~self.fetching & ~self.sending):
+                    m.d.sync += [self.done.eq(1), self.sequence.eq(self.sequence + 1)]
+                    m.next = "IDLE"
+        m.d.comb += [
+            self.running.eq(fsm.ongoing("RUN") & ~self.faulted),
+            self.busy.eq(~fsm.ongoing("IDLE")),
+        ]
+        return m

@@ -1,0 +1,254 @@
+"""The core: ports, memories, tracker, fetcher and control wired together."""
+
+from amaranth import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link import LinkSignature
+from multitree.nic.config import Config
+from multitree.nic.control import Control, StallCounters
+from multitree.nic.fetcher import Fetcher
+from multitree.nic.layouts import ArrivalSignature, RunSignature
+from multitree.nic.memories import FlowMemory, TableMemory
+from multitree.nic.monitor import FaultMonitor, Watchdog
+from multitree.nic.port import MemorySignature, Port
+from multitree.nic.register_file import readable, writable
+from multitree.nic.registers import ID, VERSION
+from multitree.nic.tracker import DependencyTracker
+
+__all__ = ["Core"]
+
+
+class Core(wiring.Component):
+    """The interface behind its bus: everything that `CONTROL.reset` resets.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    settings : In(32), one per written register
+        From the register file, in the order of `writable()`.
+    status : Out(32), one per read register
+        To the register file, in the order of `readable()`.
+    command : In(32)
+        What is written to CONTROL.
+    changed : In(32)
+        Strobe per written register.
+    table_write, flow_write : In(1)
+        Store `data`.
+    index : In(16)
+        Row or flow.
+    word : In(3)
+        Word of it.
+    data : In(32)
+        What to store.
+    busy, running : Out(1)
+        A check or a collective runs; a collective runs.
+    irq : Out(1)
+        Interrupt.
+    tx, rx : LinkSignature, one per port
+        Links.
+    memory : Out(MemorySignature), one per port
+        Memory channels.
+    arrivals : Out(ArrivalSignature), one per port
+        What came in, for monitors.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        ports = config.num_ports
+        link = LinkSignature(flit_bytes=config.flit_bytes)
+        super().__init__(
+            {
+                "settings": In(32).array(len(writable())),
+                "status": Out(32).array(len(readable())),
+                "command": In(32),
+                "changed": In(32),
+                "table_write": In(1),
+                "flow_write": In(1),
+                "index": In(16),
+                "word": In(3),
+                "data": In(32),
+                "busy": Out(1),
+                "running": Out(1),
+                "irq": Out(1),
+                "tx": Out(link).array(ports),
+                "rx": In(link).array(ports),
+                "memory": Out(MemorySignature(config)).array(ports),
+                "arrivals": Out(ArrivalSignature(config)).array(ports),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the blocks, then wire them group by group."""
+        m = Module()
+        config = self._config
+        ports = [Port(config, port=number) for number in range(config.num_ports)]
+        for number, port in enumerate(ports):
+            m.submodules[f"port_{number}"] = port
+            wiring.connect(m, port.tx, wiring.flipped(self.tx[number]))
+            wiring.connect(m, wiring.flipped(self.rx[number]), port.rx)
+            wiring.connect(m, port.memory, wiring.flipped(self.memory[number]))
+        m.submodules.fetcher = fetcher = Fetcher(config)
+        m.submodules.control = control = Control(config)
+        m.submodules.monitor = monitor = FaultMonitor(config)
+        settings = dict(zip(writable(), self.settings, strict=True))
+        run = RunSignature(config).create()
+        for block in (fetcher, *ports):
+            wiring.connect(m, run, block.run)
+        for jobs, port in zip(fetcher.jobs, ports, strict=True):
+            wiring.connect(m, jobs, port.jobs)
+        self._drive_run(m, run, settings, control, monitor)
+        self._wire_memories(m, ports, fetcher)
+        missing_count = self._wire_tracker(m, ports, control, settings["COUNT_SELECT"])
+        self._wire_control(m, ports, fetcher, control, settings)
+        self._wire_monitor(m, ports, fetcher, control, monitor, settings)
+        stalls = self._wire_stalls(m, ports, control)
+        self._show_status(m, fetcher, control, monitor, stalls, missing_count)
+        return m
+
+    def _drive_run(self, m, run, settings, control, monitor):
+        """What the blocks have to know of the collective that runs."""
+        mode = settings["MODE"]
+        m.d.comb += [
+            run.running.eq(control.running),
+            run.faulted.eq(monitor.faulted),
+            run.sequence.eq(control.sequence),
+            run.dtype.eq(mode[0:2]),
+            run.lockstep.eq(mode[2]),
+            run.window_base.eq(settings["WINDOW_BASE"]),
+            run.window_flits.eq(settings["WINDOW_FLITS"]),
+            run.num_rows.eq(settings["NUM_ROWS"]),
+            run.num_flows.eq(settings["NUM_FLOWS"]),
+            run.step_cycles.eq(settings["STEP_CYCLES"]),
+            control.faulted.eq(monitor.faulted),
+        ]
+
+    def _wire_memories(self, m, ports, fetcher):
+        """Table and flow memory: written from the bus, read by the fetcher and the receivers."""
+        config = self._config
+        m.submodules.table = table = TableMemory(config)
+        m.submodules.flows = flows = FlowMemory(config, num_clients=config.num_ports + 1)
+        for memory, write in ((table, self.table_write), (flows, self.flow_write)):
+            m.d.comb += [
+                memory.write.eq(write),
+                memory.index.eq(self.index),
+                memory.word.eq(self.word),
+                memory.data.eq(self.data),
+            ]
+        m.d.comb += [table.address.eq(fetcher.address), fetcher.row.eq(table.row)]
+        for client, lookup in zip((*ports, fetcher), flows.lookups, strict=True):
+            wiring.connect(m, client.lookup, lookup)
+
+    def _wire_tracker(self, m, ports, control, select):
+        """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""
+        config = self._config
+        m.submodules.tracker = tracker = DependencyTracker(
+            config, num_clients=2 * config.num_ports + 1
+        )
+        for number, port in enumerate(ports):
+            wiring.connect(m, port.send_query, tracker.queries[2 * number])
+            wiring.connect(m, port.receive_query, tracker.queries[2 * number + 1])
+            for name in port.arrival.signature.members:
+                value = getattr(port.arrival, name)
+                m.d.comb += [
+                    getattr(tracker.arrivals[number], name).eq(value),
+                    getattr(self.arrivals[number], name).eq(value),
+                ]
+        query, asked, count = tracker.queries[-1], Signal(), Signal(32)
+        # The question falls for a cycle when it changes, as the tracker's contract demands.
+        changed = self.changed[writable().index("COUNT_SELECT")]
+        m.d.comb += [
+            query.valid.eq(~changed),
+            Cat(query.flow, query.port, query.op).eq(select),
+            tracker.phase.eq(control.sequence[0]),
+            tracker.clear.eq(control.check),
+            control.clearing.eq(tracker.clearing),
+        ]
+        m.d.sync += asked.eq(query.valid)
+        with m.If(query.answered & asked):
+            m.d.sync += count.eq(query.count)
+        return count
+
+    def _wire_control(self, m, ports, fetcher, control, settings):
+        """Commands in, collective out; a write that changes what was checked voids the commit."""
+        void = [
+            self.changed[writable().index(name)]
+            for name in ("NUM_ROWS", "NUM_FLOWS", "WINDOW_FLITS")
+        ]
+        m.d.comb += [
+            control.commit.eq(self.command[0]),
+            control.start.eq(self.command[1]),
+            control.acknowledge.eq(self.command[2]),
+            control.invalidate.eq(self.table_write | self.flow_write | Cat(void).any()),
+            control.iterations.eq(settings["ITERATIONS"]),
+            control.fetching.eq(fetcher.busy),
+            control.sending.eq(~Cat(port.idle for port in ports).all()),
+            control.num_arrivals.eq(fetcher.num_arrivals),
+            control.arrived.eq(Cat(port.arrival.valid & port.arrival.last for port in ports)),
+            fetcher.check.eq(control.check),
+            fetcher.start.eq(control.launch),
+            self.busy.eq(control.busy),
+            self.running.eq(control.running),
+            self.irq.eq(control.irq),
+        ]
+
+    def _wire_monitor(self, m, ports, fetcher, control, monitor, settings):
+        """Every source of a fault, and what everybody waits for."""
+        m.submodules.watchdog = watchdog = Watchdog()
+        m.d.comb += [
+            watchdog.running.eq(control.running),
+            watchdog.progress.eq(Cat(port.progress for port in ports).any()),
+            watchdog.arrived.eq(Cat(port.arrival.valid for port in ports).any()),
+            watchdog.watchdog_cycles.eq(settings["WATCHDOG_CYCLES"]),
+            watchdog.first_arrival_cycles.eq(settings["FIRST_ARRIVAL_CYCLES"]),
+            monitor.watchdog.eq(watchdog.code),
+            monitor.control.eq(control.fault),
+            monitor.table.eq(fetcher.fault),
+            monitor.table_index.eq(fetcher.fault_index),
+        ]
+        for number, port in enumerate(ports):
+            m.d.comb += monitor.ports[number].eq(port.fault)
+            wiring.connect(m, port.sender_wait, monitor.waits[number])
+            wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
+
+    def _wire_stalls(self, m, ports, control):
+        """Stall counters by cause, named as their registers."""
+        causes = ("dependency", "credit", "memory", "sibling")
+        m.submodules.stalls = stalls = StallCounters(num_ports=len(ports), num_causes=len(causes))
+        m.d.comb += [stalls.start.eq(control.launch), stalls.running.eq(control.running)]
+        for index, cause in enumerate(causes):
+            m.d.comb += stalls.stalled[index].eq(Cat(getattr(p.stall, cause) for p in ports))
+        return {f"STALL_{cause.upper()}": stalls.counts[i] for i, cause in enumerate(causes)}
+
+    def _show_status(self, m, fetcher, control, monitor, stalls, count):
+        """The value of every register that is read."""
+        config = self._config
+        fault = monitor.fault.as_value()
+        values = {
+            "ID": ID,
+            "VERSION": VERSION,
+            "PARAMETERS": config.num_ports | config.flit_bytes << 8 | config.submessage_flits << 16,
+            "TABLE_DEPTH": config.table_depth,
+            "FLOW_DEPTH": config.num_flows,
+            "BUFFER_FLITS": config.buffer_flits,
+            "STATUS": Cat(
+                control.busy,
+                control.committed,
+                control.done,
+                monitor.faulted,
+                Const(0, 12),
+                fetcher.step,
+            ),
+            "SEQUENCE": control.sequence,
+            "FAULT": fault[:32],
+            "FAULT_ROW": fault[32:],
+            "CYCLES": control.cycles,
+            "ARRIVALS_MISSING": control.missing,
+            "COUNT": count,
+            **stalls,
+        }
+        for name, status in zip(readable(), self.status, strict=True):
+            m.d.comb += status.eq(values[name])

@@ -1,0 +1,69 @@
+"""Why an interface stopped: fault codes, what was awaited, and the error that tells."""
+
+import enum
+
+__all__ = ["Awaited", "DeviceError", "FaultCode"]
+
+
+class FaultCode(enum.IntEnum):
+    """Sticky cause of a fault, as read from the FAULT register."""
+
+    NONE = 0
+    ROW_ILLEGAL = 1
+    FLOW_ILLEGAL = 2
+    ITERATIONS = 3
+    WATCHDOG = 4
+    FIRST_ARRIVAL = 5
+    FRAMING = 6
+    UNEXPECTED_MESSAGE = 7
+    STALE_SEQUENCE = 8
+    LINK_SEQUENCE = 9
+    BUFFER_OVERFLOW = 10
+    CREDIT_OVERFLOW = 11
+    NOT_COMMITTED = 12
+
+    @property
+    def sentence(self) -> str:
+        """What the code means, for people."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    FaultCode.NONE: "no fault",
+    FaultCode.ROW_ILLEGAL: "a table row is illegal (op, port, flow, reserved bits or step order)",
+    FaultCode.FLOW_ILLEGAL: "a flow entry is illegal (outside the window, or a port too many)",
+    FaultCode.ITERATIONS: "iterations, stage or wave stride other than none are not supported",
+    FaultCode.WATCHDOG: "nothing progressed for the watchdog's time",
+    FaultCode.FIRST_ARRIVAL: "no first arrival of the collective within its limit",
+    FaultCode.FRAMING: "a message was shorter or longer than its flow's size, or had no head",
+    FaultCode.UNEXPECTED_MESSAGE: "a message came that the flow memory does not expect there",
+    FaultCode.STALE_SEQUENCE: "a message of an earlier collective came",
+    FaultCode.LINK_SEQUENCE: "a flit was lost, doubled or reordered on the link",
+    FaultCode.BUFFER_OVERFLOW: "a flit came without a credit",
+    FaultCode.CREDIT_OVERFLOW: "more credits came back than were spent",
+    FaultCode.NOT_COMMITTED: "start was written without a committed table",
+}
+
+
+class Awaited(enum.IntEnum):
+    """What a port waited for when its fault was taken, as read from FAULT_DETAIL."""
+
+    NOTHING = 0
+    DEPENDENCY = 1
+    CREDIT = 2
+    MEMORY_READ = 3
+    SIBLING = 4
+    FLIT = 5
+    ARRIVALS = 6
+
+    @property
+    def sentence(self) -> str:
+        """What is awaited, for people."""
+        return self.name.lower().replace("_", " ")
+
+
+class DeviceError(RuntimeError):
+    """An interface faulted, or cannot be built, loaded or reached.
+
+    The text names rank, port, flow and what was awaited wherever they are known.
+    """

@@ -1,0 +1,197 @@
+"""The fetcher: checks a committed table, then hands its rows to the ports in order."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.checks import FlowCheck, RowCheck
+from multitree.nic.config import Config
+from multitree.nic.faults import FaultCode
+from multitree.nic.layouts import NO_PORT, ROW, LookupSignature, RunSignature, job_layout
+from multitree.nic.steps import StepCounter
+
+__all__ = ["Fetcher"]
+
+_OP_GATHER = 1
+_OP_NOP = 2
+
+
+class Fetcher(wiring.Component):
+    """Reads the table in order, checks every row and flow, and queues jobs at the ports.
+
+    On `check` all flows and rows are read and checked without sending anything, and the
+    messages that will come in are counted; on `start` the rows are read and checked again and
+    each is given to its port with the dependency that its flow's entry implies: a REDUCE and a
+    root's GATHER wait for the flow's last child, another GATHER for the flow's parent. The first
+    illegal row or flow ends in a fault with its index. Four cycles per row, three per flow.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    run : In(RunSignature)
+        Sizes and mode.
+    check, start : In(1)
+        Begin to check, or to run.
+    address : Out(16)
+        Row to read.
+    row : In(ROW)
+        That row, a cycle later.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    jobs : Out(stream), one per port
+        Checked rows (`job_layout`).
+    busy : Out(1)
+        Not all rows are queued.
+    num_arrivals : Out(20)
+        Messages that come in, counted by the last check.
+    step : Out(16)
+        The step reached.
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    fault_index : Out(16)
+        Row or flow of the fault.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "run": In(RunSignature(config)),
+                "check": In(1),
+                "start": In(1),
+                "address": Out(16),
+                "row": In(ROW),
+                "lookup": Out(LookupSignature()),
+                "jobs": Out(stream.Signature(job_layout(config))).array(config.num_ports),
+                "busy": Out(1),
+                "num_arrivals": Out(20),
+                "step": Out(16),
+                "fault": Out(8),
+                "fault_index": Out(16),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: per flow ASK_FLOW, CHECK_FLOW; per row READ_ROW .. PUSH."""
+        m = Module()
+        config, run = self._config, self.run
+        m.submodules.row_check = row_check = RowCheck(config)
+        m.submodules.flow_check = flow_check = FlowCheck(config)
+        m.submodules.steps = steps = StepCounter(config)
+        index, checking = Signal(17), Signal()
+        job, port, nop = Signal(job_layout(config)), Signal(4), Signal()
+        push_ready = self._connect(m, row_check, flow_check, steps, index, job, port, nop)
+        is_nop = self.row.op == _OP_NOP
+        stop = self.fault.any() | run.faulted
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.sync += [index.eq(0), checking.eq(self.check), row_check.previous_step.eq(0)]
+                with m.If(self.check):
+                    m.d.sync += self.num_arrivals.eq(0)
+                    with m.If(run.num_rows > config.table_depth):
+                        m.d.comb += self.fault.eq(FaultCode.ROW_ILLEGAL)
+                    with m.Elif(run.num_flows > config.num_flows):
+                        m.d.comb += self.fault.eq(FaultCode.FLOW_ILLEGAL)
+                    with m.Else():
+                        m.next = "ASK_FLOW"
+                with m.Elif(self.start):
+                    m.next = "READ_ROW"
+            with m.State("ASK_FLOW"):
+                m.d.comb += [
+                    self.lookup.valid.eq(index < run.num_flows),
+                    self.lookup.flow.eq(index),
+                ]
+                with m.If(self.lookup.granted):
+                    m.next = "CHECK_FLOW"
+                with m.Elif(~self.lookup.valid):
+                    m.d.sync += index.eq(0)
+                    m.next = "READ_ROW"
+            with m.State("CHECK_FLOW"):
+                m.d.comb += self.fault.eq(flow_check.code)
+                m.d.sync += [
+                    index.eq(index + 1),
+                    self.num_arrivals.eq(self.num_arrivals + flow_check.num_arrivals),
+                ]
+                m.next = "ASK_FLOW"
+                with m.If(stop):
+                    m.next = "IDLE"
+            with m.State("READ_ROW"):
+                m.next = "ASK_ROW"
+                with m.If(index == run.num_rows):
+                    m.next = "IDLE"
+            with m.State("ASK_ROW"):
+                m.d.comb += self.lookup.valid.eq(~is_nop & (row_check.code == 0))
+                m.d.comb += [self.lookup.flow.eq(self.row.flow), self.fault.eq(row_check.code)]
+                m.d.sync += [port.eq(self.row.port), nop.eq(is_nop)]
+                with m.If(stop):
+                    m.next = "IDLE"
+                with m.Elif(self.lookup.granted):
+                    m.next = "CAPTURE"
+                with m.Elif(is_nop):
+                    m.next = "PUSH"
+            with m.State("CAPTURE"):
+                m.d.comb += self.fault.eq(flow_check.code)
+                m.d.sync += job.eq(self._job(m, index))
+                m.next = "PUSH"
+                with m.If(stop):
+                    m.next = "IDLE"
+            with m.State("PUSH"):
+                m.d.comb += steps.row_valid.eq(~checking)
+                with m.If(run.faulted):
+                    m.next = "IDLE"
+                with m.Elif(checking | (steps.go & (nop | push_ready))):
+                    m.d.sync += [index.eq(index + 1), row_check.previous_step.eq(self.row.step)]
+                    m.next = "READ_ROW"
+        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+        return m
+
+    def _connect(self, m, row_check, flow_check, steps, index, job, port, nop):
+        """Feed the checks and the step counter; offer the job to its port."""
+        m.d.comb += [
+            self.address.eq(index),
+            self.fault_index.eq(index),
+            row_check.row.eq(self.row),
+            row_check.num_flows.eq(self.run.num_flows),
+            flow_check.entry.eq(self.lookup.entry),
+            flow_check.window_flits.eq(self.run.window_flits),
+            steps.start.eq(self.start),
+            steps.row_step.eq(self.row.step),
+            steps.nop.eq(nop),
+            self.step.eq(steps.step),
+        ]
+        wiring.connect(m, wiring.flipped(self.run), steps.run)
+        push_ready = Signal()
+        for number, jobs in enumerate(self.jobs):
+            mine = port == number
+            m.d.comb += [
+                jobs.payload.eq(job),
+                jobs.valid.eq(steps.row_valid & steps.go & ~nop & mine & ~self.run.faulted),
+            ]
+            with m.If(mine):
+                m.d.comb += push_ready.eq(jobs.ready)
+        return push_ready
+
+    def _job(self, m, index):
+        """The job of the row in hand and its flow's entry, which is valid in this cycle."""
+        entry, row = self.lookup.entry, self.row
+        last_child = Signal(4, init=NO_PORT)
+        m.d.comb += last_child.eq(NO_PORT)
+        for k in range(8):
+            with m.If(entry.children[k] != NO_PORT):
+                m.d.comb += last_child.eq(entry.children[k])
+        from_parent = (row.op == _OP_GATHER) & (entry.parent != NO_PORT)
+        job = Signal(job_layout(self._config))
+        m.d.comb += [
+            job.row.eq(index),
+            job.flow.eq(row.flow),
+            job.op.eq(row.op),
+            job.base.eq(entry.base),
+            job.size.eq(entry.size),
+            job.needs.eq(from_parent | (last_child != NO_PORT)),
+            job.need_port.eq(Mux(from_parent, entry.parent, last_child)),
+            job.need_op.eq(from_parent),
+        ]
+        return data.View(job_layout(self._config), job.as_value())

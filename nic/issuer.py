@@ -1,0 +1,123 @@
+"""Issuer: takes rows in order, waits for their dependency, issues their reads."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited
+from multitree.nic.layouts import (
+    QuerySignature,
+    RunSignature,
+    WaitSignature,
+    descriptor_layout,
+    job_layout,
+)
+
+__all__ = ["Issuer"]
+
+
+class Issuer(wiring.Component):
+    """Takes jobs in order, waits for the dependency of each, and issues the reads of its chunk.
+
+    A job's descriptor goes to the framer as soon as its dependency is in, so that the head is on
+    the link while the first reads are on their way. Reads are issued one per cycle while the
+    framer has room for their data. Outputs: all registered but the handshakes.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    jobs : In(stream)
+        Checked rows (`job_layout`).
+    run : In(RunSignature)
+        The collective that runs.
+    query : Out(QuerySignature)
+        Question to the dependency tracker.
+    descriptors : Out(stream)
+        Flow, op and size of each message to frame.
+    reads : Out(stream)
+        Addresses to read.
+    returned : In(1)
+        One flit of read data was taken by the framer: its room is free again.
+    wait : Out(WaitSignature)
+        The dependency that is awaited.
+    idle : Out(1)
+        No job in hand.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "jobs": In(stream.Signature(job_layout(config))),
+                "run": In(RunSignature(config)),
+                "query": Out(QuerySignature(config)),
+                "descriptors": Out(stream.Signature(descriptor_layout(config))),
+                "reads": Out(stream.Signature(config.address_width)),
+                "returned": In(1),
+                "wait": Out(WaitSignature()),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: TAKE a job, AWAIT its dependency, READ its chunk."""
+        m = Module()
+        config = self._config
+        job = Signal(job_layout(config))
+        known = Signal(config.count_width)
+        asked = Signal()
+        target = Signal(config.count_width)
+        shift = config.submessage_flits.bit_length() - 1
+        submessages = (job.size + (config.submessage_flits - 1)) >> shift
+        m.d.comb += target.eq(Mux(job.size == 0, 1, submessages))
+
+        room = Signal(range(config.memory_queue_flits + 1), init=config.memory_queue_flits)
+        issued = self.reads.valid & self.reads.ready
+        m.d.sync += room.eq(room + self.returned - issued)
+        address, left = Signal(config.address_width), Signal(config.address_width)
+        m.d.comb += [
+            self.descriptors.payload.flow.eq(job.flow),
+            self.descriptors.payload.op.eq(job.op),
+            self.descriptors.payload.size.eq(job.size),
+            self.reads.payload.eq(address),
+            self.query.port.eq(job.need_port),
+            self.query.op.eq(job.need_op),
+            self.query.flow.eq(job.flow),
+            self.wait.row.eq(job.row),
+            self.wait.flow.eq(job.flow),
+            self.wait.port.eq(job.need_port),
+            self.wait.op.eq(job.need_op),
+        ]
+        with m.FSM():
+            with m.State("TAKE"):
+                m.d.comb += [self.jobs.ready.eq(self.run.running), self.idle.eq(~self.jobs.valid)]
+                m.d.sync += [job.eq(self.jobs.payload), known.eq(0), asked.eq(0)]
+                with m.If(self.jobs.valid & self.run.running):
+                    m.next = "AWAIT"
+            with m.State("AWAIT"):
+                ready = ~job.needs | (known >= target)
+                m.d.comb += [
+                    self.query.valid.eq(job.needs & ~ready),
+                    self.wait.awaited.eq(Mux(ready, Awaited.NOTHING, Awaited.DEPENDENCY)),
+                    self.descriptors.valid.eq(ready & self.run.running),
+                ]
+                m.d.sync += [
+                    asked.eq(self.query.valid),
+                    address.eq(self.run.window_base + job.base),
+                    left.eq(job.size),
+                ]
+                with m.If(self.query.answered & asked):
+                    m.d.sync += known.eq(self.query.count)
+                with m.If(self.descriptors.valid & self.descriptors.ready):
+                    m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += self.reads.valid.eq((left != 0) & (room != 0) & self.run.running)
+                with m.If(issued):
+                    m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
+                with m.If((left == 0) | (issued & (left == 1))):
+                    m.next = "TAKE"
+        return m

@@ -1,0 +1,253 @@
+"""Bit layouts that the interface's blocks share: head flit, row, flow entry, job."""
+
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link import Kind
+from multitree.nic.config import Config
+
+__all__ = [
+    "FLOW_ENTRY",
+    "HEAD",
+    "NO_PORT",
+    "ROW",
+    "ArrivalSignature",
+    "LookupSignature",
+    "MemoryReadSignature",
+    "MemoryWriteSignature",
+    "QuerySignature",
+    "RunSignature",
+    "WaitSignature",
+    "descriptor_layout",
+    "flit_stream",
+    "job_layout",
+]
+
+NO_PORT = 15
+"""Port number that stands for no port."""
+
+HEAD = data.StructLayout({"flow": 16, "wave": 16, "op": 1, "reserved": 7, "sequence": 8})
+"""Lowest bits of a head flit's payload; sequence counts collectives modulo 256."""
+
+ROW = data.StructLayout({"flow": 16, "port": 4, "op": 2, "reserved": 10, "step": 16, "stage": 16})
+"""A row of the table memory: two words of 32 bits."""
+
+FLOW_ENTRY = data.StructLayout(
+    {
+        "base": 32,
+        "size": 32,
+        "stride": 32,
+        "children": data.ArrayLayout(4, 8),
+        "parent": 4,
+        "reserved": 28,
+    }
+)
+"""An entry of the flow memory: five words of 32 bits; base and size in flits."""
+
+
+def job_layout(config: Config):
+    """A checked row on its way to a port's sender, with the dependency it has to wait for."""
+    return data.StructLayout(
+        {
+            "row": 16,
+            "flow": 16,
+            "op": 1,
+            "base": config.address_width,
+            "size": config.address_width,
+            "needs": 1,
+            "need_port": 4,
+            "need_op": 1,
+        }
+    )
+
+
+def descriptor_layout(config: Config):
+    """A message to frame: what its head says, and its size in flits."""
+    return data.StructLayout({"flow": 16, "op": 1, "size": config.address_width})
+
+
+def flit_stream(config: Config):
+    """Payload of the streams between a port and its link: kind and payload of a flit."""
+    return data.StructLayout({"kind": Kind, "payload": 8 * config.flit_bytes})
+
+
+class RunSignature(wiring.Signature):
+    """What every block has to know of the collective that runs, driven by the control.
+
+    Members
+    -------
+    running : Out(1)
+        A collective runs and there is no fault.
+    faulted : Out(1)
+        There is a fault: stop sending, keep sinking.
+    sequence : Out(8)
+        Number of the collective modulo 256.
+    dtype : Out(2)
+        `hw.lanes.DType` of the lanes.
+    lockstep : Out(1)
+        Rows wait for the step counter.
+    window_base : Out(address_width)
+        First flit of the buffer in memory.
+    window_flits : Out(address_width)
+        Length of the buffer in flits.
+    num_rows, num_flows : Out(17)
+        Rows and flows in use.
+    step_cycles : Out(32)
+        Estimated serialisation time of a step in lockstep.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "running": Out(1),
+                "faulted": Out(1),
+                "sequence": Out(8),
+                "dtype": Out(2),
+                "lockstep": Out(1),
+                "window_base": Out(config.address_width),
+                "window_flits": Out(config.address_width),
+                "num_rows": Out(17),
+                "num_flows": Out(17),
+                "step_cycles": Out(32),
+            }
+        )
+
+
+class QuerySignature(wiring.Signature):
+    """A client's question to the dependency tracker: how much of a flow came in on a port?
+
+    The client holds the question stable while `valid`, lowers `valid` for at least one cycle
+    between two questions, and takes an answer only if the question stood in the cycle before.
+
+    Members
+    -------
+    valid, port, op, flow : Out
+        The question.
+    answered : In(1)
+        `count` is the answer to the question that stood in the cycle before.
+    count : In(count_width)
+        Sub-messages that are in, of this collective.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "port": Out(4),
+                "op": Out(1),
+                "flow": Out(16),
+                "answered": In(1),
+                "count": In(config.count_width),
+            }
+        )
+
+
+class ArrivalSignature(wiring.Signature):
+    """A sub-message of a flow is in memory, its writes acknowledged.
+
+    Members
+    -------
+    valid : Out(1)
+        Strobe.
+    op, flow : Out
+        Of the message.
+    count : Out(count_width)
+        Sub-messages of the message that are in, this one included.
+    last : Out(1)
+        The whole message is in.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "op": Out(1),
+                "flow": Out(16),
+                "count": Out(config.count_width),
+                "last": Out(1),
+            }
+        )
+
+
+class LookupSignature(wiring.Signature):
+    """Asks the flow memory for an entry; it comes in the cycle after `granted`.
+
+    Members
+    -------
+    valid, flow : Out
+        The question, held until granted.
+    granted : In(1)
+        Taken in this cycle (combinational).
+    entry : In(FLOW_ENTRY)
+        The answer, valid only in the cycle after `granted`.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {"valid": Out(1), "flow": Out(16), "granted": In(1), "entry": In(FLOW_ENTRY)}
+        )
+
+
+class MemoryReadSignature(wiring.Signature):
+    """SRAM-style read channel; addresses count flits.
+
+    Members
+    -------
+    valid, address, ready : Out, Out, In
+        A read is taken at an edge where valid and ready.
+    data_valid, data : In
+        One pulse per read, in order; room is reserved before the read, so it is never refused.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "address": Out(config.address_width),
+                "ready": In(1),
+                "data_valid": In(1),
+                "data": In(8 * config.flit_bytes),
+            }
+        )
+
+
+class MemoryWriteSignature(wiring.Signature):
+    """SRAM-style write channel; addresses count flits.
+
+    Members
+    -------
+    valid, address, data, ready : Out, Out, Out, In
+        A write is taken at an edge where valid and ready.
+    ack : In(1)
+        One pulse per write, in order: it is in memory, and every later read sees it.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "address": Out(config.address_width),
+                "data": Out(8 * config.flit_bytes),
+                "ready": In(1),
+                "ack": In(1),
+            }
+        )
+
+
+class WaitSignature(wiring.Signature):
+    """What a block waits for, so that a fault can name it.
+
+    Members
+    -------
+    awaited : Out(3)
+        `nic.faults.Awaited`.
+    row, flow : Out(16)
+        The row (senders) and the flow that wait.
+    port, op : Out
+        Port and op of what is awaited.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {"awaited": Out(3), "row": Out(16), "flow": Out(16), "port": Out(4), "op": Out(1)}
+        )

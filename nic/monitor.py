@@ -1,0 +1,175 @@
+"""Watchdog and fault register: nothing hangs, and whatever stops is named."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import NO_PORT, WaitSignature
+
+__all__ = ["FAULT", "FaultMonitor", "Watchdog"]
+
+FAULT = data.StructLayout(
+    {
+        "code": 8,
+        "awaited": 3,
+        "op": 1,
+        "port": 4,
+        "at_port": 4,
+        "reserved": 12,
+        "row": 16,
+        "flow": 16,
+    }
+)
+"""The fault register: two words of 32 bits.
+
+`at_port` is the port that waits or faulted, `port` and `op` say what it awaited; `row` and `flow`
+are 0xFFFF, ports 15, where they are unknown.
+"""
+
+_UNKNOWN = 0xFFFF
+
+
+class Watchdog(wiring.Component):
+    """Counts the cycles in which a running collective makes no progress.
+
+    Until the first message of the collective came in, the longer `first_arrival_cycles` holds:
+    the other ranks may start later. A limit of 0 switches it off.
+
+    Members
+    -------
+    running : In(1)
+        A collective runs; low clears the count.
+    progress : In(1)
+        Something moved.
+    arrived : In(1)
+        A message of this collective came in.
+    watchdog_cycles, first_arrival_cycles : In(32)
+        Limits in cycles.
+    code : Out(8)
+        `FaultCode` when a limit is reached, else 0.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "running": In(1),
+                "progress": In(1),
+                "arrived": In(1),
+                "watchdog_cycles": In(32),
+                "first_arrival_cycles": In(32),
+                "code": Out(8),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One counter, one flag."""
+        m = Module()
+        waited, seen, limit = Signal(32), Signal(), Signal(32)
+        m.d.comb += limit.eq(Mux(seen, self.watchdog_cycles, self.first_arrival_cycles))
+        with m.If(~self.running):
+            m.d.sync += [waited.eq(0), seen.eq(0)]
+        with m.Else():
+            m.d.sync += [waited.eq(Mux(self.progress, 0, waited + 1)), seen.eq(seen | self.arrived)]
+            with m.If((limit != 0) & (waited >= limit)):
+                m.d.comb += self.code.eq(Mux(seen, FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL))
+        return m
+
+
+class FaultMonitor(wiring.Component):
+    """Latches the first fault with what it concerns, until reset.
+
+    In one cycle the order is: control, table, ports by number, watchdog. For the watchdog it
+    names what the lowest waiting sender waits for, else the lowest receiver in the middle of a
+    message, else that arrivals are missing.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    control : In(8)
+        `FaultCode` of the control, a strobe.
+    table : In(8)
+        `FaultCode` of the fetcher, a strobe.
+    table_index : In(16)
+        Row or flow of that.
+    ports : In(8), one per port
+        `FaultCode` of a receiver or a link, a strobe.
+    watchdog : In(8)
+        `FaultCode` of the watchdog.
+    waits : In(WaitSignature), senders then receivers
+        What each waits for.
+    faulted : Out(1)
+        There is a fault.
+    fault : Out(FAULT)
+        The first one.
+    """
+
+    def __init__(self, config: Config):
+        self._num_ports = config.num_ports
+        super().__init__(
+            {
+                "control": In(8),
+                "table": In(8),
+                "table_index": In(16),
+                "ports": In(8).array(config.num_ports),
+                "watchdog": In(8),
+                "waits": In(WaitSignature()).array(2 * config.num_ports),
+                "faulted": Out(1),
+                "fault": Out(FAULT),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Later assignments win, so the sources come in ascending order of precedence."""
+        m = Module()
+        seen = Signal(FAULT)
+        m.d.comb += [
+            seen.row.eq(_UNKNOWN),
+            seen.flow.eq(_UNKNOWN),
+            seen.port.eq(NO_PORT),
+            seen.at_port.eq(NO_PORT),
+        ]
+        with m.If(self.watchdog.any()):
+            m.d.comb += [seen.code.eq(self.watchdog), seen.awaited.eq(Awaited.ARRIVALS)]
+            for index in reversed(range(2 * self._num_ports)):
+                self._waiting(m, seen, index)
+        for port in reversed(range(self._num_ports)):
+            with m.If(self.ports[port].any()):
+                m.d.comb += [
+                    seen.code.eq(self.ports[port]),
+                    seen.at_port.eq(port),
+                    seen.flow.eq(self.waits[self._num_ports + port].flow),
+                    seen.row.eq(_UNKNOWN),
+                    seen.awaited.eq(Awaited.NOTHING),
+                ]
+        with m.If(self.table.any()):
+            is_flow = self.table == FaultCode.FLOW_ILLEGAL
+            m.d.comb += [
+                seen.code.eq(self.table),
+                seen.row.eq(Mux(is_flow, _UNKNOWN, self.table_index)),
+                seen.flow.eq(Mux(is_flow, self.table_index, _UNKNOWN)),
+                seen.awaited.eq(Awaited.NOTHING),
+            ]
+        with m.If(self.control.any()):
+            m.d.comb += [seen.code.eq(self.control), seen.awaited.eq(Awaited.NOTHING)]
+        with m.If(seen.code.any() & ~self.faulted):
+            m.d.sync += [self.faulted.eq(1), self.fault.eq(seen)]
+        return m
+
+    def _waiting(self, m, seen, index):
+        """What block `index` waits for, if it waits."""
+        wait = self.waits[index]
+        is_sender = index < self._num_ports
+        with m.If(wait.awaited != Awaited.NOTHING):
+            m.d.comb += [
+                seen.awaited.eq(wait.awaited),
+                seen.at_port.eq(index % self._num_ports),
+                seen.port.eq(wait.port),
+                seen.op.eq(wait.op),
+                seen.flow.eq(wait.flow),
+                seen.row.eq(wait.row if is_sender else _UNKNOWN),
+            ]

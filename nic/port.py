@@ -1,0 +1,191 @@
+"""One link port: job queue, sender, receiver and both ends of the link."""
+
+from amaranth import Cat, Module, Mux
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link import LinkReceiver, LinkSignature, LinkTransmitter
+from multitree.hw.stream import Fifo
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import (
+    ArrivalSignature,
+    LookupSignature,
+    MemoryReadSignature,
+    MemoryWriteSignature,
+    QuerySignature,
+    RunSignature,
+    WaitSignature,
+    job_layout,
+)
+from multitree.nic.receiver import Receiver
+from multitree.nic.sender import Sender
+
+__all__ = ["JOB_QUEUE_DEPTH", "MemorySignature", "Port", "Stall"]
+
+JOB_QUEUE_DEPTH = 4
+"""Rows a port may have queued: its wait does not hold up the other ports."""
+
+
+class MemorySignature(wiring.Signature):
+    """The three memory channels of a port.
+
+    Members
+    -------
+    send : Out(MemoryReadSignature)
+        The sender's reads.
+    fetch : Out(MemoryReadSignature)
+        The receiver's reads.
+    write : Out(MemoryWriteSignature)
+        The receiver's writes.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "send": Out(MemoryReadSignature(config)),
+                "fetch": Out(MemoryReadSignature(config)),
+                "write": Out(MemoryWriteSignature(config)),
+            }
+        )
+
+
+class Stall(wiring.Signature):
+    """What stalls a port in this cycle, one bit per cause.
+
+    Members
+    -------
+    dependency, credit, memory, sibling : Out(1)
+        A row waits for its dependency, a flit for a credit, a payload flit for memory, a
+        contribution for a sibling.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {"dependency": Out(1), "credit": Out(1), "memory": Out(1), "sibling": Out(1)}
+        )
+
+
+class Port(wiring.Component):
+    """Everything of one link port; sending and receiving are independent of each other.
+
+    Parameters
+    ----------
+    config : Config
+    port : int
+        Number of the port.
+
+    Members
+    -------
+    run : In(RunSignature)
+        The collective that runs.
+    jobs : In(stream)
+        Checked rows (`job_layout`).
+    tx : Out(LinkSignature)
+        Outgoing link.
+    rx : In(LinkSignature)
+        Incoming link.
+    memory : Out(MemorySignature)
+        Memory channels.
+    lookup : Out(LookupSignature)
+        Receiver's question to the flow memory.
+    send_query, receive_query : Out(QuerySignature)
+        Questions to the dependency tracker.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in memory.
+    sender_wait, receiver_wait : Out(WaitSignature)
+        What is awaited.
+    stall : Out(Stall)
+        What stalls.
+    idle : Out(1)
+        Nothing left to send.
+    progress : Out(1)
+        A flit moved.
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    """
+
+    def __init__(self, config: Config, *, port: int):
+        self._config = config
+        self._port = port
+        super().__init__(
+            {
+                "run": In(RunSignature(config)),
+                "jobs": In(stream.Signature(job_layout(config))),
+                "tx": Out(LinkSignature(flit_bytes=config.flit_bytes)),
+                "rx": In(LinkSignature(flit_bytes=config.flit_bytes)),
+                "memory": Out(MemorySignature(config)),
+                "lookup": Out(LookupSignature()),
+                "send_query": Out(QuerySignature(config)),
+                "receive_query": Out(QuerySignature(config)),
+                "arrival": Out(ArrivalSignature(config)),
+                "sender_wait": Out(WaitSignature()),
+                "receiver_wait": Out(WaitSignature()),
+                "stall": Out(Stall()),
+                "idle": Out(1),
+                "progress": Out(1),
+                "fault": Out(8),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire the blocks; a wait for a credit is the sender's wait."""
+        m = Module()
+        config = self._config
+        m.submodules.queue = queue = Fifo(shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
+        m.submodules.sender = sender = Sender(config)
+        m.submodules.receiver = receiver = Receiver(config, port=self._port)
+        m.submodules.transmitter = transmitter = LinkTransmitter(
+            flit_bytes=config.flit_bytes, credits=config.buffer_flits
+        )
+        m.submodules.link = link = LinkReceiver(
+            flit_bytes=config.flit_bytes, depth=config.buffer_flits
+        )
+        wiring.connect(m, wiring.flipped(self.jobs), queue.i)
+        wiring.connect(m, queue.o, sender.jobs)
+        wiring.connect(m, sender.flits, transmitter.i)
+        wiring.connect(m, transmitter.link, wiring.flipped(self.tx))
+        wiring.connect(m, wiring.flipped(self.rx), link.link)
+        wiring.connect(m, link.o, receiver.flits)
+        for end in (sender, receiver):
+            wiring.connect(m, wiring.flipped(self.run), end.run)
+        for inner, outer in (
+            (sender.query, self.send_query),
+            (sender.memory, self.memory.send),
+            (receiver.query, self.receive_query),
+            (receiver.lookup, self.lookup),
+            (receiver.fetch, self.memory.fetch),
+            (receiver.write, self.memory.write),
+            (receiver.arrival, self.arrival),
+            (receiver.wait, self.receiver_wait),
+        ):
+            wiring.connect(m, inner, wiring.flipped(outer))
+        self._report(m, queue, sender, receiver, transmitter, link)
+        return m
+
+    def _report(self, m, queue, sender, receiver, transmitter, link):
+        """Waits, stalls, progress and faults of the blocks together."""
+        awaited = Mux(transmitter.stalled, Awaited.CREDIT, sender.wait.awaited)
+        sent = transmitter.i.valid & transmitter.i.ready
+        taken = link.o.valid & link.o.ready
+        m.d.comb += [
+            self.sender_wait.awaited.eq(awaited),
+            self.sender_wait.row.eq(sender.wait.row),
+            self.sender_wait.flow.eq(sender.wait.flow),
+            self.sender_wait.port.eq(Mux(transmitter.stalled, self._port, sender.wait.port)),
+            self.sender_wait.op.eq(sender.wait.op),
+            self.stall.dependency.eq(sender.wait.awaited == Awaited.DEPENDENCY),
+            self.stall.memory.eq(sender.wait.awaited == Awaited.MEMORY_READ),
+            self.stall.credit.eq(transmitter.stalled),
+            self.stall.sibling.eq(receiver.wait.awaited == Awaited.SIBLING),
+            self.idle.eq(sender.idle & (queue.level == 0)),
+            self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),
+            self.fault.eq(receiver.fault),
+        ]
+        for strobe, code in (
+            (transmitter.fault_credit, FaultCode.CREDIT_OVERFLOW),
+            (link.overflow, FaultCode.BUFFER_OVERFLOW),
+            (link.sequence_error, FaultCode.LINK_SEQUENCE),
+        ):
+            with m.If(strobe):
+                m.d.comb += self.fault.eq(code)

@@ -1,0 +1,191 @@
+"""Register writes that load and start a table, and faults read back in words."""
+
+from dataclasses import dataclass
+
+from multitree.nic.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
+from multitree.nic.table import NO_PORT, Table
+from multitree.topology.schedule import Op
+
+__all__ = [
+    "ACKNOWLEDGE",
+    "COMMIT",
+    "DTYPE_CODES",
+    "RESET",
+    "START",
+    "Fault",
+    "RunSettings",
+    "decode_fault",
+    "run_writes",
+    "table_writes",
+]
+
+Writes = list[tuple[int, int]]
+"""Register writes in order: byte address and 32-bit value."""
+
+COMMIT = (ADDRESS["CONTROL"], 1)
+START = (ADDRESS["CONTROL"], 2)
+ACKNOWLEDGE = (ADDRESS["CONTROL"], 4)
+RESET = (ADDRESS["CONTROL"], 8)
+
+DTYPE_CODES = {"int32": 0, "float32": 1}
+"""Code of a NumPy dtype's name in the MODE register."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a collective needs beside its table.
+
+    Parameters
+    ----------
+    dtype : str
+        "int32" or "float32".
+    window_base, window_flits : int
+        Where the buffer lies in memory, in flits.
+    watchdog_cycles, first_arrival_cycles : int
+        Limits without progress; 0 switches a limit off.
+    lockstep : bool
+        Rows wait for the step counter.
+    step_cycles : int
+        Estimated time of a step in lockstep.
+
+    Raises
+    ------
+    ValueError
+        If the dtype is none the interface adds, or a number does not fit 32 bits.
+    """
+
+    dtype: str
+    window_base: int
+    window_flits: int
+    watchdog_cycles: int
+    first_arrival_cycles: int
+    lockstep: bool = False
+    step_cycles: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the dtype and the ranges."""
+        if self.dtype not in DTYPE_CODES:
+            raise ValueError(f"Dtype must be one of {sorted(DTYPE_CODES)}, not {self.dtype!r}")
+        for name in (
+            "window_base",
+            "window_flits",
+            "watchdog_cycles",
+            "first_arrival_cycles",
+            "step_cycles",
+        ):
+            value = getattr(self, name)
+            if not 0 <= value < 1 << 32:
+                raise ValueError(f"RunSettings {name} must fit 32 bits, not {value!r}")
+
+
+def table_writes(table: Table) -> Writes:
+    """Writes that load a table and its flow memory; commit comes after `run_writes`.
+
+    Parameters
+    ----------
+    table : Table
+
+    Returns
+    -------
+    list of (address, value)
+        Two writes per row, five per flow, two sizes.
+    """
+    writes: Writes = []
+    for row in range(table.num_rows):
+        place = TABLE_WINDOW.base + TABLE_WINDOW.stride * row
+        what = int(table.flow[row]) | int(table.port[row]) << 16 | int(table.op[row]) << 20
+        writes.append((place, what))
+        writes.append((place + 4, int(table.step[row]) | int(table.stage[row]) << 16))
+    for flow in range(table.num_flows):
+        place = FLOW_WINDOW.base + FLOW_WINDOW.stride * flow
+        children = sum(int(port) << 4 * k for k, port in enumerate(table.children[flow]))
+        words = (table.base[flow], table.size[flow], table.stride[flow], children)
+        words = (*words, table.parent[flow])
+        writes.extend((place + 4 * k, int(word)) for k, word in enumerate(words))
+    writes.append((ADDRESS["NUM_ROWS"], table.num_rows))
+    writes.append((ADDRESS["NUM_FLOWS"], table.num_flows))
+    return writes
+
+
+def run_writes(settings: RunSettings) -> Writes:
+    """Writes that set how and where the next collective runs; only while idle.
+
+    A change of `window_flits` voids the commit, another base does not.
+    """
+    mode = DTYPE_CODES[settings.dtype] | int(settings.lockstep) << 2
+    return [
+        (ADDRESS["MODE"], mode),
+        (ADDRESS["WINDOW_BASE"], settings.window_base),
+        (ADDRESS["WINDOW_FLITS"], settings.window_flits),
+        (ADDRESS["STEP_CYCLES"], settings.step_cycles),
+        (ADDRESS["WATCHDOG_CYCLES"], settings.watchdog_cycles),
+        (ADDRESS["FIRST_ARRIVAL_CYCLES"], settings.first_arrival_cycles),
+        (ADDRESS["ITERATIONS"], 0),
+    ]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault as the interface reports it; None where it does not know.
+
+    Parameters
+    ----------
+    code : FaultCode
+    awaited : Awaited
+        What was awaited.
+    op : Op
+        Op of what was awaited.
+    port : int or None
+        Port it was awaited from.
+    at_port : int or None
+        Port that waited or faulted.
+    row, flow : int or None
+        Row of the table, flow.
+    """
+
+    code: FaultCode
+    awaited: Awaited
+    op: Op
+    port: int | None
+    at_port: int | None
+    row: int | None
+    flow: int | None
+
+    def error(self, rank: int) -> DeviceError:
+        """The error that tells rank, port, flow and what was awaited."""
+        places = (("port", self.at_port), ("row", self.row), ("flow", self.flow))
+        where = "".join(f", {name} {value}" for name, value in places if value is not None)
+        text = f"Rank {rank}{where}: {self.code.sentence} ({self.code.name})"
+        if self.awaited != Awaited.NOTHING:
+            text += f"; awaited {self.awaited.sentence}"
+            if self.awaited in (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT):
+                text += f": {self.op.name} of flow {self.flow} on port {self.port}"
+        return DeviceError(text)
+
+
+def decode_fault(fault: int, fault_row: int) -> Fault:
+    """Decode the registers FAULT and FAULT_ROW.
+
+    Parameters
+    ----------
+    fault, fault_row : int
+        Values of the registers.
+
+    Returns
+    -------
+    Fault
+    """
+
+    def known(value: int, unknown: int) -> int | None:
+        return None if value == unknown else value
+
+    return Fault(
+        code=FaultCode(fault & 0xFF),
+        awaited=Awaited(fault >> 8 & 0x7),
+        op=Op(fault >> 11 & 1),
+        port=known(fault >> 12 & 0xF, NO_PORT),
+        at_port=known(fault >> 16 & 0xF, NO_PORT),
+        row=known(fault_row & 0xFFFF, 0xFFFF),
+        flow=known(fault_row >> 16, 0xFFFF),
+    )

@@ -1,0 +1,98 @@
+"""A port's receiver: admission of messages, then reduction into memory."""
+
+from amaranth import Module, Mux
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.admission import Admission
+from multitree.nic.config import Config
+from multitree.nic.layouts import (
+    ArrivalSignature,
+    LookupSignature,
+    MemoryReadSignature,
+    MemoryWriteSignature,
+    QuerySignature,
+    RunSignature,
+    WaitSignature,
+    flit_stream,
+)
+from multitree.nic.reducer import Reducer
+
+__all__ = ["Receiver"]
+
+_OP_GATHER = 1
+
+
+class Receiver(wiring.Component):
+    """A port's receiving side: admission of messages, then reduction into memory.
+
+    Parameters
+    ----------
+    config : Config
+    port : int
+        Number of this port.
+
+    Members
+    -------
+    flits : In(stream)
+        From the link's buffer.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    query : Out(QuerySignature)
+        Question to the dependency tracker.
+    fetch : Out(MemoryReadSignature)
+        Read channel.
+    write : Out(MemoryWriteSignature)
+        Write channel.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in memory.
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    wait : Out(WaitSignature)
+        What is awaited in the middle of a message.
+    """
+
+    def __init__(self, config: Config, *, port: int):
+        self._config = config
+        self._port = port
+        super().__init__(
+            {
+                "flits": In(stream.Signature(flit_stream(config))),
+                "run": In(RunSignature(config)),
+                "lookup": Out(LookupSignature()),
+                "query": Out(QuerySignature(config)),
+                "fetch": Out(MemoryReadSignature(config)),
+                "write": Out(MemoryWriteSignature(config)),
+                "arrival": Out(ArrivalSignature(config)),
+                "fault": Out(8),
+                "wait": Out(WaitSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire admission and reducer; an empty message reports only while the reducer is idle."""
+        m = Module()
+        m.submodules.admission = admission = Admission(self._config, port=self._port)
+        m.submodules.reducer = reducer = Reducer(self._config)
+        for name in ("flits", "run"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(admission, name))
+        for name in ("lookup", "query", "wait"):
+            wiring.connect(m, getattr(admission, name), wiring.flipped(getattr(self, name)))
+        for name in ("fetch", "write"):
+            wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
+        wiring.connect(m, admission.items, reducer.items)
+        m.d.comb += [
+            reducer.dtype.eq(self.run.dtype),
+            admission.drained.eq(reducer.idle),
+            self.fault.eq(admission.fault),
+        ]
+        for name in ("valid", "op", "flow", "count", "last"):
+            chosen = Mux(
+                admission.empty.valid,
+                getattr(admission.empty, name),
+                getattr(reducer.arrival, name),
+            )
+            m.d.comb += getattr(self.arrival, name).eq(chosen)
+        return m

@@ -1,0 +1,235 @@
+"""A port's reduction datapath: read, add, write, and count what is acknowledged."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.lanes import LaneAdder
+from multitree.hw.stream import Fifo, Register
+from multitree.nic.config import Config
+from multitree.nic.layouts import (
+    ArrivalSignature,
+    MemoryReadSignature,
+    MemoryWriteSignature,
+)
+
+__all__ = ["Acknowledger", "Reducer", "item_layout"]
+
+
+def _mark_layout(config: Config) -> data.StructLayout:
+    """Which sub-message ends: what an arrival reports."""
+    return data.StructLayout({"op": 1, "flow": 16, "count": config.count_width, "last": 1})
+
+
+def item_layout(config: Config) -> data.StructLayout:
+    """One payload flit on its way to memory.
+
+    `replace` writes the payload instead of adding it; `end` marks a sub-message's last flit,
+    for which `mark` tells what to report.
+    """
+    return data.StructLayout(
+        {
+            "payload": 8 * config.flit_bytes,
+            "address": config.address_width,
+            "replace": 1,
+            "end": 1,
+            "mark": _mark_layout(config),
+        }
+    )
+
+
+class Acknowledger(wiring.Component):
+    """Reports a sub-message as arrived when the last of its writes is acknowledged.
+
+    Writes are noted in the order they are taken, one bit each, and acknowledgements are counted,
+    so that neither has to come at a known time. One acknowledgement per cycle; reports follow an
+    acknowledgement by one cycle at the earliest. Never more than `memory_queue_flits` writes are
+    outstanding: `room` is low when that many are.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    marks : In(stream)
+        What each sub-message's end reports, in order.
+    taken : In(1)
+        A write was taken; only while `room`.
+    end : In(1)
+        It is a sub-message's last.
+    ack : In(1)
+        A write is in memory.
+    room : Out(1)
+        One more write may be taken.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in.
+    idle : Out(1)
+        No write is outstanding.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "marks": In(stream.Signature(_mark_layout(config))),
+                "taken": In(1),
+                "end": In(1),
+                "ack": In(1),
+                "room": Out(1),
+                "arrival": Out(ArrivalSignature(config)),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Pair acknowledgements with writes, and ends with marks."""
+        m = Module()
+        depth = self._config.memory_queue_flits
+        m.submodules.ends = ends = Fifo(shape=1, depth=depth)
+        outstanding, acked = Signal(range(depth + 2)), Signal(range(depth + 2))
+        retire = ends.o.valid & (acked != 0) & (~ends.o.payload | self.marks.valid)
+        mark = self.marks.payload
+        m.d.sync += [
+            outstanding.eq(outstanding + self.taken - retire),
+            acked.eq(acked + self.ack - retire),
+        ]
+        m.d.comb += [
+            self.room.eq(outstanding < depth),
+            ends.i.valid.eq(self.taken),
+            ends.i.payload.eq(self.end),
+            ends.o.ready.eq(retire),
+            self.marks.ready.eq(retire & ends.o.payload),
+            self.idle.eq(outstanding == 0),
+        ]
+        m.d.sync += [
+            self.arrival.valid.eq(self.marks.ready),
+            self.arrival.op.eq(mark.op),
+            self.arrival.flow.eq(mark.flow),
+            self.arrival.count.eq(mark.count),
+            self.arrival.last.eq(mark.last),
+        ]
+        return m
+
+
+class Reducer(wiring.Component):
+    """Adds payload flits to memory, or writes them over it, in order and at line rate.
+
+    A flit to be added is read, added lane by lane (memory's value plus the contribution) and
+    written back; a flit to replace takes the same pipeline without the read, so that writes stay
+    in order. Room for all that is in flight is reserved when a flit is taken: neither the adder
+    nor a read ever waits for the write channel. The same address must not come again before its
+    arrival was reported: the receiver sees to it by waiting for the siblings before it.
+
+    Latency from a flit to its write request: the memory's read latency + adder + 7 cycles; one
+    flit per cycle as long as that, with the write's acknowledgement, is at most
+    `memory_queue_flits`.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    items : In(stream)
+        Flits (`item_layout`).
+    dtype : In(2)
+        `hw.lanes.DType` of the lanes.
+    fetch : Out(MemoryReadSignature)
+        Read channel.
+    write : Out(MemoryWriteSignature)
+        Write channel.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in memory, acknowledged.
+    idle : Out(1)
+        Nothing is in flight.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "items": In(stream.Signature(item_layout(config))),
+                "dtype": In(2),
+                "fetch": Out(MemoryReadSignature(config)),
+                "write": Out(MemoryWriteSignature(config)),
+                "arrival": Out(ArrivalSignature(config)),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Operand and response queues, adder with a bypass, write queue."""
+        m = Module()
+        config = self._config
+        width, depth = 8 * config.flit_bytes, config.memory_queue_flits
+        item = self.items.payload
+        place = {"payload": width, "address": config.address_width, "end": 1}
+        operand = data.StructLayout({**place, "replace": 1})
+        m.submodules.operands = operands = Fifo(shape=operand, depth=depth)
+        m.submodules.responses = responses = Fifo(shape=width, depth=depth)
+        m.submodules.writes = writes = Fifo(shape=data.StructLayout(place), depth=depth)
+        m.submodules.marks = marks = Fifo(shape=_mark_layout(config), depth=depth)
+        m.submodules.reads = reads = Register(shape=config.address_width)
+        m.submodules.adder = adder = LaneAdder(flit_bytes=config.flit_bytes)
+        m.submodules.acknowledger = acknowledger = Acknowledger(config)
+
+        inflight = Signal(range(depth + 1))
+        take, written = Signal(), Signal()
+        m.d.sync += inflight.eq(inflight + take - written)
+        room = (inflight != depth) & marks.i.ready & operands.i.ready
+        m.d.comb += [
+            self.items.ready.eq(room & (item.replace | reads.i.ready)),
+            take.eq(self.items.valid & self.items.ready),
+            operands.i.valid.eq(take),
+            operands.i.payload.payload.eq(item.payload),
+            operands.i.payload.address.eq(item.address),
+            operands.i.payload.end.eq(item.end),
+            operands.i.payload.replace.eq(item.replace),
+            marks.i.valid.eq(take & item.end),
+            marks.i.payload.eq(item.mark),
+            reads.i.valid.eq(take & ~item.replace),
+            reads.i.payload.eq(item.address),
+            self.fetch.valid.eq(reads.o.valid),
+            self.fetch.address.eq(reads.o.payload),
+            reads.o.ready.eq(self.fetch.ready),
+            responses.i.valid.eq(self.fetch.data_valid),
+            responses.i.payload.eq(self.fetch.data),
+        ]
+        self._add(m, operands, responses, adder, writes)
+        m.d.comb += [
+            self.write.valid.eq(writes.o.valid & acknowledger.room),
+            self.write.address.eq(writes.o.payload.address),
+            self.write.data.eq(writes.o.payload.payload),
+            written.eq(self.write.valid & self.write.ready),
+            writes.o.ready.eq(acknowledger.room & self.write.ready),
+            acknowledger.taken.eq(written),
+            acknowledger.end.eq(writes.o.payload.end),
+            acknowledger.ack.eq(self.write.ack),
+            self.idle.eq((inflight == 0) & acknowledger.idle & ~self.arrival.valid),
+        ]
+        wiring.connect(m, marks.o, acknowledger.marks)
+        wiring.connect(m, acknowledger.arrival, wiring.flipped(self.arrival))
+        return m
+
+    def _add(self, m, operands, responses, adder, writes):
+        """Pair operands with responses; carry address and bypass beside the adder."""
+        operand = operands.o.payload
+        pair = operands.o.valid & (operand.replace | responses.o.valid)
+        stage = Cat(pair, operand.as_value())
+        for index in range(LaneAdder.LATENCY):
+            delayed = Signal(len(stage), name=f"beside_{index}")
+            m.d.sync += delayed.eq(stage)
+            stage = delayed
+        beside = data.View(operands.o.payload.shape(), stage[1:])
+        m.d.comb += [
+            operands.o.ready.eq(pair),
+            responses.o.ready.eq(pair & ~operand.replace),
+            adder.a.eq(responses.o.payload),
+            adder.b.eq(operand.payload),
+            adder.dtype.eq(self.dtype),
+            writes.i.valid.eq(stage[0]),
+            writes.i.payload.address.eq(beside.address),
+            writes.i.payload.end.eq(beside.end),
+            writes.i.payload.payload.eq(Mux(beside.replace, beside.payload, adder.o)),
+        ]

@@ -1,0 +1,127 @@
+"""The registers behind the bus: configuration out, status in, table writes through."""
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.axi_lite import RegisterRequestSignature, RegisterResponseSignature
+from multitree.nic.registers import FLOW_WINDOW, REGISTERS, TABLE_WINDOW
+
+__all__ = ["RegisterFile", "readable", "writable"]
+
+_ANYTIME = ("CONTROL", "COUNT_SELECT")
+
+
+def writable() -> list[str]:
+    """Names of the registers that keep what is written."""
+    return [register.name for register in REGISTERS.registers if register.access == "rw"]
+
+
+def readable() -> list[str]:
+    """Names of the registers whose value comes from the interface."""
+    return [register.name for register in REGISTERS.registers if register.access == "ro"]
+
+
+class RegisterFile(wiring.Component):
+    """Answers register accesses in two cycles; one access at a time.
+
+    A write to the table, the flow memory or the configuration while the interface is busy, to a
+    read-only register or to no register at all changes nothing and is answered with an error; so
+    is a commit while busy and a start while a collective runs.
+
+    Members
+    -------
+    request : In(RegisterRequestSignature)
+        Access from the bus.
+    response : Out(RegisterResponseSignature)
+        Its answer.
+    busy, running : In(1)
+        A check or a collective runs; a collective runs.
+    config : Out(32), one per register that is written
+        Values, in the order of `writable()`.
+    status : In(32), one per register that is read
+        Values, in the order of `readable()`.
+    command : Out(32)
+        What is written to CONTROL, for one cycle.
+    changed : Out(32)
+        Strobe per configuration register, in the order of `writable()`.
+    table_write, flow_write : Out(1)
+        Store `data` at `index` and `word`.
+    index : Out(16)
+        Row or flow.
+    word : Out(3)
+        Word of it.
+    data : Out(32)
+        What to store.
+    """
+
+    def __init__(self, *, address_width: int):
+        super().__init__(
+            {
+                "request": In(RegisterRequestSignature(address_width=address_width)),
+                "response": Out(RegisterResponseSignature()),
+                "busy": In(1),
+                "running": In(1),
+                "config": Out(32).array(len(writable())),
+                "status": In(32).array(len(readable())),
+                "command": Out(32),
+                "changed": Out(32),
+                "table_write": Out(1),
+                "flow_write": Out(1),
+                "index": Out(16),
+                "word": Out(3),
+                "data": Out(32),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Decode, answer in the next cycle; windows by their address bits."""
+        m = Module()
+        request, response = self.request, self.response
+        done, write, address = Signal(), Signal(), request.address
+        m.d.comb += [write.eq(request.valid & request.write & ~done), self.data.eq(request.data)]
+        m.d.sync += [done.eq(request.valid & ~done), response.done.eq(request.valid & ~done)]
+        m.d.sync += [response.error.eq(1), response.data.eq(0)]
+        with m.If((address >= TABLE_WINDOW.base) & request.write):
+            m.d.comb += [
+                self.index.eq((address - TABLE_WINDOW.base) >> 3),
+                self.word.eq(address[2]),
+                self.table_write.eq(write & ~self.busy),
+            ]
+            m.d.sync += response.error.eq(self.busy)
+        with m.Elif((address >= FLOW_WINDOW.base) & request.write):
+            exists = (address < FLOW_WINDOW.end) & (address[2:5] < FLOW_WINDOW.words)
+            m.d.comb += [
+                self.index.eq((address - FLOW_WINDOW.base) >> 5),
+                self.word.eq(address[2:5]),
+                self.flow_write.eq(write & ~self.busy & exists),
+            ]
+            m.d.sync += response.error.eq(self.busy | ~exists)
+        with m.Else(), m.Switch(address):
+            for register in REGISTERS.registers:
+                with m.Case(register.address):
+                    self._register(m, register, write)
+        return m
+
+    def _register(self, m, register, write):
+        """One register: what a read shows, what a write does."""
+        request, response = self.request, self.response
+        if register.access == "ro":
+            value = self.status[readable().index(register.name)]
+            m.d.sync += [response.error.eq(request.write), response.data.eq(value)]
+            return
+        allowed = ~self.busy if register.name not in _ANYTIME else 1
+        if register.access == "wo":
+            refused = (request.data[0] & self.busy) | (request.data[1] & self.running)
+            m.d.sync += response.error.eq(~request.write | refused)
+            with m.If(write & ~refused):
+                m.d.comb += self.command.eq(request.data)
+            return
+        number = writable().index(register.name)
+        m.d.sync += [
+            response.error.eq(request.write & ~allowed if register.name not in _ANYTIME else 0),
+            response.data.eq(self.config[number]),
+        ]
+        with m.If(write & allowed):
+            m.d.sync += self.config[number].eq(request.data)
+            m.d.comb += self.changed[number].eq(1)

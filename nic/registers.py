@@ -1,0 +1,143 @@
+"""The register map of the interface, declared once for RTL, driver and documentation."""
+
+from multitree.hw.register_map import Field, Register, RegisterMap, Window
+
+__all__ = ["ADDRESS", "FLOW_WINDOW", "ID", "REGISTERS", "TABLE_WINDOW", "VERSION"]
+
+ID = 0x4D544E49
+"""'MTNI', the value of the ID register."""
+VERSION = 1
+"""Version of this register map."""
+
+
+def _register(address: int, name: str, access: str, description: str, *fields: Field) -> Register:
+    return Register(
+        name=name, address=address, access=access, description=description, fields=fields
+    )
+
+
+def _field(name: str, lsb: int, width: int, description: str) -> Field:
+    return Field(name=name, lsb=lsb, width=width, description=description)
+
+
+TABLE_WINDOW = Window(
+    name="TABLE",
+    base=0x80000,
+    stride=8,
+    count=65536,
+    words=2,
+    description="Rows: word 0 flow[15:0] port[19:16] op[21:20], word 1 step[15:0] stage[31:16]. "
+    "Write-only, while idle; a write takes the commit back.",
+)
+FLOW_WINDOW = Window(
+    name="FLOW",
+    base=0x40000,
+    stride=32,
+    count=4096,
+    words=5,
+    description="Flows: word 0 base, 1 size, 2 wave stride (all in flits), 3 child ports, 4 bits "
+    "each in the order of summation, 4 parent port; port 15 is none. Write-only, while idle.",
+)
+
+REGISTERS = RegisterMap(
+    name="multitree_nic",
+    description="Registers of the MultiTree network interface, 32 bits each on AXI4-Lite.",
+    registers=(
+        _register(0x000, "ID", "ro", "0x4D544E49, 'MTNI'."),
+        _register(0x004, "VERSION", "ro", "Version of this map."),
+        _register(
+            0x008,
+            "PARAMETERS",
+            "ro",
+            "Sizes the interface was built with.",
+            _field("num_ports", 0, 8, "Link ports."),
+            _field("flit_bytes", 8, 8, "Bytes of a flit."),
+            _field("submessage_flits", 16, 16, "Flits of a sub-message."),
+        ),
+        _register(0x00C, "TABLE_DEPTH", "ro", "Rows the table can hold."),
+        _register(0x010, "FLOW_DEPTH", "ro", "Flows the flow memory can hold."),
+        _register(0x014, "BUFFER_FLITS", "ro", "Link buffer of a port in flits."),
+        _register(
+            0x018,
+            "CONTROL",
+            "wo",
+            "Commands; write one bit at a time.",
+            _field("commit", 0, 1, "Check table and flows; they may be started afterwards."),
+            _field("start", 1, 1, "Run the committed table once."),
+            _field("acknowledge", 2, 1, "Lower the interrupt after a collective is done."),
+            _field("reset", 3, 1, "Reset all but the bus; only together with the neighbours."),
+        ),
+        _register(
+            0x01C,
+            "STATUS",
+            "ro",
+            "What the interface is doing.",
+            _field("busy", 0, 1, "A check or a collective runs."),
+            _field("committed", 1, 1, "The table was checked and may be started."),
+            _field("done", 2, 1, "The last collective started is complete in memory."),
+            _field("fault", 3, 1, "A fault stopped the interface; see FAULT."),
+            _field("step", 16, 16, "The step reached."),
+        ),
+        _register(
+            0x020,
+            "MODE",
+            "rw",
+            "How to run; written while idle.",
+            _field("dtype", 0, 2, "Lanes: 0 int32, 1 fp32."),
+            _field("lockstep", 2, 1, "Rows wait for the step counter."),
+        ),
+        _register(0x024, "NUM_ROWS", "rw", "Rows in use."),
+        _register(0x028, "NUM_FLOWS", "rw", "Flows in use."),
+        _register(0x02C, "WINDOW_BASE", "rw", "First flit of the buffer in memory."),
+        _register(0x030, "WINDOW_FLITS", "rw", "Length of the buffer in flits."),
+        _register(0x034, "ITERATIONS", "rw", "Extra runs of the table per start; must be 0."),
+        _register(0x038, "STEP_CYCLES", "rw", "Estimated time of a step in lockstep, in cycles."),
+        _register(0x03C, "WATCHDOG_CYCLES", "rw", "Longest time without progress; 0 is for ever."),
+        _register(
+            0x040,
+            "FIRST_ARRIVAL_CYCLES",
+            "rw",
+            "Longest time without progress before the first message of a collective came in.",
+        ),
+        _register(0x044, "SEQUENCE", "ro", "Collectives done since reset, modulo 256."),
+        _register(
+            0x048,
+            "FAULT",
+            "ro",
+            "The first fault, kept until reset.",
+            _field("code", 0, 8, "Cause."),
+            _field("awaited", 8, 3, "What was awaited."),
+            _field("op", 11, 1, "Op of what was awaited."),
+            _field("port", 12, 4, "Port of what was awaited; 15 unknown."),
+            _field("at_port", 16, 4, "Port that waited or faulted; 15 none."),
+        ),
+        _register(
+            0x04C,
+            "FAULT_ROW",
+            "ro",
+            "Where the fault is.",
+            _field("row", 0, 16, "Row of the table; 0xFFFF unknown."),
+            _field("flow", 16, 16, "Flow; 0xFFFF unknown."),
+        ),
+        _register(0x050, "CYCLES", "ro", "Cycles from start to done of the last collective."),
+        _register(0x054, "STALL_DEPENDENCY", "ro", "Port-cycles a row waited for its dependency."),
+        _register(0x058, "STALL_CREDIT", "ro", "Port-cycles a flit waited for a credit."),
+        _register(0x05C, "STALL_MEMORY", "ro", "Port-cycles a payload flit waited for memory."),
+        _register(0x060, "STALL_SIBLING", "ro", "Port-cycles a contribution waited for a sibling."),
+        _register(0x064, "ARRIVALS_MISSING", "ro", "Messages that have not come in yet."),
+        _register(
+            0x068,
+            "COUNT_SELECT",
+            "rw",
+            "Which arrival count COUNT shows; may be written at any time.",
+            _field("flow", 0, 16, "Flow."),
+            _field("port", 16, 4, "Port it comes in on."),
+            _field("op", 20, 1, "0 REDUCE, 1 GATHER."),
+        ),
+        _register(0x06C, "COUNT", "ro", "Sub-messages that came in, as selected 32 cycles before."),
+    ),
+    windows=(FLOW_WINDOW, TABLE_WINDOW),
+)
+
+ADDRESS = {register.name: register.address for register in REGISTERS.registers}
+"""Address of every register by name."""

@@ -1,0 +1,103 @@
+"""A port's sender: dependency, head flit, and the chunk out of memory."""
+
+from amaranth import Module, Mux
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.stream import Fifo, Register
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited
+from multitree.nic.framer import Framer
+from multitree.nic.issuer import Issuer
+from multitree.nic.layouts import (
+    MemoryReadSignature,
+    QuerySignature,
+    RunSignature,
+    WaitSignature,
+    descriptor_layout,
+    flit_stream,
+    job_layout,
+)
+
+__all__ = ["Sender"]
+
+
+class Sender(wiring.Component):
+    """Executes a port's rows in order: dependency, head flit, chunk out of memory.
+
+    One flit per cycle; the reads of the next message overlap the sending of this one. Latency
+    from a satisfied dependency to the head at `flits`: 2 cycles; to the first payload flit: the
+    memory's read latency and 5 cycles.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    jobs : In(stream)
+        Checked rows (`job_layout`).
+    run : In(RunSignature)
+        The collective that runs.
+    query : Out(QuerySignature)
+        Question to the dependency tracker.
+    memory : Out(MemoryReadSignature)
+        Read channel.
+    flits : Out(stream)
+        Flits for the link transmitter.
+    wait : Out(WaitSignature)
+        What is awaited: a dependency, or data from memory.
+    idle : Out(1)
+        Nothing in hand: all rows taken are sent, all reads returned.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "jobs": In(stream.Signature(job_layout(config))),
+                "run": In(RunSignature(config)),
+                "query": Out(QuerySignature(config)),
+                "memory": Out(MemoryReadSignature(config)),
+                "flits": Out(stream.Signature(flit_stream(config))),
+                "wait": Out(WaitSignature()),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire issuer, read queue, data queue and framer."""
+        m = Module()
+        config = self._config
+        width = 8 * config.flit_bytes
+        m.submodules.issuer = issuer = Issuer(config)
+        m.submodules.framer = framer = Framer(config)
+        m.submodules.descriptors = descriptors = Fifo(shape=descriptor_layout(config), depth=4)
+        m.submodules.reads = reads = Register(shape=config.address_width)
+        m.submodules.payload = payload = Fifo(shape=width, depth=config.memory_queue_flits)
+        wiring.connect(m, wiring.flipped(self.jobs), issuer.jobs)
+        wiring.connect(m, issuer.descriptors, descriptors.i)
+        wiring.connect(m, descriptors.o, framer.descriptors)
+        wiring.connect(m, issuer.reads, reads.i)
+        wiring.connect(m, payload.o, framer.payload)
+        wiring.connect(m, framer.flits, wiring.flipped(self.flits))
+        wiring.connect(m, issuer.query, wiring.flipped(self.query))
+        wiring.connect(m, wiring.flipped(self.run), issuer.run)
+        wiring.connect(m, wiring.flipped(self.run), framer.run)
+        m.d.comb += [
+            self.memory.valid.eq(reads.o.valid),
+            self.memory.address.eq(reads.o.payload),
+            reads.o.ready.eq(self.memory.ready),
+            payload.i.valid.eq(self.memory.data_valid),
+            payload.i.payload.eq(self.memory.data),
+            issuer.returned.eq(payload.o.valid & payload.o.ready),
+            self.idle.eq(issuer.idle & framer.idle & (descriptors.level == 0)),
+        ]
+        m.d.comb += [
+            self.wait.row.eq(issuer.wait.row),
+            self.wait.flow.eq(issuer.wait.flow),
+            self.wait.port.eq(issuer.wait.port),
+            self.wait.op.eq(issuer.wait.op),
+            self.wait.awaited.eq(Mux(framer.starved, Awaited.MEMORY_READ, issuer.wait.awaited)),
+        ]
+        return m

@@ -1,0 +1,66 @@
+"""The step counter of the lockstep mode."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.layouts import RunSignature
+
+__all__ = ["StepCounter"]
+
+
+class StepCounter(wiring.Component):
+    """Counts lockstep steps: each lasts its estimated serialisation time on a down counter.
+
+    There are no synchronisation messages. In lockstep a row goes out when its step is reached; a
+    NOP also waits until its step's time has passed, so that a rank that sends nothing in a step
+    does not run ahead. Without lockstep rows go when they come and the step is the row's.
+
+    Members
+    -------
+    run : In(RunSignature)
+        Mode, and the time of a step.
+    start : In(1)
+        A collective begins.
+    row_step : In(16)
+        Step of the row in hand.
+    row_valid : In(1)
+        There is one.
+    nop : In(1)
+        It is a NOP.
+    go : Out(1)
+        It may go.
+    step : Out(16)
+        The step reached.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "run": In(RunSignature(config)),
+                "start": In(1),
+                "row_step": In(16),
+                "row_valid": In(1),
+                "nop": In(1),
+                "go": Out(1),
+                "step": Out(16),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A down counter that is loaded when a step begins."""
+        m = Module()
+        left = Signal(32)
+        over = left == 0
+        reached = self.row_step <= self.step
+        m.d.comb += self.go.eq(Mux(self.run.lockstep, reached & (~self.nop | over), 1))
+        with m.If(~over):
+            m.d.sync += left.eq(left - 1)
+        with m.If(self.start):
+            m.d.sync += [self.step.eq(0), left.eq(self.run.step_cycles)]
+        with m.Elif(self.row_valid & ~self.run.lockstep):
+            m.d.sync += self.step.eq(self.row_step)
+        with m.Elif(self.row_valid & ~reached & over):
+            m.d.sync += [self.step.eq(self.step + 1), left.eq(self.run.step_cycles)]
+        return m

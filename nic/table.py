@@ -1,0 +1,206 @@
+"""One rank's part of a schedule: the rows and the flow memory its interface executes."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.config import Config
+from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.schedule import Op, Schedule
+
+__all__ = ["NO_PORT", "Table", "compile_table"]
+
+NO_PORT = 15
+"""Port number that stands for no port, in rows and in the flow memory."""
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What one interface executes: rows in order, and a flow memory.
+
+    Together the fields are the paper's Op, FlowID, Parent, Children, Step, Start Addr and Size.
+
+    Parameters
+    ----------
+    rank : int
+        Whose table it is.
+    schedule_hash : str
+        `Schedule.hash` of the schedule it was compiled from.
+    op, flow, port, step, stage : int64 arrays, shape (num_rows,)
+        One row per message to one port, sorted by step; op is an `Op`, NOP only in lockstep.
+    base, size, stride : int64 arrays, shape (num_flows,)
+        A flow's chunk in flits of the buffer, and what a wave adds to its base.
+    parent : int64 array, shape (num_flows,)
+        Port the flow's GATHER comes in on, or `NO_PORT`.
+    children : int64 array, shape (num_flows, 8)
+        Ports its REDUCE messages come in on, in the order of summation, then `NO_PORT`.
+    """
+
+    rank: int
+    schedule_hash: str
+    op: IntArray
+    flow: IntArray
+    port: IntArray
+    step: IntArray
+    stage: IntArray
+    base: IntArray
+    size: IntArray
+    stride: IntArray
+    parent: IntArray
+    children: IntArray
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows, NOPs included."""
+        return len(self.op)
+
+    @property
+    def num_flows(self) -> int:
+        """Flows of the schedule."""
+        return len(self.base)
+
+    @property
+    def num_arrivals(self) -> int:
+        """Messages that come in before the collective is done."""
+        return int((self.children != NO_PORT).sum() + (self.parent != NO_PORT).sum())
+
+
+def compile_table(
+    schedule: Schedule, rank: int, num_flits: int, config: Config, *, lockstep: bool = False
+) -> Table:
+    """Compile one rank's table for a buffer of `num_flits` flits.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        A verified schedule on direct links.
+    rank : int
+        Whose table to compile.
+    num_flits : int
+        Length of the padded buffer in flits.
+    config : Config
+        The interface that has to hold the table.
+    lockstep : bool
+        Add one NOP row for every step in which the rank sends nothing.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    TopologyError
+        If the rank has more links than the interface has ports, or a link has no reverse.
+    ScheduleError
+        If a transfer takes more than one hop, or a field does not fit the interface.
+
+    Notes
+    -----
+    O(num_transfers) per rank.
+    """
+    topology = schedule.topology
+    if not 0 <= rank < topology.num_ranks:
+        raise ScheduleError(f"Rank must be in 0..{topology.num_ranks - 1}, not {rank!r}")
+    _check_fits(schedule, rank, num_flits, config)
+    links = schedule.route_links[schedule.route_offsets[:-1]]
+    sent = np.flatnonzero(schedule.src == rank)
+    came = np.flatnonzero(schedule.dst == rank)
+    out_port = _port_lookup(topology.ports(rank), topology.num_links)
+    in_port = out_port[topology.reverse]
+    rows = np.stack(
+        [schedule.step[sent], schedule.op[sent], schedule.flow[sent], out_port[links[sent]]], axis=1
+    ).astype(np.int64)
+    if lockstep:
+        rows = _with_nops(rows, schedule.num_steps)
+    if len(rows) > config.table_depth:
+        raise ScheduleError(
+            f"Rank {rank}: table rows must be at most {config.table_depth}, not {len(rows)}"
+        )
+    parent, children = _arrivals(schedule, came, in_port[links[came]])
+    bounds = schedule.chunks(num_flits)
+    zeros = np.zeros(schedule.num_flows, dtype=np.int64)
+    return Table(
+        rank=rank,
+        schedule_hash=schedule.hash,
+        op=rows[:, 1],
+        flow=rows[:, 2],
+        port=rows[:, 3],
+        step=rows[:, 0],
+        stage=np.zeros(len(rows), dtype=np.int64),
+        base=bounds[:-1].copy(),
+        size=np.diff(bounds),
+        stride=zeros,
+        parent=parent,
+        children=children,
+    )
+
+
+def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -> None:
+    """Raise unless the rank's part of the schedule fits the interface."""
+    topology = schedule.topology
+    ports = topology.ports(rank)
+    if len(ports) > config.num_ports:
+        raise TopologyError(
+            f"{topology.name}: rank {rank} has {len(ports)} links, "
+            f"the interface has {config.num_ports} ports"
+        )
+    if (topology.reverse[ports] < 0).any():
+        link = int(ports[topology.reverse[ports] < 0][0])
+        raise TopologyError(f"{topology.name}: link {link} of rank {rank} has no reverse link")
+    hops = np.diff(schedule.route_offsets)
+    if (hops != 1).any():
+        row = int(np.flatnonzero(hops != 1)[0])
+        raise ScheduleError(f"Row {row}: a route must be one link, not {int(hops[row])}")
+    for what, value, limit in (
+        ("flows", schedule.num_flows, config.num_flows),
+        ("flits of the buffer", num_flits, (1 << config.address_width) - 1),
+        ("steps", schedule.num_steps, 1 << 16),
+    ):
+        if value > limit:
+            raise ScheduleError(f"Rank {rank}: {what} must be at most {limit}, not {value}")
+
+
+def _port_lookup(ports: npt.NDArray[np.int32], num_links: int) -> IntArray:
+    """Port number by link id, for the links that leave one rank."""
+    lookup = np.full(num_links, NO_PORT, dtype=np.int64)
+    lookup[ports] = np.arange(len(ports))
+    return lookup
+
+
+def _with_nops(rows: IntArray, num_steps: int) -> IntArray:
+    """Rows with one NOP for every step that sends nothing, in step order."""
+    idle = np.setdiff1d(np.arange(num_steps), rows[:, 0])
+    nops = np.zeros((len(idle), 4), dtype=np.int64)
+    nops[:, 0] = idle
+    nops[:, 1] = Op.NOP
+    rows = np.concatenate([rows, nops])
+    return rows[np.argsort(rows[:, 0], kind="stable")]
+
+
+def _arrivals(
+    schedule: Schedule, came: npt.NDArray[np.intp], ports: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Parent port and child ports of every flow, children in the order of summation."""
+    parent = np.full(schedule.num_flows, NO_PORT, dtype=np.int64)
+    children = np.full((schedule.num_flows, 8), NO_PORT, dtype=np.int64)
+    filled = np.zeros(schedule.num_flows, dtype=np.int64)
+    key = np.lexsort((schedule.src[came], schedule.order[came], schedule.step[came]))
+    for index in key:
+        row, port = came[index], ports[index]
+        flow = int(schedule.flow[row])
+        if schedule.op[row] == Op.GATHER:
+            parent[flow] = port
+        else:
+            children[flow, filled[flow]] = port
+            filled[flow] += 1
+    return parent, children

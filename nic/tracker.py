@@ -1,0 +1,98 @@
+"""The dependency tracker: how much of every flow came in on every port."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from multitree.hw.arbiter import RoundRobin
+from multitree.nic.config import Config
+from multitree.nic.layouts import ArrivalSignature, QuerySignature
+
+__all__ = ["DependencyTracker"]
+
+
+class DependencyTracker(wiring.Component):
+    """Per port, flow and op one count of the sub-messages that are in memory.
+
+    Receivers report; senders and receivers ask, and are answered in turn as long as they ask, so
+    that a client sees a report at most `num_clients + 2` cycles after it was made. Counts are
+    never reset between collectives: each carries the lowest bit of the collective it was made
+    in, and one of the collective before reads as 0. That is sound because a collective only ends
+    when every expected message is in, so that no expected count is ever two collectives old;
+    `clear` sets all counts to 0 for a new table.
+
+    Parameters
+    ----------
+    config : Config
+    num_clients : int
+        Blocks that ask.
+
+    Members
+    -------
+    phase : In(1)
+        Lowest bit of the running collective's number.
+    clear : In(1)
+        Start to set all counts to 0; nothing may arrive until `clearing` is low again.
+    clearing : Out(1)
+        Counts are being set to 0; takes `2 * num_flows` cycles.
+    arrivals : In(ArrivalSignature), one per port
+        What came in.
+    queries : In(QuerySignature), one per client
+        Questions.
+    """
+
+    def __init__(self, config: Config, *, num_clients: int):
+        self._config = config
+        self._num_clients = num_clients
+        super().__init__(
+            {
+                "phase": In(1),
+                "clear": In(1),
+                "clearing": Out(1),
+                "arrivals": In(ArrivalSignature(config)).array(config.num_ports),
+                "queries": In(QuerySignature(config)).array(num_clients),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One memory per port, one question per cycle."""
+        m = Module()
+        config = self._config
+        m.submodules.arbiter = arbiter = RoundRobin(count=self._num_clients)
+        entry = data.StructLayout({"count": config.count_width, "phase": 1})
+        sweep = Signal(ceil_log2(2 * config.num_flows))
+        with m.If(self.clear):
+            m.d.sync += [self.clearing.eq(1), sweep.eq(0)]
+        with m.Elif(self.clearing):
+            m.d.sync += [
+                sweep.eq(sweep + 1),
+                self.clearing.eq(~(sweep == 2 * config.num_flows - 1)),
+            ]
+
+        port, index = Signal(4), Signal(17)
+        asked_port = Signal(4)
+        m.d.comb += arbiter.advance.eq(1)
+        m.d.sync += asked_port.eq(port)
+        count = Signal(config.count_width)
+        for number, arrival in enumerate(self.arrivals):
+            memory = Memory(shape=entry.size, depth=2 * config.num_flows, init=[])
+            m.submodules[f"counts_{number}"] = memory
+            write, read = memory.write_port(), memory.read_port()
+            m.d.comb += [
+                write.en.eq(arrival.valid | self.clearing),
+                write.addr.eq(Mux(self.clearing, sweep, Cat(arrival.op, arrival.flow))),
+                write.data.eq(Mux(self.clearing, 0, Cat(arrival.count, self.phase))),
+                read.addr.eq(index),
+            ]
+            found = data.View(entry, read.data)
+            with m.If((asked_port == number) & (found.phase == self.phase)):
+                m.d.comb += count.eq(found.count)
+        for client, query in enumerate(self.queries):
+            granted = arbiter.valid & (arbiter.grant == client)
+            with m.If(granted):
+                m.d.comb += [port.eq(query.port), index.eq(Cat(query.op, query.flow))]
+            m.d.comb += [arbiter.requests[client].eq(query.valid), query.count.eq(count)]
+            m.d.sync += query.answered.eq(granted)
+        return m
