@@ -158,6 +158,6 @@ def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[np.float3
     -------
     float32 array of the same shape
     """
-    quotient = np.divide(image, np.float32(num_ranks), dtype=np.float32)
+    quotient: npt.NDArray[np.float32] = np.divide(image, np.float32(num_ranks), dtype=np.float32)
     quotient.view(np.uint32)[np.isnan(quotient)] = 0x7FC00000
     return quotient

@@ -1,0 +1,158 @@
+"""The commands topology and schedule: what is there, and what would be sent."""
+
+import csv
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli_common import (
+    AlgorithmOption,
+    CollectiveOption,
+    JsonOption,
+    RootOption,
+    SizeOption,
+    SpecArgument,
+    build_schedule,
+    check_writable,
+    identity_of,
+    print_json,
+    print_pairs,
+    working,
+)
+from multitree.host.figures import bound_of
+from multitree.host.sizes import format_size, parse_size
+from multitree.sim.link_model import LinkModel
+from multitree.topology.bounds import bound_steps
+from multitree.topology.families import parse_topology
+from multitree.topology.files import save_topology
+from multitree.topology.schedule import Op, Schedule
+
+__all__ = ["add_commands"]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the command line."""
+    app.command("topology")(topology)
+    app.command("schedule")(schedule)
+
+
+def topology(
+    spec: SpecArgument,
+    size: SizeOption = "1MiB",
+    out: Annotated[Path | None, typer.Option(help="Save the topology as a JSON file.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Describe a topology: ranks, links, degree, diameter, and what no schedule can beat."""
+    network, size_bytes = parse_topology(spec), parse_size(size)
+    if out is not None:
+        check_writable(out)
+        save_topology(network, out)
+    degree = network.degree[: network.num_ranks]
+    with working(f"Measuring {network.name}"):
+        data = {
+            "topology": network.name,
+            "num_ranks": network.num_ranks,
+            "num_switches": network.num_switches,
+            "num_links": network.num_links,
+            "degree_min": int(degree.min()),
+            "degree_max": int(degree.max()),
+            "diameter": network.diameter,
+            "min_cut": network.min_cut,
+            "is_symmetric": network.is_symmetric,
+            "bandwidth_gbytes_per_s_min": float(network.bandwidth_gbytes_per_s.min()),
+            "bandwidth_gbytes_per_s_max": float(network.bandwidth_gbytes_per_s.max()),
+            "latency_ns_min": float(network.latency_ns.min()),
+            "latency_ns_max": float(network.latency_ns.max()),
+            "bound_steps": bound_steps(network),
+            "size_bytes": size_bytes,
+            "bound_cycles": bound_of(network, size_bytes, LinkModel()),
+            "out": None if out is None else str(out),
+        }
+    if json:
+        print_json(data)
+        return
+    print_pairs(
+        f"Topology {network.name}",
+        [
+            ("ranks", f"{network.num_ranks}, and {network.num_switches} switches"),
+            ("directed links", network.num_links),
+            ("links of a rank", _span(data["degree_min"], data["degree_max"])),
+            ("diameter", f"{network.diameter} links"),
+            ("smallest cut", f"{network.min_cut} links"),
+            ("every link has a reverse", "yes" if network.is_symmetric else "no"),
+            ("link speed", _span(*_ends(data, "bandwidth_gbytes_per_s")) + " GB/s"),
+            ("link latency", _span(*_ends(data, "latency_ns")) + " ns"),
+            ("fewest steps of a phase", data["bound_steps"]),
+            (f"fewest cycles at {format_size(size_bytes)}", f"{data['bound_cycles']:g}"),
+        ],
+    )
+
+
+def schedule(
+    spec: SpecArgument,
+    algorithm: AlgorithmOption = "multitree",
+    collective: CollectiveOption = "all_reduce",
+    root: RootOption = None,
+    out: Annotated[Path | None, typer.Option(help="Save the rows as a CSV file.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Build a schedule: steps, transfers, link load, height of the trees, hash."""
+    if out is not None:
+        check_writable(out)
+    built, seconds = build_schedule(spec, algorithm, collective, root)
+    data = identity_of(built) | {
+        "num_flows": built.num_flows,
+        "num_steps": built.num_steps,
+        "steps_reduce_scatter": built.steps_reduce_scatter,
+        "steps_all_gather": built.steps_all_gather,
+        "bound_steps": bound_steps(built.topology),
+        "tree_height_hops": built.tree_height_hops,
+        "num_transfers": built.num_transfers,
+        "max_link_load": built.max_link_load,
+        "build_seconds": seconds,
+        "out": None if out is None else str(out),
+    }
+    if out is not None:
+        _save_rows(built, out)
+    if json:
+        print_json(data)
+        return
+    print_pairs(
+        f"{collective} by {algorithm} on {built.topology.name}",
+        [
+            ("ranks", built.topology.num_ranks),
+            ("flows", built.num_flows),
+            ("transfers", built.num_transfers),
+            ("steps of reduce-scatter", built.steps_reduce_scatter),
+            ("steps of all-gather", built.steps_all_gather),
+            ("fewest steps of a phase", data["bound_steps"]),
+            ("transfers on one link in one step, at most", built.max_link_load),
+            ("height of the trees", f"{built.tree_height_hops} hops"),
+            ("built in", f"{seconds:.3f} s"),
+            ("hash", built.hash),
+        ],
+    )
+
+
+def _save_rows(built: Schedule, out: Path) -> None:
+    """Write a schedule's rows as a CSV file, the route as link ids."""
+    with out.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["step", "op", "flow", "src", "dst", "order", "links"])
+        for row in range(built.num_transfers):
+            start, stop = built.route_offsets[row : row + 2]
+            links = " ".join(str(link) for link in built.route_links[start:stop])
+            columns = (built.flow, built.src, built.dst, built.order)
+            cells = [int(column[row]) for column in columns]
+            writer.writerow([int(built.step[row]), Op(int(built.op[row])).name, *cells, links])
+
+
+def _span(least: float, most: float) -> str:
+    """A range, or one number where both ends are the same."""
+    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
+
+
+def _ends(data: dict[str, Any], name: str) -> tuple[float, float]:
+    """The two ends of a range by its name."""
+    return data[f"{name}_min"], data[f"{name}_max"]

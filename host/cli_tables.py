@@ -1,0 +1,122 @@
+"""The commands verify and table: what was proved, and what an interface executes."""
+
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from multitree.host.cli_common import (
+    AlgorithmOption,
+    CollectiveOption,
+    JsonOption,
+    RootOption,
+    SizeOption,
+    SpecArgument,
+    build_schedule,
+    identity_of,
+    print_json,
+    print_pairs,
+    print_table,
+)
+from multitree.host.sizes import format_size, parse_size
+from multitree.host.table_rows import COLUMNS, shown_cells, table_rows
+from multitree.nic.table import compile_table
+from multitree.sim.link_model import LinkModel
+from multitree.topology.verify import termination_cycles, verify
+
+__all__ = ["add_commands"]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the command line."""
+    app.command("verify")(verify_schedule)
+    app.command("table")(table)
+
+
+def verify_schedule(
+    spec: SpecArgument,
+    algorithm: AlgorithmOption = "multitree",
+    collective: CollectiveOption = "all_reduce",
+    root: RootOption = None,
+    size: SizeOption = "1MiB",
+    json: JsonOption = False,
+) -> None:
+    """Build a schedule, prove that it is right, and say what was proved."""
+    size_bytes, model = parse_size(size), LinkModel()
+    built, _ = build_schedule(spec, algorithm, collective, root)
+    report = verify(built)
+    cycles = termination_cycles(
+        built,
+        num_flits=model.num_flits(size_bytes, 1),
+        latency_cycles=int(model.latency_cycles(built.topology).max()),
+        overhead_cycles=OVERHEAD_CYCLES,
+        cycles_per_flit=int(np.ceil(model.cycles_per_flit(built.topology).max())),
+    )
+    data = identity_of(built) | {
+        "verified": True,
+        "contention_free": report.contention_free,
+        "max_link_load": report.max_link_load,
+        "num_messages": report.num_messages,
+        "max_messages_per_rank": report.max_messages_per_rank,
+        "max_siblings": report.max_siblings,
+        "num_steps": report.num_steps,
+        "bound_steps": report.bound_steps,
+        "tree_height_hops": report.tree_height_hops,
+        "size_bytes": size_bytes,
+        "termination_cycles": cycles,
+    }
+    if json:
+        print_json(data)
+        return
+    contention = "none" if report.contention_free else f"{report.max_link_load} on one link"
+    print_pairs(
+        f"Proved of {collective} by {algorithm} on {built.topology.name}:",
+        [
+            ("complete", "every rank's value is in every sum, and every rank gets its result"),
+            ("exactly once", f"each of {report.num_messages} messages adds what was not yet added"),
+            ("race-free", "nothing is written while it is read or before it is complete"),
+            (
+                "trees",
+                f"{built.num_flows} flows, each a tree with one root, up to "
+                f"{report.tree_height_hops} hops high",
+            ),
+            ("no circle", "no message waits for itself, on links or on data"),
+            ("contention in a step", contention),
+            ("siblings in a step", f"{report.max_siblings} at most, in a definite order"),
+            ("steps", f"{report.num_steps} in all; a phase takes at least {report.bound_steps}"),
+            (f"ends at {format_size(size_bytes)}", f"within {cycles} cycles"),
+            ("hash", built.hash),
+        ],
+    )
+
+
+def table(
+    spec: SpecArgument,
+    rank: Annotated[int, typer.Option(help="Whose table.", metavar="RANK")] = 0,
+    algorithm: AlgorithmOption = "multitree",
+    collective: CollectiveOption = "all_reduce",
+    root: RootOption = None,
+    size: SizeOption = "1MiB",
+    json: JsonOption = False,
+) -> None:
+    """Print one rank's schedule table, as its interface executes it."""
+    size_bytes, model = parse_size(size), LinkModel()
+    built, _ = build_schedule(spec, algorithm, collective, root)
+    config = config_for(built.topology)
+    compiled = compile_table(built, rank, model.num_flits(size_bytes, 1), config)
+    rows = table_rows(compiled, built.topology, config.flit_bytes)
+    if json:
+        print_json(
+            identity_of(built)
+            | {
+                "rank": rank,
+                "size_bytes": size_bytes,
+                "num_rows": compiled.num_rows,
+                "num_flows": compiled.num_flows,
+                "rows": rows,
+            }
+        )
+        return
+    title = f"Schedule table of rank {rank}: {collective} by {algorithm} on {built.topology.name}"
+    note = "Start Addr and Size in bytes; Parent, Children and To are ranks"
+    print_table(f"{title}\n{note}", list(COLUMNS), [shown_cells(row) for row in rows])

@@ -1,0 +1,230 @@
+"""The driver of one interface: what a host writes and reads to run a table."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from multitree.nic.faults import DeviceError
+from multitree.nic.program import (
+    ACKNOWLEDGE,
+    COMMIT,
+    RESET,
+    START,
+    RunSettings,
+    decode_fault,
+    run_writes,
+    table_writes,
+)
+from multitree.nic.registers import ADDRESS, ID, REGISTERS, VERSION
+from multitree.nic.table import Table
+
+__all__ = ["Bus", "Counters", "Driver", "Sizes"]
+
+MAX_POLLS = 100_000
+
+
+class Bus(Protocol):
+    """A way to one interface's registers: a card's mapped memory, or an emulated AXI4-Lite."""
+
+    def write(self, address: int, value: int) -> None:
+        """Write 32 bits to a byte address."""
+
+    def read(self, address: int) -> int:
+        """Read 32 bits from a byte address."""
+
+    def wait_interrupt(self, timeout_cycles: int) -> bool:
+        """Wait until the interrupt is high; False if it is not after so many cycles."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that an interface says it was built with.
+
+    Parameters
+    ----------
+    num_ports, flit_bytes, submessage_flits, table_depth, num_flows, buffer_flits : int
+        As in `nic.Config`.
+    """
+
+    num_ports: int
+    flit_bytes: int
+    submessage_flits: int
+    table_depth: int
+    num_flows: int
+    buffer_flits: int
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters of the last collective.
+
+    Parameters
+    ----------
+    cycles : int
+        From start to done.
+    stall_dependency, stall_credit, stall_memory, stall_sibling : int
+        Port-cycles that a row waited for its dependency, a flit for a credit, a flit for memory,
+        a contribution for a sibling that is added before it.
+    """
+
+    cycles: int
+    stall_dependency: int
+    stall_credit: int
+    stall_memory: int
+    stall_sibling: int
+
+
+class Driver:
+    """Loads, commits, starts and awaits the table of one interface.
+
+    Parameters
+    ----------
+    bus : Bus
+        The way to its registers.
+    rank : int
+        Whose interface it is, for messages.
+    """
+
+    def __init__(self, bus: Bus, rank: int) -> None:
+        self._bus = bus
+        self._rank = rank
+
+    def probe(self) -> Sizes:
+        """Read what the interface is.
+
+        Returns
+        -------
+        Sizes
+
+        Raises
+        ------
+        DeviceError
+            If there is no interface behind the bus, or one with another register map.
+        """
+        found = self._read("ID")
+        if found != ID:
+            raise self._error(f"ID must be {ID:#010x}, not {found:#010x}: no interface there")
+        found = self._read("VERSION")
+        if found != VERSION:
+            raise self._error(f"register map must be version {VERSION}, not {found}")
+        word = self._read("PARAMETERS")
+        return Sizes(
+            num_ports=_field("PARAMETERS", "num_ports", word),
+            flit_bytes=_field("PARAMETERS", "flit_bytes", word),
+            submessage_flits=_field("PARAMETERS", "submessage_flits", word),
+            table_depth=self._read("TABLE_DEPTH"),
+            num_flows=self._read("FLOW_DEPTH"),
+            buffer_flits=self._read("BUFFER_FLITS"),
+        )
+
+    def reset(self) -> None:
+        """Reset all but the bus; only together with the neighbours, whose links lose flits."""
+        self._write(*RESET)
+
+    def load_table(self, table: Table) -> None:
+        """Write a table and its flow memory; takes back an earlier commit.
+
+        Parameters
+        ----------
+        table : Table
+            Compiled for this rank.
+
+        Raises
+        ------
+        DeviceError
+            If it is another rank's, or does not fit the interface.
+        """
+        if table.rank != self._rank:
+            raise self._error(f"table must be this rank's, not rank {table.rank}'s")
+        sizes = self.probe()
+        for what, value, limit in (
+            ("rows", table.num_rows, sizes.table_depth),
+            ("flows", table.num_flows, sizes.num_flows),
+        ):
+            if value > limit:
+                raise self._error(f"{what} of the table must be at most {limit}, not {value}")
+        for address, value in table_writes(table):
+            self._write(address, value)
+
+    def commit(self, settings: RunSettings) -> None:
+        """Set how and where to run, and let the interface check the table.
+
+        Parameters
+        ----------
+        settings : RunSettings
+            Type of the elements, place of the buffer, time limits.
+
+        Raises
+        ------
+        DeviceError
+            If a row or a flow is illegal, or the check does not end.
+        """
+        for address, value in run_writes(settings):
+            self._write(address, value)
+        self._write(*COMMIT)
+        for _ in range(MAX_POLLS):
+            status = self._read("STATUS")
+            self._check_fault(status)
+            if _field("STATUS", "committed", status) and not _field("STATUS", "busy", status):
+                return
+        raise self._error(f"table is not accepted after {MAX_POLLS} reads of STATUS")
+
+    def start(self) -> None:
+        """Run the committed table once."""
+        self._write(*START)
+
+    def wait(self, timeout_cycles: int) -> None:
+        """Wait until the collective is complete in this rank's memory, and acknowledge it.
+
+        Parameters
+        ----------
+        timeout_cycles : int
+            Longest time to wait; the interface's own watchdog comes first if it is set.
+
+        Raises
+        ------
+        DeviceError
+            If the interface faulted: names rank, port, row, flow and what was awaited. If it is
+            not done in time: names the step reached and how many messages are missing.
+        """
+        in_time = self._bus.wait_interrupt(timeout_cycles)
+        status = self._read("STATUS")
+        self._check_fault(status)
+        if not in_time or not _field("STATUS", "done", status):
+            raise self._error(
+                f"not done after {timeout_cycles} cycles, in step "
+                f"{_field('STATUS', 'step', status)} with "
+                f"{self._read('ARRIVALS_MISSING')} messages still to come in"
+            )
+        self._write(*ACKNOWLEDGE)
+
+    def counters(self) -> Counters:
+        """Read the counters of the last collective."""
+        return Counters(
+            cycles=self._read("CYCLES"),
+            stall_dependency=self._read("STALL_DEPENDENCY"),
+            stall_credit=self._read("STALL_CREDIT"),
+            stall_memory=self._read("STALL_MEMORY"),
+            stall_sibling=self._read("STALL_SIBLING"),
+        )
+
+    def _check_fault(self, status: int) -> None:
+        """Raise the fault that STATUS speaks of."""
+        if _field("STATUS", "fault", status):
+            fault = decode_fault(self._read("FAULT"), self._read("FAULT_ROW"))
+            raise fault.error(self._rank)
+
+    def _read(self, name: str) -> int:
+        return self._bus.read(ADDRESS[name])
+
+    def _write(self, address: int, value: int) -> None:
+        self._bus.write(address, value)
+
+    def _error(self, text: str) -> DeviceError:
+        return DeviceError(f"Rank {self._rank}: {text}")
+
+
+def _field(register: str, field: str, word: int) -> int:
+    """A field of a register's word, by the names of the register map."""
+    fields = next(known.fields for known in REGISTERS.registers if known.name == register)
+    place = next(known for known in fields if known.name == field)
+    return (word & place.mask) >> place.lsb

@@ -1,0 +1,243 @@
+"""The five collectives, their reports, and what a Communicator refuses."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from multitree import Communicator, EngineError, ScheduleError, TopologyError, mesh, ring, torus
+from multitree.host import engines
+from multitree.topology.builders import build
+from multitree.topology.execute import execute
+from tests.host.values import bits, make_buffers, with_odd_values
+
+LENGTHS = (0, 1, 3, 4, 61, 1000)
+
+
+@pytest.fixture(scope="module")
+def comm():
+    with Communicator(mesh(3, 2), check=True) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_all_reduce_is_execute_bit_for_bit(comm, n, dtype):
+    buffers = make_buffers(n, 6, n, dtype)
+    if n > 16 and dtype == "float32":
+        buffers = with_odd_values(buffers)
+    before = buffers.copy()
+    result = comm.all_reduce(buffers).wait()
+    expected = execute(build(comm.topology, "multitree"), buffers)
+    assert (bits(result) == bits(expected)).all()
+    assert (bits(result) == bits(result)[0]).all()
+    assert (bits(buffers) == bits(before)).all()
+
+
+def test_average_is_the_sum_divided_once_by_the_number_of_ranks(comm):
+    buffers = make_buffers(1, 6, 100)
+    total = comm.all_reduce(buffers).wait()
+    average = comm.all_reduce(buffers, op="average").wait()
+    assert (bits(average) == bits(total / np.float32(6))).all()
+
+
+def test_the_nan_of_an_average_is_the_canonical_one(comm):
+    average = comm.all_reduce(with_odd_values(make_buffers(1, 6, 100)), op="average").wait()
+    assert np.isnan(average[:, [3, 5, 7]]).all()
+    assert set(bits(average)[np.isnan(average)]) == {0x7FC00000}
+
+
+@pytest.mark.parametrize("shape", [(6, 5, 7), (6, 2, 3, 4), (6,)])
+def test_the_result_has_the_shape_of_the_input(comm, shape):
+    buffers = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    assert (comm.all_reduce(buffers).wait() == np.broadcast_to(buffers.sum(0), shape)).all()
+    listed = comm.all_reduce(list(np.atleast_2d(buffers.reshape(6, -1)))).wait()
+    assert isinstance(listed, list)
+    assert len(listed) == 6
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_reduce_scatter_gives_each_rank_its_part_of_the_sum(comm, n):
+    buffers = make_buffers(n, 6, n, "int32")
+    parts = comm.reduce_scatter(buffers).wait()
+    assert len(parts) == 6
+    assert (np.concatenate(parts) == buffers.sum(0, dtype=np.int32)).all()
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_all_gather_of_reduce_scatter_is_all_reduce(comm, n):
+    buffers = make_buffers(n, 6, n)
+    gathered = comm.all_gather(comm.reduce_scatter(buffers).wait()).wait()
+    assert (bits(gathered) == bits(comm.all_reduce(buffers).wait())).all()
+
+
+@pytest.mark.parametrize("root", range(6))
+def test_broadcast_copies_the_root_to_every_rank(comm, root):
+    buffers = with_odd_values(make_buffers(root, 6, 50))
+    result = comm.broadcast(buffers, root=root).wait()
+    assert (bits(result) == bits(buffers)[root]).all()
+
+
+@pytest.mark.parametrize("root", range(6))
+def test_reduce_puts_the_sum_on_the_root(comm, root):
+    buffers = make_buffers(root, 6, 50, "int32")
+    result = comm.reduce(buffers, root=root).wait()
+    assert (result[root] == buffers.sum(0, dtype=np.int32)).all()
+    averaged = comm.reduce(np.ones((6, 3), np.float32), root=root, op="average").wait()
+    assert (averaged[root] == 1).all()
+
+
+def test_a_buffer_may_be_overwritten_as_soon_as_the_collective_was_started(comm):
+    buffers = np.ones((6, 100_000), np.int32)
+    work = comm.all_reduce(buffers)
+    buffers[:] = 7
+    assert (work.wait() == 6).all()
+
+
+def test_collectives_started_without_waiting_end_in_order(comm):
+    works = [comm.all_reduce(np.full((6, 10), k, np.int32)) for k in range(20)]
+    assert (works[-1].wait() == 6 * 19).all()
+    assert all(work.done() for work in works)
+    assert [int(work.wait()[0, 0]) for work in works] == [6 * k for k in range(20)]
+
+
+def test_the_report_names_what_ran(comm):
+    work = comm.all_reduce(make_buffers(1, 6, 11))
+    work.wait()
+    report = work.report
+    assert report.engine == "numpy"
+    assert report.algorithm == "multitree"
+    assert report.collective == "all_reduce"
+    assert report.schedule_hash == build(comm.topology, "multitree").hash
+    assert (report.num_ranks, report.size_bytes) == (6, 44)
+    assert report.exact is True
+    assert report.cycles is report.time_us is report.bandwidth_gbytes_per_s is None
+    assert report.ratio_to_bound is report.bound_cycles is report.link_utilization is None
+    assert report.wall_seconds >= 0
+    assert "44 bytes per rank on 6 ranks: multitree, engine numpy" in str(report)
+    assert "cycles unknown" in str(report)
+
+
+def test_without_check_nothing_is_said_about_exactness():
+    with Communicator(ring(3)) as comm:
+        assert comm.all_reduce(np.ones((3, 1), np.int32)).report.exact is None
+
+
+def test_another_algorithm_has_another_hash():
+    hashes = set()
+    for algorithm in ("multitree", "ring", "bidirectional_ring"):
+        with Communicator(torus(4, 4), algorithm=algorithm) as comm:
+            hashes.add(comm.all_reduce(np.ones((16, 5), np.int32)).report.schedule_hash)
+    assert len(hashes) == 3
+
+
+class BrokenEngine:
+    name = "numpy"
+
+    def __init__(self):
+        self.gate = threading.Event()
+
+    def run(self, schedule, memory, *, average, flit_bytes):
+        self.gate.wait(10)
+        raise engines.EngineError("rank 3, port 1: credit awaited")
+
+    def close(self):
+        self.gate.set()
+
+
+def test_an_engines_error_comes_up_in_wait_and_in_report(monkeypatch):
+    broken = BrokenEngine()
+    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: broken)
+    with Communicator(ring(3)) as comm:
+        work = comm.all_reduce(np.ones((3, 2), np.int32))
+        assert not work.done()
+        with pytest.raises(TimeoutError):
+            work.wait(timeout_seconds=0.01)
+        broken.gate.set()
+        with pytest.raises(EngineError, match="rank 3, port 1"):
+            work.wait()
+        with pytest.raises(EngineError, match="rank 3, port 1"):
+            _ = work.report
+
+
+def test_check_sees_one_wrong_bit(monkeypatch):
+    class OneBitOff(engines.NumpyEngine):
+        def run(self, schedule, memory, **options):
+            outcome = super().run(schedule, memory, **options)
+            bits(outcome.memory)[2, 5] ^= 1
+            return outcome
+
+    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: OneBitOff())
+    with Communicator(ring(3), check=True) as comm:
+        work = comm.all_reduce(np.ones((3, 8), np.float32))
+        assert work.report.exact is False
+        assert "equal to execute: NO" in str(work.report)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda c: c.all_reduce(np.ones((6, 2), np.float32), op="max"), ValueError, "not 'max'"),
+        (lambda c: c.all_reduce(np.ones((6, 2), np.int32), op="average"), TypeError, "not int32"),
+        (lambda c: c.all_reduce(np.ones((5, 2), np.int32)), ValueError, "6 rows"),
+        (lambda c: c.broadcast(np.ones((6, 2), np.int32), root=6), ValueError, "rank 0..5, not 6"),
+        (lambda c: c.reduce(np.ones((6, 2), np.int32), root=-1), ValueError, "not -1"),
+        (lambda c: c.all_gather(np.ones((6, 2), np.int32)), TypeError, "must be a list"),
+    ],
+)
+def test_wrong_input_is_refused_at_once_in_one_sentence(comm, call, error, says):
+    with pytest.raises(error) as caught:
+        call(comm)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({"engine": "cuda"}, ValueError, "one of numpy, torch, rtl, not 'cuda'"),
+        ({"engine": "analytic"}, ValueError, "must carry data"),
+        ({"algorithm": "tree"}, ScheduleError, "not 'tree'"),
+    ],
+)
+def test_an_unknown_engine_or_algorithm_is_refused(arguments, error, says):
+    with pytest.raises(error) as caught:
+        Communicator(torus(2, 2), **arguments)
+    assert says in str(caught.value)
+
+
+def test_something_else_than_a_topology_is_refused():
+    with pytest.raises(TypeError, match="must be a Topology, not 'torus:4x4'"):
+        Communicator("torus:4x4")
+    with pytest.raises(TopologyError):
+        Communicator(torus(0))
+
+
+def test_an_engine_that_cannot_run_is_never_replaced_and_the_next_down_is_named(monkeypatch):
+    monkeypatch.setattr(engines, "why_not", lambda name: "there is no such thing here")
+    with pytest.raises(EngineError) as caught:
+        Communicator(torus(2, 2), engine="torch")
+    assert str(caught.value) == (
+        "Engine 'torch' cannot run here: there is no such thing here; "
+        "the next engine down is 'numpy'"
+    )
+
+
+def test_a_ring_without_a_hamiltonian_cycle_names_the_topology():
+    with pytest.raises(ScheduleError, match="mesh:3x3"):
+        Communicator(mesh(3, 3), algorithm="ring")
+
+
+def test_two_flows_per_rank_have_no_reduce_scatter():
+    with (
+        Communicator(torus(2, 2), algorithm="bidirectional_ring") as comm,
+        pytest.raises(ScheduleError, match="one flow rooted at each rank"),
+    ):
+        comm.reduce_scatter(np.ones((4, 8), np.int32))
+
+
+def test_after_close_nothing_can_be_started_and_what_was_started_is_done():
+    with Communicator(ring(3)) as comm:
+        work = comm.all_reduce(np.ones((3, 2), np.int32))
+    assert work.done()
+    with pytest.raises(RuntimeError, match="must be open, not closed"):
+        comm.all_reduce(np.ones((3, 2), np.int32))

@@ -1,0 +1,35 @@
+"""Sizes are read and written the way people write them."""
+
+import pytest
+
+from multitree.host.sizes import format_size, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("4", 4),
+        ("1000B", 1000),
+        ("32KiB", 32768),
+        (" 1 MiB ", 1 << 20),
+        ("1mib", 1 << 20),
+        ("2GiB", 2 << 30),
+    ],
+)
+def test_a_size_is_bytes_or_a_binary_unit(text, size_bytes):
+    assert parse_size(text) == size_bytes
+
+
+@pytest.mark.parametrize(
+    "text", ["", "KiB", "1.5MiB", "-4", "0", "6", "1MB", "1 0", "٤", "9" * 30, "4 4KiB", "0x10"]
+)
+def test_anything_else_is_refused(text):
+    with pytest.raises(ValueError, match="Size must be"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("size_bytes", [4, 1000, 1024, 32768, 1 << 20, 3 << 30, (1 << 20) + 4])
+def test_what_is_written_is_read_back(size_bytes):
+    text = format_size(size_bytes).removesuffix(" bytes")
+    assert parse_size(text) == size_bytes
+    assert len(text) <= 7

@@ -1,0 +1,166 @@
+"""The torch engine has the bits of execute, on every device there is."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from multitree import Communicator, Topology, mesh, ring, torus
+from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.execute import execute
+from multitree.topology.schedule import Schedule
+from tests.host.values import bits, make_buffers, with_odd_values
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+LENGTHS = (0, 1, 3, 4, 17, 61, 64, 1000, 4099)
+RANDOM_GRAPH_SEED = 11
+
+
+def topologies():
+    graph = nx.connected_watts_strogatz_graph(11, 4, 0.5, seed=RANDOM_GRAPH_SEED)
+    return [torus(4, 4), mesh(5, 3), ring(2), Topology.from_networkx(graph, name="random graph")]
+
+
+@pytest.fixture
+def executor():
+    from multitree.host.torch_engine import TorchExecutor
+
+    return TorchExecutor()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("topology", topologies(), ids=lambda topology: topology.name)
+@pytest.mark.parametrize(
+    ("collective", "root"),
+    [
+        ("all_reduce", None),
+        ("reduce_scatter", None),
+        ("all_gather", None),
+        ("broadcast", 1),
+        ("reduce", 1),
+    ],
+)
+def test_every_memory_equals_execute_bit_for_bit(executor, topology, collective, root, device):
+    schedule = build(topology, "multitree", collective, root=root)
+    for n in LENGTHS:
+        for dtype in ("float32", "int32"):
+            values = make_buffers(n, topology.num_ranks, n, dtype)
+            if n > 16 and dtype == "float32":
+                values = with_odd_values(values)
+            tensor = torch.from_numpy(values.copy()).to(device)
+            image = executor.execute(schedule, tensor)
+            assert image.device == tensor.device
+            assert (bits(image.cpu().numpy()) == bits(execute(schedule, values))).all(), (n, dtype)
+            assert (bits(tensor.cpu().numpy()) == bits(values)).all()
+
+
+def lopsided_schedule():
+    """Two trees on three ranks, one of which carries nine tenths of the buffer."""
+    rows = [(0, 0, f, 2, 1) for f in (0, 1)] + [(1, 0, f, 1, 0) for f in (0, 1)]
+    rows += [(2, 1, f, 0, 1) for f in (0, 1)] + [(3, 1, f, 1, 2) for f in (0, 1)]
+    return Schedule.from_rows(
+        mesh(3),
+        algorithm="by hand",
+        collective="all_reduce",
+        flow_offsets=[0, 9, 10],
+        rows=rows,
+    )
+
+
+def test_chunks_of_very_unequal_length_are_cut_into_pieces(executor):
+    schedule = lopsided_schedule()
+    for n in (4, 39, 40, 403):
+        values = make_buffers(n, 3, n)
+        image = executor.execute(schedule, torch.from_numpy(values)).numpy()
+        assert (bits(image) == bits(execute(schedule, values))).all()
+
+
+def test_an_addition_after_a_copy_of_its_flow_is_refused(executor):
+    rows = [(0, 1, 0, 0, 1), (1, 0, 0, 1, 0)]
+    schedule = Schedule.from_rows(
+        ring(2), algorithm="wrong", collective="all_reduce", flow_offsets=[0, 1], rows=rows
+    )
+    with pytest.raises(ScheduleError, match="Flow 0: REDUCE in step 1 must be before GATHER"):
+        executor.execute(schedule, torch.zeros(2, 8))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error"),
+    [
+        (torch.zeros(4, 8, dtype=torch.float64), TypeError),
+        (torch.zeros(3, 8), ValueError),
+        (torch.zeros(4, 2, 2), ValueError),
+    ],
+)
+def test_memory_that_does_not_fit_is_refused(executor, tensor, error):
+    with pytest.raises(error, match="Memory must"):
+        executor.execute(build(torus(2, 2), "multitree"), tensor)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+@pytest.mark.parametrize("stacked", [True, False])
+def test_tensors_come_back_as_tensors_on_their_device(engine, stacked, device):
+    values = make_buffers(5, 15, 77)
+    tensors = torch.from_numpy(values).reshape(15, 7, 11).to(device).requires_grad_()
+    with Communicator(mesh(5, 3), engine=engine, check=True) as comm:
+        work = comm.all_reduce(tensors if stacked else list(tensors))
+        result = work.wait()
+        assert work.report.exact is True
+        assert work.report.engine == engine
+    assert isinstance(result, torch.Tensor) == stacked
+    rows = result if stacked else torch.stack(result)
+    assert rows.device == tensors.device
+    assert rows.shape == (15, 7, 11)
+    expected = execute(build(mesh(5, 3), "multitree"), values)
+    assert (bits(rows.cpu().numpy().reshape(15, 77)) == bits(expected)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_average_divides_and_does_not_multiply_by_the_reciprocal(device):
+    values = with_odd_values(make_buffers(5, 15, 5000))
+    with Communicator(mesh(5, 3), engine="torch") as comm:
+        result = comm.all_reduce(torch.from_numpy(values).to(device), op="average").wait()
+    total = execute(build(mesh(5, 3), "multitree"), values)
+    quotient = total / np.float32(15)
+    assert (bits(total * np.float32(1 / 15)) != bits(quotient)).any()
+    bits(quotient)[np.isnan(quotient)] = 0x7FC00000
+    assert (bits(result.cpu().numpy()) == bits(quotient)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_pieces_of_tensors_are_gathered(device):
+    values = torch.from_numpy(make_buffers(6, 15, 200, "int32")).to(device)
+    with Communicator(mesh(5, 3), engine="torch") as comm:
+        pieces = comm.reduce_scatter(values).wait()
+        gathered = comm.all_gather(pieces).wait()
+        assert pieces[0].device == gathered.device == values.device
+        assert (gathered == comm.all_reduce(values).wait()).all()
+
+
+def test_arrays_may_be_given_to_the_torch_engine():
+    values = make_buffers(6, 4, 30)
+    with Communicator(torus(2, 2), engine="torch", check=True) as comm:
+        work = comm.all_reduce(values)
+        assert isinstance(work.wait(), np.ndarray)
+        assert work.report.exact is True
+
+
+def test_tensors_on_different_devices_are_refused():
+    tensors = [torch.zeros(4)] * 3 + [torch.zeros(4, device="meta")]
+    with (
+        Communicator(torus(2, 2), engine="torch") as comm,
+        pytest.raises(ValueError, match="agree in device: rank 0 cpu, rank 3 meta"),
+    ):
+        comm.all_reduce(tensors)
+
+
+def test_index_tensors_are_kept_for_the_last_few_lengths(executor):
+    schedule = build(torus(2, 2), "multitree")
+    for n in range(1, 30):
+        executor.execute(schedule, torch.zeros(4, n))
+    first = executor._plan(schedule, 29, 16, torch.device("cpu"))
+    assert first is executor._plan(schedule, 29, 16, torch.device("cpu"))
+    assert len(executor._plans) == 8
