@@ -12,6 +12,11 @@ __all__ = ["generate", "instantiation_template", "port_names"]
 
 _LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
 _CLOCK_PORTS = ("clk", "rst")
+_WAKE = r"""  reg \$wake ;
+  // verilator lint_off INITIALDLY
+  initial \$wake <= 0;
+  // verilator lint_on INITIALDLY
+"""
 
 
 def _ports(component: wiring.Component) -> dict:
@@ -101,6 +106,8 @@ def _tidy(module: str) -> str:
     )
     if r"\$wake " in module and r"  reg \$wake " not in module:
         module = module.replace(");\n", ");\n  reg \\$wake  = 0;\n", 1)
+    # SystemVerilog sets a register before any process waits for it: wake them afterwards.
+    module = module.replace("  reg \\$wake  = 0;\n", _WAKE)
     return re.sub(
         r"^  initial begin\n    (\S+) ?\[0\] = (\S+);\n(?:    \1 ?\[\d+\] = \2;\n)*  end\n",
         _initial_loop,
