@@ -75,7 +75,7 @@ class FlowCheck(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Ports must exist or be none; the chunk must lie in the window."""
+        """Ports must exist or be none, the chunk lie in the window, no wave have a stride."""
         m = Module()
         entry = self.entry
         ports = [entry.children[k] for k in range(8)] + [entry.parent]
@@ -83,8 +83,6 @@ class FlowCheck(wiring.Component):
         wrong = Cat((port != NO_PORT) & (port >= self._config.num_ports) for port in ports)
         outside = (entry.base + entry.size) > self.window_flits
         m.d.comb += self.num_arrivals.eq(sum(bit for bit in present))
-        with m.If(wrong.any() | outside | (entry.reserved != 0)):
+        with m.If(wrong.any() | outside | (entry.reserved != 0) | (entry.stride != 0)):
             m.d.comb += self.code.eq(FaultCode.FLOW_ILLEGAL)
-        with m.Elif(entry.stride != 0):
-            m.d.comb += self.code.eq(FaultCode.ITERATIONS)
         return m

@@ -31,8 +31,8 @@ class FaultCode(enum.IntEnum):
 _SENTENCES = {
     FaultCode.NONE: "no fault",
     FaultCode.ROW_ILLEGAL: "a table row is illegal (op, port, flow, reserved bits or step order)",
-    FaultCode.FLOW_ILLEGAL: "a flow entry is illegal (outside the window, or a port too many)",
-    FaultCode.ITERATIONS: "iterations, stage or wave stride other than none are not supported",
+    FaultCode.FLOW_ILLEGAL: "a flow is illegal (outside the window, a port too many, a wave stride)",
+    FaultCode.ITERATIONS: "iterations or a row's stage must be 0",
     FaultCode.WATCHDOG: "nothing progressed for the watchdog's time",
     FaultCode.FIRST_ARRIVAL: "no first arrival of the collective within its limit",
     FaultCode.FRAMING: "a message was shorter or longer than its flow's size, or had no head",

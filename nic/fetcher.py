@@ -16,6 +16,18 @@ _OP_GATHER = 1
 _OP_NOP = 2
 
 
+class _Hand:
+    """The row or flow in hand: its index, and the job it became."""
+
+    def __init__(self, config):
+        self.index = Signal(17)
+        self.checking = Signal()
+        self.job = Signal(job_layout(config))
+        self.port = Signal(4)
+        self.nop = Signal()
+        self.taken = Signal()
+
+
 class Fetcher(wiring.Component):
     """Reads the table in order, checks every row and flow, and queues jobs at the ports.
 
@@ -81,14 +93,16 @@ class Fetcher(wiring.Component):
         m.submodules.row_check = row_check = RowCheck(config)
         m.submodules.flow_check = flow_check = FlowCheck(config)
         m.submodules.steps = steps = StepCounter(config)
-        index, checking = Signal(17), Signal()
-        job, port, nop = Signal(job_layout(config)), Signal(4), Signal()
-        push_ready = self._connect(m, row_check, flow_check, steps, index, job, port, nop)
-        is_nop = self.row.op == _OP_NOP
+        hand = _Hand(config)
+        self._connect(m, row_check, flow_check, steps, hand)
         stop = self.fault.any() | run.faulted
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                m.d.sync += [index.eq(0), checking.eq(self.check), row_check.previous_step.eq(0)]
+                m.d.sync += [
+                    hand.index.eq(0),
+                    hand.checking.eq(self.check),
+                    row_check.previous_step.eq(0),
+                ]
                 with m.If(self.check):
                     m.d.sync += self.num_arrivals.eq(0)
                     with m.If(run.num_rows > config.table_depth):
@@ -99,80 +113,92 @@ class Fetcher(wiring.Component):
                         m.next = "ASK_FLOW"
                 with m.Elif(self.start):
                     m.next = "READ_ROW"
-            with m.State("ASK_FLOW"):
-                m.d.comb += [
-                    self.lookup.valid.eq(index < run.num_flows),
-                    self.lookup.flow.eq(index),
-                ]
-                with m.If(self.lookup.granted):
-                    m.next = "CHECK_FLOW"
-                with m.Elif(~self.lookup.valid):
-                    m.d.sync += index.eq(0)
-                    m.next = "READ_ROW"
-            with m.State("CHECK_FLOW"):
-                m.d.comb += self.fault.eq(flow_check.code)
-                m.d.sync += [
-                    index.eq(index + 1),
-                    self.num_arrivals.eq(self.num_arrivals + flow_check.num_arrivals),
-                ]
-                m.next = "ASK_FLOW"
-                with m.If(stop):
-                    m.next = "IDLE"
-            with m.State("READ_ROW"):
-                m.next = "ASK_ROW"
-                with m.If(index == run.num_rows):
-                    m.next = "IDLE"
-            with m.State("ASK_ROW"):
-                m.d.comb += self.lookup.valid.eq(~is_nop & (row_check.code == 0))
-                m.d.comb += [self.lookup.flow.eq(self.row.flow), self.fault.eq(row_check.code)]
-                m.d.sync += [port.eq(self.row.port), nop.eq(is_nop)]
-                with m.If(stop):
-                    m.next = "IDLE"
-                with m.Elif(self.lookup.granted):
-                    m.next = "CAPTURE"
-                with m.Elif(is_nop):
-                    m.next = "PUSH"
-            with m.State("CAPTURE"):
-                m.d.comb += self.fault.eq(flow_check.code)
-                m.d.sync += job.eq(self._job(m, index))
-                m.next = "PUSH"
-                with m.If(stop):
-                    m.next = "IDLE"
-            with m.State("PUSH"):
-                m.d.comb += steps.row_valid.eq(~checking)
-                with m.If(run.faulted):
-                    m.next = "IDLE"
-                with m.Elif(checking | (steps.go & (nop | push_ready))):
-                    m.d.sync += [index.eq(index + 1), row_check.previous_step.eq(self.row.step)]
-                    m.next = "READ_ROW"
+            self._check_flows(m, flow_check, hand, stop)
+            self._take_rows(m, row_check, flow_check, steps, hand, stop)
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
         return m
 
-    def _connect(self, m, row_check, flow_check, steps, index, job, port, nop):
+    def _check_flows(self, m, flow_check, hand, stop):
+        """States that check the flow memory entry by entry and count what comes in."""
+        run = self.run
+        with m.State("ASK_FLOW"):
+            m.d.comb += [
+                self.lookup.valid.eq(hand.index < run.num_flows),
+                self.lookup.flow.eq(hand.index),
+            ]
+            with m.If(self.lookup.granted):
+                m.next = "CHECK_FLOW"
+            with m.Elif(~self.lookup.valid):
+                m.d.sync += hand.index.eq(0)
+                m.next = "READ_ROW"
+        with m.State("CHECK_FLOW"):
+            m.d.comb += self.fault.eq(flow_check.code)
+            m.d.sync += [
+                hand.index.eq(hand.index + 1),
+                self.num_arrivals.eq(self.num_arrivals + flow_check.num_arrivals),
+            ]
+            m.next = "ASK_FLOW"
+            with m.If(stop):
+                m.next = "IDLE"
+
+    def _take_rows(self, m, row_check, flow_check, steps, hand, stop):
+        """States that read a row, look its flow up, and push the job to its port."""
+        run = self.run
+        is_nop = self.row.op == _OP_NOP
+        with m.State("READ_ROW"):
+            m.next = "ASK_ROW"
+            with m.If(hand.index == run.num_rows):
+                m.next = "IDLE"
+        with m.State("ASK_ROW"):
+            m.d.comb += self.lookup.valid.eq(~is_nop & (row_check.code == 0))
+            m.d.comb += [self.lookup.flow.eq(self.row.flow), self.fault.eq(row_check.code)]
+            m.d.sync += [hand.port.eq(self.row.port), hand.nop.eq(is_nop)]
+            with m.If(stop):
+                m.next = "IDLE"
+            with m.Elif(self.lookup.granted):
+                m.next = "CAPTURE"
+            with m.Elif(is_nop):
+                m.next = "PUSH"
+        with m.State("CAPTURE"):
+            m.d.comb += [self.fault.eq(flow_check.code), self.fault_index.eq(self.row.flow)]
+            m.d.sync += hand.job.eq(self._job(m, hand.index))
+            m.next = "PUSH"
+            with m.If(stop):
+                m.next = "IDLE"
+        with m.State("PUSH"):
+            m.d.comb += steps.row_valid.eq(~hand.checking)
+            with m.If(run.faulted):
+                m.next = "IDLE"
+            with m.Elif(hand.checking | (steps.go & (hand.nop | hand.taken))):
+                m.d.sync += [
+                    hand.index.eq(hand.index + 1),
+                    row_check.previous_step.eq(self.row.step),
+                ]
+                m.next = "READ_ROW"
+
+    def _connect(self, m, row_check, flow_check, steps, hand):
         """Feed the checks and the step counter; offer the job to its port."""
         m.d.comb += [
-            self.address.eq(index),
-            self.fault_index.eq(index),
+            self.address.eq(hand.index),
+            self.fault_index.eq(hand.index),
             row_check.row.eq(self.row),
             row_check.num_flows.eq(self.run.num_flows),
             flow_check.entry.eq(self.lookup.entry),
             flow_check.window_flits.eq(self.run.window_flits),
             steps.start.eq(self.start),
             steps.row_step.eq(self.row.step),
-            steps.nop.eq(nop),
+            steps.nop.eq(hand.nop),
             self.step.eq(steps.step),
         ]
         wiring.connect(m, wiring.flipped(self.run), steps.run)
-        push_ready = Signal()
         for number, jobs in enumerate(self.jobs):
-            mine = port == number
+            mine = hand.port == number
             m.d.comb += [
-                jobs.payload.eq(job),
-                jobs.valid.eq(steps.row_valid & steps.go & ~nop & mine & ~self.run.faulted),
+                jobs.payload.eq(hand.job),
+                jobs.valid.eq(steps.row_valid & steps.go & ~hand.nop & mine & ~self.run.faulted),
             ]
             with m.If(mine):
-                m.d.comb += push_ready.eq(jobs.ready)
-        return push_ready
+                m.d.comb += hand.taken.eq(jobs.ready)
 
     def _job(self, m, index):
         """The job of the row in hand and its flow's entry, which is valid in this cycle."""
