@@ -31,7 +31,7 @@ class FaultCode(enum.IntEnum):
 _SENTENCES = {
     FaultCode.NONE: "no fault",
     FaultCode.ROW_ILLEGAL: "a table row is illegal (op, port, flow, reserved bits or step order)",
-    FaultCode.FLOW_ILLEGAL: "a flow is illegal (outside the window, a port too many, a wave stride)",
+    FaultCode.FLOW_ILLEGAL: "a flow is illegal (out of the window, a port too many, a wave stride)",
     FaultCode.ITERATIONS: "iterations or a row's stage must be 0",
     FaultCode.WATCHDOG: "nothing progressed for the watchdog's time",
     FaultCode.FIRST_ARRIVAL: "no first arrival of the collective within its limit",

@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.lanes import LaneAdder
+from multitree.hw.lanes import DType, LaneAdder
 from multitree.hw.stream import Fifo, Register
 from multitree.nic.config import Config
 from multitree.nic.layouts import (
@@ -213,23 +213,25 @@ class Reducer(wiring.Component):
         return m
 
     def _add(self, m, operands, responses, adder, writes):
-        """Pair operands with responses; carry address and bypass beside the adder."""
+        """Pair operands with responses; the address travels beside the adder.
+
+        A flit to replace is added to 0 as an integer, which keeps its bits.
+        """
         operand = operands.o.payload
         pair = operands.o.valid & (operand.replace | responses.o.valid)
-        stage = Cat(pair, operand.as_value())
+        stage = Cat(pair, operand.end, operand.address)
         for index in range(LaneAdder.LATENCY):
             delayed = Signal(len(stage), name=f"beside_{index}")
             m.d.sync += delayed.eq(stage)
             stage = delayed
-        beside = data.View(operands.o.payload.shape(), stage[1:])
         m.d.comb += [
             operands.o.ready.eq(pair),
             responses.o.ready.eq(pair & ~operand.replace),
-            adder.a.eq(responses.o.payload),
+            adder.a.eq(Mux(operand.replace, 0, responses.o.payload)),
             adder.b.eq(operand.payload),
-            adder.dtype.eq(self.dtype),
+            adder.dtype.eq(Mux(operand.replace, DType.INT32, self.dtype)),
             writes.i.valid.eq(stage[0]),
-            writes.i.payload.address.eq(beside.address),
-            writes.i.payload.end.eq(beside.end),
-            writes.i.payload.payload.eq(Mux(beside.replace, beside.payload, adder.o)),
+            writes.i.payload.end.eq(stage[1]),
+            writes.i.payload.address.eq(stage[2:]),
+            writes.i.payload.payload.eq(adder.o),
         ]
