@@ -15,7 +15,8 @@ def bound_steps(topology: Topology) -> int:
     In a step each link carries one chunk. A rank must receive N-1 chunks in the all-gather
     and send N-1 sums in the reduce-scatter, and what the farthest rank has takes as many
     steps as links lie between. So max(ceil((N-1) / least degree), eccentricity), where the
-    least degree is the fewest links that enter or leave a rank.
+    least degree is the fewest links that leave a rank, or that enter one; where these two
+    differ, the bound is that of the phase that is better off.
 
     Parameters
     ----------
@@ -33,8 +34,10 @@ def bound_steps(topology: Topology) -> int:
     >>> bound_steps(torus(4, 4)), bound_steps(mesh(4, 4)), bound_steps(torus(8, 8))
     (4, 8, 16)
     """
-    received = -(-(topology.num_ranks - 1) // topology.least_degree)
-    return received if topology.num_switches else max(received, topology.diameter)
+    num_ranks = topology.num_ranks
+    least = max(int(degree[:num_ranks].min()) for degree in (topology.degree, topology.in_degree))
+    chunks_per_link = -(-(num_ranks - 1) // least)
+    return chunks_per_link if topology.num_switches else max(chunks_per_link, topology.diameter)
 
 
 def bound_cycles(

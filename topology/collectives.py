@@ -1,11 +1,11 @@
 """The collectives, the ops they are made of, and where their trees' roots must be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array
+from multitree.topology.arrays import Int32Array, positions_in_group
 from multitree.topology.errors import ScheduleError
 
 
@@ -86,7 +86,14 @@ def chosen_roots(roots: Sequence[int | None] | None, num_ranks: int) -> list[int
     return chosen
 
 
-def check_roots(collective: str, roots: Int32Array, root: int | None, num_ranks: int) -> None:
+def check_roots(
+    collective: str,
+    roots: Int32Array,
+    root: int | None,
+    num_ranks: int,
+    *,
+    describe: Callable[[int], str] = "Flow {}".format,
+) -> None:
     """Check that trees have their roots where a collective needs them.
 
     Parameters
@@ -96,6 +103,8 @@ def check_roots(collective: str, roots: Int32Array, root: int | None, num_ranks:
     root : int or None
         The one that broadcast and reduce must have; None for any one.
     num_ranks : int
+    describe : callable
+        Names a flow, by its number, in a message.
 
     Raises
     ------
@@ -103,19 +112,22 @@ def check_roots(collective: str, roots: Int32Array, root: int | None, num_ranks:
         If reduce_scatter or all_gather lack one flow rooted at each rank, or the trees of
         broadcast or reduce do not share their root.
     """
+    if collective == "all_reduce":
+        return
     if collective in ROOTED:
         wanted = int(roots[0]) if root is None else root
         wrong = np.flatnonzero(roots != wanted)
-        if wrong.size:
-            raise ScheduleError(
-                f"{collective} must have every flow rooted at rank {wanted}, "
-                f"not flow {wrong[0]} at rank {roots[wrong[0]]}"
-            )
-    elif collective != "all_reduce":
-        counts = np.bincount(roots, minlength=num_ranks)
-        wrong = np.flatnonzero(counts != 1)
-        if wrong.size:
-            raise ScheduleError(
-                f"{collective} must have one flow rooted at each rank, "
-                f"not {counts[wrong[0]]} at rank {wrong[0]}"
-            )
+        where = f"every flow rooted at rank {wanted}"
+    elif len(roots) != num_ranks:
+        raise ScheduleError(
+            f"{collective} must have one flow rooted at each rank, "
+            f"not {len(roots)} flows for {num_ranks} ranks"
+        )
+    else:
+        wrong = np.flatnonzero(positions_in_group(roots.astype(np.int64)) > 0)
+        where = "one flow rooted at each rank"
+    if wrong.size:
+        flow = int(wrong[0])
+        raise ScheduleError(
+            f"{describe(flow)}: {collective} must have {where}, not flow {flow} at {roots[flow]}"
+        )

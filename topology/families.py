@@ -1,6 +1,7 @@
 """Families of topologies, and the short specs that name them."""
 
 import math
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -198,13 +199,13 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
     if not isinstance(spec_or_path, str | Path):
         raise TypeError(f"Topology must be a spec or a path, not {spec_or_path!r}")
     text = str(spec_or_path)
-    family, colon, sizes = text.partition(":")
-    if isinstance(spec_or_path, Path) or not colon or "/" in family or text.endswith(".json"):
-        if not Path(text).exists() and not text.endswith(".json"):
-            raise TopologyError(
-                f"Topology must be a spec such as 'torus:4x4' or a path to a file, not {text!r}"
-            )
+    if isinstance(spec_or_path, Path) or text.endswith(".json") or os.path.isfile(text):
         return load_topology(text)
+    family, colon, sizes = text.partition(":")
+    if not colon:
+        raise TopologyError(
+            f"Topology must be a spec such as 'torus:4x4' or the path of a file, not {text!r}"
+        )
     if family not in _BUILDERS:
         known = ", ".join(_BUILDERS)
         raise TopologyError(f"Topology family must be one of {known}, not {family!r}")
@@ -221,7 +222,11 @@ def _spec(family: str, dims: tuple[int, ...]) -> str:
 
 
 def _check_size(family: str, size: int, least: int, most: int) -> None:
-    if not isinstance(size, int) or isinstance(size, bool) or not least <= size <= most:
+    if (
+        not isinstance(size, int | np.integer)
+        or isinstance(size, bool)
+        or not least <= size <= most
+    ):
         raise TopologyError(f"Size of {family!r} must be within {least}..{most}, not {size!r}")
 
 
@@ -234,7 +239,7 @@ def _checked_dims(family: str, dims: tuple[int, ...]) -> tuple[int, ...]:
         raise TopologyError(
             f"Number of ranks must be at most {MAX_RANKS}, not {math.prod(dims)} in {family!r}"
         )
-    return dims
+    return tuple(int(size) for size in dims)
 
 
 def _grid_links(dims: tuple[int, ...], *, wraps: bool) -> Int32Array:

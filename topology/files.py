@@ -95,6 +95,8 @@ def save_topology(topology: Topology, path: str | Path) -> None:
 
 
 def _text(name: str) -> str:
+    if "\0" in name:
+        raise TopologyError(f"Path of a file must be without null characters, not {name!r}")
     try:
         size = Path(name).stat().st_size
         if size > MAX_FILE_BYTES:
@@ -102,9 +104,7 @@ def _text(name: str) -> str:
         return Path(name).read_text(encoding="utf-8")
     except OSError as error:
         raise TopologyError(f"{name}: file must be readable, not {error.strerror}") from None
-    except ValueError as error:
-        if isinstance(error, TopologyError):
-            raise
+    except UnicodeDecodeError:
         raise TopologyError(f"{name}: file must be UTF-8 text, not binary") from None
 
 

@@ -259,9 +259,9 @@ class Topology:
 
 
 def _check_counts(num_ranks: int, num_switches: int) -> None:
-    if not isinstance(num_ranks, int) or not 2 <= num_ranks <= MAX_RANKS:
+    if type(num_ranks) is not int or not 2 <= num_ranks <= MAX_RANKS:
         raise TopologyError(f"Number of ranks must be within 2..{MAX_RANKS}, not {num_ranks!r}")
-    if not isinstance(num_switches, int) or not 0 <= num_switches <= MAX_RANKS:
+    if type(num_switches) is not int or not 0 <= num_switches <= MAX_RANKS:
         raise TopologyError(
             f"Number of switches must be within 0..{MAX_RANKS}, not {num_switches!r}"
         )

@@ -98,8 +98,7 @@ def verify(schedule: Schedule) -> Report:
     if schedule.collective == "all_reduce":
         check_phases(schedule)
     check_order(schedule)
-    num_ranks = schedule.topology.num_ranks
-    check_roots(schedule.collective, schedule.flow_roots, schedule.root, num_ranks)
+    _check_places_of_roots(schedule)
     load = schedule.max_link_load
     return Report(
         contention_free=load <= 1,
@@ -111,6 +110,17 @@ def verify(schedule: Schedule) -> Report:
         bound_steps=bound_steps(schedule.topology),
         tree_height_hops=schedule.tree_height_hops,
     )
+
+
+def _check_places_of_roots(schedule: Schedule) -> None:
+    roots, ends = schedule.flow_roots, (schedule.src, schedule.dst)
+
+    def row_at_root(flow: int) -> str:
+        at_root = np.logical_or(*(end == roots[flow] for end in ends))
+        return schedule.describe(int(np.flatnonzero(at_root & (schedule.flow == flow))[0]))
+
+    num_ranks = schedule.topology.num_ranks
+    check_roots(schedule.collective, roots, schedule.root, num_ranks, describe=row_at_root)
 
 
 def _check_ops(schedule: Schedule) -> None:

@@ -1,0 +1,30 @@
+"""Random connected graphs, from a seed or from Hypothesis."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from multitree.topology.topology import Topology
+
+
+def random_topology(seed, *, most_ranks=12, both_ways=True):
+    """A random strongly connected graph, with parallel links now and then."""
+    rng = np.random.default_rng(seed)
+    num_ranks = int(rng.integers(2, most_ranks + 1))
+    rank = rng.permutation(num_ranks)
+    if both_ways:
+        pairs = [(rank[i], rank[rng.integers(i)]) for i in range(1, num_ranks)]
+    else:
+        pairs = [(rank[i - 1], rank[i]) for i in range(num_ranks)]
+    for _ in range(int(rng.integers(0, 2 * num_ranks))):
+        pairs.append(tuple(rng.choice(num_ranks, 2, replace=False)))
+    links = pairs + [(b, a) for a, b in pairs] if both_ways else pairs
+    links = np.array(links)[rng.permutation(len(links))]
+    return Topology(f"random:{seed}", num_ranks, 0, links, 16.0, 150.0)
+
+
+def topologies(*, both_ways=None):
+    """Hypothesis strategy: such graphs, both ways or one way as asked, else either."""
+    ways = st.booleans() if both_ways is None else st.just(both_ways)
+    return st.builds(
+        lambda seed, ways: random_topology(seed, both_ways=ways), st.integers(0, 10**6), ways
+    )

@@ -1,0 +1,95 @@
+"""Plain, slow definitions that the room's quick code is held against."""
+
+import numpy as np
+
+
+def grow_naively(links, roots, num_ranks, root_order=None):
+    """Algorithm 1 word for word: a list of (step, tree, link) as they are added."""
+    ways = sorted(range(len(links)), key=lambda link: (links[link][1], link))
+    turns = root_order or sorted(range(len(roots)), key=lambda tree: roots[tree])
+    members = [[(root, -1)] for root in roots]
+    added = []
+    step = 0
+    while any(len(joined) < num_ranks for joined in members):
+        free = set(range(len(links)))
+        progress = True
+        while progress:
+            progress = False
+            for tree in turns:
+                link = _first_link(links, ways, members[tree], free, step)
+                if link is not None:
+                    free.remove(link)
+                    members[tree].append((links[link][1], step))
+                    added.append((step, tree, link))
+                    progress = True
+        step += 1
+    return added
+
+
+def _first_link(links, ways, members, free, step):
+    inside = {rank for rank, _ in members}
+    for rank, joined in members:
+        if joined < step:
+            for link in ways:
+                if links[link][0] == rank and link in free and links[link][1] not in inside:
+                    return link
+    return None
+
+
+def run_on_sets(schedule):
+    """Run a schedule on sets of contributions, all reads of a step before its writes.
+
+    Returns what each (flow, rank) holds in the end. An AssertionError says that a step reads
+    what it writes, that a contribution is added twice, or that a result replaces a result.
+    """
+    num_ranks = schedule.topology.num_ranks
+    held = {(flow, rank): {rank} for flow in range(schedule.num_flows) for rank in range(num_ranks)}
+    columns = (schedule.step, schedule.op, schedule.flow, schedule.src, schedule.dst)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    for step in sorted({row[0] for row in rows}):
+        now = [row for row in rows if row[0] == step]
+        reads = {(flow, src) for _, _, flow, src, _ in now}
+        writes = {(flow, dst) for _, _, flow, _, dst in now}
+        assert not reads & writes
+        for _, op, flow, src, dst in now:
+            if op == 0:
+                assert not held[flow, dst] & held[flow, src]
+                held[flow, dst] = held[flow, dst] | held[flow, src]
+            else:
+                assert sum(row[2] == flow and row[4] == dst for row in now) == 1
+                held[flow, dst] = set(held[flow, src])
+    return held
+
+
+def does_its_collective(schedule):
+    """Whether a run on sets ends as the schedule's collective should."""
+    num_ranks = schedule.topology.num_ranks
+    everyone = set(range(num_ranks))
+    try:
+        held = run_on_sets(schedule)
+    except AssertionError:
+        return False
+    if schedule.collective == "all_reduce":
+        return all(contributions == everyone for contributions in held.values())
+    if schedule.collective in ("reduce", "reduce_scatter"):
+        roots = schedule.flow_roots.tolist()
+        return all(held[flow, root] == everyone for flow, root in enumerate(roots))
+    roots = schedule.flow_roots.tolist()
+    return all(contributions == {roots[flow]} for (flow, _), contributions in held.items())
+
+
+def sum_in_order(schedule, flow, rank, values):
+    """What `rank` holds of `flow` before any GATHER: scalars added as the definition says."""
+    total = values[rank]
+    rows = np.flatnonzero((schedule.flow == flow) & (schedule.dst == rank) & (schedule.op == 0))
+    for row in sorted(rows, key=lambda row: (schedule.step[row], schedule.order[row])):
+        with np.errstate(all="ignore"):
+            total = total + sum_in_order(schedule, flow, int(schedule.src[row]), values)
+    return total
+
+
+def spread_normals(seed, shape):
+    """Normal values with exponents spread over 2^-20 to 2^20: their sums depend on the order."""
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(-20, 21, shape)
+    return np.ldexp(rng.standard_normal(shape), exponents).astype(np.float32)

@@ -1,0 +1,94 @@
+"""Bounds are what the definitions say, and no schedule beats them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from multitree.topology.bounds import bound_cycles, bound_steps
+from multitree.topology.families import hypercube, mesh, parse_topology, ring, torus
+from multitree.topology.multitree import build_multitree
+from multitree.topology.topology import Topology
+from tests.topology.graphs import topologies
+
+MIB_FLITS = 65_536
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps"),
+    [
+        ("torus:4x4", 4),
+        ("torus:6x6", 9),
+        ("torus:8x8", 16),
+        ("mesh:4x4", 8),
+        ("mesh:5x5", 12),
+        ("mesh:8x8", 32),
+        ("hypercube:6", 11),
+        ("full:8", 1),
+        ("ring:9", 4),
+        ("mesh:5", 4),
+    ],
+)
+def test_bound_steps_is_the_larger_of_degree_and_distance(spec, steps):
+    assert bound_steps(parse_topology(spec)) == steps
+
+
+def test_a_long_way_or_a_narrow_entrance_counts_more_than_many_links():
+    lollipop = [(a, b) for a in range(6) for b in range(6) if a != b]
+    lollipop += [(5, 6), (6, 5), (6, 7), (7, 6)]
+    assert bound_steps(Topology("lollipop", 8, 0, lollipop, 16.0, 150.0)) == 7
+    narrow = [(a, b) for a in range(4) for b in range(4) if a != b and (b != 0 or a == 3)]
+    # One link enters rank 0, so an all-gather takes 3 steps; a reduce-scatter may take 2.
+    assert bound_steps(Topology("narrow", 4, 0, narrow, 16.0, 150.0)) == 2
+    chain = [pair for rank in range(5) for pair in ((rank, rank + 1), (rank + 1, rank))]
+    switched = [*chain, *((rank, 6) for rank in range(6)), *((6, rank) for rank in range(6))]
+    assert bound_steps(Topology("switched", 6, 1, switched, 16.0, 150.0)) == 3
+
+
+@given(topologies())
+@settings(deadline=None, print_blob=True, max_examples=60)
+def test_multitree_never_takes_fewer_steps_than_the_bound(topology):
+    schedule = build_multitree(topology)
+    bound = bound_steps(topology)
+    assert min(schedule.steps_reduce_scatter, schedule.steps_all_gather) >= bound
+
+
+@pytest.mark.parametrize(
+    ("spec", "cycles"),
+    [
+        ("torus:4x4", 2 * 15 / 64 * MIB_FLITS),
+        ("mesh:8x8", 36_864),
+        ("mesh:4x4", 40_960),
+        ("torus:8x8", 2 * 63 / 256 * MIB_FLITS),
+        ("mesh:2", MIB_FLITS),
+    ],
+)
+def test_bound_cycles_of_1_mib_is_what_all_links_together_carry(spec, cycles):
+    assert bound_cycles(parse_topology(spec), MIB_FLITS) == cycles
+
+
+def test_bound_cycles_is_the_largest_of_its_three_parts():
+    # Two squares joined by one link: all of the buffer must cross it, each way.
+    squares = [(a + 4 * s, b + 4 * s) for s in (0, 1) for a in range(4) for b in range(4) if a != b]
+    dumbbell = Topology("dumbbell", 8, 0, [*squares, (0, 4), (4, 0)], 16.0, 150.0)
+    assert bound_cycles(dumbbell, 1000) == 1000
+    assert bound_cycles(torus(8, 8), 10) == 8 * 150
+    assert bound_cycles(torus(8, 8), 10, latency_cycles=7) == 8 * 7
+    assert bound_cycles(ring(4), 0, latency_cycles=np.array([9, 5] * 4)) == 2 * 5
+    assert bound_cycles(ring(4), 4000, flits_per_cycle=0.5) == 2 * bound_cycles(ring(4), 4000)
+
+
+def test_of_links_of_different_speed_each_counts_with_its_own():
+    speeds = np.ones(8)
+    speeds[[0, 1]] = 0.01
+    # Rank 0 sends its sum over two slow links.
+    assert bound_cycles(ring(4), 100, flits_per_cycle=speeds) == pytest.approx(100 / 0.02)
+    speeds = np.linspace(1.0, 1.7, 8)
+    expected = 2 * 3 * 1e6 / speeds.sum()
+    assert bound_cycles(ring(4), 10**6, flits_per_cycle=speeds) == pytest.approx(expected)
+
+
+def test_a_negative_number_of_flits_is_refused():
+    assert bound_cycles(hypercube(2), 0) == 300
+    assert bound_cycles(mesh(3, 3), 0) == 600
+    with pytest.raises(ValueError, match="Number of flits must be at least 0, not -1"):
+        bound_cycles(ring(4), -1)

@@ -1,0 +1,159 @@
+"""MultiTree is Algorithm 1 word for word, quick, and takes no more steps than it may."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitree.topology.builders import build
+from multitree.topology.collectives import Op
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import hypercube, mesh, parse_topology, ring, torus
+from multitree.topology.multitree import build_multitree, grow_trees
+from multitree.topology.topology import Topology
+from multitree.topology.verify import verify
+from tests.topology.graphs import random_topology, topologies
+from tests.topology.oracles import does_its_collective, grow_naively
+
+
+def grown(links, roots, num_ranks, **options):
+    turns = sorted(range(len(roots)), key=lambda tree: roots[tree])
+    edges = grow_trees(links, roots, turns, num_ranks, backwards=False, **options)
+    return list(zip(*(column.tolist() for column in edges), strict=True))
+
+
+@given(topologies(), st.data())
+@settings(deadline=None, print_blob=True, max_examples=150)
+def test_trees_are_those_of_the_naive_definition(topology, data):
+    ranks = st.integers(0, topology.num_ranks - 1)
+    roots = data.draw(
+        st.one_of(st.just(list(range(topology.num_ranks))), st.lists(ranks, min_size=1, max_size=5))
+    )
+    naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks)
+    assert grown(topology.links, roots, topology.num_ranks) == naive
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "torus:3x5", "hypercube:4", "full:7"])
+def test_trees_of_families_are_those_of_the_naive_definition(spec):
+    topology = parse_topology(spec)
+    roots = list(range(topology.num_ranks))
+    naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks)
+    assert grown(topology.links, roots, topology.num_ranks) == naive
+
+
+@pytest.mark.parametrize(
+    ("spec", "most_steps"),
+    [
+        ("torus:4x4", 5),
+        ("torus:6x6", 10),
+        ("torus:8x8", 17),
+        ("mesh:4x4", 8),
+        ("mesh:8x8", 32),
+        ("torus:16x16", 66),
+        ("hypercube:6", 12),
+        ("full:8", 1),
+    ],
+)
+def test_steps_per_phase_are_at_most_what_they_may_be(spec, most_steps):
+    schedule = build_multitree(parse_topology(spec))
+    report = verify(schedule)
+    assert report.contention_free
+    assert schedule.steps_reduce_scatter <= most_steps
+    assert schedule.steps_all_gather <= most_steps
+    assert schedule.steps_all_gather >= report.bound_steps
+
+
+def test_16x16_takes_at_most_1_cpu_second_and_32x32_at_most_15():
+    for topology, most_seconds in ((torus(16, 16), 1.0), (torus(32, 32), 15.0)):
+        start = time.process_time()
+        schedule = build_multitree(topology)
+        assert time.process_time() - start <= most_seconds
+        assert schedule.num_transfers == 2 * topology.num_ranks * (topology.num_ranks - 1)
+        assert schedule.max_link_load == 1
+
+
+@given(topologies())
+@settings(deadline=None, print_blob=True, max_examples=60)
+def test_every_random_graph_gets_a_right_schedule_without_contention(topology):
+    schedule = build_multitree(topology)
+    assert verify(schedule).contention_free
+    assert does_its_collective(schedule)
+    assert schedule.flow_roots.tolist() == list(range(topology.num_ranks))
+
+
+@given(topologies(both_ways=True))
+@settings(deadline=None, print_blob=True, max_examples=30)
+def test_reduce_scatter_is_the_all_gather_in_reverse_over_reverse_links(topology):
+    schedule = build_multitree(topology)
+    num_steps = schedule.num_steps // 2
+    rows = {op: [] for op in Op}
+    links = schedule.route_links[schedule.route_offsets[:-1]]
+    columns = (schedule.op, schedule.step, schedule.flow, schedule.src, schedule.dst, links)
+    for op, step, flow, src, dst, link in zip(*(c.tolist() for c in columns), strict=True):
+        if op == Op.REDUCE:
+            rows[op].append((2 * num_steps - 1 - step, flow, dst, src, topology.reverse[link]))
+        else:
+            rows[op].append((step, flow, src, dst, link))
+    assert sorted(rows[Op.REDUCE]) == sorted(rows[Op.GATHER])
+
+
+def test_without_reverse_links_sums_run_along_the_trees_of_the_transposed_graph():
+    circle = Topology("one way", 4, 0, [[0, 1], [1, 2], [2, 3], [3, 0]], 16.0, 150.0)
+    schedule = build_multitree(circle)
+    assert (schedule.steps_reduce_scatter, schedule.steps_all_gather) == (3, 3)
+    assert verify(schedule).contention_free
+    assert does_its_collective(schedule)
+
+
+def test_parallel_links_are_all_used_and_the_route_says_which():
+    links = [[0, 1], [1, 0]] * 3
+    thick = Topology("thick", 2, 0, links, 16.0, 150.0)
+    schedule = build_multitree(thick, roots=[0, 0, 0])
+    assert schedule.num_steps == 2
+    assert sorted(schedule.route_links.tolist()) == list(range(6))
+
+
+@pytest.mark.parametrize("topology", [torus(4, 4), mesh(3, 3), hypercube(3), ring(2), ring(5)])
+def test_trees_that_share_a_root_number_as_many_as_its_ports(topology):
+    for root in (0, topology.num_ranks - 1, topology.num_ranks // 2):
+        for collective in ("broadcast", "reduce"):
+            schedule = build(topology, "multitree", collective, root)
+            assert schedule.num_flows == len(topology.ports(root))
+            assert schedule.root == root
+            assert (schedule.flow_roots == root).all()
+            assert verify(schedule).contention_free
+            assert does_its_collective(schedule)
+
+
+def test_orders_are_options_and_descending_is_ascending_seen_from_the_other_end():
+    first = build_multitree(ring(4))
+    other = build_multitree(ring(4), root_order="descending", neighbour_order="descending")
+    assert other.hash != first.hash
+    turns = [3, 2, 1, 0]
+    naive = grow_naively(ring(4).links.tolist(), [0, 1, 2, 3], 4, root_order=turns)
+    edges = grow_trees(ring(4).links, [0, 1, 2, 3], turns, 4, backwards=False)
+    assert [list(edge) for edge in zip(*edges, strict=True)] == [list(edge) for edge in naive]
+    steps, trees, links = grow_trees(ring(4).links, [0, 1, 2, 3], [0, 1, 2, 3], 4, backwards=True)
+    assert (steps[0], trees[0], ring(4).links[links[0]].tolist()) == (0, 0, [0, 3])
+    for seed in range(10):
+        topology = random_topology(seed)
+        schedule = build_multitree(topology, root_order="descending", neighbour_order="descending")
+        assert verify(schedule).contention_free, f"seed {seed}"
+
+
+def test_what_multitree_cannot_build_is_refused():
+    switched = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
+    with pytest.raises(ScheduleError, match="without switches, not 'star' with 1"):
+        build_multitree(switched)
+    with pytest.raises(ScheduleError, match="Root order must be one of ascending, descending, not"):
+        build_multitree(ring(3), root_order="random")
+    with pytest.raises(ScheduleError, match="Neighbour order must be one of"):
+        build_multitree(ring(3), neighbour_order="")
+    for roots in ([3], [-1], [0.5], [True], [None]):
+        with pytest.raises(ScheduleError, match=r"Root must be a rank 0..2, not"):
+            build_multitree(ring(3), roots=roots)
+    with pytest.raises(ScheduleError, match="Roots must be at least one rank, not none"):
+        build_multitree(ring(3), roots=[])
+    assert build_multitree(ring(3), roots=np.array([1])).flow_roots.tolist() == [1]

@@ -1,0 +1,82 @@
+"""Siblings are numbered by the time at which they are expected."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from multitree.topology.families import fully_connected, mesh, torus
+from multitree.topology.multitree import build_multitree
+from multitree.topology.order import CHUNK_TIME, HOP_TIME
+from multitree.topology.schedule import Schedule
+from tests.topology.graphs import topologies
+
+
+def arrivals_row_by_row(schedule):
+    """The same timing as `order`, one row after the other."""
+    free, ready, arrival = {}, {}, []
+    columns = (schedule.step, schedule.flow, schedule.src, schedule.dst, schedule.route_links)
+    for step, flow, src, dst, link in zip(*(c.tolist() for c in columns), strict=True):
+        earlier = [time for when, time in ready.get((flow, src), []) if when < step]
+        start = max([free.get(link, 0), *earlier])
+        free[link] = start + CHUNK_TIME
+        arrival.append(start + CHUNK_TIME + HOP_TIME)
+        ready.setdefault((flow, dst), []).append((step, arrival[-1]))
+    return arrival
+
+
+def check_order(schedule):
+    arrival = arrivals_row_by_row(schedule)
+    siblings = {}
+    columns = (schedule.step, schedule.op, schedule.flow, schedule.dst, schedule.src)
+    for row, (step, op, flow, dst, src) in enumerate(
+        zip(*(c.tolist() for c in columns), strict=True)
+    ):
+        if op == 0:
+            siblings.setdefault((step, flow, dst), []).append((arrival[row], src, row))
+        else:
+            assert schedule.order[row] == 0
+    for group in siblings.values():
+        assert [schedule.order[row] for _, _, row in sorted(group)] == list(range(len(group)))
+    return siblings
+
+
+@given(topologies())
+@settings(deadline=None, print_blob=True, max_examples=60)
+def test_order_is_by_arrival_then_by_source(topology):
+    check_order(build_multitree(topology))
+
+
+@pytest.mark.parametrize("topology", [torus(4, 4), torus(8, 8), mesh(4, 4), fully_connected(6)])
+def test_order_is_by_arrival_then_by_source_on_families(topology):
+    siblings = check_order(build_multitree(topology))
+    assert max(len(group) for group in siblings.values()) > 1
+
+
+def test_a_sibling_whose_port_is_busy_comes_after_one_of_a_higher_rank():
+    rows = [[0, 0, 1, 1, 0], [0, 0, 1, 2, 1], [0, 0, 0, 1, 0], [0, 0, 0, 2, 0], [1, 0, 1, 3, 2]]
+    made = Schedule.from_rows(
+        fully_connected(4),
+        algorithm="by hand",
+        collective="reduce",
+        root=0,
+        flow_offsets=[0, 1, 2],
+        rows=[[1, 0, 0, 1, 0], [1, 0, 0, 2, 0], [0, 0, 1, 1, 0], *rows[4:]],
+    )
+    assert [made.src[row] for row in range(4)] == [1, 1, 2, 3]
+    # Ranks 1 and 2 are siblings in step 1; the port of rank 1 sent another chunk before.
+    assert made.order.tolist() == [0, 1, 0, 0]
+
+
+def test_a_link_with_two_transfers_in_one_step_sends_them_in_row_order():
+    rows = [[0, 0, 0, 1, 0], [0, 0, 1, 1, 0], [0, 0, 1, 2, 0]]
+    made = Schedule.from_rows(
+        fully_connected(3),
+        algorithm="by hand",
+        collective="reduce",
+        root=0,
+        flow_offsets=[0, 1, 2],
+        rows=rows,
+    )
+    assert made.max_link_load == 2
+    assert made.order.tolist() == [0, 1, 0]
+    assert np.array(arrivals_row_by_row(made)).tolist() == [17, 33, 17]

@@ -1,0 +1,142 @@
+"""Rings run along Hamiltonian cycles, and say so where there is none."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import fully_connected, hypercube, mesh, ring, torus
+from multitree.topology.hamiltonian import hamiltonian_cycle
+from multitree.topology.rings import build_bidirectional_ring, build_ring
+from multitree.topology.topology import Topology
+from multitree.topology.verify import verify
+from tests.topology.graphs import topologies
+from tests.topology.oracles import does_its_collective
+
+WITH_CYCLE = [ring(2), ring(3), ring(8), fully_connected(2), fully_connected(7), mesh(2)]
+WITH_CYCLE += [hypercube(d) for d in (1, 2, 3, 7)]
+WITH_CYCLE += [torus(*d) for d in [(4, 4), (3, 5), (5, 3), (7,), (3, 3, 5), (2, 2), (2, 3), (9, 3)]]
+WITH_CYCLE += [torus(*d) for d in [(3, 2, 5), (3, 5, 7), (5, 5), (2, 2, 2, 2)]]
+WITH_CYCLE += [mesh(*d) for d in [(2, 2), (4, 4), (3, 4), (5, 2), (3, 3, 2), (3, 4, 5), (2, 7)]]
+WITHOUT_CYCLE = [mesh(3), mesh(8), mesh(3, 3), mesh(5, 3), mesh(3, 3, 3)]
+
+
+def name(topology):
+    return topology.name
+
+
+def is_cycle(topology, cycle):
+    pairs = set(map(tuple, topology.links.tolist()))
+    steps = zip(cycle, cycle[1:] + cycle[:1], strict=True)
+    visits_all = sorted(cycle) == list(range(topology.num_ranks))
+    return visits_all and cycle[0] == 0 and all(step in pairs for step in steps)
+
+
+def has_cycle(topology):
+    pairs = set(map(tuple, topology.links.tolist()))
+    return any(
+        all(step in pairs for step in zip((0, *rest), (*rest, 0), strict=True))
+        for rest in itertools.permutations(range(1, topology.num_ranks))
+    )
+
+
+@pytest.mark.parametrize("topology", WITH_CYCLE, ids=name)
+def test_closed_forms_visit_every_rank_once_over_links(topology):
+    assert is_cycle(topology, hamiltonian_cycle(topology))
+
+
+@pytest.mark.parametrize("topology", WITHOUT_CYCLE, ids=name)
+@pytest.mark.parametrize("builder", [hamiltonian_cycle, build_ring, build_bidirectional_ring])
+def test_where_there_is_no_cycle_the_error_names_the_topology_and_says_why(topology, builder):
+    with pytest.raises(ScheduleError, match=f"'{topology.name}' has no Hamiltonian cycle: .*rank"):
+        builder(topology)
+
+
+@given(topologies())
+@settings(deadline=None, print_blob=True, max_examples=150)
+def test_the_search_finds_a_cycle_exactly_where_there_is_one(topology):
+    small = topology.num_ranks <= 7
+    try:
+        assert is_cycle(topology, hamiltonian_cycle(topology))
+    except ScheduleError:
+        assert not small or not has_cycle(topology)
+
+
+@pytest.mark.parametrize("topology", [mesh(8, 8), torus(8, 8), torus(5, 7), hypercube(6)], ids=name)
+def test_the_search_finds_the_cycles_of_families_that_came_from_a_file(topology):
+    for seed in range(3):
+        labels = np.random.default_rng(seed).permutation(topology.num_ranks)
+        copy = Topology("file", topology.num_ranks, 0, labels[topology.links], 16.0, 150.0)
+        assert is_cycle(copy, hamiltonian_cycle(copy)), f"seed {seed}"
+
+
+def test_the_search_knows_when_there_is_none_and_when_it_gave_up():
+    petersen = Topology.from_networkx(nx.petersen_graph(), name="petersen")
+    with pytest.raises(ScheduleError, match="'petersen' has no Hamiltonian cycle: none was found"):
+        hamiltonian_cycle(petersen)
+    tutte = Topology.from_networkx(nx.tutte_graph(), name="tutte")
+    with pytest.raises(ScheduleError, match=r"'tutte' has no .* that 16 searches of 20000 moves"):
+        hamiltonian_cycle(tutte)
+    star = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
+    with pytest.raises(ScheduleError, match="'star' has no Hamiltonian cycle: rank 0 is linked"):
+        hamiltonian_cycle(star)
+
+
+@pytest.mark.parametrize("topology", [torus(3, 3), mesh(2, 3), ring(4), ring(2)], ids=name)
+def test_a_ring_sends_each_sum_around_to_its_root_and_the_result_on_from_there(topology):
+    cycle = hamiltonian_cycle(topology)
+    num_ranks = len(cycle)
+    after = {rank: cycle[(place + 1) % num_ranks] for place, rank in enumerate(cycle)}
+    schedule = build_ring(topology)
+    assert schedule.num_steps == 2 * (num_ranks - 1)
+    assert (schedule.dst == [after[rank] for rank in schedule.src.tolist()]).all()
+    for flow in range(num_ranks):
+        sources = schedule.src[schedule.flow == flow].tolist()
+        assert sources[0] == after[flow]
+        assert sources[num_ranks - 1] == flow
+        assert sources[: num_ranks - 1] == [*sources[num_ranks:], sources[num_ranks - 2]]
+
+
+@pytest.mark.parametrize("topology", [torus(3, 3), mesh(2, 3), ring(5)], ids=name)
+def test_a_bidirectional_ring_sends_halves_both_ways_in_the_same_steps(topology):
+    one_way, both = build_ring(topology), build_bidirectional_ring(topology)
+    assert both.flow_offsets.tolist() == list(range(2 * topology.num_ranks + 1))
+    assert both.num_steps == one_way.num_steps
+    forwards, backwards = (both.flow % 2 == way for way in (0, 1))
+    assert both.flow_roots.tolist() == [flow // 2 for flow in range(both.num_flows)]
+    edges = set(zip(both.src[forwards].tolist(), both.dst[forwards].tolist(), strict=True))
+    back = set(zip(both.dst[backwards].tolist(), both.src[backwards].tolist(), strict=True))
+    assert edges == back == set(zip(one_way.src.tolist(), one_way.dst.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("topology", WITH_CYCLE, ids=name)
+@pytest.mark.parametrize("algorithm", ["ring", "bidirectional_ring"])
+def test_rings_are_right_and_free_of_contention(topology, algorithm):
+    schedule = build(topology, algorithm)
+    assert verify(schedule).contention_free
+    if topology.num_ranks <= 64:
+        assert does_its_collective(schedule)
+    for collective in ("broadcast", "reduce"):
+        rooted = build(topology, algorithm, collective, topology.num_ranks - 1)
+        assert rooted.num_flows == (2 if algorithm == "bidirectional_ring" else 1)
+        assert verify(rooted).contention_free
+        assert does_its_collective(rooted)
+
+
+def test_between_two_ranks_both_ways_take_parallel_links_or_turns():
+    turns = build_bidirectional_ring(ring(2))
+    assert (turns.num_steps, turns.max_link_load) == (4, 1)
+    thick = Topology("thick", 2, 0, [[0, 1], [1, 0]] * 2, 16.0, 150.0)
+    parallel = build_bidirectional_ring(thick)
+    assert (parallel.num_steps, parallel.max_link_load) == (2, 1)
+
+
+def test_a_one_way_circle_has_a_ring_but_none_in_both_directions():
+    circle = Topology("circle", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
+    assert verify(build_ring(circle)).contention_free
+    with pytest.raises(ScheduleError, match="must be joined by a link of 'circle'"):
+        build_bidirectional_ring(circle)
