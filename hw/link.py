@@ -181,7 +181,9 @@ class LinkReceiver(wiring.Component):
     reset at both ends.
 
     Latency 3 cycles from `link` to `o` when the buffer is empty, 1 cycle from a flit's leaving
-    to its credit; one flit per cycle. `o` may stall for as long as it likes.
+    to its credit; one flit per cycle. `o` may stall for as long as it likes. A credit is back at
+    the transmitter 6 cycles after its flit was taken there, plus the wires' latency both ways:
+    fewer places than that cost throughput, even where `o` never stalls.
 
     Parameters
     ----------

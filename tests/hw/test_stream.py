@@ -1,0 +1,125 @@
+"""Tests of the elastic elements of streams."""
+
+import itertools
+import random
+
+import pytest
+from amaranth.lib import data
+
+from multitree.hw.stream import Fifo, Register
+from tests.hw.streams import (
+    PATTERNS,
+    assert_no_path,
+    assert_refused,
+    go,
+    receive,
+    run,
+    send,
+    transport,
+)
+
+BLOCKS = {
+    "register": lambda: Register(shape=16),
+    **{f"fifo {d}": (lambda d=d: Fifo(shape=16, depth=d)) for d in (1, 2, 3, 8)},
+}
+STALLS = list(itertools.product(PATTERNS, PATTERNS))
+
+
+@pytest.fixture(params=BLOCKS)
+def block(request):
+    return BLOCKS[request.param]()
+
+
+@pytest.mark.parametrize(("stall_i", "stall_o"), STALLS)
+def test_what_comes_out_is_what_went_in(block, stall_i, stall_o):
+    rng = random.Random(4)
+    payloads = [rng.getrandbits(16) for _ in range(150)]
+    assert transport(block, payloads, stall_i=stall_i, stall_o=stall_o) == payloads
+
+
+def take_over(block, count):
+    """Cycles in which `count` payloads are taken at the input and at the output, unstalled."""
+    went, came = [], []
+
+    async def producer(ctx):
+        await send(ctx, block.i, range(count), go("never", 0), times=went)
+
+    async def consumer(ctx):
+        assert await receive(ctx, block.o, count, go("never", 0), times=came) == list(range(count))
+
+    run(block, producer, consumer)
+    return went, came
+
+
+@pytest.mark.parametrize(
+    ("block", "latency_cycles", "cycles_per_payload"),
+    [
+        (Register(shape=16), 1, 1),
+        (Fifo(shape=16, depth=1), 1, 2),
+        (Fifo(shape=16, depth=2), 2, 2),
+        (Fifo(shape=16, depth=3), 2, 1),
+        (Fifo(shape=16, depth=8), 2, 1),
+    ],
+    ids=str,
+)
+def test_latency_and_throughput_are_as_documented(block, latency_cycles, cycles_per_payload):
+    went, came = take_over(block, 20)
+    assert went == [cycles_per_payload * k for k in range(20)]
+    assert came == [cycle + latency_cycles for cycle in went]
+
+
+def test_no_path_leads_through_a_block(block):
+    outputs = [block.o.valid, block.o.payload, block.i.ready]
+    assert_no_path(block, [block.i.valid, block.i.payload, block.o.ready], outputs)
+
+
+def capacity(block):
+    """Payloads that go in while none comes out."""
+    taken = []
+
+    async def producer(ctx):
+        ctx.set(block.i.valid, 1)
+        for _ in range(40):
+            _, _, ready = await ctx.tick().sample(block.i.ready)
+            taken.append(ready)
+
+    run(block, producer)
+    return sum(taken)
+
+
+def test_a_register_holds_two_payloads():
+    assert capacity(Register(shape=4)) == 2
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 8])
+def test_a_fifo_holds_its_depth_and_tells_its_level(depth):
+    assert capacity(Fifo(shape=4, depth=depth)) == depth
+    block, held = Fifo(shape=4, depth=depth), []
+
+    async def check(ctx):
+        inside, rng = 0, random.Random(depth)
+        for _ in range(200):
+            ctx.set(block.i.valid, rng.random() < 0.5)
+            ctx.set(block.o.ready, rng.random() < 0.5)
+            values = block.i.valid, block.i.ready, block.o.valid, block.o.ready, block.level
+            _, _, i_valid, i_ready, o_valid, o_ready, level = await ctx.tick().sample(*values)
+            assert level == inside
+            inside += i_valid * i_ready - o_valid * o_ready
+            held.append(inside)
+
+    run(block, check)
+    assert set(held) == set(range(depth + 1))
+
+
+@pytest.mark.parametrize("make", [Register, lambda shape: Fifo(shape=shape, depth=4)])
+def test_payloads_may_be_structures(make):
+    layout = data.StructLayout({"low": 3, "high": 5})
+    payloads = [{"low": n % 8, "high": n % 32} for n in range(20)]
+    got = transport(make(shape=layout), payloads, stall_o="often")
+    assert [{"low": g.low, "high": g.high} for g in got] == payloads
+
+
+@pytest.mark.parametrize(("depth", "error"), [(0, ValueError), (-1, ValueError), ("4", TypeError)])
+def test_a_wrong_depth_is_named(depth, error):
+    message = rf"Depth must be .*, not {depth!r}"
+    assert_refused(lambda: Fifo(shape=8, depth=depth), error, message)
