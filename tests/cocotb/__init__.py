@@ -1,0 +1,1 @@
+"""cocotb benches: the generated Verilog on Icarus and on Verilator."""

@@ -1,0 +1,37 @@
+"""The cocotb benches, each on every simulator that this machine has."""
+
+import pytest
+
+from multitree.hw.axi_lite import AxiLiteSubordinate
+from multitree.hw.lanes import LaneAdder
+from multitree.hw.verilog import generate
+from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.nic.reducer import Reducer
+from tests.cocotb import bench_link
+from tests.cocotb.network import CONFIG, network_verilog
+from tests.cocotb.simulators import run_bench
+from tests.cocotb.tops import LinkPair
+
+BLOCKS = {
+    "bench_link": lambda: LinkPair(
+        latency_cycles=bench_link.LATENCY_CYCLES, depth=bench_link.DEPTH, flit_bytes=16
+    ),
+    "bench_lane_adder": lambda: LaneAdder(flit_bytes=16),
+    "bench_axi_lite": lambda: AxiLiteSubordinate(address_width=6),
+    "bench_reducer": lambda: Reducer(CONFIG),
+}
+
+on_each_simulator = pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+
+
+@on_each_simulator
+@pytest.mark.parametrize("bench", BLOCKS)
+def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
+    verilog = generate(BLOCKS[bench](), name="block")
+    run_bench(simulator, verilog=verilog, top="block", bench=bench, folder=tmp_path)
+
+
+@on_each_simulator
+def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
+    verilog = network_verilog(generate(Interface(CONFIG), name=MODULE_NAME))
+    run_bench(simulator, verilog=verilog, top="network", bench="bench_network", folder=tmp_path)

@@ -1,0 +1,120 @@
+"""Verilog of small designs around the interface's blocks, for the benches to drive."""
+
+import re
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from multitree.hw.link import LinkReceiver, LinkTransmitter
+
+__all__ = ["LinkPair", "network_top"]
+
+_DELAY = """
+module delay_line #(parameter WIDTH = 1, parameter CYCLES = 2) (
+  input clk, input rst, input [WIDTH-1:0] i, output [WIDTH-1:0] o
+);
+  reg [WIDTH*CYCLES-1:0] line;
+  always @(posedge clk) line <= rst ? 0 : {line[WIDTH*(CYCLES-1)-1:0], i};
+  assign o = line[WIDTH*CYCLES-1 -: WIDTH];
+endmodule
+"""
+_SIDEBAND = ("valid", "kind", "vc", "sequence", "payload")
+
+
+class LinkPair(wiring.Component):
+    """A transmitter and a receiver with a link of some latency between them.
+
+    Parameters
+    ----------
+    latency_cycles : int
+        Registers on the link, each way.
+    depth : int
+        Places in the receiver's buffer.
+    flit_bytes : int
+        Bytes of a flit.
+    """
+
+    def __init__(self, *, latency_cycles, depth, flit_bytes):
+        self._latency_cycles = latency_cycles
+        self._transmitter = LinkTransmitter(flit_bytes=flit_bytes, credits=depth)
+        self._receiver = LinkReceiver(flit_bytes=flit_bytes, depth=depth)
+        super().__init__(
+            {
+                "i": self._transmitter.signature.members["i"],
+                "o": self._receiver.signature.members["o"],
+                "error": Out(3),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Both ends, and a chain of registers for each signal of the link."""
+        m = Module()
+        m.submodules.transmitter = near = self._transmitter
+        m.submodules.receiver = far = self._receiver
+        wiring.connect(m, wiring.flipped(self.i), near.i)
+        wiring.connect(m, far.o, wiring.flipped(self.o))
+        for name in _SIDEBAND:
+            self._delay(m, getattr(near.link, name), getattr(far.link, name))
+        self._delay(m, far.link.credit, near.link.credit)
+        faults = (near.fault_credit, far.sequence_error, far.overflow)
+        for bit, fault in enumerate(faults):
+            with m.If(fault):
+                m.d.sync += self.error[bit].eq(1)
+        return m
+
+    def _delay(self, m, source, target):
+        for _ in range(self._latency_cycles):
+            later = Signal.like(source)
+            m.d.sync += later.eq(source)
+            source = later
+        m.d.comb += target.eq(source)
+
+
+def network_top(interface, wires, *, num_ranks, latency_cycles):
+    """Verilog of a network of interfaces, joined by links.
+
+    Parameters
+    ----------
+    interface : str
+        Verilog of the module `multitree_nic`.
+    wires : list of (rank, port, rank, port)
+        Links, each one direction.
+    num_ranks : int
+        Interfaces.
+    latency_cycles : int
+        Registers on each link, each way, at least 2.
+
+    Returns
+    -------
+    str
+        The interface, and a module `network` with every port that is no link's, named
+        `rank_<r>_<port>`.
+    """
+    module = interface[interface.index("module multitree_nic(") :].split("endmodule")[0]
+    found = re.findall(r"^\s*(input|output) (?:\[(\d+):0\] )?(\w+);", module, re.MULTILINE)
+    ports = {name: (kind, int(high or 0) + 1) for kind, high, name in found}
+    outside, nets, body = ["input clk", "input rst"], [], []
+    for rank in range(num_ranks):
+        pins = [".clk(clk)", ".rst(rst)"]
+        for name, (kind, width) in ports.items():
+            if name in ("clk", "rst"):
+                continue
+            wire = f"rank_{rank}_{name}"
+            target, word = (nets, "wire") if name.startswith("link_") else (outside, kind)
+            target.append(f"{word} [{width - 1}:0] {wire}")
+            pins.append(f".{name}({wire})")
+        body.append(f"multitree_nic rank_{rank} ({', '.join(pins)});")
+    for number, (src, out, dst, back) in enumerate(wires):
+        near, far = f"rank_{src}_link_{out}_tx", f"rank_{dst}_link_{back}_rx"
+        lines = [(f"{near}_{name}", f"{far}_{name}", name) for name in _SIDEBAND]
+        lines.append((f"{far}_credit", f"{near}_credit", "credit"))
+        for source, target, name in lines:
+            width = ports[f"link_{out}_tx_{name}"][1]
+            body.append(
+                f"delay_line #(.WIDTH({width}), .CYCLES({latency_cycles})) link_{number}_{name} "
+                f"(.clk(clk), .rst(rst), .i({source}), .o({target}));"
+            )
+    lines = [*(f"{net};" for net in nets), *body]
+    top = f"module network({', '.join(outside)});\n  " + "\n  ".join(lines) + "\nendmodule\n"
+    return interface + _DELAY + top
