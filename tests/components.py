@@ -1,9 +1,62 @@
-"""One example of every hardware component and signature, to test its members."""
+"""Arguments for one example of every hardware component and signature."""
 
 from multitree.nic.config import Config
 
-CONFIG = Config()
+__all__ = ["COMPONENTS", "SIGNATURES"]
 
-COMPONENTS = {}
+CONFIG = {"config": Config()}
+CONFIG_PORT = {"config": Config(), "port": 1}
+CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
 
-SIGNATURES = {}
+COMPONENTS = {
+    "hw.arbiter.RoundRobin": {"count": 3},
+    "hw.axi_lite.AxiLiteSubordinate": {"address_width": 12},
+    "hw.float_add.Fp32Adder": {},
+    "hw.lanes.LaneAdder": {"flit_bytes": 16},
+    "hw.link.LinkReceiver": {"flit_bytes": 16, "depth": 8},
+    "hw.link.LinkTransmitter": {"flit_bytes": 16, "credits": 8},
+    "hw.stream.Fifo": {"shape": 8, "depth": 4},
+    "hw.stream.Register": {"shape": 8},
+    "nic.admission.Admission": CONFIG_PORT,
+    "nic.checks.FlowCheck": CONFIG,
+    "nic.checks.RowCheck": CONFIG,
+    "nic.control.Control": CONFIG,
+    "nic.control.StallCounters": {"num_ports": 4, "num_causes": 3},
+    "nic.core.Core": CONFIG,
+    "nic.expectation.Expectation": {"port": 1},
+    "nic.fetcher.Fetcher": CONFIG,
+    "nic.framer.Framer": CONFIG,
+    "nic.interface.Interface": CONFIG,
+    "nic.issuer.Issuer": CONFIG,
+    "nic.memories.FlowMemory": CONFIG_CLIENTS,
+    "nic.memories.TableMemory": CONFIG,
+    "nic.monitor.FaultMonitor": CONFIG,
+    "nic.monitor.Watchdog": {},
+    "nic.port.Port": CONFIG_PORT,
+    "nic.receiver.Receiver": CONFIG_PORT,
+    "nic.reducer.Acknowledger": CONFIG,
+    "nic.reducer.Reducer": CONFIG,
+    "nic.register_file.RegisterFile": {"address_width": 20},
+    "nic.sender.Sender": CONFIG,
+    "nic.steps.StepCounter": CONFIG,
+    "nic.tracker.DependencyTracker": CONFIG_CLIENTS,
+}
+"""Arguments of every component of `hw` and `nic`, by its dotted name."""
+
+SIGNATURES = {
+    "hw.axi_lite.AxiLiteSignature": {"address_width": 12},
+    "hw.axi_lite.RegisterRequestSignature": {"address_width": 12},
+    "hw.axi_lite.RegisterResponseSignature": {},
+    "hw.link.LinkSignature": {"flit_bytes": 16},
+    "nic.interface.MonitorSignature": {},
+    "nic.layouts.ArrivalSignature": CONFIG,
+    "nic.layouts.LookupSignature": {},
+    "nic.layouts.MemoryReadSignature": CONFIG,
+    "nic.layouts.MemoryWriteSignature": CONFIG,
+    "nic.layouts.QuerySignature": CONFIG,
+    "nic.layouts.RunSignature": CONFIG,
+    "nic.layouts.WaitSignature": {},
+    "nic.port.MemorySignature": CONFIG,
+    "nic.port.Stall": {},
+}
+"""Arguments of every signature of `hw` and `nic`, by its dotted name."""

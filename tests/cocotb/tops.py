@@ -1,4 +1,4 @@
-"""Verilog of small designs around the interface's blocks, for the benches to drive."""
+"""Verilog of small designs around the interface's blocks, for benches to drive."""
 
 import re
 
