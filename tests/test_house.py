@@ -65,7 +65,8 @@ def imported(tree):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: imports must be absolute"
-            yield node.module
+            if node.module != "multitree":
+                yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
