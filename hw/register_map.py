@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -191,7 +192,7 @@ class RegisterMap:
     Raises
     ------
     ValueError
-        If two of them have the same name or share an address.
+        If two of them share an address, or a name in the C header.
     """
 
     name: str
@@ -201,10 +202,10 @@ class RegisterMap:
 
     def __post_init__(self) -> None:
         _check_name("Map name", self.name)
-        names = [part.name for part in (*self.registers, *self.windows)]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"Names of a register map must be unique, not {name!r} twice")
+        names = Counter(name for name, _, _ in _c_lines(self))
+        for name, times in names.items():
+            if times > 1:
+                raise ValueError(f"Names of a register map must be unique in C, not {name!r} twice")
         ranges = [(register.address, register.end, register.name) for register in self.registers]
         ranges += [(window.base, window.end, window.name) for window in self.windows]
         ranges.sort()
@@ -220,11 +221,8 @@ def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
     prefix = register_map.name.upper()
     for register in register_map.registers:
         name = f"{prefix}_{register.name}"
-        yield (
-            name,
-            f"0x{register.address:05X}u",
-            f"{ACCESSES[register.access]}: {register.description}",
-        )
+        remark = f"{ACCESSES[register.access]}: {register.description}"
+        yield name, f"0x{register.address:05X}u", remark
         for field in register.fields:
             part = f"{name}_{field.name}".upper()
             yield f"{part}_LSB", f"{field.lsb}u", field.description
@@ -254,6 +252,7 @@ def c_header(register_map: RegisterMap) -> str:
         "",
     ]
     for name, value, remark in _c_lines(register_map):
+        remark = remark.replace("/*", "/ *").replace("*/", "* /")
         lines.append(f"#define {name} {value}" + (f" /* {remark} */" if remark else ""))
     return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
 
@@ -277,11 +276,10 @@ def markdown(register_map: RegisterMap) -> str:
             f"| 0x{register.address:05X} | {register.name} | {register.access} "
             f"| {_cell(register.description)} |"
         )
-        lines += [
-            f"| | {register.name}.{field.name} [{field.lsb + field.width - 1}:{field.lsb}] | "
-            f"| {_cell(field.description)} |"
-            for field in register.fields
-        ]
+        for field in register.fields:
+            bits = f"{field.lsb + field.width - 1}:{field.lsb}" if field.width > 1 else field.lsb
+            name = f"{register.name}.{field.name} [{bits}]"
+            lines.append(f"| | {name} | | {_cell(field.description)} |")
     if register_map.windows:
         lines += ["", "| base | window | stride | entries | words | meaning |"]
         lines += ["|---|---|---|---|---|---|"]
