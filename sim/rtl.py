@@ -1,0 +1,351 @@
+"""The rtl engine: the generated Verilog of every interface, clocked until the sums are done."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.program import DTYPE_CODES, RunSettings
+from multitree.nic.table import Table, compile_table
+from multitree.sim.events import traces_of
+from multitree.sim.library import network_library
+from multitree.sim.limits import limits_of
+from multitree.sim.link_model import LinkModel
+from multitree.sim.network import MemoryTiming, Network
+from multitree.sim.rtl_host import RtlHost
+from multitree.sim.sizing import config_for
+from multitree.sim.trace import Trace
+from multitree.sim.verilator import WAVEFORMS, Say
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+
+__all__ = ["RtlSession", "Waveform", "run_rtl"]
+
+Buffers = npt.NDArray[Any]
+Progress = Callable[[int], None]
+
+_ELEMENT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Waveform:
+    """A file to dump waveforms into.
+
+    Parameters
+    ----------
+    path : Path
+        Its ending says which kind, `.vcd` or `.fst`.
+    first_cycle, last_cycle : int or None
+        First cycle of a collective that is dumped, and the one after the last; None is the end.
+
+    Raises
+    ------
+    ValueError
+        If the ending or the cycles make no sense.
+    """
+
+    path: Path
+    first_cycle: int = 0
+    last_cycle: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check ending and window."""
+        if self.kind not in WAVEFORMS:
+            endings = " or ".join(f".{kind}" for kind in WAVEFORMS)
+            raise ValueError(f"Waveform must end in {endings}, not {str(self.path)!r}")
+        last = self.last_cycle
+        if self.first_cycle < 0 or (last is not None and last <= self.first_cycle):
+            raise ValueError(
+                "Waveform window must be A:B with 0 <= A < B, "
+                f"not {self.first_cycle}:{'' if last is None else last}"
+            )
+
+    @property
+    def kind(self) -> str:
+        """Ending of the file without the dot."""
+        return Path(self.path).suffix[1:]
+
+
+class RtlSession:
+    """A network in RTL that stays, so that compiling and loading tables is done once.
+
+    To be closed, or used in a `with` statement. After a DeviceError it is of no more use.
+
+    Parameters
+    ----------
+    topology : Topology
+        Direct links only, each with a reverse link.
+    link_model : LinkModel
+        Clock, flits, buffers and memory latency.
+    memory_timing : MemoryTiming
+        Random memory latencies.
+    waveform : Waveform or None
+        Dumped from the first collective's first start on.
+    num_rows, num_flows, memory_flits : int
+        Least sizes of the interfaces; `run` says so where they are too small.
+    say : callable, optional
+        Told before something takes long; by default stderr is.
+
+    Raises
+    ------
+    TopologyError
+        If interfaces cannot be wired like this.
+    DeviceError
+        If the network cannot be compiled here; the message says what is missing.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        link_model: LinkModel | None = None,
+        memory_timing: MemoryTiming | None = None,
+        waveform: Waveform | None = None,
+        num_rows: int = 0,
+        num_flows: int = 0,
+        memory_flits: int = 0,
+        say: Say | None = None,
+    ) -> None:
+        self.link_model = link_model or LinkModel()
+        self._timing = memory_timing or MemoryTiming()
+        self._waveform = waveform
+        self.config = config_for(
+            topology,
+            self.link_model,
+            num_rows=num_rows,
+            num_flows=num_flows,
+            memory_flits=memory_flits,
+        )
+        kind = None if waveform is None else waveform.kind
+        self.network = Network(
+            topology,
+            self.config,
+            network_library(self.config, waveform=kind, say=say),
+            link_model=self.link_model,
+            memory_timing=self._timing,
+        )
+        self._host = RtlHost(self.network)
+        self._tables: tuple[tuple[str, int, bool] | None, Sequence[Table]] = (None, ())
+
+    def __enter__(self) -> "RtlSession":
+        """Return the session."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the session."""
+        self.close()
+
+    def close(self) -> None:
+        """Give back the network and finish the waveform."""
+        self.network.close()
+
+    def run(
+        self,
+        schedule: Schedule,
+        buffers: Sequence[Buffers],
+        *,
+        start_skew_cycles: Sequence[int] | None = None,
+        lockstep: bool = False,
+        idle_ranks: Collection[int] = (),
+        tables: Sequence[Table] | None = None,
+        progress: Progress | None = None,
+    ) -> list[tuple[Buffers, Trace]]:
+        """Run a schedule on one set of buffers after the other, without a barrier between them.
+
+        Parameters
+        ----------
+        schedule : Schedule
+            One that `verify` accepts, on the session's topology.
+        buffers : sequence of float32 or int32 arrays, each of shape (num_ranks, n)
+            One per collective, all of one shape and type; never modified.
+        start_skew_cycles : sequence of int, optional
+            How long after the first possible cycle each rank starts.
+        lockstep : bool
+            Interfaces wait out the estimated time of every step.
+        idle_ranks : collection of int
+            Ranks whose host never starts, to see what the others do.
+        tables : sequence of Table, optional
+            Loaded in place of those the schedule compiles to.
+        progress : callable, optional
+            Called with the cycles run, now and then.
+
+        Returns
+        -------
+        list of (memory, Trace)
+            Per collective every rank's memory afterwards, of the buffers' shape and type, and
+            what was sent when.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If buffers or skews do not fit.
+        DeviceError
+            For the earliest fault, with rank, port, flow and what was awaited.
+        """
+        first = _check_buffers(schedule, buffers)
+        skews = _check_skews(start_skew_cycles, schedule.topology.num_ranks)
+        num_flits = self.link_model.num_flits(first.shape[1], _ELEMENT_BYTES)
+        limits = limits_of(
+            schedule,
+            num_flits,
+            self.link_model,
+            memory_timing=self._timing,
+            queue_flits=self.config.memory_queue_flits,
+            max_skew_cycles=max(skews, default=0),
+            lockstep=lockstep,
+        )
+        if tables is None:
+            tables = self._tables_of(schedule, num_flits, lockstep)
+        memory = self._fill(buffers, num_flits)
+        settings = RunSettings(
+            dtype=first.dtype.name,
+            window_base=0,
+            window_flits=num_flits,
+            watchdog_cycles=limits.watchdog_cycles,
+            first_arrival_cycles=limits.watchdog_cycles,
+            lockstep=lockstep,
+            step_cycles=limits.step_cycles,
+        )
+        self._host.load(tables, settings)
+        self._open_waveform()
+        skip = len(self.network.sent()), len(self.network.arrived())
+        start, done = self._host.run(
+            len(buffers),
+            skews=skews,
+            idle_ranks=idle_ranks,
+            max_cycles=limits.run_cycles(len(buffers)),
+            progress=progress,
+        )
+        traces = traces_of(
+            schedule,
+            num_flits,
+            self.network.sent()[skip[0] :],
+            self.network.arrived()[skip[1] :],
+            start,
+            done,
+        )
+        content = memory[:, :, : first.shape[1] * _ELEMENT_BYTES]
+        return [
+            (np.ascontiguousarray(content[:, k]).view(first.dtype).reshape(first.shape), trace)
+            for k, trace in enumerate(traces)
+        ]
+
+    def _fill(self, buffers: Sequence[Buffers], num_flits: int) -> npt.NDArray[np.uint8]:
+        """Memory of all ranks with one buffer after the other, padded with zeros."""
+        num_ranks, n = buffers[0].shape
+        buffer_bytes = num_flits * self.config.flit_bytes
+        memory = np.zeros((num_ranks, len(buffers), buffer_bytes), dtype=np.uint8)
+        for k, buffer in enumerate(buffers):
+            content = np.ascontiguousarray(buffer).view(np.uint8)
+            memory[:, k, : n * _ELEMENT_BYTES] = content.reshape(num_ranks, -1)
+        self.network.set_memory(memory.reshape(num_ranks, -1, self.config.flit_bytes))
+        return memory
+
+    def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
+        """Tables of all ranks; the same objects where nothing has changed."""
+        key = schedule.hash, num_flits, lockstep
+        if key != self._tables[0]:
+            ranks = range(schedule.topology.num_ranks)
+            compiled = [
+                compile_table(schedule, rank, num_flits, self.config, lockstep=lockstep)
+                for rank in ranks
+            ]
+            self._tables = key, compiled
+        return self._tables[1]
+
+    def _open_waveform(self) -> None:
+        """Begin to dump, counting cycles from the start that comes next."""
+        if self._waveform is None:
+            return
+        first = self.network.cycle + self._waveform.first_cycle
+        last = self._waveform.last_cycle
+        last_cycle = None if last is None else self.network.cycle + last
+        self.network.trace_to(self._waveform.path, first, last_cycle)
+        self._waveform = None
+
+
+def run_rtl(
+    schedule: Schedule,
+    buffers: Buffers,
+    *,
+    link_model: LinkModel | None = None,
+    start_skew_cycles: Sequence[int] | None = None,
+    memory_timing: MemoryTiming | None = None,
+    waveform: Waveform | None = None,
+    progress: Progress | None = None,
+    say: Say | None = None,
+) -> tuple[Buffers, Trace]:
+    """Run one collective on a network of its own; see `RtlSession` for many.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+    buffers : float32 or int32 array, shape (num_ranks, n)
+        Never modified.
+    link_model, memory_timing, waveform, say
+        As for `RtlSession`.
+    start_skew_cycles, progress
+        As for `RtlSession.run`.
+
+    Returns
+    -------
+    memory : array of the buffers' shape and type
+        Every rank's memory afterwards.
+    trace : Trace
+        What was sent and had arrived when.
+
+    Raises
+    ------
+    TypeError, ValueError, TopologyError, DeviceError
+        As `RtlSession` and its `run`.
+    """
+    model = link_model or LinkModel()
+    first = _check_buffers(schedule, [buffers])
+    with RtlSession(
+        schedule.topology,
+        link_model=model,
+        memory_timing=memory_timing,
+        waveform=waveform,
+        num_rows=int(np.bincount(schedule.src).max(initial=0)),
+        num_flows=schedule.num_flows,
+        memory_flits=model.num_flits(first.shape[1], _ELEMENT_BYTES),
+        say=say,
+    ) as session:
+        skews = start_skew_cycles
+        return session.run(schedule, [buffers], start_skew_cycles=skews, progress=progress)[0]
+
+
+def _check_buffers(schedule: Schedule, buffers: Sequence[Buffers]) -> Buffers:
+    """Return the first buffer, or raise where not all are alike and right."""
+    if not buffers:
+        raise ValueError("Buffers must be at least one set, not none")
+    num_ranks = schedule.topology.num_ranks
+    for buffer in buffers:
+        if not isinstance(buffer, np.ndarray) or buffer.dtype.name not in DTYPE_CODES:
+            kind = getattr(buffer, "dtype", type(buffer).__name__)
+            raise TypeError(f"Buffers must be float32 or int32 arrays, not {kind}")
+        if buffer.ndim != 2 or len(buffer) != num_ranks:
+            raise ValueError(f"Buffers must be of shape ({num_ranks}, n), not {buffer.shape}")
+        if buffer.shape != buffers[0].shape or buffer.dtype != buffers[0].dtype:
+            raise ValueError("Buffers of successive collectives must agree in shape and type")
+    return buffers[0]
+
+
+def _check_skews(skews: Sequence[int] | None, num_ranks: int) -> list[int]:
+    """Skews of all ranks, 0 where none are given."""
+    if skews is None:
+        return [0] * num_ranks
+    listed = [int(skew) for skew in skews]
+    if len(listed) != num_ranks or min(listed, default=0) < 0:
+        raise ValueError(f"Start skews must be {num_ranks} numbers of at least 0, not {listed!r}")
+    return listed

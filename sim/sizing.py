@@ -1,0 +1,70 @@
+"""Interfaces large enough for a schedule, rounded up so that few libraries are built."""
+
+from multitree.nic.config import Config
+from multitree.sim.link_model import LinkModel
+from multitree.topology.errors import TopologyError
+from multitree.topology.topology import Topology
+
+__all__ = ["MAX_PORTS", "config_for"]
+
+MAX_PORTS = 8
+_LEAST_QUEUE_MARGIN = 16
+_DEFAULTS = Config()
+
+
+def config_for(
+    topology: Topology,
+    link_model: LinkModel,
+    *,
+    num_rows: int = 0,
+    num_flows: int = 0,
+    memory_flits: int = 0,
+) -> Config:
+    """Sizes of an interface for every rank of a topology.
+
+    Ports are rounded up to 2, 4 or 8, the rest to powers of two from the defaults on, so that
+    most networks share one compiled interface.
+
+    Parameters
+    ----------
+    topology : Topology
+    link_model : LinkModel
+        Flits, buffers, and the memory's latency, which the queues cover.
+    num_rows, num_flows : int
+        What the largest table needs.
+    memory_flits : int
+        Flits of memory that are addressed.
+
+    Returns
+    -------
+    Config
+
+    Raises
+    ------
+    TopologyError
+        If a rank has more links than an interface can have ports.
+    ValueError
+        If something else is beyond what an interface can have.
+    """
+    most = int(topology.degree.max(initial=0))
+    if most > MAX_PORTS:
+        raise TopologyError(
+            f"{topology.name}: a rank has {most} links, an interface at most {MAX_PORTS} ports"
+        )
+    round_trip = link_model.memory_read_cycles + link_model.memory_write_cycles
+    round_trip += link_model.add_cycles + _LEAST_QUEUE_MARGIN
+    return Config(
+        num_ports=_power_of_two(most, 2),
+        flit_bytes=link_model.flit_bytes,
+        table_depth=_power_of_two(num_rows, _DEFAULTS.table_depth),
+        num_flows=_power_of_two(num_flows, _DEFAULTS.num_flows),
+        buffer_flits=link_model.buffer_flits,
+        submessage_flits=link_model.submessage_flits,
+        memory_queue_flits=_power_of_two(round_trip, _DEFAULTS.memory_queue_flits),
+        address_width=max(_DEFAULTS.address_width, memory_flits.bit_length()),
+    )
+
+
+def _power_of_two(number: int, least: int) -> int:
+    """The least power of two that is neither below `number` nor below `least`."""
+    return max(least, 1 << max(number - 1, 0).bit_length())

