@@ -154,9 +154,10 @@ def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -
             f"{topology.name}: rank {rank} has {len(ports)} links, "
             f"the interface has {config.num_ports} ports"
         )
-    if (topology.reverse[ports] < 0).any():
-        link = int(ports[topology.reverse[ports] < 0][0])
-        raise TopologyError(f"{topology.name}: link {link} of rank {rank} has no reverse link")
+    mine = (topology.links == rank).any(axis=1)
+    alone = np.flatnonzero(mine & (topology.reverse < 0))
+    if alone.size:
+        raise TopologyError(f"{topology.name}: link {alone[0]} of rank {rank} has no reverse link")
     hops = np.diff(schedule.route_offsets)
     if (hops != 1).any():
         row = int(np.flatnonzero(hops != 1)[0])
