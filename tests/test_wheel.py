@@ -73,7 +73,12 @@ def test_the_installed_wheel_all_reduces_from_another_folder(scripts, tmp_path):
     assert Path(printed.strip()).is_relative_to(scripts.parent)
 
 
-def test_the_installed_command_writes_verilog_from_another_folder(scripts, tmp_path):
-    run(scripts / "multitree", "verilog", "torus:2x2", "--out", "build", folder=tmp_path)
-    text = "".join(path.read_text() for path in (tmp_path / "build").glob("*.v"))
-    assert "module multitree_nic(" in text
+def test_the_installed_command_writes_the_same_bytes_as_this_clone(scripts, tmp_path):
+    here = Path(sys.executable).parent
+    for folder, home in (("wheel", scripts), ("a clone", here)):
+        (tmp_path / folder).mkdir()
+        run(home / "multitree", "verilog", "torus:2x2", "--out", "b", folder=tmp_path / folder)
+    written = {path.name: path.read_bytes() for path in (tmp_path / "wheel" / "b").iterdir()}
+    assert b"module multitree_nic(" in written["multitree_nic.v"]
+    for name, content in written.items():
+        assert (tmp_path / "a clone" / "b" / name).read_bytes() == content

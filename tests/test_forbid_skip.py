@@ -1,0 +1,52 @@
+"""With MULTITREE_FORBID_SKIP=1 no skip goes unnoticed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SKIPS = {
+    "in a test": "def test_it():\n    pytest.skip('no tool')\n",
+    "by a mark": "@pytest.mark.skip(reason='no tool')\ndef test_it():\n    pass\n",
+    "in a fixture": "@pytest.fixture\ndef tool():\n    pytest.skip('no tool')\n"
+    "def test_it(tool):\n    pass\n",
+    "of a module": "pytest.importorskip('no_such_tool')\n",
+}
+
+
+def outcome(folder, code, *, forbid):
+    """Exit status of pytest on a module with that code, and what it printed."""
+    shutil.copy(Path(__file__).with_name("conftest.py"), folder)
+    (folder / "test_it.py").write_text("import pytest\n" + code)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder],
+        cwd=folder,
+        env={**os.environ, "MULTITREE_FORBID_SKIP": "1" if forbid else "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("code", SKIPS.values(), ids=SKIPS)
+def test_a_skip_is_a_failure_that_keeps_its_reason(code, tmp_path):
+    status, printed = outcome(tmp_path, code, forbid=True)
+    assert status in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    assert "nothing may be skipped here" in printed
+    assert "no tool" in printed or "no_such_tool" in printed
+
+
+@pytest.mark.parametrize("code", SKIPS.values(), ids=SKIPS)
+def test_without_the_setting_a_skip_is_a_skip(code, tmp_path):
+    status, printed = outcome(tmp_path, code, forbid=False)
+    assert status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    assert "1 skipped" in printed
+
+
+def test_a_test_that_passes_still_passes(tmp_path):
+    status, _ = outcome(tmp_path, "def test_it():\n    pass\n", forbid=True)
+    assert status == pytest.ExitCode.OK
