@@ -1,4 +1,4 @@
-"""Drivers and monitors of streams with seeded stalls, for tests in Amaranth's simulator."""
+"""Drivers and monitors of streams with seeded stalls, for the simulator."""
 
 import gc
 import random

@@ -1,4 +1,4 @@
-"""Tests of the generated Verilog: names, reproducible bytes, and what simulators say."""
+"""Tests of the generated Verilog: names, same bytes, and what simulators say."""
 
 import os
 import re
