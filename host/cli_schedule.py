@@ -50,7 +50,7 @@ def topology(
         save_topology(network, out)
     degree = network.degree[: network.num_ranks]
     with working(f"Measuring {network.name}"):
-        data = {
+        data: dict[str, Any] = {
             "topology": network.name,
             "num_ranks": network.num_ranks,
             "num_switches": network.num_switches,

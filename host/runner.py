@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from multitree.host.buffers import same_stream
-from multitree.host.engines import Outcome, average_of, open_engine
-from multitree.host.figures import Figures
+from multitree.host.engines import Engine, open_engine
+from multitree.host.figures import report_on
+from multitree.host.outcome import Outcome, average_of, on_host
 from multitree.host.work import Work, WorkReport
 from multitree.sim.link_model import LinkModel
 from multitree.topology.builders import build
@@ -19,7 +19,9 @@ from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "run_on"]
+
+ELEMENT_BYTES = 4
 
 
 class Runner:
@@ -44,7 +46,7 @@ class Runner:
         self._closed = False
         self._schedules: dict[tuple[str, int | None], Schedule] = {}
         self.schedule("all_reduce", None)
-        self.engine = open_engine(engine)
+        self.engine = open_engine(engine, topology, link_model)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="multitree")
 
     def schedule(self, collective: str, root: int | None) -> Schedule:
@@ -77,59 +79,83 @@ class Runner:
 
         def run() -> tuple[Any, WorkReport]:
             with stream:
-                wall, cpu = time.perf_counter(), time.process_time()
-                outcome = self.engine.run(
-                    schedule, memory, average=average, flit_bytes=self.link_model.flit_bytes
+                image, report = run_on(
+                    self.engine,
+                    schedule,
+                    memory,
+                    link_model=self.link_model,
+                    average=average,
+                    check=self._check,
                 )
-                seconds = time.perf_counter() - wall, time.process_time() - cpu
-                exact = self._is_exact(schedule, memory, average, outcome) if self._check else None
-                report = self._report(schedule, memory.shape[1], outcome, exact, seconds)
-                return finish(outcome.memory), report
+                return finish(image), report
 
         return Work(self._worker.submit(run))
-
-    def _report(
-        self,
-        schedule: Schedule,
-        num_elements: int,
-        outcome: Outcome,
-        exact: bool | None,
-        seconds: tuple[float, float],
-    ) -> WorkReport:
-        """Put figures beside what an engine handed back."""
-        figures = Figures.of(
-            schedule,
-            4 * num_elements,
-            self.link_model,
-            cycles=outcome.cycles,
-            link_utilization=outcome.link_utilization,
-        )
-        return WorkReport(
-            **asdict(figures),
-            engine=self.engine.name,
-            algorithm=self.algorithm,
-            collective=schedule.collective,
-            schedule_hash=schedule.hash,
-            num_ranks=self.topology.num_ranks,
-            size_bytes=4 * num_elements,
-            exact=exact,
-            wall_seconds=seconds[0],
-            cpu_seconds=seconds[1],
-        )
-
-    def _is_exact(self, schedule: Schedule, memory: Any, average: bool, outcome: Outcome) -> bool:
-        """Whether every rank's memory equals `execute` bit for bit."""
-        before, after = (
-            part if isinstance(part, np.ndarray) else part.cpu().numpy()
-            for part in (memory, outcome.memory)
-        )
-        expected = execute(schedule, before, flit_bytes=self.link_model.flit_bytes)
-        if average:
-            expected = average_of(expected, schedule.topology.num_ranks)
-        return bool((expected.view(np.uint32) == after.view(np.uint32)).all())
 
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""
         self._closed = True
         self._worker.shutdown(wait=True)
         self.engine.close()
+
+
+def run_on(
+    engine: Engine,
+    schedule: Schedule,
+    memory: Any,
+    *,
+    link_model: LinkModel,
+    average: bool = False,
+    check: bool = False,
+) -> tuple[Any, WorkReport]:
+    """Run a schedule on an engine, timed without what the engine has to build.
+
+    Parameters
+    ----------
+    engine : Engine
+    schedule : Schedule
+        One that `verify` accepts.
+    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
+        float32 or int32; not modified.
+    link_model : LinkModel
+        Clock and flits.
+    average : bool
+        Divide the sums by the number of ranks.
+    check : bool
+        Compare every rank's memory with `execute`.
+
+    Returns
+    -------
+    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
+        Every rank's memory at the end.
+    report : WorkReport
+    """
+    num_elements = memory.shape[1]
+    engine.prepare(schedule, num_elements)
+    wall, cpu = time.perf_counter(), time.process_time()
+    outcome = engine.run(schedule, memory, average=average)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    exact = None
+    if check:
+        exact = _is_exact(schedule, memory, average, outcome, link_model.flit_bytes)
+    report = report_on(
+        schedule,
+        engine=engine.name,
+        size_bytes=ELEMENT_BYTES * num_elements,
+        link_model=link_model,
+        cycles=outcome.cycles,
+        link_utilization=outcome.link_utilization,
+        exact=exact,
+        wall_seconds=wall,
+        cpu_seconds=cpu,
+    )
+    return outcome.memory, report
+
+
+def _is_exact(
+    schedule: Schedule, memory: Any, average: bool, outcome: Outcome, flit_bytes: int
+) -> bool:
+    """Whether every rank's memory equals `execute` bit for bit."""
+    expected = execute(schedule, on_host(memory), flit_bytes=flit_bytes)
+    if average:
+        expected = average_of(expected, schedule.topology.num_ranks)
+    return bool((expected.view(np.uint32) == on_host(outcome.memory).view(np.uint32)).all())

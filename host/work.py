@@ -68,7 +68,7 @@ class WorkReport:
             )
             lines.append(
                 f"  {_number(self.ratio_to_bound)} x the bound of "
-                f"{_number(self.bound_cycles)} cycles, links used "
+                f"{_number(self.bound_cycles, digits=8)} cycles, links used "
                 f"{_number(self.link_utilization, scale=100)} %"
             )
         else:
@@ -82,9 +82,9 @@ class WorkReport:
         return "\n".join(lines)
 
 
-def _number(value: float | None, *, scale: float = 1) -> str:
-    """Four significant digits, or the word unknown."""
-    return "unknown" if value is None else f"{value * scale:.4g}"
+def _number(value: float | None, *, scale: float = 1, digits: int = 4) -> str:
+    """Some significant digits, or the word unknown."""
+    return "unknown" if value is None else f"{value * scale:.{digits}g}"
 
 
 class Work:

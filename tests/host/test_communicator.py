@@ -5,7 +5,16 @@ import threading
 import numpy as np
 import pytest
 
-from multitree import Communicator, EngineError, ScheduleError, TopologyError, mesh, ring, torus
+from multitree import (
+    Communicator,
+    EngineError,
+    LinkModel,
+    ScheduleError,
+    TopologyError,
+    mesh,
+    ring,
+    torus,
+)
 from multitree.host import engines
 from multitree.topology.builders import build
 from multitree.topology.execute import execute
@@ -137,7 +146,10 @@ class BrokenEngine:
     def __init__(self):
         self.gate = threading.Event()
 
-    def run(self, schedule, memory, *, average, flit_bytes):
+    def prepare(self, schedule, num_elements):
+        pass
+
+    def run(self, schedule, memory, *, average):
         self.gate.wait(10)
         raise engines.EngineError("rank 3, port 1: credit awaited")
 
@@ -167,7 +179,7 @@ def test_check_sees_one_wrong_bit(monkeypatch):
             bits(outcome.memory)[2, 5] ^= 1
             return outcome
 
-    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: OneBitOff())
+    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: OneBitOff(LinkModel()))
     with Communicator(ring(3), check=True) as comm:
         work = comm.all_reduce(np.ones((3, 8), np.float32))
         assert work.report.exact is False

@@ -1,0 +1,109 @@
+"""The rtl engine as the host uses it: one network that stays between collectives."""
+
+from typing import Any
+
+import numpy as np
+
+from multitree.host.outcome import Outcome, average_of, on_host
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import Progress, RtlSession, Waveform
+from multitree.sim.sizing import config_for
+from multitree.sim.verilator import Say
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+
+__all__ = ["RtlEngine", "needs_of"]
+
+
+def needs_of(schedule: Schedule, link_model: LinkModel, num_elements: int) -> dict[str, Any]:
+    """Sizes that interfaces must have at least to run a schedule.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    link_model : LinkModel
+        Flits.
+    num_elements : int
+        Elements of one rank's buffer.
+
+    Returns
+    -------
+    dict
+        num_rows, num_flows and memory_flits, as `config_for` takes them.
+    """
+    return {
+        "num_rows": int(np.bincount(schedule.src).max(initial=0)),
+        "num_flows": schedule.num_flows,
+        "memory_flits": link_model.num_flits(num_elements, 4),
+    }
+
+
+class RtlEngine:
+    """Copies of the generated Verilog, one per rank; they stay between collectives.
+
+    Parameters
+    ----------
+    topology : Topology
+        Direct links only, each with a reverse link.
+    link_model : LinkModel
+        Clock, flits, buffers and memory.
+    waveform : Waveform, optional
+        Where to dump the first collective.
+    progress, say : callable, optional
+        Told the cycles run, and what takes long.
+    """
+
+    name = "rtl"
+
+    def __init__(
+        self,
+        topology: Topology,
+        link_model: LinkModel,
+        *,
+        waveform: Waveform | None = None,
+        progress: Progress | None = None,
+        say: Say | None = None,
+    ) -> None:
+        self._topology = topology
+        self._link_model = link_model
+        self._waveform = waveform
+        self._progress = progress
+        self._say = say
+        self._needs: dict[str, Any] = {"num_rows": 0, "num_flows": 0, "memory_flits": 0}
+        config_for(topology, link_model)  # raises at once where no interface has so many ports
+        self._session: RtlSession | None = None
+
+    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+        """Compile the interfaces and wire them, unless those at hand are large enough."""
+        needs = needs_of(schedule, self._link_model, num_elements)
+        self._needs = {name: max(value, needs[name]) for name, value in self._needs.items()}
+        config = config_for(self._topology, self._link_model, **self._needs)
+        if self._session is not None and self._session.config != config:
+            self.close()
+        if self._session is None:
+            self._session = RtlSession(
+                self._topology,
+                link_model=self._link_model,
+                waveform=self._waveform,
+                say=self._say,
+                **self._needs,
+            )
+
+    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
+        """Run the interfaces; the division of an average is the host's."""
+        assert self._session is not None, "prepare comes first"
+        try:
+            runs = self._session.run(schedule, [on_host(memory)], progress=self._progress)
+        except BaseException:
+            self.close()  # interfaces that have stopped half-way are of no more use
+            raise
+        image, trace = runs[0]
+        if average:
+            image = average_of(image, schedule.topology.num_ranks)
+        return Outcome(image, cycles=trace.cycles, link_utilization=trace.link_utilization)
+
+    def close(self) -> None:
+        """Give back the network."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None

@@ -1,0 +1,169 @@
+"""The driver runs real tables on emulated interfaces, and names what goes wrong."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from multitree import DeviceError, execute, ring
+from multitree.host.driver import Driver
+from multitree.host.emulated_bus import EmulatedBus
+from multitree.nic.config import Config
+from multitree.nic.program import RunSettings
+from multitree.nic.registers import ADDRESS
+from multitree.nic.table import compile_table
+from multitree.sim.library import network_library
+from multitree.sim.network import Network
+from multitree.sim.verilator import why_not
+from multitree.topology.builders import build
+from tests.host.values import bits, make_buffers
+
+NUM_ELEMENTS = 100
+NUM_FLITS = 25
+LIMIT_CYCLES = 5000
+
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+
+
+@pytest.fixture(scope="module")
+def library():
+    return network_library(Config())
+
+
+@pytest.fixture
+def network(library):
+    with Network(ring(2), Config(), library) as opened:
+        yield opened
+
+
+@pytest.fixture
+def schedule():
+    return build(ring(2), "multitree")
+
+
+@pytest.fixture
+def memory(network):
+    content = np.zeros((2, NUM_FLITS, 16), np.uint8)
+    network.set_memory(content)
+    return content
+
+
+def driver_of(network, rank):
+    return Driver(EmulatedBus(network, rank), rank)
+
+
+def settings(**changes):
+    base = RunSettings("float32", 0, NUM_FLITS, LIMIT_CYCLES, LIMIT_CYCLES)
+    return dataclasses.replace(base, **changes)
+
+
+@needs_rtl
+def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, memory):
+    drivers = [driver_of(network, rank) for rank in range(2)]
+    for rank, driver in enumerate(drivers):
+        driver.load_table(compile_table(schedule, rank, NUM_FLITS, Config()))
+        driver.commit(settings())
+    for seed in range(3):
+        buffers = make_buffers(seed, 2, NUM_ELEMENTS)
+        memory[...] = buffers.view(np.uint8).reshape(memory.shape)
+        for driver in drivers:
+            driver.start()
+        for driver in drivers:
+            driver.wait(LIMIT_CYCLES)
+        result = memory.reshape(2, -1).view(np.float32)
+        assert (bits(result) == bits(execute(schedule, buffers))).all()
+    counters = drivers[1].counters()
+    assert 300 < counters.cycles < LIMIT_CYCLES
+    assert counters.stall_dependency > 0
+
+
+@needs_rtl
+def test_probe_reads_the_sizes_it_was_built_with(network):
+    sizes = driver_of(network, 1).probe()
+    for name, value in dataclasses.asdict(sizes).items():
+        assert value == getattr(Config(), name), name
+
+
+@needs_rtl
+def test_a_neighbour_that_never_starts_ends_in_a_fault_that_names_flow_and_port(
+    network, schedule, memory
+):
+    driver = driver_of(network, 0)
+    driver.load_table(compile_table(schedule, 0, NUM_FLITS, Config()))
+    driver.commit(settings(first_arrival_cycles=700, watchdog_cycles=700))
+    driver.start()
+    with pytest.raises(DeviceError, match=r"^Rank 0.*FIRST_ARRIVAL.*awaited"):
+        driver.wait(LIMIT_CYCLES)
+    driver.reset()
+    driver.load_table(compile_table(schedule, 0, NUM_FLITS, Config()))
+    driver.commit(settings())
+    driver.start()
+    with pytest.raises(DeviceError, match=r"Rank 0: not done after 200 cycles, in step .* messages"):
+        driver.wait(200)
+
+
+@needs_rtl
+def test_an_illegal_row_is_refused_at_commit_and_named(network, schedule, memory):
+    table = compile_table(schedule, 0, NUM_FLITS, Config())
+    wrong = dataclasses.replace(table, port=np.full_like(table.port, 7))
+    driver = driver_of(network, 0)
+    driver.load_table(wrong)
+    with pytest.raises(DeviceError, match=r"^Rank 0.*row 0.*ROW_ILLEGAL"):
+        driver.commit(settings())
+
+
+@needs_rtl
+def test_a_start_without_a_commit_is_a_fault(network, memory):
+    driver = driver_of(network, 1)
+    driver.start()
+    with pytest.raises(DeviceError, match=r"^Rank 1.*NOT_COMMITTED"):
+        driver.wait(100)
+
+
+@needs_rtl
+def test_an_address_without_a_register_is_refused(network):
+    with pytest.raises(DeviceError, match="Rank 0: refused access to register 0xffc"):
+        EmulatedBus(network, 0).read(0xFFC)
+
+
+class SilentBus:
+    """A bus that answers each register with the same word, and never interrupts."""
+
+    def __init__(self, **words):
+        self.words = {ADDRESS[name]: word for name, word in words.items()}
+        self.written = []
+
+    def write(self, address, value):
+        self.written.append((address, value))
+
+    def read(self, address):
+        return self.words.get(address, 0)
+
+    def wait_interrupt(self, timeout_cycles):
+        return False
+
+
+SIZES = {"ID": 0x4D544E49, "VERSION": 1, "TABLE_DEPTH": 1, "FLOW_DEPTH": 1}
+
+
+def test_something_else_behind_the_bus_is_not_taken_for_an_interface():
+    with pytest.raises(DeviceError, match="Rank 4: ID must be 0x4d544e49, not 0xffffffff"):
+        Driver(SilentBus(ID=0xFFFFFFFF), 4).probe()
+    with pytest.raises(DeviceError, match="Rank 4: register map must be version 1, not 9"):
+        Driver(SilentBus(**SIZES | {"VERSION": 9}), 4).probe()
+
+
+def test_a_table_of_another_rank_or_too_large_is_not_written(schedule):
+    bus = SilentBus(**SIZES)
+    table = compile_table(schedule, 0, NUM_FLITS, Config())
+    with pytest.raises(DeviceError, match="Rank 1: table must be this rank's, not rank 0's"):
+        Driver(bus, 1).load_table(table)
+    with pytest.raises(DeviceError, match="Rank 0: rows of the table must be at most 1, not 2"):
+        Driver(bus, 0).load_table(table)
+    assert not bus.written
+
+
+def test_a_check_that_never_ends_is_an_error(monkeypatch):
+    monkeypatch.setattr("multitree.host.driver.MAX_POLLS", 10)
+    with pytest.raises(DeviceError, match="Rank 2: table is not accepted after 10 reads"):
+        Driver(SilentBus(), 2).commit(settings())
