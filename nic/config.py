@@ -6,7 +6,7 @@ __all__ = ["Config"]
 
 _LIMITS = {
     "num_ports": (1, 8),
-    "flit_bytes": (4, 64),
+    "flit_bytes": (8, 64),
     "table_depth": (2, 65536),
     "num_flows": (1, 4096),
     "buffer_flits": (4, 65536),
@@ -28,7 +28,7 @@ class Config:
     num_ports : int
         Link ports, each one flit per cycle in and out (1..8).
     flit_bytes : int
-        Payload of a flit in bytes, a power of two (4..64).
+        Payload of a flit in bytes, a power of two (8..64): a head has to fit.
     table_depth : int
         Rows of the schedule table.
     num_flows : int
@@ -77,4 +77,4 @@ class Config:
     @property
     def count_width(self) -> int:
         """Bits of a count of sub-messages of one flow: the whole address range fits."""
-        return self.address_width - (self.submessage_flits.bit_length() - 1) + 1
+        return max(self.address_width - (self.submessage_flits.bit_length() - 1), 0) + 1
