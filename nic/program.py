@@ -175,14 +175,23 @@ def decode_fault(fault: int, fault_row: int) -> Fault:
     Returns
     -------
     Fault
+
+    Raises
+    ------
+    DeviceError
+        If they hold no fault that this register map knows: a card that is gone reads as ones.
     """
+    try:
+        code, awaited = FaultCode(fault & 0xFF), Awaited(fault >> 8 & 0x7)
+    except ValueError as error:
+        raise DeviceError(f"Register FAULT must hold a known fault, not {fault:#010x}") from error
 
     def known(value: int, unknown: int) -> int | None:
         return None if value == unknown else value
 
     return Fault(
-        code=FaultCode(fault & 0xFF),
-        awaited=Awaited(fault >> 8 & 0x7),
+        code=code,
+        awaited=awaited,
         op=Op(fault >> 11 & 1),
         port=known(fault >> 12 & 0xF, NO_PORT),
         at_port=known(fault >> 16 & 0xF, NO_PORT),
