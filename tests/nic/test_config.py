@@ -1,0 +1,77 @@
+"""Tests of the sizes of an interface: what is refused, and that the rest can be built."""
+
+import pytest
+from amaranth.back import rtlil
+
+from multitree.nic.config import Config
+from multitree.nic.interface import Interface
+from multitree.nic.layouts import HEAD
+
+LEAST = Config(
+    num_ports=1,
+    flit_bytes=8,
+    table_depth=2,
+    num_flows=1,
+    buffer_flits=4,
+    submessage_flits=2,
+    memory_queue_flits=4,
+    address_width=4,
+)
+UNEVEN = Config(
+    num_ports=2,
+    flit_bytes=8,
+    table_depth=145,
+    num_flows=5,
+    buffer_flits=399,
+    submessage_flits=1024,
+    memory_queue_flits=5,
+    address_width=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_ports", 0),
+        ("num_ports", 9),
+        ("flit_bytes", 4),
+        ("flit_bytes", 12),
+        ("flit_bytes", 128),
+        ("table_depth", 1),
+        ("table_depth", 65537),
+        ("num_flows", 0),
+        ("num_flows", 4097),
+        ("buffer_flits", 3),
+        ("submessage_flits", 1),
+        ("submessage_flits", 24),
+        ("memory_queue_flits", 3),
+        ("address_width", 3),
+        ("address_width", 33),
+    ],
+)
+def test_a_size_out_of_range_is_an_error_that_names_it(name, value):
+    with pytest.raises(ValueError, match=f"Config {name} must be .*, not {value}"):
+        Config(**{name: value})
+
+
+@pytest.mark.parametrize("value", [True, 4.0, "4", None])
+def test_a_size_that_is_no_integer_is_an_error_that_names_it(value):
+    with pytest.raises(TypeError, match=f"Config num_ports must be an int, not {value!r}"):
+        Config(num_ports=value)
+
+
+@pytest.mark.parametrize("config", [LEAST, UNEVEN], ids=["least", "uneven"])
+def test_an_interface_of_legal_sizes_can_be_built(config):
+    assert "module" in rtlil.convert(Interface(config))
+
+
+@pytest.mark.parametrize("width", [4, 8, 24, 32])
+@pytest.mark.parametrize("submessage_flits", [2, 16, 1024])
+def test_a_count_of_submessages_holds_the_largest_buffer(width, submessage_flits):
+    config = Config(address_width=width, submessage_flits=submessage_flits)
+    largest = -(-((1 << width) - 1) // submessage_flits)
+    assert largest < 1 << config.count_width
+
+
+def test_a_head_fits_every_flit():
+    assert Config(flit_bytes=8).flit_bytes * 8 >= HEAD.size

@@ -1,0 +1,169 @@
+"""Tests of what a driver writes and reads: tables, settings and faults."""
+
+import random
+
+import numpy as np
+import pytest
+
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.monitor import FAULT
+from multitree.nic.program import (
+    ACKNOWLEDGE,
+    COMMIT,
+    RESET,
+    START,
+    RunSettings,
+    decode_fault,
+    run_writes,
+    table_writes,
+)
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, REGISTERS, TABLE_WINDOW
+from multitree.nic.table import NO_PORT, Table, compile_table
+from multitree.topology.builders import build
+from multitree.topology.families import hypercube, mesh, torus
+from multitree.topology.schedule import Op
+
+CODES = [code for code in FaultCode if code != FaultCode.NONE]
+
+
+def bits(word, lsb, width):
+    return word >> lsb & (1 << width) - 1
+
+
+def unload(writes):
+    """The table that register writes describe, read back by the words of the register map."""
+    words = dict(writes)
+    num_rows, num_flows = words[ADDRESS["NUM_ROWS"]], words[ADDRESS["NUM_FLOWS"]]
+    rows = [[words[TABLE_WINDOW.address(r, w)] for w in range(2)] for r in range(num_rows)]
+    flows = [[words[FLOW_WINDOW.address(f, w)] for w in range(5)] for f in range(num_flows)]
+    assert len(writes) == len(words) == 2 * num_rows + 5 * num_flows + 2
+    return {
+        "flow": [bits(what, 0, 16) for what, _ in rows],
+        "port": [bits(what, 16, 4) for what, _ in rows],
+        "op": [bits(what, 20, 12) for what, _ in rows],
+        "step": [bits(when, 0, 16) for _, when in rows],
+        "stage": [bits(when, 16, 16) for _, when in rows],
+        "base": [entry[0] for entry in flows],
+        "size": [entry[1] for entry in flows],
+        "stride": [entry[2] for entry in flows],
+        "children": [[bits(entry[3], 4 * k, 4) for k in range(8)] for entry in flows],
+        "parent": [entry[4] for entry in flows],
+    }
+
+
+@pytest.mark.parametrize("topology", [torus(4, 4), mesh(3, 2), hypercube(4)], ids=lambda t: t.name)
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_a_table_written_and_read_back_is_the_table(topology, lockstep):
+    schedule = build(topology, "multitree")
+    for rank in range(topology.num_ranks):
+        table = compile_table(schedule, rank, 1000, Config(), lockstep=lockstep)
+        for name, values in unload(table_writes(table)).items():
+            assert values == getattr(table, name).tolist(), name
+
+
+def test_every_field_of_a_table_is_written_over_its_whole_range():
+    seed = 5
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+
+    def draw(width, *shape):
+        return rng.integers(0, 1 << width, shape)
+
+    rows = {"flow": draw(16, 50), "port": draw(4, 50), "op": draw(2, 50)}
+    rows |= {"step": draw(16, 50), "stage": draw(16, 50)}
+    flows = {name: draw(32, 30) for name in ("base", "size", "stride")}
+    flows |= {"parent": draw(4, 30), "children": draw(4, 30, 8)}
+    table = Table(rank=0, schedule_hash="", **rows, **flows)
+    for name, values in unload(table_writes(table)).items():
+        assert values == getattr(table, name).tolist(), name
+
+
+def test_settings_are_written_to_the_registers_of_their_names():
+    settings = RunSettings("float32", 7, 2**32 - 1, 9, 10, lockstep=True, step_cycles=11)
+    assert dict(run_writes(settings)) == {
+        ADDRESS[name]: value
+        for name, value in {
+            "MODE": 0b101,
+            "WINDOW_BASE": 7,
+            "WINDOW_FLITS": 2**32 - 1,
+            "WATCHDOG_CYCLES": 9,
+            "FIRST_ARRIVAL_CYCLES": 10,
+            "STEP_CYCLES": 11,
+            "ITERATIONS": 0,
+        }.items()
+    }
+    assert dict(run_writes(RunSettings("int32", 0, 1, 0, 0)))[ADDRESS["MODE"]] == 0
+
+
+def test_each_command_is_the_bit_of_its_field():
+    (control,) = (r for r in REGISTERS.registers if r.name == "CONTROL")
+    masks = {field.name: field.mask for field in control.fields}
+    commands = {"commit": COMMIT, "start": START, "acknowledge": ACKNOWLEDGE, "reset": RESET}
+    assert commands == {name: (control.address, mask) for name, mask in masks.items()}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dtype": "int64"},
+        *(
+            {name: value}
+            for name in ("window_base", "window_flits", "watchdog_cycles", "first_arrival_cycles")
+            for value in (-1, 2**32)
+        ),
+        {"step_cycles": 2**32},
+    ],
+    ids=str,
+)
+def test_a_setting_that_no_register_holds_is_an_error(wrong):
+    right = {"dtype": "int32", "window_base": 0, "window_flits": 1}
+    right |= {"watchdog_cycles": 0, "first_arrival_cycles": 0}
+    with pytest.raises(ValueError, match=f"not {next(iter(wrong.values()))!r}"):
+        RunSettings(**right | wrong)
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_a_fault_read_back_is_what_the_interface_latched(code):
+    seed = int(code)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    for _ in range(20):
+        awaited, op = rng.choice(list(Awaited)), Op(rng.randrange(2))
+        port, at_port = rng.choice([*range(8), NO_PORT]), rng.choice([*range(8), NO_PORT])
+        row, flow = rng.choice([0, 1, 300, 0xFFFE, 0xFFFF]), rng.choice([0, 9, 0xFFFF])
+        latched = {"code": code, "awaited": awaited, "op": op, "port": port, "at_port": at_port}
+        word = FAULT.const(latched | {"row": row, "flow": flow}).as_value().value
+        fault = decode_fault(word & 0xFFFFFFFF, word >> 32)
+        assert (fault.code, fault.awaited, fault.op) == (code, awaited, op)
+        assert fault.port == (None if port == NO_PORT else port)
+        assert fault.at_port == (None if at_port == NO_PORT else at_port)
+        assert fault.row == (None if row == 0xFFFF else row)
+        assert fault.flow == (None if flow == 0xFFFF else flow)
+
+
+def test_the_error_of_a_fault_names_rank_port_row_flow_and_what_was_awaited():
+    latched = {"code": FaultCode.WATCHDOG, "awaited": Awaited.DEPENDENCY, "op": 1, "port": 2}
+    word = FAULT.const(latched | {"at_port": 3, "row": 17, "flow": 5}).as_value().value
+    error = decode_fault(word & 0xFFFFFFFF, word >> 32).error(12)
+    assert isinstance(error, DeviceError)
+    assert str(error) == (
+        "Rank 12, port 3, row 17, flow 5: nothing progressed for the watchdog's time (WATCHDOG); "
+        "awaited dependency: GATHER of flow 5 on port 2"
+    )
+    unknown = {"code": FaultCode.NOT_COMMITTED, "port": NO_PORT, "at_port": NO_PORT}
+    word = FAULT.const(unknown | {"row": 0xFFFF, "flow": 0xFFFF}).as_value().value
+    error = decode_fault(word & 0xFFFFFFFF, word >> 32).error(0)
+    assert str(error) == f"Rank 0: {FaultCode.NOT_COMMITTED.sentence} (NOT_COMMITTED)"
+
+
+def test_every_code_and_everything_awaited_has_a_sentence_of_its_own():
+    assert len({code.sentence for code in FaultCode}) == len(FaultCode)
+    assert len({awaited.sentence for awaited in Awaited}) == len(Awaited)
+
+
+@pytest.mark.parametrize("fault", [0xFFFFFFFF, 0x000000FE, 0x00000704])
+def test_a_fault_register_that_holds_no_known_code_is_a_device_error(fault):
+    """A card that fell off its bus reads as ones."""
+    with pytest.raises(DeviceError, match=f"{fault:#010x}"):
+        decode_fault(fault, 0xFFFFFFFF)
