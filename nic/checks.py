@@ -1,14 +1,15 @@
-"""What a table must satisfy in hardware: legal rows, and flows inside the window."""
+"""What must be satisfied in hardware: legal rows, flows inside the window, settings."""
 
 from amaranth import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.lanes import DType
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW
 
-__all__ = ["FlowCheck", "RowCheck"]
+__all__ = ["FlowCheck", "RowCheck", "SettingsCheck"]
 
 _OP_GATHER = 1
 _OP_NOP = 2
@@ -78,11 +79,47 @@ class FlowCheck(wiring.Component):
         """Ports must exist or be none, the chunk lie in the window, no wave have a stride."""
         m = Module()
         entry = self.entry
-        ports = [entry.children[k] for k in range(8)] + [entry.parent]
+        children = [entry.children[k] for k in range(8)]
+        ports = [*children, entry.parent]
         present = Cat(port != NO_PORT for port in ports)
         wrong = Cat((port != NO_PORT) & (port >= self._config.num_ports) for port in ports)
+        # A child waits for the one before it: it would wait for ever for none or for itself.
+        gap = Cat(present[k + 1] & ~present[k] for k in range(7))
+        pairs = [(a, b) for k, a in enumerate(children) for b in children[k + 1 :]]
+        twice = Cat((a == b) & (a != NO_PORT) for a, b in pairs)
         outside = (entry.base + entry.size) > self.window_flits
+        unused = (entry.reserved != 0) | (entry.stride != 0)
         m.d.comb += self.num_arrivals.eq(sum(bit for bit in present))
-        with m.If(wrong.any() | outside | (entry.reserved != 0) | (entry.stride != 0)):
+        with m.If(wrong.any() | gap.any() | twice.any() | outside | unused):
             m.d.comb += self.code.eq(FaultCode.FLOW_ILLEGAL)
+        return m
+
+
+class SettingsCheck(wiring.Component):
+    """Can the interface do what the registers say? Combinational.
+
+    Registers have 32 bits and the interface uses fewer of them: what it would leave out must be 0,
+    or it would run something else than what was written.
+
+    Members
+    -------
+    mode, num_rows, num_flows, window_base, window_flits : In(32)
+        The registers.
+    legal : Out(1)
+        The type of the elements exists, and the buffer lies in the memory's address range.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        names = ("mode", "num_rows", "num_flows", "window_base", "window_flits")
+        super().__init__({**{name: In(32) for name in names}, "legal": Out(1)})
+
+    def elaborate(self, platform):
+        """Sizes of tables are held against their depths by the fetcher: here only their width."""
+        m = Module()
+        end = 1 << self._config.address_width
+        known = Cat(self.mode[:2] == kind.value for kind in DType).any() & (self.mode[3:] == 0)
+        inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
+        counts = (self.num_rows[17:] == 0) & (self.num_flows[17:] == 0)
+        m.d.comb += self.legal.eq(known & inside & counts)
         return m

@@ -49,9 +49,9 @@ class StallCounters(wiring.Component):
 class Control(wiring.Component):
     """Takes commands one at a time: commit checks the table, start runs it once.
 
-    A start while a table is checked is remembered until it is. A start without a committed table,
-    or with iterations, is a fault. Done means: all rows are
-    queued, all senders are idle (so all reads have returned) and every expected message is in
+    A start with a commit, or while a table is checked, is remembered until it is. A start without
+    a committed table, with illegal settings or with iterations is a fault. Done means: all rows
+    are queued, all senders are idle (so all reads have returned) and every expected message is in
     memory, acknowledged. The sequence number moves on when a collective is done; `irq` is high
     from done until acknowledged or the next start, and while there is a fault.
 
@@ -65,6 +65,8 @@ class Control(wiring.Component):
         Commands, strobes.
     invalidate : In(1)
         Table, flows or sizes were written: the commit is void.
+    legal : In(1)
+        The settings are such as the interface can run.
     iterations : In(32)
         Extra runs of the table; must be 0.
     faulted : In(1)
@@ -98,6 +100,7 @@ class Control(wiring.Component):
                 "start": In(1),
                 "acknowledge": In(1),
                 "invalidate": In(1),
+                "legal": In(1),
                 "iterations": In(32),
                 "faulted": In(1),
                 "check": Out(1),
@@ -137,10 +140,12 @@ class Control(wiring.Component):
                     m.next = "IDLE"
                 with m.Elif(self.commit):
                     m.d.comb += self.check.eq(1)
-                    m.d.sync += self.committed.eq(0)
+                    m.d.sync += [self.committed.eq(0), pending.eq(start)]
                     m.next = "CHECK"
                 with m.Elif(start & ~self.committed):
                     m.d.comb += self.fault.eq(FaultCode.NOT_COMMITTED)
+                with m.Elif(start & ~self.legal):
+                    m.d.comb += self.fault.eq(FaultCode.SETTINGS_ILLEGAL)
                 with m.Elif(start & (self.iterations != 0)):
                     m.d.comb += self.fault.eq(FaultCode.ITERATIONS)
                 with m.Elif(start):

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import LinkSignature
+from multitree.nic.checks import SettingsCheck
 from multitree.nic.config import Config
 from multitree.nic.control import Control, StallCounters
 from multitree.nic.fetcher import Fetcher
@@ -103,6 +104,7 @@ class Core(wiring.Component):
         self._drive_run(m, run, settings, control, monitor)
         self._wire_memories(m, ports, fetcher)
         missing_count = self._wire_tracker(m, ports, control, settings["COUNT_SELECT"])
+        self._check_settings(m, control, settings)
         self._wire_control(m, ports, fetcher, control, settings)
         self._wire_monitor(m, ports, fetcher, control, monitor, settings)
         stalls = self._wire_stalls(m, ports, control)
@@ -125,6 +127,13 @@ class Core(wiring.Component):
             run.step_cycles.eq(settings["STEP_CYCLES"]),
             control.faulted.eq(monitor.faulted),
         ]
+
+    def _check_settings(self, m, control, settings):
+        """What the registers hold is held against what the interface can run."""
+        m.submodules.settings_check = check = SettingsCheck(self._config)
+        for name in ("mode", "num_rows", "num_flows", "window_base", "window_flits"):
+            m.d.comb += getattr(check, name).eq(settings[name.upper()])
+        m.d.comb += control.legal.eq(check.legal)
 
     def _wire_memories(self, m, ports, fetcher):
         """Table and flow memory: written from the bus, read by the fetcher and the receivers."""

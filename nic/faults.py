@@ -21,6 +21,7 @@ class FaultCode(enum.IntEnum):
     BUFFER_OVERFLOW = 10
     CREDIT_OVERFLOW = 11
     NOT_COMMITTED = 12
+    SETTINGS_ILLEGAL = 13
 
     @property
     def sentence(self) -> str:
@@ -31,7 +32,7 @@ class FaultCode(enum.IntEnum):
 _SENTENCES = {
     FaultCode.NONE: "no fault",
     FaultCode.ROW_ILLEGAL: "a table row is illegal (op, port, flow, reserved bits or step order)",
-    FaultCode.FLOW_ILLEGAL: "a flow is illegal (out of the window, a port too many, a wave stride)",
+    FaultCode.FLOW_ILLEGAL: "a flow is illegal (out of the window, a wrong port, a wave stride)",
     FaultCode.ITERATIONS: "iterations or a row's stage must be 0",
     FaultCode.WATCHDOG: "nothing progressed for the watchdog's time",
     FaultCode.FIRST_ARRIVAL: "no first arrival of the collective within its limit",
@@ -42,6 +43,7 @@ _SENTENCES = {
     FaultCode.BUFFER_OVERFLOW: "a flit came without a credit",
     FaultCode.CREDIT_OVERFLOW: "more credits came back than were spent",
     FaultCode.NOT_COMMITTED: "start was written without a committed table",
+    FaultCode.SETTINGS_ILLEGAL: "start was written with a mode or a window that does not exist",
 }
 
 
