@@ -34,24 +34,37 @@ class LinkModel:
         Granularity at which a receiver passes partial sums on to the next sibling.
     memory_read_cycles, memory_write_cycles : int
         From a read taken to its data, and from a write taken to its acknowledgement.
-    start_cycles : int
-        From the start of a collective to its first head flit on a link.
-    row_cycles : int
-        Least distance of two rows that one fetcher hands to its ports.
-    port_queue_rows : int
-        Rows a port holds before the fetcher has to wait for it.
-    head_cycles : int
-        Cycles of link time that a message costs beside its payload.
-    dependency_cycles : int
-        From the last acknowledged arrival a message needs to its head flit on the link.
-    payload_gap_cycles : int
-        Idle cycles between a head flit and its payload, beyond the memory's read latency.
-    receive_cycles : int
-        From the last flit's arrival at a port to the read or write it causes.
     add_cycles : int
         Latency of the adder.
+    start_cycles : int
+        From the host's start to the first head flit on a link.
+    row_cycles : int
+        Between two rows that one table gives to its ports.
+    port_queue_rows : int
+        Rows that wait at a port before the table has to wait for it.
+    refill_cycles : int
+        From a row that leaves a full port queue to the earliest head flit of the row that
+        takes its place.
+    issue_cycles : int
+        What a message takes of its sender beyond one cycle per payload flit.
+    payload_cycles : int
+        From a head flit to its payload, beyond the memory's read latency.
+    dependency_cycles : int
+        From an arrival to the head flit that waited for it; the trackers are asked in turn, and
+        this is what it takes on average.
+    sibling_cycles : int
+        From an arrival to the contribution that waited for it to be added, on average.
+    receive_cycles : int
+        From the end of a link to the reducer.
+    fetch_cycles : int
+        From the reducer to the adder, beyond the memory's read latency.
     complete_cycles : int
-        From the last write's acknowledgement to the count that others wait for.
+        From the reducer to the arrival, beyond adder and memory.
+    credit_cycles : int
+        From a flit that leaves a link buffer to the flit that goes out for its credit, beyond
+        the latency of the link.
+    done_cycles : int
+        From the last arrival to the interrupt.
 
     Raises
     ------
@@ -65,15 +78,20 @@ class LinkModel:
     submessage_flits: int = 16
     memory_read_cycles: int = 4
     memory_write_cycles: int = 4
-    start_cycles: int = 8
+    add_cycles: int = 4
+    start_cycles: int = 12
     row_cycles: int = 4
     port_queue_rows: int = 4
-    head_cycles: int = 1
-    dependency_cycles: int = 2
-    payload_gap_cycles: int = 0
-    receive_cycles: int = 2
-    add_cycles: int = 4
-    complete_cycles: int = 1
+    refill_cycles: int = 8
+    issue_cycles: int = 2
+    payload_cycles: int = 2
+    dependency_cycles: int = 7
+    sibling_cycles: int = 7
+    receive_cycles: int = 4
+    fetch_cycles: int = 1
+    complete_cycles: int = 6
+    credit_cycles: int = 3
+    done_cycles: int = 2
 
     def __post_init__(self) -> None:
         """Check every figure."""
