@@ -20,6 +20,7 @@ COMPONENTS = {
     "nic.admission.Admission": CONFIG_PORT,
     "nic.checks.FlowCheck": CONFIG,
     "nic.checks.RowCheck": CONFIG,
+    "nic.checks.SettingsCheck": CONFIG,
     "nic.control.Control": CONFIG,
     "nic.control.StallCounters": {"num_ports": 4, "num_causes": 3},
     "nic.core.Core": CONFIG,
