@@ -1,4 +1,4 @@
-"""What must be satisfied in hardware: legal rows, flows inside the window, settings."""
+"""What hardware must find satisfied: legal rows, flows in the window, settings."""
 
 from amaranth import Cat, Module
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""The fetcher: checks a committed table, then hands its rows to the ports in order."""
+"""The fetcher: checks a committed table, then hands its rows to the ports."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring

@@ -1,4 +1,4 @@
-"""Table memory and flow memory: written from the registers, read by fetcher and receivers."""
+"""Table and flow memory: written over the bus, read by fetcher and receivers."""
 
 from amaranth import Module, Signal
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""The registers behind the bus: configuration out, status in, table writes through."""
+"""The registers behind the bus: settings out, status in, table writes through."""
 
 from amaranth import Module, Signal
 from amaranth.lib import wiring

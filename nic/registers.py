@@ -1,4 +1,4 @@
-"""The register map of the interface, declared once for RTL, driver and documentation."""
+"""The register map, declared once for RTL, driver and documentation."""
 
 from multitree.hw.register_map import Field, Register, RegisterMap, Window
 

@@ -1,4 +1,4 @@
-"""One rank's part of a schedule: the rows and the flow memory its interface executes."""
+"""One rank's part of a schedule: rows and flow memory of its interface."""
 
 from dataclasses import dataclass, fields
 
