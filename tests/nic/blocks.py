@@ -1,4 +1,4 @@
-"""What the tests of the interface's blocks share: small sizes, settings and field access."""
+"""What the tests of the interface's blocks share: small sizes, settings, fields."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Tests of the checks that nothing illegal passes: rows, flows, settings and heads."""
+"""Tests of the checks that pass nothing illegal: rows, flows, settings, heads."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of the sizes of an interface: what is refused, and that the rest can be built."""
+"""Tests of an interface's sizes: what is refused, and that the rest can be built."""
 
 import pytest
 from amaranth.back import rtlil
