@@ -13,8 +13,10 @@ __all__ = ["StepCounter"]
 class StepCounter(wiring.Component):
     """Counts lockstep steps: each lasts its estimated serialisation time on a down counter.
 
-    There are no synchronisation messages. In lockstep a row goes out when its step is reached; a
-    NOP also waits until its step's time has passed, so that a rank that sends nothing in a step
+    There are no synchronisation messages. In lockstep a row goes out when its step is reached,
+    and a step lasts exactly `run.step_cycles` (0 is taken as 1) unless one of its rows goes later
+    than that: then it ends when the first row of a later step is in hand. A NOP waits until its
+    step's time has passed and ends the step with it, so that a rank that sends nothing in a step
     does not run ahead. Without lockstep rows go when they come and the step is the row's.
 
     Members
@@ -52,7 +54,7 @@ class StepCounter(wiring.Component):
         """A down counter that is loaded when a step begins."""
         m = Module()
         left = Signal(32)
-        over = left == 0
+        over = left <= 1
         reached = self.row_step <= self.step
         m.d.comb += self.go.eq(Mux(self.run.lockstep, reached & (~self.nop | over), 1))
         with m.If(~over):
@@ -61,6 +63,6 @@ class StepCounter(wiring.Component):
             m.d.sync += [self.step.eq(0), left.eq(self.run.step_cycles)]
         with m.Elif(self.row_valid & ~self.run.lockstep):
             m.d.sync += self.step.eq(self.row_step)
-        with m.Elif(self.row_valid & ~reached & over):
+        with m.Elif(self.row_valid & over & (~reached | (self.nop & (self.row_step == self.step)))):
             m.d.sync += [self.step.eq(self.step + 1), left.eq(self.run.step_cycles)]
         return m
