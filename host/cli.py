@@ -1,10 +1,18 @@
 """The command line: ``multitree``, its commands and how errors are told."""
 
+import os
 import sys
 
 import typer
 
-from multitree.host import cli_schedule, cli_tables
+from multitree.host import (
+    cli_demo,
+    cli_doctor,
+    cli_schedule,
+    cli_simulate,
+    cli_tables,
+    cli_verilog,
+)
 from multitree.host.engines import EngineError
 from multitree.nic.faults import DeviceError
 
@@ -23,7 +31,14 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-for _commands in (cli_schedule, cli_tables):
+for _commands in (
+    cli_demo,
+    cli_schedule,
+    cli_tables,
+    cli_verilog,
+    cli_simulate,
+    cli_doctor,
+):
     _commands.add_commands(app)
 
 
@@ -47,6 +62,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _tell(error.format_message(), WRONG_INPUT)  # type: ignore[attr-defined]
     except (ValueError, EngineError) as error:
         return _tell(str(error), WRONG_INPUT)
+    except BrokenPipeError:
+        # Who read our output has seen enough; nothing must be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _tell(f"{place}{error.strerror or error}", WRONG_INPUT)

@@ -3,15 +3,16 @@
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from multitree.topology.builders import build
 from multitree.topology.families import parse_topology
@@ -24,16 +25,18 @@ __all__ = [
     "RootOption",
     "SizeOption",
     "SpecArgument",
+    "Working",
     "build_schedule",
     "check_writable",
     "identity_of",
     "print_json",
     "print_pairs",
     "print_table",
-    "working",
 ]
 
 PATIENCE_SECONDS = 2.0
+WIDE_COLUMNS = 200
+NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
 
 SpecArgument = Annotated[
     str,
@@ -75,18 +78,17 @@ def print_pairs(title: str, pairs: Iterable[tuple[str, Any]]) -> None:
         typer.echo(f"  {name:<{width}}  {value}")
 
 
-def print_table(title: str, columns: list[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Print a table, numbers to the right, wide enough for its content."""
-    table = RichTable(title=title, title_justify="left")
-    listed = [["unknown" if cell is None else str(cell) for cell in row] for row in rows]
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a title and a table, numbers to the right, no cell cut off."""
+    listed = list(rows)
+    table = RichTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for index, column in enumerate(columns):
-        is_number = all(row[index][:1].isdigit() for row in listed)
+        is_number = all(set(row[index]) <= NUMBER_CHARACTERS for row in listed)
         table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
     for row in listed:
-        table.add_row(*row)
-    console = Console()
-    width = console.measure(table).maximum if not console.is_terminal else None
-    console.print(table, width=width, crop=False, markup=False)
+        table.add_row(*map(Text, row))
+    typer.echo(title)
+    Console(width=WIDE_COLUMNS).print(table)
 
 
 def check_writable(path: Path) -> None:
@@ -103,33 +105,50 @@ def check_writable(path: Path) -> None:
         raise ValueError(f"File must be a file, not the folder {str(path)!r}")
 
 
-@contextmanager
-def working(text: str) -> Iterator[None]:
-    """Say on stderr what takes so long, once it takes longer than two seconds.
+class Working:
+    """Says on stderr what takes so long, once it takes longer than two seconds.
 
     Parameters
     ----------
     text : str
         What is being done.
     """
-    console = Console(stderr=True)
-    status = Status(text, console=console)
 
-    def show() -> None:
-        if console.is_terminal:
-            status.start()
+    def __init__(self, text: str) -> None:
+        self._console = Console(stderr=True)
+        self._status = Status(text, console=self._console)
+        self._text = text
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
+        self._timer.daemon = True
+
+    def update(self, text: str) -> None:
+        """Show another text beside the spinner; on something else than a terminal do nothing."""
+        self._status.update(text)
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence at once."""
+        self._console.print(sentence, markup=False, highlight=False)
+
+    def count_cycles(self, cycles: int) -> None:
+        """Show how many cycles have been emulated."""
+        self.update(f"{self._text}: {cycles:,} cycles")
+
+    def __enter__(self) -> "Working":
+        """Begin to wait."""
+        self._timer.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Take the spinner away."""
+        self._timer.cancel()
+        self._timer.join()
+        self._status.stop()
+
+    def _show(self) -> None:
+        if self._console.is_terminal:
+            self._status.start()
         else:
-            console.print(f"{text} ...", markup=False, highlight=False)
-
-    timer = threading.Timer(PATIENCE_SECONDS, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        status.stop()
+            self.say(f"{self._text} ...")
 
 
 def build_schedule(
@@ -138,7 +157,7 @@ def build_schedule(
     """Build a schedule, and say how long that took."""
     network = parse_topology(spec)
     start = time.perf_counter()
-    with working(f"Building {algorithm} on {network.name}"):
+    with Working(f"Building {algorithm} on {network.name}"):
         built = build(network, algorithm, collective=collective, root=root)
     return built, time.perf_counter() - start
 

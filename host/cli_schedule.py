@@ -13,12 +13,12 @@ from multitree.host.cli_common import (
     RootOption,
     SizeOption,
     SpecArgument,
+    Working,
     build_schedule,
     check_writable,
     identity_of,
     print_json,
     print_pairs,
-    working,
 )
 from multitree.host.figures import bound_of
 from multitree.host.sizes import format_size, parse_size
@@ -49,7 +49,7 @@ def topology(
         check_writable(out)
         save_topology(network, out)
     degree = network.degree[: network.num_ranks]
-    with working(f"Measuring {network.name}"):
+    with Working(f"Measuring {network.name}"):
         data: dict[str, Any] = {
             "topology": network.name,
             "num_ranks": network.num_ranks,

@@ -24,8 +24,6 @@ __all__ = [
 
 ENGINES = ("numpy", "torch", "rtl")
 
-_NEXT_DOWN = {"torch": "numpy", "rtl": "numpy"}
-
 
 class EngineError(RuntimeError):
     """An engine cannot run on this machine; the text says why and names the next one down."""
@@ -118,8 +116,15 @@ def why_not(name: str) -> str | None:
     return verilator.why_not() if name == "rtl" else None
 
 
-def check_runs_here(name: str) -> None:
+def check_runs_here(name: str, *, next_down: str) -> None:
     """Raise where an engine cannot run on this machine.
+
+    Parameters
+    ----------
+    name : str
+        One of `ENGINES`.
+    next_down : str
+        The engine that the message offers; it is not put in the other's place.
 
     Raises
     ------
@@ -129,8 +134,7 @@ def check_runs_here(name: str) -> None:
     reason = why_not(name)
     if reason is not None:
         raise EngineError(
-            f"Engine {name!r} cannot run here: {reason}; "
-            f"the next engine down is {_NEXT_DOWN[name]!r}"
+            f"Engine {name!r} cannot run here: {reason}; the next engine down is {next_down!r}"
         )
 
 
@@ -150,7 +154,7 @@ def open_engine(name: str, topology: Topology, link_model: LinkModel) -> Engine:
         raise ValueError("Engine must carry data (numpy, torch or rtl), not 'analytic'")
     if name not in ENGINES:
         raise ValueError(f"Engine must be one of {', '.join(ENGINES)}, not {name!r}")
-    check_runs_here(name)
+    check_runs_here(name, next_down="numpy")
     if name == "rtl":
         return RtlEngine(topology, link_model)
     return TorchEngine(link_model) if name == "torch" else NumpyEngine(link_model)

@@ -32,6 +32,7 @@ def write_verilog(config: Config, folder: Path) -> list[Path]:
     OSError
         If a file cannot be written.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     interface = Interface(config)
     texts = {
         f"{MODULE_NAME}.v": generate(interface, name=MODULE_NAME),
@@ -39,7 +40,6 @@ def write_verilog(config: Config, folder: Path) -> list[Path]:
         f"{MODULE_NAME}_registers.md": markdown(REGISTERS),
         f"{MODULE_NAME}_template.vh": instantiation_template(interface, name=MODULE_NAME),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, text in texts.items():
         path = folder / name

@@ -1,0 +1,92 @@
+"""The command demo: sixteen interfaces in RTL, and what their all-reduce comes to."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multitree.host.cli_common import JsonOption, Working, print_json, print_table
+from multitree.host.comparison import COLUMNS, compare_all, shown_cells
+from multitree.host.figures import bound_of
+from multitree.host.rtl_engine import needs_of
+from multitree.host.simulator import Simulator
+from multitree.host.sizes import format_size
+from multitree.host.table_rows import COLUMNS as TABLE_COLUMNS
+from multitree.host.table_rows import shown_cells as table_cells
+from multitree.host.table_rows import table_rows
+from multitree.host.verilog_files import write_verilog
+from multitree.nic.table import compile_table
+from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import config_for
+from multitree.topology.builders import build
+from multitree.topology.families import torus
+
+__all__ = ["add_commands"]
+
+FAILED = 1
+SIZE_BYTES = 1 << 20
+RANK = 5
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's command to the command line."""
+    app.command("demo")(demo)
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(help="Folder to write the Verilog to.", metavar="DIR")
+    ] = Path("build"),
+    json: JsonOption = False,
+) -> int:
+    """All-reduce 1 MiB per rank on a 4x4 torus of interfaces in RTL, by three algorithms."""
+    out.mkdir(parents=True, exist_ok=True)
+    topology, model = torus(4, 4), LinkModel()
+    with (
+        Working("All-reduce on 16 interfaces in RTL") as work,
+        Simulator(
+            topology, "rtl", link_model=model, progress=work.count_cycles, say=work.say
+        ) as simulator,
+    ):
+        results = compare_all(simulator, SIZE_BYTES)
+    schedule = build(topology, "multitree")
+    config = config_for(topology, model, **needs_of(schedule, model, SIZE_BYTES // 4))
+    table = compile_table(schedule, RANK, model.num_flits(SIZE_BYTES, 1), config)
+    rows = table_rows(table, topology, config.flit_bytes)
+    with Working("Generating the Verilog"):
+        paths = write_verilog(config, out)
+    bound = bound_of(topology, SIZE_BYTES, model)
+    exact = all(result["exact"] for result in results)
+    if json:
+        print_json(
+            {
+                "topology": topology.name,
+                "num_ranks": topology.num_ranks,
+                "size_bytes": SIZE_BYTES,
+                "engine": "rtl",
+                "bound_cycles": bound,
+                "exact": exact,
+                "results": results,
+                "table": {"rank": RANK, "rows": rows},
+                "files": [str(path) for path in paths],
+            }
+        )
+        return 0 if exact else FAILED
+    print_table(
+        f"All-reduce of {format_size(SIZE_BYTES)} of float32 per rank on a 4x4 torus: "
+        f"16 interfaces in RTL.\nNo schedule takes less than {bound:g} cycles.",
+        COLUMNS,
+        map(shown_cells, results),
+    )
+    title = f"What the interface of rank {RANK} executes for MultiTree"
+    note = "Start Addr and Size in bytes; Parent, Children and To are ranks"
+    print_table(f"\n{title}\n{note}", list(TABLE_COLUMNS), map(table_cells, rows))
+    verdict = (
+        "Every rank's memory equals the NumPy definition, bit for bit."
+        if exact
+        else "A rank's memory DIFFERS from the NumPy definition."
+    )
+    typer.echo(f"\n{verdict}")
+    typer.echo(f"The interface's Verilog is in {paths[0]}, with {paths[1].name}, ", nl=False)
+    typer.echo(f"{paths[2].name} and {paths[3].name} beside it.")
+    return 0 if exact else FAILED

@@ -1,0 +1,149 @@
+"""The commands simulate and compare: when it happens, and which algorithm is faster."""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multitree.host.cli_common import (
+    AlgorithmOption,
+    CollectiveOption,
+    JsonOption,
+    RootOption,
+    SizeOption,
+    SpecArgument,
+    Working,
+    build_schedule,
+    check_writable,
+    identity_of,
+    print_json,
+    print_table,
+)
+from multitree.host.comparison import COLUMNS, compare_all, shown_cells
+from multitree.host.figures import bound_of
+from multitree.host.simulator import SEED, Simulator
+from multitree.host.sizes import format_size, parse_size
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import Waveform
+from multitree.topology.families import parse_topology
+
+__all__ = ["add_commands"]
+
+FAILED = 1
+
+EngineOption = Annotated[str, typer.Option(help="rtl or analytic.", metavar="NAME")]
+DtypeOption = Annotated[str, typer.Option(help="float32 or int32.", metavar="NAME")]
+SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the command line."""
+    app.command("simulate")(simulate)
+    app.command("compare")(compare)
+
+
+def simulate(
+    spec: SpecArgument,
+    algorithm: AlgorithmOption = "multitree",
+    collective: CollectiveOption = "all_reduce",
+    root: RootOption = None,
+    size: SizeOption = "1MiB",
+    engine: EngineOption = "rtl",
+    dtype: DtypeOption = "float32",
+    seed: SeedOption = SEED,
+    trace: Annotated[
+        Path | None, typer.Option(help="Dump a waveform, .vcd or .fst (rtl).", metavar="FILE")
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="Cycles A up to B of the waveform only.", metavar="A:B")
+    ] = None,
+    json: JsonOption = False,
+) -> int:
+    """Run a collective on an engine with a clock, and check every bit where it carries data."""
+    size_bytes = parse_size(size)
+    waveform = _waveform(trace, window)
+    built, _ = build_schedule(spec, algorithm, collective, root)
+    topology = built.topology
+    with (
+        Working(f"{algorithm} on {topology.name}, engine {engine}") as work,
+        Simulator(
+            topology,
+            engine,
+            dtype=dtype,
+            seed=seed,
+            waveform=waveform,
+            progress=work.count_cycles,
+            say=work.say,
+        ) as simulator,
+    ):
+        report = simulator.run(built, size_bytes)
+    if json:
+        print_json(
+            identity_of(built)
+            | asdict(report)
+            | {"dtype": dtype, "seed": seed, "trace": None if trace is None else str(trace)}
+        )
+    else:
+        typer.echo(str(report))
+        if trace is not None:
+            typer.echo(f"  waveform in {trace}")
+    return FAILED if report.exact is False else 0
+
+
+def compare(
+    spec: SpecArgument,
+    size: SizeOption = "1MiB",
+    engine: EngineOption = "rtl",
+    dtype: DtypeOption = "float32",
+    seed: SeedOption = SEED,
+    json: JsonOption = False,
+) -> int:
+    """Run the all-reduce of every algorithm side by side."""
+    size_bytes, topology = parse_size(size), parse_topology(spec)
+    with (
+        Working(f"Comparing on {topology.name}") as work,
+        Simulator(
+            topology, engine, dtype=dtype, seed=seed, progress=work.count_cycles, say=work.say
+        ) as simulator,
+    ):
+        results = compare_all(simulator, size_bytes)
+    bound = bound_of(topology, size_bytes, LinkModel())
+    if json:
+        print_json(
+            {
+                "topology": topology.name,
+                "num_ranks": topology.num_ranks,
+                "size_bytes": size_bytes,
+                "engine": engine,
+                "dtype": dtype,
+                "seed": seed,
+                "bound_cycles": bound,
+                "results": results,
+            }
+        )
+    else:
+        title = f"All-reduce of {format_size(size_bytes)} per rank on {topology.name}"
+        note = f"No schedule takes less than {bound:g} cycles."
+        print_table(f"{title}, engine {engine}.\n{note}", COLUMNS, map(shown_cells, results))
+        for result in results:
+            if result["error"] is not None:
+                typer.echo(f"{result['algorithm']}: {result['error']}")
+    return FAILED if any(result["exact"] is False for result in results) else 0
+
+
+def _waveform(trace: Path | None, window: str | None) -> Waveform | None:
+    """Where to dump what, from the two options."""
+    if trace is None:
+        if window is not None:
+            raise ValueError("Window must come with --trace, which names the file")
+        return None
+    first, last = 0, None
+    if window is not None:
+        match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", window, flags=re.ASCII)
+        if match is None:
+            raise ValueError(f"Window must be cycles A:B, not {window!r}")
+        first, last = int(match[1] or 0), int(match[2]) if match[2] else None
+    check_writable(trace)
+    return Waveform(trace, first, last)

@@ -1,0 +1,174 @@
+"""Runs schedules on an engine with a clock, on data whose sums show any wrong order."""
+
+import time
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.host.engines import check_runs_here
+from multitree.host.figures import report_on
+from multitree.host.rtl_engine import RtlEngine
+from multitree.host.runner import run_on
+from multitree.host.work import WorkReport
+from multitree.sim.analytic import analytic
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import Progress, Waveform
+from multitree.sim.verilator import Say
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+from multitree.topology.verify import verify
+
+__all__ = ["CLOCKED_ENGINES", "Simulator", "make_buffers"]
+
+CLOCKED_ENGINES = ("analytic", "rtl")
+DTYPES = ("float32", "int32")
+SEED = 1
+
+
+def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[Any]:
+    """Seeded buffers for which the order of additions matters.
+
+    Parameters
+    ----------
+    seed : int
+        Equal seeds give equal buffers.
+    num_ranks, n : int
+        Shape of the result.
+    dtype : str
+        "float32": normal values with exponents spread over 2^±20. "int32": all values.
+
+    Returns
+    -------
+    float32 or int32 array, shape (num_ranks, n)
+    """
+    rng = np.random.default_rng(seed)
+    if dtype == "int32":
+        return rng.integers(-(2**31), 2**31, (num_ranks, n), dtype=np.int32)
+    scale = np.ldexp(np.float32(1), rng.integers(-20, 21, (num_ranks, n), dtype=np.int32))
+    return rng.standard_normal((num_ranks, n), dtype=np.float32) * scale
+
+
+class Simulator:
+    """An engine with a clock, for one topology; the rtl engine stays compiled between runs.
+
+    To be closed, or used in a `with` statement.
+
+    Parameters
+    ----------
+    topology : Topology
+    engine : str
+        "analytic" or "rtl".
+    dtype : str
+        "float32" or "int32"; matters only where data are carried.
+    seed : int
+        Of the data.
+    link_model : LinkModel, optional
+        Clock, flits, buffers and memory.
+    waveform : Waveform, optional
+        Where the rtl engine dumps its first run.
+    progress, say : callable, optional
+        Told the cycles run, and what takes long.
+
+    Raises
+    ------
+    ValueError
+        If the engine has no clock, or cannot do what is asked.
+    EngineError
+        If it cannot run on this machine.
+    TopologyError
+        If it cannot run this topology.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        engine: str,
+        *,
+        dtype: str = "float32",
+        seed: int = SEED,
+        link_model: LinkModel | None = None,
+        waveform: Waveform | None = None,
+        progress: Progress | None = None,
+        say: Say | None = None,
+    ) -> None:
+        if engine not in CLOCKED_ENGINES:
+            known = " or ".join(CLOCKED_ENGINES)
+            raise ValueError(f"Engine must be one with a clock ({known}), not {engine!r}")
+        if dtype not in DTYPES:
+            raise ValueError(f"Dtype must be float32 or int32, not {dtype!r}")
+        if seed < 0:
+            raise ValueError(f"Seed must be at least 0, not {seed!r}")
+        if waveform is not None and engine != "rtl":
+            raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
+        self.topology = topology
+        self._dtype = dtype
+        self._seed = seed
+        self._model = link_model or LinkModel()
+        self._rtl: RtlEngine | None = None
+        if engine == "rtl":
+            check_runs_here("rtl", next_down="analytic")
+            self._rtl = RtlEngine(
+                topology, self._model, waveform=waveform, progress=progress, say=say
+            )
+
+    def run(self, schedule: Schedule, size_bytes: int) -> WorkReport:
+        """Verify a schedule and run it on one buffer per rank.
+
+        Parameters
+        ----------
+        schedule : Schedule
+            On the simulator's topology.
+        size_bytes : int
+            Bytes of one rank's buffer, a multiple of 4.
+
+        Returns
+        -------
+        WorkReport
+            `exact` says whether every rank's memory equals `execute` bit for bit; None where the
+            engine carries no data.
+
+        Raises
+        ------
+        ScheduleError
+            If the schedule is wrong or does not fit.
+        DeviceError
+            If an interface faults.
+        """
+        verify(schedule)
+        if self._rtl is not None:
+            shape = schedule.topology.num_ranks, size_bytes // 4
+            memory = make_buffers(self._seed, *shape, self._dtype)
+            return run_on(self._rtl, schedule, memory, link_model=self._model, check=True)[1]
+        wall, cpu = time.perf_counter(), time.process_time()
+        trace = analytic(schedule, self._model.num_flits(size_bytes, 1), self._model)
+        return report_on(
+            schedule,
+            engine="analytic",
+            size_bytes=size_bytes,
+            link_model=self._model,
+            cycles=trace.cycles,
+            link_utilization=trace.link_utilization,
+            exact=None,
+            wall_seconds=time.perf_counter() - wall,
+            cpu_seconds=time.process_time() - cpu,
+        )
+
+    def close(self) -> None:
+        """Give back the network, and finish a waveform."""
+        if self._rtl is not None:
+            self._rtl.close()
+
+    def __enter__(self) -> "Simulator":
+        """Return the simulator."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
