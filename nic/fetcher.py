@@ -35,7 +35,7 @@ class Fetcher(wiring.Component):
     messages that will come in are counted; on `start` the rows are read and checked again and
     each is given to its port with the dependency that its flow's entry implies: a REDUCE and a
     root's GATHER wait for the flow's last child, another GATHER for the flow's parent. The first
-    illegal row or flow ends in a fault with its index. Four cycles per row, three per flow.
+    illegal row or flow ends in a fault with its index. Four cycles per row, two per flow.
 
     Parameters
     ----------
