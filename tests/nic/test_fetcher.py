@@ -1,0 +1,240 @@
+"""Tests of the fetcher: rows become jobs at their ports, or a fault with an index."""
+
+from types import SimpleNamespace
+
+import pytest
+from amaranth import Elaboratable, Module
+from amaranth.lib import wiring
+
+from multitree.nic.faults import FaultCode
+from multitree.nic.fetcher import Fetcher
+from multitree.nic.layouts import FLOW_ENTRY, ROW
+from multitree.nic.memories import FlowMemory, TableMemory
+from tests.hw.streams import PATTERNS, go, run
+from tests.nic.blocks import SMALL, entry, plain, put, row, seeded, start
+
+PORTS, DEPTH = SMALL.num_ports, SMALL.table_depth
+NOP = 2
+LEAF, INNER, ROOT, ALONE = {"parent": 1}, {"children": [2, 0], "parent": 1}, {"children": [0]}, {}
+
+
+class Bench(Elaboratable):
+    """A fetcher with its memories; another client of the flow memory may hold it up."""
+
+    def __init__(self):
+        self.fetcher = Fetcher(SMALL)
+        self.table = TableMemory(SMALL)
+        self.flows = FlowMemory(SMALL, num_clients=2)
+
+    def elaborate(self, platform):
+        """Wire them as the core does."""
+        m = Module()
+        fetcher, table, flows = self.fetcher, self.table, self.flows
+        m.submodules += [fetcher, table, flows]
+        m.d.comb += [table.address.eq(fetcher.address), fetcher.row.eq(table.row)]
+        wiring.connect(m, fetcher.lookup, flows.lookups[0])
+        return m
+
+
+async def load(ctx, memory, layout, values):
+    for index, value in enumerate(values):
+        bits = value.as_value().value
+        for word in range(layout.size // 32):
+            put(ctx, memory, write=1, index=index, word=word, data=bits >> 32 * word & 0xFFFFFFFF)
+            await ctx.tick()
+    ctx.set(memory.write, 0)
+
+
+def simulate(rows, flows, *, check=0, pattern="never", blocked=(), fault_after=None, **settings):
+    """What a fetcher makes of a table: jobs per port, the fault if any, what it counted."""
+    bench = Bench()
+    fetcher = bench.fetcher
+    seen = SimpleNamespace(jobs=[[] for _ in range(PORTS)], faults=[], cycles=0, steps=[])
+    lookup = bench.flows.lookups[1]
+    sizes = {"num_rows": len(rows), "num_flows": len(flows)}
+
+    async def drive(ctx):
+        await load(ctx, bench.table, ROW, [row(**fields) for fields in rows[:DEPTH]])
+        await load(ctx, bench.flows, FLOW_ENTRY, [entry(**f) for f in flows[: SMALL.num_flows]])
+        start(ctx, fetcher, **sizes | settings)
+        put(ctx, fetcher, check=check, start=1 - check)
+        moves = [go(pattern, number) for number in range(PORTS + 1)]
+        jobs = fetcher.jobs
+        outputs = [v for j in jobs for v in (j.valid & j.ready, j.payload)]
+        faulted, quiet = 0, 0
+        while quiet < 3:
+            for number, port in enumerate(jobs):
+                ctx.set(port.ready, next(moves[number]) and number not in blocked)
+            ctx.set(lookup.valid, not next(moves[PORTS]))
+            _, _, busy, fault, index, step, *taken = await ctx.tick().sample(
+                fetcher.busy, fetcher.fault, fetcher.fault_index, fetcher.step, *outputs
+            )
+            put(ctx, fetcher, check=0, start=0)
+            for number in range(PORTS):
+                if taken[2 * number]:
+                    assert not faulted, "a job after the fault"
+                    seen.jobs[number].append(plain(taken[2 * number + 1]))
+                    seen.steps.append(step)
+            if fault:
+                seen.faults.append((fault, index))
+                faulted = 1
+            if fault_after is not None and sum(map(len, seen.jobs)) >= fault_after:
+                faulted = 1
+            put(ctx, fetcher.run, faulted=faulted, running=1 - faulted)
+            seen.cycles += busy
+            quiet = 0 if busy and seen.cycles < 2000 else quiet + 1
+        seen.num_arrivals = ctx.get(fetcher.num_arrivals)
+
+    run(bench, drive)
+    return seen
+
+
+def expected_jobs(rows, flows):
+    """The jobs that rows and the flows' entries imply, per port."""
+    jobs = [[] for _ in range(PORTS)]
+    for index, fields in enumerate(rows):
+        op = fields.get("op", 0)
+        if op == NOP:
+            continue
+        flow = flows[fields.get("flow", 0)]
+        parent, children = flow.get("parent"), flow.get("children", [])
+        job = {"row": index, "flow": fields.get("flow", 0), "op": op}
+        job |= {"base": flow.get("base", 0), "size": flow.get("size", 0)}
+        if op == 1 and parent is not None:
+            job |= {"needs": 1, "need_port": parent, "need_op": 1}
+        elif children:
+            job |= {"needs": 1, "need_port": children[-1], "need_op": 0}
+        else:
+            job |= {"needs": 0}
+        jobs[fields.get("port", 0)].append(job)
+    return jobs
+
+
+def without_need(jobs):
+    """Jobs without the fields that mean nothing where there is no dependency."""
+    unused = {"need_port", "need_op"}
+    return [
+        [{k: v for k, v in job.items() if job["needs"] or k not in unused} for job in port]
+        for port in jobs
+    ]
+
+
+def random_table(rng, *, nops=False):
+    flows = []
+    for _ in range(SMALL.num_flows):
+        ports = rng.sample(range(PORTS), PORTS)
+        flow = {"children": ports[: rng.randrange(PORTS + 1)], "base": rng.randrange(500)}
+        flow |= {"size": rng.choice([0, 1, 500])}
+        if rng.random() < 0.5:
+            flow["parent"] = rng.randrange(PORTS)
+        flows.append(flow)
+    steps = sorted(rng.randrange(8) for _ in range(DEPTH))
+    rows = [
+        {"step": step, "op": rng.randrange(2 + nops), "port": rng.randrange(PORTS)}
+        | {"flow": rng.randrange(len(flows))}
+        for step in steps
+    ]
+    return rows, flows
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_port_gets_its_rows_in_order_as_jobs(pattern, seed):
+    rows, flows = random_table(seeded(seed), nops=seed == 2)
+    seen = simulate(rows, flows, pattern=pattern)
+    assert without_need(seen.jobs) == expected_jobs(rows, flows)
+    assert not seen.faults
+
+
+@pytest.mark.parametrize(
+    ("flow", "op", "need"),
+    [
+        (LEAF, 0, None),
+        (LEAF, 1, (1, 1)),
+        (INNER, 0, (0, 0)),
+        (INNER, 1, (1, 1)),
+        (ROOT, 0, (0, 0)),
+        (ROOT, 1, (0, 0)),
+        (ALONE, 0, None),
+        (ALONE, 1, None),
+        ({"children": [2, 1, 0], "parent": 0}, 0, (0, 0)),
+    ],
+)
+def test_a_dependency_is_the_last_child_or_for_a_gather_the_parent(flow, op, need):
+    ((job,), *_) = simulate([{"op": op}], [flow]).jobs
+    assert (job["needs"] and (job["need_port"], job["need_op"]) or None) == need
+
+
+@pytest.mark.parametrize("position", range(DEPTH))
+@pytest.mark.parametrize("check", [0, 1])
+def test_an_illegal_row_is_a_fault_with_its_index_and_nothing_of_it_or_behind_goes(check, position):
+    rng = seeded(position)
+    rows, flows = random_table(rng)
+    wrong = rng.choice([{"op": 3}, {"port": PORTS}, {"flow": len(flows)}, {"stage": 1}])
+    code = FaultCode.ITERATIONS if "stage" in wrong else FaultCode.ROW_ILLEGAL
+    broken = [*rows[:position], rows[position] | wrong, *rows[position + 1 :]]
+    seen = simulate(broken, flows, check=check, pattern="seldom")
+    assert seen.faults == [(code, position)]
+    before = [] if check else rows[:position]
+    assert without_need(seen.jobs) == expected_jobs(before, flows)
+
+
+@pytest.mark.parametrize("position", range(SMALL.num_flows))
+def test_a_check_finds_an_illegal_flow_and_a_run_the_row_that_uses_it(position):
+    rows = [{"op": 1, "flow": flow} for flow in range(SMALL.num_flows)]
+    flows = [{"base": flow, "size": 1} for flow in range(SMALL.num_flows)]
+    broken = [flow | ({"stride": 1} if k == position else {}) for k, flow in enumerate(flows)]
+    assert simulate(rows, broken, check=1).faults == [(FaultCode.FLOW_ILLEGAL, position)]
+    seen = simulate(rows[::-1], broken)
+    assert seen.faults == [(FaultCode.FLOW_ILLEGAL, position)]
+    after = rows[::-1][: len(rows) - 1 - position]
+    assert without_need(seen.jobs) == expected_jobs(after, flows)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [({"num_rows": DEPTH + 1}, FaultCode.ROW_ILLEGAL), ({"num_flows": 7}, FaultCode.FLOW_ILLEGAL)],
+)
+def test_a_check_refuses_more_rows_or_flows_than_there_is_memory(settings, code):
+    rows, flows = random_table(seeded(0))
+    assert [fault for fault, _ in simulate(rows, flows, check=1, **settings).faults] == [code]
+    assert not simulate(rows, flows, check=1).faults
+
+
+def test_a_check_counts_what_will_come_in_and_sends_nothing():
+    for seed in range(5):
+        rows, flows = random_table(seeded(seed))
+        seen = simulate(rows, flows, check=1, pattern="seldom")
+        assert seen.jobs == [[]] * PORTS and not seen.faults
+        assert seen.num_arrivals == sum(len(f["children"]) + ("parent" in f) for f in flows)
+
+
+@pytest.mark.parametrize("blocked", range(PORTS))
+def test_a_blocked_port_holds_only_the_rows_behind_it(blocked):
+    rows, flows = random_table(seeded(7))
+    first = [fields["port"] for fields in rows].index(blocked)
+    seen = simulate(rows, flows, blocked=[blocked])
+    assert without_need(seen.jobs) == expected_jobs(rows[:first], flows)
+
+
+@pytest.mark.parametrize("fault_after", range(1, DEPTH))
+def test_no_job_goes_after_a_fault_anywhere(fault_after):
+    rows, flows = random_table(seeded(fault_after))
+    seen = simulate(rows, flows, pattern="often", fault_after=fault_after)
+    assert without_need(seen.jobs) == expected_jobs(rows[:fault_after], flows)
+
+
+def test_a_row_takes_four_cycles_and_in_a_check_a_flow_two():
+    rows, flows = random_table(seeded(1))
+    few = simulate(rows[:4], flows).cycles
+    assert simulate(rows, flows).cycles - few == 4 * (DEPTH - 4)
+    few = simulate([], flows[:2], check=1).cycles
+    assert simulate([], flows, check=1).cycles - few == 2 * (SMALL.num_flows - 2)
+
+
+def test_in_lockstep_rows_go_in_their_steps_and_nops_go_nowhere():
+    rows = [{"step": 0}, {"step": 1, "op": NOP, "port": 15}, {"step": 2, "port": 1}, {"step": 4}]
+    seen = simulate(rows, [ALONE], lockstep=1, step_cycles=20)
+    assert without_need(seen.jobs) == expected_jobs(rows, [ALONE])
+    assert seen.steps == [0, 2, 4]
+    assert 80 < seen.cycles < 90
