@@ -213,29 +213,29 @@ class AxiLiteSubordinate(wiring.Component):
         with m.If(bus.wvalid & bus.wready):
             m.d.sync += strobe.eq(bus.wstrb)
 
-        write, read, chosen = Signal(), Signal(), Signal()
+        write, read = Signal(), Signal()
         address = Signal(self._address_width)
         legal = Signal()
         m.d.comb += [
             write.eq(~bus.awready & ~bus.wready),
             read.eq(~bus.arready),
-            # `request.write` still says what was done last.
-            chosen.eq(write & ~(read & request.write)),
-            address.eq(Mux(chosen, write_address, read_address)),
-            legal.eq((address[:2] == 0) & (~chosen | strobe.all())),
+            # A write cannot wait again before a read that waits has had its turn: its channels
+            # are ready only when its response was taken. So a fixed priority is fair.
+            address.eq(Mux(write, write_address, read_address)),
+            legal.eq((address[:2] == 0) & (~write | strobe.all())),
         ]
         with m.FSM():
             with m.State("CHOOSE"), m.If(write | read):
                 m.d.sync += [
                     request.valid.eq(legal),
-                    request.write.eq(chosen),
+                    request.write.eq(write),
                     request.address.eq(address),
                     request.data.eq(write_data),
                 ]
                 with m.If(legal):
                     m.next = "ASK"
                 with m.Else():
-                    self._answer(m, chosen, error=1, data=0)
+                    self._answer(m, write, error=1, data=0)
                     m.next = "ANSWER"
             with m.State("ASK"), m.If(response.done):
                 m.d.sync += request.valid.eq(0)

@@ -59,7 +59,7 @@ class Fp32Adder(wiring.Component):
         super().__init__({"a": In(32), "b": In(32), "o": Out(32)})
 
     def elaborate(self, platform):
-        """Sort and compare; align and add; normalise; round and pack: one stage each."""
+        """Sort and compare; align and add; count and normalise; finish and round: four stages."""
         m = Module()
         signals = self._sort(m)
         signals = self._add(m, *signals)
@@ -124,25 +124,34 @@ class Fp32Adder(wiring.Component):
         )
 
     def _normalise(self, m, total, limit, exponent, sign, subtract, special, nan):
-        """Stage 3: shift the leading one to the top, as far as the exponent allows."""
+        """Stage 3: shift the leading one to the top eight places, as far as the exponent allows."""
         zeros = _leading_zeros(m, total | limit)
         nonzero = Signal()
         m.d.comb += nonzero.eq(total != 0)
         return (
-            self._register(m, "normal_3", (total << zeros)[:28]),
-            # One less than the exponent of a normal sum: its hidden one adds one when packed.
-            self._register(m, "exponent_3", Mux(nonzero, exponent - zeros, 0)[:8]),
+            self._register(m, "normal_3", (total << Cat(Const(0, 3), zeros[3:]))[:28]),
+            # The rest is left to the next stage, which has the time.
+            self._register(m, "zeros_3", zeros),
+            self._register(m, "exponent_3", exponent),
+            self._register(m, "nonzero_3", nonzero),
             # A sum that cancels is +0, one of negative zeros is -0.
             self._register(m, "sign_3", sign & (nonzero | ~subtract)),
             self._register(m, "special_3", special),
             self._register(m, "nan_3", nan),
         )
 
-    def _round(self, m, normal, exponent, sign, special, nan):
+    def _round(self, m, coarse, zeros, exponent, nonzero, sign, special, nan):
         """Stage 4: round half to even; a carry runs into the exponent, and so to infinity."""
+        normal = Signal(28)
         up = normal[3] & ((normal[:3] != 0) | normal[4])
+        biased = Signal(8)
         rounded = Signal(32)
-        m.d.comb += rounded.eq(Cat(up, normal[4:27], exponent) + Cat(up, Const(0, 23), normal[27]))
+        m.d.comb += [
+            normal.eq(coarse << zeros[:3]),
+            # One less than the exponent of a normal sum: its hidden one adds one.
+            biased.eq(Mux(nonzero, exponent - zeros, 0)),
+            rounded.eq(Cat(up, normal[4:27], biased) + Cat(up, Const(0, 23), normal[27])),
+        ]
         magnitude = rounded[1:]
         infinite = special | (magnitude[23:] == 0xFF)
         with m.If(nan):

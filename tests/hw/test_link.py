@@ -163,6 +163,19 @@ def test_a_transmitter_spends_no_more_credits_than_it_has():
     assert seen == {"valid": 6, "stalled": 15}
 
 
+def test_only_a_flit_can_be_stalled():
+    transmitter = LinkTransmitter(flit_bytes=FLIT_BYTES, credits=1)
+
+    async def drive(ctx):
+        ctx.set(transmitter.i.valid, 1)
+        await ctx.tick()
+        assert ctx.get(transmitter.stalled)
+        ctx.set(transmitter.i.valid, 0)
+        assert not ctx.get(transmitter.stalled)
+
+    run(transmitter, drive)
+
+
 @pytest.mark.parametrize("sending", [False, True])
 def test_a_credit_that_no_flit_had_spent_is_a_fault_and_changes_nothing(sending):
     transmitter = LinkTransmitter(flit_bytes=FLIT_BYTES, credits=2)

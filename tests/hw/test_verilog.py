@@ -51,7 +51,9 @@ class Ends(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         both = Signal(8)
-        m.d.comb += [both[:4].eq(self.low), self.pair.eq(both)]
+        m.d.comb += self.pair.eq(both)
+        with m.If(self.low != 0):
+            m.d.comb += both[:4].eq(self.low)
         for end in self.link:
             m.d.sync += end.tx.valid.eq(end.rx.valid)
         return m
