@@ -89,7 +89,7 @@ class _Timing:
         self._latency = model.latency_cycles(topology).astype(np.float64)
         self._interval = model.cycles_per_flit(topology)
         self._size = np.diff(schedule.chunks(num_flits))[schedule.flow].astype(np.float64)
-        self._link = schedule.route_links[schedule.route_offsets[:-1]]
+        self._link = schedule.route_links[schedule.route_offsets[:-1]].astype(np.int64)
         # What a message's way from the reducer to its arrival takes, by op.
         written = model.add_cycles + model.memory_write_cycles + model.complete_cycles
         fetched = model.memory_read_cycles + model.fetch_cycles

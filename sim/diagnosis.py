@@ -1,14 +1,17 @@
 """What went wrong in a network: every interface's fault, and which came first."""
 
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import decode_fault
+from multitree.nic.faults import Awaited, DeviceError
+from multitree.nic.program import Fault, decode_fault
 from multitree.nic.registers import ADDRESS, REGISTERS
-from multitree.sim.network import HostOp, Network
+from multitree.sim.host_op import HostOp
+from multitree.sim.network import Network
 
 __all__ = ["check_responses", "check_status", "status_field"]
 
 _REGISTERS = ("STATUS", "FAULT", "FAULT_ROW", "ARRIVALS_MISSING")
 _READ_CYCLES = 1000
+_MAX_LISTED = 8
+_FROM_NEIGHBOUR = (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT)
 _FIELDS = {
     (register.name, field.name): field
     for register in REGISTERS.registers
@@ -36,7 +39,7 @@ def check_responses(network: Network) -> None:
                 raise DeviceError(f"Rank {rank}: refused access to register {op['address']:#x}")
 
 
-def check_status(network: Network, *, finished: bool, first_cycle: int, doing: str) -> None:
+def check_status(network: Network, *, finished: bool, first_cycle: int, running: bool) -> None:
     """Read every interface's status and raise if one has a fault, or is not done.
 
     Parameters
@@ -47,34 +50,60 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, doing: s
         Whether all scripts were over in time.
     first_cycle : int
         When the run began.
-    doing : str
-        What the network did, for the message.
+    running : bool
+        Whether it ran a collective, or only loaded tables.
 
     Raises
     ------
     DeviceError
         For the earliest fault; if there is none, for the first rank that was not in time.
     """
+    doing = "running a collective" if running else "loading the table"
     irq_cycles = network.irq_cycles()
     cycles = network.cycle - first_cycle
     words = _read_all(network)
-    faulted = [r for r, word in enumerate(words) if status_field("STATUS", "fault", word[0])]
+    states = [
+        {name: status_field("STATUS", name, word[0]) for name in ("busy", "done", "fault")}
+        for word in words
+    ]
+    faulted = [rank for rank, state in enumerate(states) if state["fault"]]
     if faulted:
         # A fault raises the interrupt, and keeps it up.
-        rank = min(faulted, key=lambda r: int(irq_cycles[r]))
-        error = decode_fault(words[rank][1], words[rank][2]).error(rank)
-        others = [r for r in faulted if r != rank]
-        also = f"; later also ranks {', '.join(map(str, others))}" if others else ""
-        cycle = int(irq_cycles[rank]) - first_cycle
-        raise DeviceError(f"{error}; {doing}, {cycle} cycles after it began{also}")
+        rank = min(faulted, key=lambda rank: int(irq_cycles[rank]))
+        fault = decode_fault(words[rank][1], words[rank][2])
+        text = f"{fault.error(rank)}{_sender(network, rank, fault)}; "
+        text += f"{doing}, {int(irq_cycles[rank]) - first_cycle} cycles after it began"
+        text += _listed("; later also", [other for other in faulted if other != rank])
+        idle = [rank for rank, state in enumerate(states) if not any(state.values())]
+        raise DeviceError(text + (_listed("; never started", idle) if running else ""))
     if not finished:
-        busy = [r for r, word in enumerate(words) if status_field("STATUS", "busy", word[0])]
+        busy = [rank for rank, state in enumerate(states) if state["busy"]]
         rank = busy[0] if busy else 0
         step = status_field("STATUS", "step", words[rank][0])
         raise DeviceError(
             f"Rank {rank}: {doing}, not over after {cycles} cycles, in step {step} with "
             f"{words[rank][3]} messages still to come in"
         )
+
+
+def _sender(network: Network, rank: int, fault: Fault) -> str:
+    """Who should have sent what a rank waited for."""
+    topology = network.topology
+    if fault.awaited not in _FROM_NEIGHBOUR or fault.port is None:
+        return ""
+    links = topology.ports(rank)
+    if fault.port >= len(links):
+        return ""
+    return f" from rank {int(topology.links[links[fault.port], 1])}"
+
+
+def _listed(what: str, ranks: list[int]) -> str:
+    """Some ranks in words, nothing where there are none."""
+    if not ranks:
+        return ""
+    shown = ", ".join(map(str, ranks[:_MAX_LISTED]))
+    more = f" and {len(ranks) - _MAX_LISTED} more" if len(ranks) > _MAX_LISTED else ""
+    return f"{what} rank{'s' if len(ranks) > 1 else ''} {shown}{more}"
 
 
 def _read_all(network: Network) -> list[list[int]]:

@@ -144,7 +144,7 @@ public:
 
 private:
     Status status_ = RUNNING;
-    uint64_t trace_from_ = 0, trace_to_ = 0;
+    uint64_t trace_origin_ = 0, trace_from_ = 0, trace_to_ = 0;  // cycles, all but one from origin
 #ifdef MT_TRACE
     std::unique_ptr<MT_TRACE> trace_;
 #endif
@@ -238,9 +238,9 @@ private:
 #ifdef MT_TRACE
         // Inputs change with the falling edge, so that no reader has to guess what was sampled.
         set_clock(0);
-        dump(1000 * now);
+        dump(0);
         set_clock(1);
-        dump(1000 * now + 500);
+        dump(500);
 #else
         set_clock(1);
         set_clock(0);
@@ -248,7 +248,9 @@ private:
     }
 #ifdef MT_TRACE
     void dump(uint64_t picoseconds) {
-        if (trace_ && now >= trace_from_ && now < trace_to_) trace_->dump(picoseconds);
+        const uint64_t cycle = now - trace_origin_;
+        if (trace_ && cycle >= trace_from_ && cycle < trace_to_)
+            trace_->dump(1000 * cycle + picoseconds);
     }
 #endif
 };
@@ -260,6 +262,7 @@ bool Network::trace(const char* path, uint64_t from, uint64_t to) {
     trace_->set_time_resolution("1ps");
     for (auto& rank : ranks) rank.nic->trace(trace_.get(), 99);
     trace_->open(path);
+    trace_origin_ = now;
     trace_from_ = from;
     trace_to_ = to;
     return trace_->isOpen();

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from multitree.sim.link_model import LinkModel
-from multitree.sim.network import MemoryTiming
+from multitree.sim.memory_timing import MemoryTiming
 from multitree.topology.schedule import Schedule
 from multitree.topology.verify import termination_cycles
 

@@ -22,7 +22,7 @@ class LinkBuffers:
 
     Parameters
     ----------
-    link : int array, shape (num_transfers,)
+    link : int64 array, shape (num_transfers,)
         The link of each message.
     size : float64 array, shape (num_transfers,)
         Its payload flits.
@@ -31,10 +31,8 @@ class LinkBuffers:
         Places of each buffer.
     """
 
-    def __init__(
-        self, link: npt.NDArray[np.int32], size: FloatArray, num_links: int, buffer_flits: int
-    ) -> None:
-        self._link = link.astype(np.int64)
+    def __init__(self, link: IntArray, size: FloatArray, num_links: int, buffer_flits: int) -> None:
+        self._link = link
         self._size = size
         self._depth = buffer_flits
         turn = positions_in_group(self._link)

@@ -1,7 +1,6 @@
 """A network of verilated interfaces: wired, clocked, and driven by one script per rank."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,8 +10,10 @@ import numpy.typing as npt
 
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
+from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
-from multitree.sim.native import OP, RESULT, Native, OpKind, Status
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.native import OP, RESULT, Native, Status
 from multitree.topology.errors import TopologyError
 from multitree.topology.topology import Topology
 
@@ -20,75 +21,6 @@ __all__ = ["HostOp", "MemoryTiming", "Network"]
 
 _RESET_CYCLES = 8
 _SLICE_CYCLES = 1000
-
-
-@dataclass(frozen=True)
-class HostOp:
-    """One thing a rank's host does: write or read a register, wait, wait for the interrupt.
-
-    Parameters
-    ----------
-    kind : OpKind
-    address : int
-        Byte address of a WRITE or READ.
-    value : int
-        What to WRITE, or how many cycles to WAIT.
-    """
-
-    kind: OpKind
-    address: int = 0
-    value: int = 0
-
-    @classmethod
-    def write(cls, address: int, value: int) -> "HostOp":
-        """Write a register."""
-        return cls(OpKind.WRITE, address, value)
-
-    @classmethod
-    def read(cls, address: int) -> "HostOp":
-        """Read a register; the value is in the operation's result."""
-        return cls(OpKind.READ, address)
-
-    @classmethod
-    def wait(cls, cycles: int) -> "HostOp":
-        """Let cycles pass."""
-        return cls(OpKind.WAIT, value=cycles)
-
-    @classmethod
-    def wait_irq(cls) -> "HostOp":
-        """Wait until the interrupt is high."""
-        return cls(OpKind.WAIT_IRQ)
-
-
-@dataclass(frozen=True)
-class MemoryTiming:
-    """How memory strays from its fixed latency.
-
-    Parameters
-    ----------
-    extra_cycles : int
-        Each request takes up to so many cycles more, drawn per channel and request.
-    stall_percent : int
-        Cycles out of a hundred in which a channel takes no request.
-    seed : int
-        Of the random numbers; equal seeds give equal runs.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-
-    extra_cycles: int = 0
-    stall_percent: int = 0
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        for name, most in (("extra_cycles", 2**20), ("stall_percent", 99), ("seed", 2**63 - 1)):
-            value = getattr(self, name)
-            if not 0 <= value <= most:
-                raise ValueError(f"MemoryTiming {name} must be in 0..{most}, not {value!r}")
 
 
 class Network:
@@ -304,7 +236,8 @@ class Network:
         ----------
         path : Path
         first_cycle, last_cycle : int
-            First cycle in the file, and the one after the last.
+            First cycle in the file, and the one after the last, counted from now. Time 0 is
+            now, and a cycle takes a nanosecond.
 
         Raises
         ------

@@ -1,8 +1,6 @@
 """The rtl engine: the generated Verilog of every interface, clocked until the sums are done."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -15,59 +13,22 @@ from multitree.sim.events import traces_of
 from multitree.sim.library import network_library
 from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
-from multitree.sim.network import MemoryTiming, Network
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.network import Network
 from multitree.sim.rtl_host import RtlHost
 from multitree.sim.sizing import config_for
 from multitree.sim.trace import Trace
-from multitree.sim.verilator import WAVEFORMS, Say
+from multitree.sim.verilator import Say
+from multitree.sim.waveform import Waveform
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
-__all__ = ["RtlSession", "Waveform", "run_rtl"]
+__all__ = ["MemoryTiming", "RtlSession", "Waveform", "run_rtl"]
 
 Buffers = npt.NDArray[Any]
 Progress = Callable[[int], None]
 
 _ELEMENT_BYTES = 4
-
-
-@dataclass(frozen=True)
-class Waveform:
-    """A file to dump waveforms into.
-
-    Parameters
-    ----------
-    path : Path
-        Its ending says which kind, `.vcd` or `.fst`.
-    first_cycle, last_cycle : int or None
-        First cycle of a collective that is dumped, and the one after the last; None is the end.
-
-    Raises
-    ------
-    ValueError
-        If the ending or the cycles make no sense.
-    """
-
-    path: Path
-    first_cycle: int = 0
-    last_cycle: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check ending and window."""
-        if self.kind not in WAVEFORMS:
-            endings = " or ".join(f".{kind}" for kind in WAVEFORMS)
-            raise ValueError(f"Waveform must end in {endings}, not {str(self.path)!r}")
-        last = self.last_cycle
-        if self.first_cycle < 0 or (last is not None and last <= self.first_cycle):
-            raise ValueError(
-                "Waveform window must be A:B with 0 <= A < B, "
-                f"not {self.first_cycle}:{'' if last is None else last}"
-            )
-
-    @property
-    def kind(self) -> str:
-        """Ending of the file without the dot."""
-        return Path(self.path).suffix[1:]
 
 
 class RtlSession:
@@ -266,10 +227,8 @@ class RtlSession:
         """Begin to dump, counting cycles from the start that comes next."""
         if self._waveform is None:
             return
-        first = self.network.cycle + self._waveform.first_cycle
-        last = self._waveform.last_cycle
-        last_cycle = None if last is None else self.network.cycle + last
-        self.network.trace_to(self._waveform.path, first, last_cycle)
+        waveform = self._waveform
+        self.network.trace_to(waveform.path, waveform.first_cycle, waveform.last_cycle)
         self._waveform = None
 
 

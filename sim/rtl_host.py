@@ -10,7 +10,8 @@ from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_w
 from multitree.nic.registers import ADDRESS
 from multitree.nic.table import Table
 from multitree.sim.diagnosis import check_responses, check_status, status_field
-from multitree.sim.network import HostOp, Network
+from multitree.sim.host_op import HostOp
+from multitree.sim.network import Network
 
 __all__ = ["RtlHost"]
 
@@ -82,9 +83,7 @@ class RtlHost:
         check_responses(network)
         # With nothing running an interrupt can only be a fault.
         if not finished or (network.irq_cycles() >= first_cycle).any():
-            check_status(
-                network, finished=finished, first_cycle=first_cycle, doing="loading the table"
-            )
+            check_status(network, finished=finished, first_cycle=first_cycle, running=False)
 
     def run(
         self,
@@ -131,7 +130,7 @@ class RtlHost:
         check_responses(network)
         results = [network.results(rank) for rank in range(len(skews))]
         scripts = [network.script(rank) for rank in range(len(skews))]
-        check_status(network, finished=finished, first_cycle=first_cycle, doing="a collective")
+        check_status(network, finished=finished, first_cycle=first_cycle, running=True)
         start = np.zeros((num_collectives, len(skews)), dtype=np.int64)
         done = np.zeros_like(start)
         for rank, (script, result) in enumerate(zip(scripts, results, strict=True)):
