@@ -6,9 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import Kind
 from multitree.nic.config import Config
+from multitree.nic.faults import Awaited
 from multitree.nic.layouts import (
     HEAD,
+    NO_PORT,
     RunSignature,
+    WaitSignature,
     descriptor_layout,
     flit_stream,
 )
@@ -29,15 +32,15 @@ class Framer(wiring.Component):
     Members
     -------
     descriptors : In(stream)
-        Flow, op and size of each message.
+        Each message (`descriptor_layout`).
     payload : In(stream)
         The data read for them, in order.
     run : In(RunSignature)
         The collective that runs.
     flits : Out(stream)
         Flits for the link transmitter.
-    starved : Out(1)
-        A payload flit is due and its data are not in.
+    wait : Out(WaitSignature)
+        What the message in hand waits for: a place on the link, or its data.
     idle : Out(1)
         No message in hand.
     """
@@ -50,7 +53,7 @@ class Framer(wiring.Component):
                 "payload": In(stream.Signature(8 * config.flit_bytes)),
                 "run": In(RunSignature(config)),
                 "flits": Out(stream.Signature(flit_stream(config))),
-                "starved": Out(1),
+                "wait": Out(WaitSignature()),
                 "idle": Out(1),
             }
         )
@@ -60,16 +63,20 @@ class Framer(wiring.Component):
         m = Module()
         left = Signal(self._config.address_width)
         head = Signal(HEAD)
-        message = self.descriptors.payload
+        message, held = self.descriptors.payload, Signal(descriptor_layout(self._config))
         sent = self.flits.valid & self.flits.ready
         m.d.comb += [
             head.flow.eq(message.flow),
             head.op.eq(message.op),
             head.sequence.eq(self.run.sequence),
+            self.wait.port.eq(NO_PORT),
         ]
+        with m.If(self.flits.valid & ~self.flits.ready):
+            m.d.comb += self.wait.awaited.eq(Awaited.CREDIT)
         with m.FSM():
             with m.State("HEAD"):
                 empty = message.size == 0
+                self._name(m, message)
                 m.d.comb += [
                     self.idle.eq(~self.descriptors.valid),
                     self.flits.valid.eq(self.descriptors.valid & self.run.running),
@@ -77,19 +84,29 @@ class Framer(wiring.Component):
                     self.flits.payload.payload.eq(head.as_value()),
                     self.descriptors.ready.eq(self.flits.ready & self.run.running),
                 ]
-                m.d.sync += left.eq(message.size)
+                m.d.sync += [held.eq(message), left.eq(message.size)]
                 with m.If(sent & ~empty):
                     m.next = "BODY"
             with m.State("BODY"):
+                self._name(m, held)
                 m.d.comb += [
                     self.flits.valid.eq(self.payload.valid & self.run.running),
                     self.flits.payload.kind.eq(Mux(left == 1, Kind.TAIL, Kind.BODY)),
                     self.flits.payload.payload.eq(self.payload.payload),
                     self.payload.ready.eq(self.flits.ready & self.run.running),
-                    self.starved.eq(~self.payload.valid),
                 ]
+                with m.If(~self.payload.valid):
+                    m.d.comb += self.wait.awaited.eq(Awaited.MEMORY_READ)
                 with m.If(sent):
                     m.d.sync += left.eq(left - 1)
                     with m.If(left == 1):
                         m.next = "HEAD"
         return m
+
+    def _name(self, m, message):
+        """Say which message is in hand."""
+        m.d.comb += [
+            self.wait.row.eq(message.row),
+            self.wait.flow.eq(message.flow),
+            self.wait.op.eq(message.op),
+        ]

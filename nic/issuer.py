@@ -37,7 +37,7 @@ class Issuer(wiring.Component):
     query : Out(QuerySignature)
         Question to the dependency tracker.
     descriptors : Out(stream)
-        Flow, op and size of each message to frame.
+        Each message to frame (`descriptor_layout`).
     reads : Out(stream)
         Addresses to read.
     returned : In(1)
@@ -83,6 +83,7 @@ class Issuer(wiring.Component):
             self.descriptors.payload.flow.eq(job.flow),
             self.descriptors.payload.op.eq(job.op),
             self.descriptors.payload.size.eq(job.size),
+            self.descriptors.payload.row.eq(job.row),
             self.reads.payload.eq(address),
             self.query.port.eq(job.need_port),
             self.query.op.eq(job.need_op),

@@ -62,8 +62,8 @@ def job_layout(config: Config):
 
 
 def descriptor_layout(config: Config):
-    """A message to frame: what its head says, and its size in flits."""
-    return data.StructLayout({"flow": 16, "op": 1, "size": config.address_width})
+    """A message to frame: what its head says, its size in flits, and its row of the table."""
+    return data.StructLayout({"flow": 16, "op": 1, "size": config.address_width, "row": 16})
 
 
 def flit_stream(config: Config):

@@ -129,7 +129,7 @@ class Port(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire the blocks; a wait for a credit is the sender's wait."""
+        """Wire the blocks."""
         m = Module()
         config = self._config
         m.submodules.queue = queue = Fifo(shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
@@ -165,18 +165,20 @@ class Port(wiring.Component):
 
     def _report(self, m, queue, sender, receiver, transmitter, link):
         """Waits, stalls, progress and faults of the blocks together."""
-        awaited = Mux(transmitter.stalled, Awaited.CREDIT, sender.wait.awaited)
+        wait = sender.wait
         sent = transmitter.i.valid & transmitter.i.ready
         taken = link.o.valid & link.o.ready
         m.d.comb += [
-            self.sender_wait.awaited.eq(awaited),
-            self.sender_wait.row.eq(sender.wait.row),
-            self.sender_wait.flow.eq(sender.wait.flow),
-            self.sender_wait.port.eq(Mux(transmitter.stalled, self._port, sender.wait.port)),
-            self.sender_wait.op.eq(sender.wait.op),
-            self.stall.dependency.eq(sender.wait.awaited == Awaited.DEPENDENCY),
-            self.stall.memory.eq(sender.wait.awaited == Awaited.MEMORY_READ),
-            self.stall.credit.eq(transmitter.stalled),
+            self.sender_wait.awaited.eq(wait.awaited),
+            self.sender_wait.row.eq(wait.row),
+            self.sender_wait.flow.eq(wait.flow),
+            self.sender_wait.port.eq(
+                Mux(wait.awaited == Awaited.DEPENDENCY, wait.port, self._port)
+            ),
+            self.sender_wait.op.eq(wait.op),
+            self.stall.dependency.eq(wait.awaited == Awaited.DEPENDENCY),
+            self.stall.memory.eq(wait.awaited == Awaited.MEMORY_READ),
+            self.stall.credit.eq(wait.awaited == Awaited.CREDIT),
             self.stall.sibling.eq(receiver.wait.awaited == Awaited.SIBLING),
             self.idle.eq(sender.idle & (queue.level == 0)),
             self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),

@@ -25,9 +25,9 @@ __all__ = ["Sender"]
 class Sender(wiring.Component):
     """Executes a port's rows in order: dependency, head flit, chunk out of memory.
 
-    One flit per cycle; the reads of the next message overlap the sending of this one. Latency
-    from a satisfied dependency to the head at `flits`: 2 cycles; to the first payload flit: the
-    memory's read latency and 5 cycles.
+    One flit per cycle, at most one cycle lost per message: the reads of the next message overlap
+    the sending of this one. Latency from a satisfied dependency to the head at `flits`: 2 cycles;
+    to the first payload flit: the memory's read latency and 4 cycles.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ class Sender(wiring.Component):
     flits : Out(stream)
         Flits for the link transmitter.
     wait : Out(WaitSignature)
-        What is awaited: a dependency, or data from memory.
+        What is awaited: a place on the link or data from memory by the message that is being
+        sent, else a dependency by the next one.
     idle : Out(1)
         Nothing in hand: all rows taken are sent, all reads returned.
     """
@@ -93,11 +94,8 @@ class Sender(wiring.Component):
             issuer.returned.eq(payload.o.valid & payload.o.ready),
             self.idle.eq(issuer.idle & framer.idle & (descriptors.level == 0)),
         ]
-        m.d.comb += [
-            self.wait.row.eq(issuer.wait.row),
-            self.wait.flow.eq(issuer.wait.flow),
-            self.wait.port.eq(issuer.wait.port),
-            self.wait.op.eq(issuer.wait.op),
-            self.wait.awaited.eq(Mux(framer.starved, Awaited.MEMORY_READ, issuer.wait.awaited)),
-        ]
+        for name in self.wait.signature.members:
+            framing, issuing = getattr(framer.wait, name), getattr(issuer.wait, name)
+            chosen = Mux(framer.wait.awaited != Awaited.NOTHING, framing, issuing)
+            m.d.comb += getattr(self.wait, name).eq(chosen)
         return m
