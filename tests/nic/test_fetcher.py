@@ -162,7 +162,7 @@ def test_every_port_gets_its_rows_in_order_as_jobs(pattern, seed):
 )
 def test_a_dependency_is_the_last_child_or_for_a_gather_the_parent(flow, op, need):
     ((job,), *_) = simulate([{"op": op}], [flow]).jobs
-    assert (job["needs"] and (job["need_port"], job["need_op"]) or None) == need
+    assert ((job["needs"] and (job["need_port"], job["need_op"])) or None) == need
 
 
 @pytest.mark.parametrize("position", range(DEPTH))

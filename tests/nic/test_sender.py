@@ -1,0 +1,205 @@
+"""Tests of the sender: rows become messages, bit for bit and never too early."""
+
+import pytest
+
+from multitree.hw.link import Kind
+from multitree.nic.faults import Awaited
+from multitree.nic.sender import Sender
+from tests.hw.streams import PATTERNS, go, receive, run, send
+from tests.nic.blocks import SMALL, head, plain, seeded, start
+from tests.nic.memory import latencies, reader, tracker
+
+S = SMALL.submessage_flits
+BASE, SEQUENCE = 17, 200
+
+
+def flits_of(job, memory):
+    """The message that a job stands for."""
+    first = head(flow=job["flow"], op=job.get("op", 0), sequence=SEQUENCE)
+    size = job["size"]
+    if size == 0:
+        return [{"kind": Kind.SINGLE.value, "payload": first}]
+    chunk = memory[BASE + job["base"] :][:size]
+    kinds = [Kind.BODY.value] * (size - 1) + [Kind.TAIL.value]
+    body = [{"kind": k, "payload": p} for k, p in zip(kinds, chunk, strict=True)]
+    return [{"kind": Kind.HEAD.value, "payload": first}, *body]
+
+
+def submessages(job):
+    return max(1, -(-job["size"] // S))
+
+
+def random_jobs(rng, count):
+    jobs = []
+    for row in range(count):
+        job = {"row": row, "flow": row, "op": rng.randrange(2)}
+        job |= {"base": 40 * row, "size": rng.choice([0, 0, 1, 2, S, S + 1, 23])}
+        job |= {"needs": rng.randrange(2), "need_port": rng.randrange(3)}
+        jobs.append(job | {"need_op": rng.randrange(2)})
+    return jobs
+
+
+def simulate(jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, **settings):
+    """Flits of a sender, the cycle of each, reads, answers of the tracker, and the memory."""
+    rng = seeded(seed)
+    block = Sender(SMALL)
+    memory = [rng.getrandbits(64) for _ in range(1 << SMALL.address_width)]
+    flits = [flit for job in jobs for flit in flits_of(job, memory)]
+    got, times, reads, answers, idle = [], [], [], [], []
+
+    async def give(ctx):
+        start(ctx, block, window_base=BASE, sequence=SEQUENCE, **settings)
+        await send(ctx, block.jobs, jobs, go(stalls[0], f"{seed} jobs"))
+
+    async def take(ctx):
+        moves = go(stalls[1], f"{seed} flits")
+        got.extend(map(plain, await receive(ctx, block.flits, len(flits), moves, times)))
+        for _ in range(20):
+            idle.append(ctx.get(block.idle))
+            await ctx.tick()
+
+    background = [
+        reader(
+            block.memory,
+            memory,
+            latency=latency or latencies(rng, 25),
+            stall=stalls[2],
+            seed=seed,
+            taken=reads,
+        ),
+        tracker(
+            block.query,
+            count or (lambda *_: (1 << SMALL.count_width) - 1),
+            stall=stalls[3],
+            seed=seed,
+            answers=answers,
+        ),
+    ]
+    run(block, give, take, background=background)
+    assert all(idle)
+    return got, times, reads, answers, flits
+
+
+@pytest.mark.parametrize("stall_flits", PATTERNS)
+@pytest.mark.parametrize("stall_memory", PATTERNS)
+def test_messages_are_the_jobs_bit_for_bit_and_every_flit_is_read_once(stall_flits, stall_memory):
+    seed = f"{stall_flits} {stall_memory}"
+    jobs = random_jobs(seeded(seed), 10)
+    stalls = ("seldom", stall_flits, stall_memory, "often")
+    got, _, reads, _, flits = simulate(jobs, seed=seed, stalls=stalls)
+    assert got == flits
+    assert [a for _, a in reads] == [BASE + j["base"] + k for j in jobs for k in range(j["size"])]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_head_and_no_read_before_the_last_submessage_it_depends_on(seed):
+    jobs = random_jobs(seeded(seed), 8)
+    due = {}
+
+    def count(cycle, port, op, flow):
+        job = jobs[flow]
+        assert job["needs"] and (port, op) == (job["need_port"], job["need_op"])
+        first = due.setdefault(flow, cycle)
+        # One sub-message more every nine cycles.
+        return min((cycle - first) // 9, submessages(job))
+
+    got, times, reads, answers, flits = simulate(
+        jobs, seed=seed, count=count, stalls=("never",) * 4
+    )
+    assert got == flits
+    place = 0
+    for job in jobs:
+        whole = [c for c, flow, n in answers if flow == job["flow"] and n == submessages(job)]
+        if job["needs"]:
+            assert 1 <= len(whole) <= 2, "it stops asking when it knows"
+            assert times[place] == max(whole[0] + 3, times[place - 1] + 1 if place else 0)
+            reads_of_it = [c for c, a in reads if 0 <= a - BASE - job["base"] < job["size"]]
+            assert all(cycle > whole[0] for cycle in reads_of_it)
+        place += 1 + job["size"]
+
+
+@pytest.mark.parametrize("latency", [1, 4, 20])
+def test_one_flit_per_cycle_and_at_most_one_cycle_lost_per_message(latency):
+    sizes = [40, 33, 50, 17, 64, 40]
+    jobs = [{"flow": k, "base": 70 * k, "size": size} for k, size in enumerate(sizes)]
+    _, times, *_ = simulate(jobs, latency=latencies(None, latency))
+    flits = sum(sizes) + len(sizes)
+    assert times[-1] - times[1] <= flits - 2 + len(sizes) - 1
+
+
+@pytest.mark.parametrize("latency", [1, 4, 20])
+def test_the_first_flits_come_as_soon_as_documented(latency):
+    job = {"flow": 1, "base": 5, "size": 9}
+    _, times, reads, *_ = simulate([job], latency=latencies(None, latency))
+    satisfied = 1  # The job is taken in cycle 0 and waits for nothing.
+    assert times[0] == satisfied + 2
+    assert times[1] == satisfied + latency + 4
+    assert [cycle for cycle, _ in reads] == list(range(satisfied + 2, satisfied + 11))
+
+
+@pytest.mark.parametrize("stop", range(3, 60, 4))
+def test_it_stops_at_once_on_a_fault(stop):
+    block, after = Sender(SMALL), []
+    jobs = [{"flow": 1, "size": 20}, {"flow": 2, "size": 20}]
+    memory = list(range(1 << SMALL.address_width))
+    reads = []
+
+    async def drive(ctx):
+        start(ctx, block)
+        ctx.set(block.flits.ready, 1)
+        for cycle in range(100):
+            ctx.set(block.jobs.valid, cycle < 10)
+            ctx.set(block.jobs.payload, jobs[0])
+            if cycle == stop:
+                start(ctx, block, running=0, faulted=1)
+            _, _, valid = await ctx.tick().sample(block.flits.valid)
+            after.append(valid)
+
+    channel = reader(block.memory, memory, latency=latencies(None, 3), taken=reads)
+    run(block, drive, background=[channel])
+    assert any(after) or stop < 8
+    assert not any(after[stop:])
+    # At most the two reads that were on their way to memory.
+    assert sum(cycle >= stop for cycle, _ in reads) <= 2
+
+
+def waits(jobs, *, ready=1, answered=0, latency=10_000, cycles=60):
+    """What a sender says it waits for, in the end."""
+    block, found = Sender(SMALL), {}
+
+    async def drive(ctx):
+        start(ctx, block)
+        ctx.set(block.flits.ready, ready)
+        ctx.set(block.query.count, answered)
+        ctx.set(block.query.answered, 1)
+        for job in jobs:
+            ctx.set(block.jobs.payload, job)
+            ctx.set(block.jobs.valid, 1)
+            await ctx.tick().until(block.jobs.ready)
+        ctx.set(block.jobs.valid, 0)
+        await ctx.tick().repeat(cycles)
+        for name in ("awaited", "row", "flow", "port", "op"):
+            found[name] = ctx.get(getattr(block.wait, name))
+
+    memory = [0] * (1 << SMALL.address_width)
+    channel = reader(block.memory, memory, latency=latencies(None, latency))
+    run(block, drive, background=[channel])
+    return found
+
+
+FREE = {"row": 6, "flow": 3, "op": 1, "size": 4}
+BOUND = {"row": 7, "flow": 4, "op": 0, "size": 4, "needs": 1, "need_port": 2, "need_op": 1}
+
+
+def test_it_names_the_row_that_waits_and_what_for():
+    dependency = {"row": 7, "flow": 4, "port": 2, "op": 1}
+    assert waits([]) | dependency == {"awaited": Awaited.NOTHING} | dependency
+    assert waits([BOUND]) == {"awaited": Awaited.DEPENDENCY} | dependency
+    # The message being sent is named while it waits itself, not the next row.
+    for stuck in ({"ready": 0, "latency": 3}, {"ready": 1}):
+        found = waits([FREE, BOUND], **stuck)
+        code = Awaited.CREDIT if not stuck["ready"] else Awaited.MEMORY_READ
+        assert (found["awaited"], found["row"], found["flow"], found["op"]) == (code, 6, 3, 1)
+    assert waits([FREE, BOUND], latency=3) == {"awaited": Awaited.DEPENDENCY} | dependency
+    empty = FREE | {"size": 0}
+    assert waits([empty, BOUND], ready=0)["row"] == 6
