@@ -22,6 +22,17 @@ COLUMNS = [
     "exact",
 ]
 
+FIGURES = (
+    "cycles",
+    "time_us",
+    "bandwidth_gbytes_per_s",
+    "ratio_to_bound",
+    "link_utilization",
+    "exact",
+    "wall_seconds",
+    "cpu_seconds",
+)
+
 
 def compare_all(simulator: Simulator, size_bytes: int) -> list[dict[str, Any]]:
     """Run every algorithm's all-reduce on one simulator.
@@ -36,8 +47,9 @@ def compare_all(simulator: Simulator, size_bytes: int) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Per algorithm what `WorkReport` holds, steps_reduce_scatter, steps_all_gather, and error:
-        why the algorithm has no schedule on this topology, None if it has.
+        Per algorithm its name, schedule_hash, steps_reduce_scatter, steps_all_gather, `FIGURES`
+        of the `WorkReport`, and error: why it has no schedule on this topology. What is unknown
+        is None.
     """
     results = []
     for algorithm in ALGORITHMS:
@@ -71,11 +83,12 @@ def _result(
     algorithm: str, schedule: Schedule | None, report: WorkReport | None, error: str | None
 ) -> dict[str, Any]:
     """One algorithm's entry; without a report all figures are None."""
-    fields = WorkReport.__dataclass_fields__
-    figures = dict.fromkeys(fields) if report is None else asdict(report)
-    return figures | {
+    figures = {} if report is None else asdict(report)
+    return {
         "algorithm": algorithm,
+        "schedule_hash": None if schedule is None else schedule.hash,
         "steps_reduce_scatter": None if schedule is None else schedule.steps_reduce_scatter,
         "steps_all_gather": None if schedule is None else schedule.steps_all_gather,
+        **{name: figures.get(name) for name in FIGURES},
         "error": error,
     }

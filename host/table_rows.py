@@ -48,10 +48,18 @@ def table_rows(table: Table, topology: Topology, flit_bytes: int) -> list[dict[s
     rows: list[dict[str, Any]] = []
     for index in range(table.num_rows):
         op, flow = Op(int(table.op[index])), int(table.flow[index])
-        row = dict.fromkeys(
-            ("flow_id", "parent", "children", "start_address", "size", "port", "destination")
-        )
-        row |= {"row": index, "op": op.name, "step": int(table.step[index])}
+        row: dict[str, Any] = {
+            "row": index,
+            "op": op.name,
+            "flow_id": None,
+            "parent": None,
+            "children": None,
+            "step": int(table.step[index]),
+            "start_address": None,
+            "size": None,
+            "port": None,
+            "destination": None,
+        }
         if op != Op.NOP:
             children = [int(port) for port in table.children[flow] if port != NO_PORT]
             row |= {

@@ -98,7 +98,9 @@ def test_a_neighbour_that_never_starts_ends_in_a_fault_that_names_flow_and_port(
     driver.load_table(compile_table(schedule, 0, NUM_FLITS, Config()))
     driver.commit(settings())
     driver.start()
-    with pytest.raises(DeviceError, match=r"Rank 0: not done after 200 cycles, in step .* messages"):
+    with pytest.raises(
+        DeviceError, match=r"Rank 0: not done after 200 cycles, in step .* messages"
+    ):
         driver.wait(200)
 
 

@@ -1,0 +1,304 @@
+"""Every command: the keys it prints, what people see, and how it refuses wrong input."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from multitree import __all__ as door
+from multitree.host import cli_demo
+from multitree.host.cli import app, main
+from multitree.sim.verilator import why_not
+from multitree.topology.builders import build
+from multitree.topology.families import load_topology, torus
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+
+
+def run(capsys, *arguments):
+    """Status, standard output and standard error of one command."""
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def printed_json(capsys, *arguments):
+    status, out, _ = run(capsys, *arguments, "--json")
+    assert status == 0
+    return json.loads(out)
+
+
+def documented_keys(command):
+    """Keys that docs/json.md lists for a command, in order."""
+    text = DOCUMENT.read_text()
+    section = re.search(rf"^## `multitree {command}`$(.*?)(?=^## |\Z)", text, re.S | re.M)
+    return re.findall(r"^\| `([\w.\[\]]+)` \|", section.group(1), re.M)
+
+
+def keys_of(data, command):
+    """Keys of an object; those of objects and lists inside only where they are documented."""
+    inside = {key.split("[")[0].split(".")[0] for key in documented_keys(command) if "." in key}
+    keys = []
+    for key, value in data.items():
+        keys.append(key)
+        if key in inside:
+            mark = "[]." if isinstance(value, list) else "."
+            entry = value[0] if isinstance(value, list) else value
+            assert not isinstance(value, list) or all(set(one) == set(entry) for one in value)
+            keys += [f"{key}{mark}{name}" for name in entry]
+    return keys
+
+
+COMMANDS = {
+    "topology": ["torus:4x4"],
+    "schedule": ["torus:4x4"],
+    "verify": ["mesh:5x3"],
+    "table": ["torus:4x4", "--rank", "5"],
+    "verilog": ["torus:4x4"],
+    "simulate": ["mesh:4x4", "--engine", "analytic"],
+    "compare": ["mesh:3x3", "--engine", "analytic"],
+    "doctor": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_keys_printed_are_the_keys_documented(capsys, command):
+    data = printed_json(capsys, command, *COMMANDS[command])
+    assert keys_of(data, command) == documented_keys(command)
+
+
+def test_every_command_is_documented_and_in_the_table_above():
+    names = {command.name for command in app.registered_commands}
+    assert names == set(COMMANDS) | {"demo"}
+    assert all(documented_keys(name) for name in names)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "verilog"])
+def test_without_json_people_read_lines(capsys, command):
+    status, out, _ = run(capsys, command, *COMMANDS[command])
+    assert status == 0
+    assert len(out.splitlines()) > 3
+    assert "{" not in out
+
+
+def test_schedule_tells_what_the_schedule_has(capsys):
+    data = printed_json(capsys, "schedule", "torus:4x4", "--algorithm", "multitree")
+    schedule = build(torus(4, 4), "multitree")
+    assert data["schedule_hash"] == schedule.hash
+    assert data["steps_reduce_scatter"] == data["steps_all_gather"] == 5
+    assert (data["bound_steps"], data["max_link_load"], data["num_transfers"]) == (4, 1, 480)
+    assert 0 < data["build_seconds"] < 60
+
+
+def test_schedule_saves_its_rows(capsys):
+    printed_json(capsys, "schedule", "torus:2x2", "--out", "rows.csv")
+    header, *rows = Path("rows.csv").read_text().splitlines()
+    assert header == "step,op,flow,src,dst,order,links"
+    schedule = build(torus(2, 2), "multitree")
+    assert len(rows) == schedule.num_transfers
+    step, op, flow, src, dst, _, link = rows[0].split(",")
+    assert [int(step), int(flow), int(src), int(dst)] == [
+        int(column[0]) for column in (schedule.step, schedule.flow, schedule.src, schedule.dst)
+    ]
+    assert op == "REDUCE"
+    assert schedule.topology.links[int(link)].tolist() == [int(src), int(dst)]
+
+
+def test_topology_saves_a_file_that_every_command_reads(capsys):
+    data = printed_json(capsys, "topology", "torus:4x4", "--out", "net.json")
+    assert (data["num_links"], data["diameter"], data["bound_cycles"]) == (64, 4, 30720)
+    assert load_topology("net.json").num_links == 64
+    again = printed_json(capsys, "schedule", "net.json")
+    assert again["schedule_hash"] == build(torus(4, 4), "multitree").hash
+
+
+def test_a_table_has_the_columns_of_the_paper(capsys):
+    _, out, _ = run(capsys, "table", "torus:4x4", "--rank", "5", "--size", "32KiB")
+    assert re.search(r"Op +FlowID +Parent +Children +Step +Start Addr +Size", out)
+    rows = printed_json(capsys, "table", "torus:4x4", "--rank", "5", "--size", "32KiB")["rows"]
+    assert {row["destination"] for row in rows} == {1, 4, 6, 9}
+    own = [row for row in rows if row["flow_id"] == 5]
+    assert {row["op"] for row in own} == {"GATHER"}
+    assert all(row["parent"] is None and len(row["children"]) == 4 for row in own)
+    assert all(row["start_address"] == 5 * 2048 and row["size"] == 2048 for row in own)
+
+
+def test_broadcast_has_a_root(capsys):
+    data = printed_json(capsys, "schedule", "torus:4x4", "--collective", "broadcast", "--root", 3)
+    assert (data["root"], data["steps_reduce_scatter"]) == (3, 0)
+
+
+def test_compare_says_where_an_algorithm_has_no_schedule(capsys):
+    results = printed_json(capsys, "compare", "mesh:3x3", "--engine", "analytic")["results"]
+    assert [result["algorithm"] for result in results] == [
+        "multitree",
+        "ring",
+        "bidirectional_ring",
+    ]
+    assert results[0]["error"] is None and results[0]["cycles"] > 0
+    assert "Hamiltonian" in results[1]["error"] and results[1]["cycles"] is None
+    _, out, _ = run(capsys, "compare", "mesh:3x3", "--engine", "analytic")
+    assert "has no Hamiltonian cycle" in out
+
+
+def test_analytic_figures_belong_together(capsys):
+    data = printed_json(capsys, "simulate", "torus:4x4", "--engine", "analytic")
+    assert data["time_us"] == data["cycles"] / 1000
+    assert data["bandwidth_gbytes_per_s"] == pytest.approx(1048576 / data["cycles"])
+    assert data["ratio_to_bound"] == data["cycles"] / data["bound_cycles"] > 1
+    assert data["exact"] is None
+    assert data["link_utilization"] == pytest.approx(30 * 65536 / (64 * data["cycles"]))
+
+
+@needs_rtl
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_simulate_in_rtl_is_exact(capsys, dtype):
+    data = printed_json(
+        capsys, "simulate", "torus:4x4", "--size", "4100", "--engine", "rtl", "--dtype", dtype
+    )
+    assert keys_of(data, "simulate") == documented_keys("simulate")
+    assert data["exact"] is True
+    assert data["cycles"] > data["bound_cycles"]
+    assert data["schedule_hash"] == build(torus(4, 4), "multitree").hash
+
+
+@needs_rtl
+def test_a_window_of_a_waveform_is_dumped(capsys):
+    for window in ("100:200", None):
+        options = ["--window", window] if window else []
+        path = f"{window}.vcd".replace(":", "-")
+        data = printed_json(
+            capsys, "simulate", "torus:2x2", "--size", "64", "--trace", path, *options
+        )
+        assert data["trace"] == path
+    sizes = [Path(path).stat().st_size for path in ("100-200.vcd", "None.vcd")]
+    assert 0 < sizes[0] < sizes[1]
+
+
+@needs_rtl
+def test_the_demo_compares_three_algorithms_and_writes_verilog(capsys, monkeypatch):
+    monkeypatch.setattr(cli_demo, "SIZE_BYTES", 4096)
+    data = printed_json(capsys, "demo", "--out", "written")
+    assert keys_of(data, "demo") == documented_keys("demo")
+    assert data["exact"] is True
+    assert [result["exact"] for result in data["results"]] == [True] * 3
+    assert "module multitree_nic(" in Path(data["files"][0]).read_text()
+    status, out, _ = run(capsys, "demo", "--out", "written")
+    assert status == 0
+    assert "bit for bit" in out and "Start Addr" in out and "written/multitree_nic.v" in out
+
+
+@needs_rtl
+def test_a_result_that_is_not_exact_is_status_1(capsys, monkeypatch):
+    monkeypatch.setattr("multitree.host.runner._is_exact", lambda *_: False)
+    status, out, _ = run(capsys, "simulate", "torus:4x4", "--size", "64")
+    assert status == 1
+    assert "equal to execute: NO" in out
+
+
+def test_verilog_writes_four_files_and_says_where(capsys):
+    data = printed_json(capsys, "verilog", "torus:4x4", "--out", "built")
+    names = [Path(path).name for path in data["files"]]
+    assert names == [
+        "multitree_nic.v",
+        "multitree_nic.h",
+        "multitree_nic_registers.md",
+        "multitree_nic_template.vh",
+    ]
+    text = [Path(path).read_text() for path in data["files"]]
+    assert text[0].startswith("// SPDX-License-Identifier: Apache-2.0")
+    assert "#define MULTITREE_NIC_CONTROL 0x00018u" in text[1]
+    assert "CONTROL" in text[2]
+    assert "multitree_nic multitree_nic_instance (" in text[3]
+    assert data["config"]["num_ports"] == 4
+
+
+def test_doctor_empties_the_cache(capsys, monkeypatch, tmp_path):
+    cache = tmp_path / "cache"
+    (cache / "library-0123").mkdir(parents=True)
+    (cache / "library-0123" / "network.so").write_bytes(b"x" * 1000)
+    monkeypatch.setenv("MULTITREE_CACHE", str(cache))
+    data = printed_json(capsys, "doctor")
+    assert data["cache"] == {"path": str(cache), "size_bytes": 1000}
+    assert data["cleared_bytes"] is None
+    data = printed_json(capsys, "doctor", "--clear-cache")
+    assert (data["cleared_bytes"], data["cache"]["size_bytes"]) == (1000, 0)
+
+
+WRONG = [
+    ([], "Missing command"),
+    (["fly"], "No such command 'fly'"),
+    (["topology"], "Missing argument 'SPEC'"),
+    (["topology", "torus:4y4"], "'4y4'"),
+    (["topology", "klein:4x4"], "'klein'"),
+    (["topology", "nowhere.json"], "nowhere.json"),
+    (["topology", "torus:4x4", "--size", "1MB"], "not '1MB'"),
+    (["topology", "torus:4x4", "--out", "no/such/folder.json"], "no/such/folder.json"),
+    (["schedule", "torus:4x4", "--algorithm", "tree"], "not 'tree'"),
+    (["schedule", "torus:4x4", "--collective", "all_to_all"], "not 'all_to_all'"),
+    (["schedule", "torus:4x4", "--collective", "reduce"], "not None"),
+    (["schedule", "torus:4x4", "--root", "0"], "not 0"),
+    (["schedule", "mesh:3x3", "--algorithm", "ring"], "mesh:3x3"),
+    (["schedule", "torus:4x4", "--out", "."], "not the folder '.'"),
+    (["schedule", "torus:4x4", "--fast"], "No such option: --fast"),
+    (["verify", "ring:1"], "not 1"),
+    (["verify", "torus:4x4", "--size", "6"], "not '6'"),
+    (["table", "torus:4x4", "--rank", "16"], "not 16"),
+    (["table", "torus:4x4", "--rank", "first"], "--rank"),
+    (["table", "full:12"], "at most 8 ports"),
+    (["verilog", "full:12"], "at most 8 ports"),
+    (["verilog", "torus:4x4", "--out", "/dev/null/here"], "/dev/null/here"),
+    (["simulate", "torus:4x4", "--engine", "numpy"], "not 'numpy'"),
+    (["simulate", "torus:4x4", "--engine", "analytic", "--dtype", "float64"], "not 'float64'"),
+    (["simulate", "torus:4x4", "--seed", "-1"], "not -1"),
+    (["simulate", "torus:4x4", "--window", "1:2"], "--trace"),
+    (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2-1"], "not '2-1'"),
+    (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2:1"], "not 2:1"),
+    (["simulate", "torus:4x4", "--trace", "a.txt"], "not 'a.txt'"),
+    (["simulate", "torus:4x4", "--trace", "no/such.vcd"], "no/such.vcd"),
+    (["simulate", "torus:4x4", "--engine", "analytic", "--trace", "a.vcd"], "not 'analytic'"),
+    (["compare", "torus:4x4", "--engine", "model"], "not 'model'"),
+    (["compare", "torus:4x4", "--size", "0"], "not '0'"),
+    (["demo", "--out", "/dev/null"], "/dev/null"),
+    (["demo", "torus:4x4"], "unexpected extra argument"),
+    (["doctor", "--clear"], "--clear"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG, ids=lambda value: " ".join(value)[:60])
+def test_wrong_input_is_one_sentence_and_status_2(capsys, arguments, says):
+    status, out, err = run(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert says in err
+    assert err.startswith("multitree: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_an_engine_that_cannot_run_is_status_2_and_names_the_next_down(capsys, monkeypatch):
+    monkeypatch.setattr("multitree.sim.verilator.why_not", lambda: "there is no compiler")
+    status, out, err = run(capsys, "simulate", "torus:4x4")
+    assert (status, out) == (2, "")
+    assert err == (
+        "multitree: Engine 'rtl' cannot run here: there is no compiler; "
+        "the next engine down is 'analytic'\n"
+    )
+    data = printed_json(capsys, "doctor")
+    assert {"name": "rtl", "can_run": False, "reason": "there is no compiler"} in data["engines"]
+
+
+def test_every_name_of_the_door_can_be_imported():
+    import multitree
+
+    assert all(getattr(multitree, name) for name in door)
+    assert set(door) <= set(dir(multitree))
+    with pytest.raises(AttributeError, match="no attribute 'all_reduce'"):
+        _ = multitree.all_reduce
