@@ -43,6 +43,7 @@ def test_speeds_and_switches_are_kept_to_the_last_bit(tmp_path):
     [
         ({"schema": "v0"}, "schema must be 'multitree.topology.v1', not 'v0'"),
         ({"num_ranks": "2"}, "num_ranks must be an integer, not '2'"),
+        ({"num_ranks": "x" * 99}, f"num_ranks must be an integer, not '{'x' * 56}...$"),
         ({"num_ranks": True}, "num_ranks must be an integer, not True"),
         ({"num_ranks": 3}, "Every node .* not all but node 2"),
         ({"num_switches": -1}, "Number of switches must be within 0..65536, not -1"),

@@ -127,6 +127,13 @@ def test_trees_that_share_a_root_number_as_many_as_its_ports(topology):
             assert does_its_collective(schedule)
 
 
+def test_broadcast_goes_by_the_links_that_leave_a_root_and_reduce_by_those_that_enter():
+    links = [[0, 1], [1, 0], [1, 0], [1, 2], [2, 1], [2, 0]]
+    lopsided = Topology("lopsided", 3, 0, links, 16.0, 150.0)
+    assert build(lopsided, "multitree", "broadcast", 0).num_flows == 1
+    assert build(lopsided, "multitree", "reduce", 0).num_flows == 3
+
+
 def test_orders_are_options_and_descending_is_ascending_seen_from_the_other_end():
     first = build_multitree(ring(4))
     other = build_multitree(ring(4), root_order="descending", neighbour_order="descending")

@@ -243,7 +243,10 @@ def test_an_entry_out_of_range_is_refused_with_its_row(field, value, message):
         ({"step": np.zeros((4, 6), int)}, r"step must be of shape \(24,\), not \(4, 6\)"),
         ({"route_offsets": [0, 1]}, r"Route offsets must be of shape \(25,\), not \(2,\)"),
         ({"route_links": [0, 1]}, "Route links and classes must be as many"),
-        ({"route_offsets": np.arange(1, 26)}, "Route offsets must run from 0 to 24, not from 1"),
+        (
+            {"route_offsets": np.arange(1, 26)},
+            "Route offsets must run from 0 to 24, not from 1 to 25",
+        ),
         ({"collective": "scan"}, "Collective must be one of all_reduce.*, not 'scan'"),
         ({"root": 0}, "Root of all_reduce must be None, not 0"),
         ({"collective": "reduce"}, r"Root must be a rank 0..3, not None"),

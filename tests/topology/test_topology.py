@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree.topology.arrays import int32s
 from multitree.topology.cuts import smallest_cut
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import fully_connected, hypercube, mesh, ring, torus
@@ -113,6 +114,34 @@ def test_an_undirected_graph_becomes_one_link_each_way_by_ascending_ends():
     assert topology.latency_ns.tolist() == [150.0, 150.0, 150.0, 150.0, 7.0, 7.0]
     with pytest.raises(TypeError, match="Graph must be a networkx graph, not 3"):
         Topology.from_networkx(3)
+
+
+def test_links_of_a_graph_keep_its_order_where_ends_are_equal_and_nothing_numbers_them():
+    graph = nx.MultiDiGraph([(1, 0), (0, 1)])
+    for bandwidth in (5.0, 3.0, 4.0):
+        graph.add_edge(0, 1, bandwidth_gbytes_per_s=bandwidth)
+    topology = Topology.from_networkx(graph)
+    assert topology.links.tolist() == [[0, 1]] * 4 + [[1, 0]]
+    assert topology.bandwidth_gbytes_per_s.tolist() == [16.0, 5.0, 3.0, 4.0, 16.0]
+    nx.set_edge_attributes(graph, {edge: 9 - i for i, edge in enumerate(graph.edges)}, "link")
+    assert Topology.from_networkx(graph).bandwidth_gbytes_per_s.tolist() == [4, 3, 5, 16, 16]
+    undirected = nx.Graph([(0, 1), (1, 2)])
+    nx.set_edge_attributes(undirected, {(0, 1): 1, (1, 2): 0}, "link")
+    links = Topology.from_networkx(undirected).links.tolist()
+    assert links == [[0, 1], [1, 0], [1, 2], [2, 1]]
+
+
+def test_the_diameter_counts_the_links_through_switches():
+    assert Topology("x", 2, 1, [[0, 2], [2, 1], [1, 0]], 16.0, 150.0).diameter == 2
+    assert Topology("x", 2, 1, [[1, 2], [2, 0], [0, 1]], 16.0, 150.0).diameter == 2
+
+
+def test_integers_are_taken_up_to_the_limits_of_32_bits_and_no_further():
+    limits = [-(2**31), 2**31 - 1]
+    assert int32s("Numbers", limits).tolist() == limits
+    for wrong in (-(2**31) - 1, 2**31):
+        with pytest.raises(ValueError, match=f"Numbers must be within 32 bits, not {abs(wrong)}"):
+            int32s("Numbers", [0, wrong])
 
 
 def test_arrays_of_a_topology_cannot_be_written_and_are_copies():
