@@ -74,7 +74,7 @@ def demo(
         return 0 if exact else FAILED
     print_table(
         f"All-reduce of {format_size(SIZE_BYTES)} of float32 per rank on a 4x4 torus: "
-        f"16 interfaces in RTL.\nNo schedule takes less than {bound:g} cycles.",
+        f"16 interfaces in RTL.\nNo schedule takes less than {bound:.0f} cycles.",
         COLUMNS,
         map(shown_cells, results),
     )

@@ -84,7 +84,7 @@ def topology(
             ("link speed", _span(*_ends(data, "bandwidth_gbytes_per_s")) + " GB/s"),
             ("link latency", _span(*_ends(data, "latency_ns")) + " ns"),
             ("fewest steps of a phase", data["bound_steps"]),
-            (f"fewest cycles at {format_size(size_bytes)}", f"{data['bound_cycles']:g}"),
+            (f"fewest cycles at {format_size(size_bytes)}", f"{data['bound_cycles']:.0f}"),
         ],
     )
 

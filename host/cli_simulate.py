@@ -125,7 +125,7 @@ def compare(
         )
     else:
         title = f"All-reduce of {format_size(size_bytes)} per rank on {topology.name}"
-        note = f"No schedule takes less than {bound:g} cycles."
+        note = f"No schedule takes less than {bound:.0f} cycles."
         print_table(f"{title}, engine {engine}.\n{note}", COLUMNS, map(shown_cells, results))
         for result in results:
             if result["error"] is not None:

@@ -1,0 +1,52 @@
+"""The examples run as their users run them, and learn what they promise."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multitree.host.engines import why_not
+
+TRAIN_DIGITS = Path(__file__).resolve().parent.parent / "examples" / "train_digits.py"
+
+
+def train(*options):
+    """Standard output of one training."""
+    command = [sys.executable, str(TRAIN_DIGITS), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def digest(printed):
+    return re.search(r"SHA-256.*: ([0-9a-f]{64})$", printed, re.MULTILINE).group(1)
+
+
+def test_digits_are_learned_in_five_epochs():
+    printed = train("--engine", "numpy", "--epochs", "5")
+    assert float(re.search(r"^test accuracy ([\d.]+)$", printed, re.M).group(1)) >= 0.93
+
+
+@pytest.mark.parametrize("engine", ["torch", "rtl"])
+def test_every_engine_learns_the_same_weights(engine):
+    reason = why_not(engine)
+    if reason is not None:
+        pytest.skip(f"engine {engine} is untested here: {reason}")
+    printed = train("--engine", engine, "--epochs", "1")
+    assert digest(printed) == digest(train("--engine", "numpy", "--epochs", "1"))
+    assert ("cycles spent in all-reduce: unknown" in printed) == (engine == "torch")
+
+
+def test_another_algorithm_learns_other_bits():
+    ring = train("--engine", "numpy", "--epochs", "1", "--algorithm", "ring")
+    assert digest(ring) != digest(train("--engine", "numpy", "--epochs", "1"))
+
+
+def test_wrong_options_are_refused_in_a_sentence():
+    command = [sys.executable, str(TRAIN_DIGITS), "--engine", "numpy", "--algorithm", "tree"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 2
+    assert "not 'tree'" in done.stderr
+    assert "Traceback" not in done.stderr
