@@ -10,6 +10,7 @@ from multitree.nic.expectation import Expectation
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import (
     HEAD,
+    UNKNOWN,
     ArrivalSignature,
     LookupSignature,
     QuerySignature,
@@ -58,7 +59,7 @@ class Admission(wiring.Component):
     fault : Out(8)
         `FaultCode`, a strobe.
     wait : Out(WaitSignature)
-        What is awaited in the middle of a message.
+        What is awaited in the middle of a message; its flow is that of a fault, too.
     """
 
     def __init__(self, config: Config, *, port: int):
@@ -98,6 +99,7 @@ class Admission(wiring.Component):
         self._item(m, op, flow, left, next_count)
         with m.FSM():
             with m.State("AWAIT_HEAD"):
+                m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
                 m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(1)]
                 with m.If(self.flits.valid & run.running):
@@ -105,7 +107,8 @@ class Admission(wiring.Component):
                         m.d.comb += self.fault.eq(FaultCode.FRAMING)
                     with m.Elif(behind[7]):
                         m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
-                    with m.Elif(head.flow >= run.num_flows):
+                    # A later collective's flows are not this one's: it waits, whatever it is.
+                    with m.Elif((behind == 0) & ((head.flow >= run.num_flows) | (head.wave != 0))):
                         m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
                     with m.Elif(behind == 0):
                         m.d.comb += self.lookup.valid.eq(1)
@@ -132,6 +135,7 @@ class Admission(wiring.Component):
                 self._pass(m, after, left, next_count, gate)
             with m.State("REPORT"):
                 m.d.comb += [self.query.valid.eq(after), self.empty.valid.eq(gate & self.drained)]
+                self._await_sibling(m, gate)
                 with m.If(self.empty.valid | run.faulted):
                     m.next = "AWAIT_HEAD"
         with m.If(run.faulted):
@@ -185,13 +189,12 @@ class Admission(wiring.Component):
             self.query.valid.eq(after),
             self.items.valid.eq(self.flits.valid & gate & right_kind & self.run.running),
             self.flits.ready.eq(self.items.valid & self.items.ready),
-            self.wait.port.eq(Mux(gate, self._port, self.query.port)),
+            self.wait.port.eq(self._port),
             self.wait.op.eq(item.mark.op),
         ]
-        with m.If(~gate):
-            m.d.comb += self.wait.awaited.eq(Awaited.SIBLING)
-        with m.Elif(~self.flits.valid):
+        with m.If(~self.flits.valid):
             m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
+        self._await_sibling(m, gate)
         with m.If(self.flits.valid & ~right_kind & self.run.running):
             m.d.comb += self.fault.eq(FaultCode.FRAMING)
         with m.If(self.items.valid & self.items.ready):
@@ -200,3 +203,12 @@ class Admission(wiring.Component):
                 m.d.sync += next_count.eq(next_count + 1)
         with m.If(self.run.faulted | (self.items.valid & self.items.ready & (left == 1))):
             m.next = "AWAIT_HEAD"
+
+    def _await_sibling(self, m, gate):
+        """Say so while the gate is closed: it is always a REDUCE that waits for another."""
+        with m.If(~gate):
+            m.d.comb += [
+                self.wait.awaited.eq(Awaited.SIBLING),
+                self.wait.port.eq(self.query.port),
+                self.wait.op.eq(self.query.op),
+            ]

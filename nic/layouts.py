@@ -11,6 +11,7 @@ __all__ = [
     "HEAD",
     "NO_PORT",
     "ROW",
+    "UNKNOWN",
     "ArrivalSignature",
     "LookupSignature",
     "MemoryReadSignature",
@@ -25,6 +26,9 @@ __all__ = [
 
 NO_PORT = 15
 """Port number that stands for no port."""
+
+UNKNOWN = 0xFFFF
+"""Row or flow that is not known."""
 
 HEAD = data.StructLayout({"flow": 16, "wave": 16, "op": 1, "reserved": 7, "sequence": 8})
 """Lowest bits of a head flit's payload; sequence counts collectives modulo 256."""
