@@ -72,6 +72,16 @@ def head(**fields):
     return HEAD.const(fields).as_value().value
 
 
+async def load(ctx, memory, layout, values):
+    """Write entries of table or flow memory, word by word; takes a cycle per word."""
+    for index, value in enumerate(values):
+        bits = value.as_value().value
+        for word in range(layout.size // 32):
+            put(ctx, memory, write=1, index=index, word=word, data=bits >> 32 * word & 0xFFFFFFFF)
+            await ctx.tick()
+    ctx.set(memory.write, 0)
+
+
 def evaluate(block, inputs, output):
     """What a combinational block makes of inputs, one dictionary of members after another."""
     results = []

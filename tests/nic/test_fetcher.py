@@ -11,7 +11,7 @@ from multitree.nic.fetcher import Fetcher
 from multitree.nic.layouts import FLOW_ENTRY, ROW
 from multitree.nic.memories import FlowMemory, TableMemory
 from tests.hw.streams import PATTERNS, go, run
-from tests.nic.blocks import SMALL, entry, plain, put, row, seeded, start
+from tests.nic.blocks import SMALL, entry, load, plain, put, row, seeded, start
 
 PORTS, DEPTH = SMALL.num_ports, SMALL.table_depth
 NOP = 2
@@ -34,15 +34,6 @@ class Bench(Elaboratable):
         m.d.comb += [table.address.eq(fetcher.address), fetcher.row.eq(table.row)]
         wiring.connect(m, fetcher.lookup, flows.lookups[0])
         return m
-
-
-async def load(ctx, memory, layout, values):
-    for index, value in enumerate(values):
-        bits = value.as_value().value
-        for word in range(layout.size // 32):
-            put(ctx, memory, write=1, index=index, word=word, data=bits >> 32 * word & 0xFFFFFFFF)
-            await ctx.tick()
-    ctx.set(memory.write, 0)
 
 
 def simulate(rows, flows, *, check=0, pattern="never", blocked=(), fault_after=None, **settings):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multitree.hw.lanes import DType
-from multitree.nic.reducer import Acknowledger, Reducer, item_layout
+from multitree.nic.reducer import Acknowledger, Reducer
 from tests.hw.streams import PATTERNS, go, run, send
 from tests.nic.blocks import SMALL, seeded
 from tests.nic.memory import latencies, reader, writer
@@ -223,9 +223,3 @@ def test_never_more_writes_are_outstanding_than_it_can_count():
         assert ctx.get(block.idle) and ctx.get(block.room)
 
     run(block, drive)
-
-
-def test_an_item_holds_a_flit_its_place_and_what_to_report():
-    assert item_layout(SMALL).size == 64 + SMALL.address_width + 2 + (
-        1 + 16 + SMALL.count_width + 1
-    )

@@ -1,0 +1,114 @@
+"""Tests of the receiver's faults: each is named, and nothing wrong gets into memory."""
+
+import pytest
+
+from multitree.hw.link import Kind
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import UNKNOWN
+from tests.nic.receivers import (
+    FIRST,
+    GATHER,
+    PORT,
+    REDUCE,
+    SECOND,
+    SEQUENCE,
+    message,
+    simulate,
+)
+
+CYCLES = 150
+
+
+def assert_faulted(flits, code, flow, written):
+    """The fault is this one, and only so many flits of the message were written."""
+    seen = simulate([*message(2, GATHER), *flits], cycles=CYCLES, slow=4)
+    before = len(message(2, GATHER)) - 1
+    assert [fault[1:] for fault in seen.faults] == [(code, flow)]
+    assert len(seen.acked) == before + written
+    assert len(seen.arrivals) <= 1 + written // 4
+
+
+@pytest.mark.parametrize("behind", [1, 2, 128])
+def test_a_message_of_an_earlier_collective_is_a_fault(behind):
+    flits = message(0, REDUCE, sequence=(SEQUENCE - behind) % 256)
+    assert_faulted(flits, FaultCode.STALE_SEQUENCE, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("flits", "flow"),
+    [
+        (message(0, GATHER), 0),
+        (message(2, REDUCE), 2),
+        (message(1, GATHER), 1),
+        (message(0, REDUCE, flow=4), 4),
+        (message(0, REDUCE, flow=0x8000), 0x8000),
+        (message(0, REDUCE, wave=1), 0),
+        (message(0, REDUCE, size=0), 0),
+        (message(3, REDUCE, size=1), 3),
+        (message(3, GATHER, size=1), 3),
+    ],
+    ids=[
+        "from a child instead of the parent",
+        "from the parent instead of a child",
+        "a gather at the root",
+        "a flow that is not in use",
+        "a flow that no memory holds",
+        "a wave",
+        "empty, and its flow is not",
+        "a contribution to an empty flow",
+        "the sum of an empty flow",
+    ],
+)
+def test_a_message_that_the_flow_memory_does_not_expect_is_a_fault(flits, flow):
+    assert_faulted(flits, FaultCode.UNEXPECTED_MESSAGE, flow, 0)
+
+
+def replaced(flits, index, kind):
+    return [*flits[:index], flits[index] | {"kind": kind}, *flits[index + 1 :]]
+
+
+@pytest.mark.parametrize("index", [1, 4, 5, FIRST["size"] - 1])
+@pytest.mark.parametrize("kind", [Kind.HEAD, Kind.TAIL, Kind.SINGLE])
+def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(index, kind):
+    flits = replaced(message(0, REDUCE), index, kind)
+    assert_faulted(flits, FaultCode.FRAMING, 0, index - 1)
+
+
+@pytest.mark.parametrize("kind", [Kind.HEAD, Kind.BODY, Kind.SINGLE])
+def test_a_message_that_does_not_end_where_it_must_is_a_fault(kind):
+    flits = replaced(message(0, REDUCE), FIRST["size"], kind)
+    assert_faulted(flits, FaultCode.FRAMING, 0, FIRST["size"] - 1)
+
+
+@pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL])
+def test_a_payload_flit_without_a_head_is_a_fault_of_no_known_flow(kind):
+    flits = [{"kind": kind, "payload": 0}, *message(0, REDUCE)]
+    assert_faulted(flits, FaultCode.FRAMING, UNKNOWN, 0)
+
+
+@pytest.mark.parametrize("at", range(8, 40, 3))
+def test_in_a_fault_everything_is_taken_and_nothing_more_is_written(at):
+    """The links drain at one flit per cycle, whatever state the receiver is in."""
+    flits = [*message(0, REDUCE), *message(1, REDUCE), *message(3, REDUCE), *message(2, GATHER)]
+    flits += [{"kind": Kind.BODY, "payload": 1}] * 20
+    fault = {"running": 0, "faulted": 1}
+    seen = simulate(flits, cycles=CYCLES, slow=4, script={at: fault}, count=lambda *_: 1)
+    assert len(seen.times) == len(flits)
+    # The first flit is offered when the flow memory is loaded, 20 cycles after the clock began.
+    taken = [cycle - seen.times[0] for cycle in seen.times]
+    late = [cycle for cycle in taken if cycle > at]
+    assert late == list(range(late[0], late[0] + len(late)))
+    assert not seen.faults
+    # Reads and writes of what was taken before may end; the pipeline is 20 cycles long.
+    assert all(cycle < at + 30 for cycle, _ in seen.acked)
+
+
+def test_a_receiver_in_the_middle_of_a_message_says_what_it_waits_for():
+    cut = message(0, REDUCE)[:5]
+    assert simulate(cut, cycles=80).waits[-1] == (Awaited.FLIT, 0, PORT, REDUCE)
+    cut = message(2, GATHER)[:2]
+    assert simulate(cut, cycles=80).waits[-1] == (Awaited.FLIT, 2, PORT, GATHER)
+    behind = simulate(message(1, REDUCE), cycles=80, count=lambda *_: 1)
+    assert behind.waits[-1] == (Awaited.SIBLING, 1, SECOND["children"][0], REDUCE)
+    assert simulate([], cycles=40).waits[-1][0] == Awaited.NOTHING
+    assert simulate(message(0, REDUCE), cycles=80).waits[-1][0] == Awaited.NOTHING
