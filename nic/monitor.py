@@ -1,12 +1,12 @@
 """Watchdog and fault register: nothing hangs, and whatever stops is named."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import NO_PORT, WaitSignature
+from multitree.nic.layouts import NO_PORT, UNKNOWN, WaitSignature
 
 __all__ = ["FAULT", "FaultMonitor", "Watchdog"]
 
@@ -28,7 +28,7 @@ FAULT = data.StructLayout(
 are 0xFFFF, ports 15, where they are unknown.
 """
 
-_UNKNOWN = 0xFFFF
+_OF_A_MESSAGE = (FaultCode.FRAMING, FaultCode.UNEXPECTED_MESSAGE, FaultCode.STALE_SEQUENCE)
 
 
 class Watchdog(wiring.Component):
@@ -127,49 +127,43 @@ class FaultMonitor(wiring.Component):
         """Later assignments win, so the sources come in ascending order of precedence."""
         m = Module()
         seen = Signal(FAULT)
-        m.d.comb += [
-            seen.row.eq(_UNKNOWN),
-            seen.flow.eq(_UNKNOWN),
-            seen.port.eq(NO_PORT),
-            seen.at_port.eq(NO_PORT),
-        ]
         with m.If(self.watchdog.any()):
-            m.d.comb += [seen.code.eq(self.watchdog), seen.awaited.eq(Awaited.ARRIVALS)]
+            m.d.comb += self._report(seen, self.watchdog, awaited=Awaited.ARRIVALS)
             for index in reversed(range(2 * self._num_ports)):
                 self._waiting(m, seen, index)
         for port in reversed(range(self._num_ports)):
-            with m.If(self.ports[port].any()):
-                m.d.comb += [
-                    seen.code.eq(self.ports[port]),
-                    seen.at_port.eq(port),
-                    seen.flow.eq(self.waits[self._num_ports + port].flow),
-                    seen.row.eq(_UNKNOWN),
-                    seen.awaited.eq(Awaited.NOTHING),
-                ]
+            code, wait = self.ports[port], self.waits[self._num_ports + port]
+            with m.If(code.any()):
+                known = Cat(code == kind for kind in _OF_A_MESSAGE).any()
+                flow = Mux(known, wait.flow, UNKNOWN)
+                m.d.comb += self._report(seen, code, at_port=port, flow=flow)
         with m.If(self.table.any()):
             is_flow = self.table == FaultCode.FLOW_ILLEGAL
-            m.d.comb += [
-                seen.code.eq(self.table),
-                seen.row.eq(Mux(is_flow, _UNKNOWN, self.table_index)),
-                seen.flow.eq(Mux(is_flow, self.table_index, _UNKNOWN)),
-                seen.awaited.eq(Awaited.NOTHING),
-            ]
+            row = Mux(is_flow, UNKNOWN, self.table_index)
+            flow = Mux(is_flow, self.table_index, UNKNOWN)
+            m.d.comb += self._report(seen, self.table, row=row, flow=flow)
         with m.If(self.control.any()):
-            m.d.comb += [seen.code.eq(self.control), seen.awaited.eq(Awaited.NOTHING)]
+            m.d.comb += self._report(seen, self.control)
         with m.If(seen.code.any() & ~self.faulted):
             m.d.sync += [self.faulted.eq(1), self.fault.eq(seen)]
         return m
 
+    def _report(self, seen, code, *, awaited=Awaited.NOTHING, **places):
+        """Set every field, so that nothing is left of a source that another one outranks."""
+        unknown = {"op": 0, "port": NO_PORT, "at_port": NO_PORT, "row": UNKNOWN, "flow": UNKNOWN}
+        fields = unknown | places | {"code": code, "awaited": awaited}
+        return [seen[name].eq(value) for name, value in fields.items()]
+
     def _waiting(self, m, seen, index):
         """What block `index` waits for, if it waits."""
         wait = self.waits[index]
-        is_sender = index < self._num_ports
+        row = wait.row if index < self._num_ports else UNKNOWN
+        places = {"op": wait.op, "port": wait.port, "row": row, "flow": wait.flow}
         with m.If(wait.awaited != Awaited.NOTHING):
-            m.d.comb += [
-                seen.awaited.eq(wait.awaited),
-                seen.at_port.eq(index % self._num_ports),
-                seen.port.eq(wait.port),
-                seen.op.eq(wait.op),
-                seen.flow.eq(wait.flow),
-                seen.row.eq(wait.row if is_sender else _UNKNOWN),
-            ]
+            m.d.comb += self._report(
+                seen,
+                self.watchdog,
+                awaited=wait.awaited,
+                at_port=index % self._num_ports,
+                **places,
+            )
