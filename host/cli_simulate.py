@@ -1,4 +1,4 @@
-"""The commands simulate and compare: when it happens, and which algorithm is faster."""
+"""The commands simulate and compare: when it happens, and what is faster."""
 
 import re
 from dataclasses import asdict

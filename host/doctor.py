@@ -1,4 +1,4 @@
-"""What is installed on this machine, which engines can run, and what the cache holds."""
+"""What is installed here, which engines can run, and what the cache holds."""
 
 import importlib.metadata
 import platform

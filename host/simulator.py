@@ -1,4 +1,4 @@
-"""Runs schedules on an engine with a clock, on data whose sums show any wrong order."""
+"""Runs schedules on an engine with a clock, on data that show a wrong order."""
 
 import time
 from types import TracebackType
