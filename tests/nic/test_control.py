@@ -1,0 +1,257 @@
+"""Tests of the control: commit, start, done, interrupt, and the counters."""
+
+import pytest
+
+from multitree.nic.control import Control, StallCounters
+from multitree.nic.faults import FaultCode
+from tests.hw.streams import run
+from tests.nic.blocks import SMALL, put, seeded
+
+CHECK_CYCLES, FETCH_CYCLES = 12, 9
+COMMANDS = ("commit", "start", "acknowledge", "invalidate")
+
+
+class Driver:
+    """Clocks a control beside a fetcher that takes some cycles for a check and for a run."""
+
+    def __init__(self, ctx, block, num_arrivals=0):
+        self.ctx, self.block = ctx, block
+        self._fetching = 0
+        self.launches = self.checks = 0
+        self.faults = []
+        put(ctx, block, legal=1, num_arrivals=num_arrivals)
+
+    async def tick(self, arrived=0, **values):
+        """One cycle with these commands and states; the rest is quiet."""
+        ctx, block = self.ctx, self.block
+        put(ctx, block, **dict.fromkeys(COMMANDS, 0) | values, arrived=arrived)
+        put(ctx, block, fetching=self._fetching > 0, clearing=self._fetching > 4)
+        _, _, check, launch, fault = await ctx.tick().sample(block.check, block.launch, block.fault)
+        assert not (check and launch)
+        self.checks += check
+        self.launches += launch
+        self.faults += [fault] if fault else []
+        self._fetching = max(self._fetching - 1, 0)
+        if check or launch:
+            self._fetching = CHECK_CYCLES if check else FETCH_CYCLES
+        put(ctx, block, **dict.fromkeys(COMMANDS, 0), fetching=self._fetching > 0, arrived=0)
+
+    async def idle(self, cycles=40):
+        """Let cycles pass."""
+        for _ in range(cycles):
+            await self.tick()
+
+    def get(self, *names):
+        """Outputs by name, in the middle of a cycle."""
+        values = tuple(self.ctx.get(getattr(self.block, name)) for name in names)
+        return values if len(values) > 1 else values[0]
+
+
+def scenario(steps, **settings):
+    """Run an async function of a driver."""
+    block = Control(SMALL)
+
+    async def drive(ctx):
+        await steps(Driver(ctx, block, **settings))
+
+    run(block, drive)
+
+
+def test_a_commit_checks_once_and_holds_until_something_is_written():
+    async def steps(nic):
+        await nic.tick(commit=1)
+        assert nic.get("busy", "committed", "running") == (1, 0, 0)
+        for _ in range(CHECK_CYCLES):
+            assert nic.get("busy")
+            await nic.tick()
+        await nic.tick()
+        assert nic.get("busy", "committed") == (0, 1)
+        await nic.idle()
+        assert (nic.checks, nic.get("committed")) == (1, 1)
+        await nic.tick(invalidate=1)
+        assert nic.get("committed") == 0
+        await nic.tick(commit=1)
+        await nic.idle()
+        assert nic.get("committed") == 1
+        await nic.tick(commit=1)
+        assert nic.get("committed") == 0, "from the first cycle of another check on"
+
+    scenario(steps)
+
+
+def test_a_check_that_finds_a_fault_commits_nothing_and_drops_a_start():
+    async def steps(nic):
+        await nic.tick(commit=1)
+        await nic.tick(start=1)
+        await nic.tick(faulted=1)
+        await nic.idle()
+        assert nic.get("committed", "busy", "irq") == (0, 0, 1)
+        assert nic.launches == 0
+
+    scenario(steps)
+
+
+@pytest.mark.parametrize(
+    ("commit", "settings", "code"),
+    [
+        (0, {}, FaultCode.NOT_COMMITTED),
+        (1, {"iterations": 1}, FaultCode.ITERATIONS),
+        (1, {"iterations": 1 << 31}, FaultCode.ITERATIONS),
+        (1, {"legal": 0}, FaultCode.SETTINGS_ILLEGAL),
+    ],
+)
+def test_a_start_that_may_not_be_is_a_named_fault(commit, settings, code):
+    async def steps(nic):
+        await nic.tick(commit=commit, **settings)
+        await nic.idle()
+        assert not nic.faults
+        await nic.tick(start=1)
+        assert nic.faults == [code]
+        await nic.tick(faulted=1)
+        assert nic.get("running", "busy", "irq") == (0, 0, 1)
+        assert nic.launches == 0
+
+    scenario(steps)
+
+
+@pytest.mark.parametrize("when", range(-1, CHECK_CYCLES + 4))
+def test_a_start_with_a_commit_or_during_its_check_is_remembered(when):
+    async def steps(nic):
+        await nic.tick(commit=1, start=when < 0)
+        for cycle in range(CHECK_CYCLES + 6):
+            await nic.tick(start=cycle == when)
+        assert nic.launches == 1 and not nic.faults
+
+    scenario(steps)
+
+
+@pytest.mark.parametrize("again", range(CHECK_CYCLES - 1, CHECK_CYCLES + 3))
+def test_a_remembered_start_is_not_lost_to_a_commit_in_any_cycle(again):
+    """The bus refuses a commit while busy; the cycle in which the start goes is not busy."""
+
+    async def steps(nic):
+        await nic.tick(commit=1)
+        await nic.tick(start=1)
+        for cycle in range(1, 4 * CHECK_CYCLES):
+            await nic.tick(commit=cycle == again and not nic.get("busy"))
+        assert nic.launches == 1 and not nic.faults
+
+    scenario(steps)
+
+
+async def committed(nic):
+    await nic.tick(commit=1)
+    await nic.idle(CHECK_CYCLES + 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_done_is_never_before_the_last_row_the_last_arrival_and_the_last_read(seed):
+    rng = seeded(seed)
+    num_arrivals = rng.choice([0, 1, 5, 20])
+
+    async def steps(nic):
+        await committed(nic)
+        await nic.tick(start=1)
+        left, sent, cycle = num_arrivals, rng.randrange(60), 0
+        quiet = None
+        while not nic.get("done"):
+            assert cycle < 400 and nic.get("running", "busy") == (1, 1)
+            assert nic.get("missing") == left
+            arrived = rng.getrandbits(SMALL.num_ports) if rng.random() < 0.2 else 0
+            while bin(arrived).count("1") > left:
+                arrived &= arrived - 1
+            if left == 0 and cycle >= max(sent, FETCH_CYCLES) and quiet is None:
+                quiet = cycle
+            await nic.tick(arrived=arrived, sending=cycle < sent)
+            left -= bin(arrived).count("1")
+            cycle += 1
+        assert quiet is not None and cycle == quiet + 1
+        assert nic.get("running", "missing", "cycles", "sequence") == (0, 0, cycle, 1)
+
+    scenario(steps, num_arrivals=num_arrivals)
+
+
+def test_the_interrupt_is_high_from_done_until_acknowledged_or_started_again():
+    async def steps(nic):
+        await committed(nic)
+        for _ in range(3):
+            await nic.tick(start=1)
+            assert nic.get("irq", "done") == (0, 0)
+            while not nic.get("done"):
+                await nic.tick()
+                assert nic.get("irq") == 0
+            await nic.tick()
+            assert nic.get("irq", "done") == (1, 1)
+            await nic.idle(5)
+            assert nic.get("irq") == 1
+        await nic.tick(acknowledge=1)
+        assert nic.get("irq", "done") == (0, 0)
+        await nic.idle(5)
+        assert nic.get("irq") == 0
+
+    scenario(steps)
+
+
+@pytest.mark.parametrize("when", range(FETCH_CYCLES - 2, FETCH_CYCLES + 2))
+def test_an_early_acknowledgement_does_not_swallow_the_interrupt(when):
+    async def steps(nic):
+        await committed(nic)
+        await nic.tick(start=1)
+        for cycle in range(FETCH_CYCLES + 5):
+            early = cycle == when and not nic.get("done")
+            await nic.tick(acknowledge=early)
+        assert nic.get("done", "irq") == (1, 1)
+
+    scenario(steps)
+
+
+def test_a_fault_stops_the_run_at_once_keeps_the_interrupt_and_the_sequence():
+    async def steps(nic):
+        await committed(nic)
+        await nic.tick(start=1)
+        await nic.idle(3)
+        put(nic.ctx, nic.block, faulted=1)
+        assert nic.get("running") == 0, "in the very cycle"
+        await nic.idle(30)
+        assert nic.get("done", "irq", "busy", "sequence") == (0, 1, 0, 0)
+        await nic.tick(acknowledge=1)
+        await nic.tick(commit=1)
+        await nic.tick(start=1)
+        await nic.idle(30)
+        assert nic.get("irq", "running") == (1, 0)
+        assert (nic.checks, nic.launches, nic.faults) == (1, 1, [])
+
+    scenario(steps, num_arrivals=3)
+
+
+def test_collectives_are_numbered_modulo_256():
+    async def steps(nic):
+        await committed(nic)
+        for number in range(258):
+            assert nic.get("sequence") == number % 256
+            await nic.tick(start=1)
+            while not nic.get("done"):
+                await nic.tick()
+        assert nic.launches == 258
+
+    scenario(steps)
+
+
+def test_port_cycles_are_counted_by_cause_and_only_while_a_collective_runs():
+    rng = seeded(0)
+    block = StallCounters(num_ports=3, num_causes=4)
+
+    async def drive(ctx):
+        counts = [0] * 4
+        for _ in range(300):
+            start, running = rng.random() < 0.01, rng.random() < 0.7
+            stalled = [rng.getrandbits(3) for _ in range(4)]
+            put(ctx, block, start=start, running=running)
+            for cause in range(4):
+                ctx.set(block.stalled[cause], stalled[cause])
+                ones = bin(stalled[cause]).count("1")
+                counts[cause] = 0 if start else counts[cause] + running * ones
+            await ctx.tick()
+            assert [ctx.get(count) for count in block.counts] == counts
+
+    run(block, drive)
