@@ -83,7 +83,11 @@ class Interface(wiring.Component):
         """The core under a reset of its own; the bus survives it."""
         m = Module()
         m.submodules.bus = bus = AxiLiteSubordinate(address_width=ADDRESS_WIDTH)
-        m.submodules.registers = registers = RegisterFile(address_width=ADDRESS_WIDTH)
+        m.submodules.registers = registers = RegisterFile(
+            address_width=ADDRESS_WIDTH,
+            table_depth=self._config.table_depth,
+            num_flows=self._config.num_flows,
+        )
         reset = Signal()
         core = Core(self._config)
         m.submodules.core = ResetInserter(reset)(core)

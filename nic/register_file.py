@@ -26,8 +26,16 @@ class RegisterFile(wiring.Component):
     """Answers register accesses in two cycles; one access at a time.
 
     A write to the table, the flow memory or the configuration while the interface is busy, to a
-    read-only register or to no register at all changes nothing and is answered with an error; so
-    is a commit while busy and a start while a collective runs.
+    read-only register, to a row or flow beyond the memories or to no register at all changes
+    nothing and is answered with an error; so is a commit while busy and a start while a
+    collective runs.
+
+    Parameters
+    ----------
+    address_width : int
+        Bits of the byte address.
+    table_depth, num_flows : int
+        Rows and flows that the memories hold.
 
     Members
     -------
@@ -55,7 +63,8 @@ class RegisterFile(wiring.Component):
         What to store.
     """
 
-    def __init__(self, *, address_width: int):
+    def __init__(self, *, address_width: int, table_depth: int, num_flows: int):
+        self._depths = table_depth, num_flows
         super().__init__(
             {
                 "request": In(RegisterRequestSignature(address_width=address_width)),
@@ -82,15 +91,17 @@ class RegisterFile(wiring.Component):
         m.d.comb += [write.eq(request.valid & request.write & ~done), self.data.eq(request.data)]
         m.d.sync += [done.eq(request.valid & ~done), response.done.eq(request.valid & ~done)]
         m.d.sync += [response.error.eq(1), response.data.eq(0)]
+        table_depth, num_flows = self._depths
         with m.If((address >= TABLE_WINDOW.base) & request.write):
+            exists = self.index < table_depth
             m.d.comb += [
                 self.index.eq((address - TABLE_WINDOW.base) >> 3),
                 self.word.eq(address[2]),
-                self.table_write.eq(write & ~self.busy),
+                self.table_write.eq(write & ~self.busy & exists),
             ]
-            m.d.sync += response.error.eq(self.busy)
+            m.d.sync += response.error.eq(self.busy | ~exists)
         with m.Elif((address >= FLOW_WINDOW.base) & request.write):
-            exists = (address < FLOW_WINDOW.end) & (address[2:5] < FLOW_WINDOW.words)
+            exists = (self.index < num_flows) & (address[2:5] < FLOW_WINDOW.words)
             m.d.comb += [
                 self.index.eq((address - FLOW_WINDOW.base) >> 5),
                 self.word.eq(address[2:5]),

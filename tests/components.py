@@ -37,7 +37,7 @@ COMPONENTS = {
     "nic.receiver.Receiver": CONFIG_PORT,
     "nic.reducer.Acknowledger": CONFIG,
     "nic.reducer.Reducer": CONFIG,
-    "nic.register_file.RegisterFile": {"address_width": 20},
+    "nic.register_file.RegisterFile": {"address_width": 20, "table_depth": 6, "num_flows": 4},
     "nic.sender.Sender": CONFIG,
     "nic.steps.StepCounter": CONFIG,
     "nic.tracker.DependencyTracker": CONFIG_CLIENTS,
