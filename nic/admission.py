@@ -88,7 +88,6 @@ class Admission(wiring.Component):
         op, flow, single = Signal(), Signal(16), Signal()
         after, left, next_count, known, asked, gate = self._progress(m)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
-        behind = (head.sequence - run.sequence)[:8]
         m.d.comb += [
             self.lookup.flow.eq(head.flow),
             expectation.entry.eq(self.lookup.entry),
@@ -103,15 +102,7 @@ class Admission(wiring.Component):
                 m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(1)]
                 with m.If(self.flits.valid & run.running):
-                    with m.If(~is_head):
-                        m.d.comb += self.fault.eq(FaultCode.FRAMING)
-                    with m.Elif(behind[7]):
-                        m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
-                    # A later collective's flows are not this one's: it waits, whatever it is.
-                    with m.Elif((behind == 0) & ((head.flow >= run.num_flows) | (head.wave != 0))):
-                        m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
-                    with m.Elif(behind == 0):
-                        m.d.comb += self.lookup.valid.eq(1)
+                    self._judge(m, head, is_head)
                 with m.If(self.lookup.granted):
                     m.d.comb += self.flits.ready.eq(1)
                     m.next = "CHECK"
@@ -141,6 +132,21 @@ class Admission(wiring.Component):
         with m.If(run.faulted):
             m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
         return m
+
+    def _judge(self, m, head, is_head):
+        """Ask the flow memory about a head of this collective; a later one's has to wait."""
+        run = self.run
+        behind = (head.sequence - run.sequence)[:8]
+        with m.If(~is_head):
+            m.d.comb += self.fault.eq(FaultCode.FRAMING)
+        with m.Elif(behind[7]):
+            m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
+        # A later collective's flows are not this one's: its message waits, whatever it is.
+        with m.Elif(behind == 0):
+            with m.If((head.flow >= run.num_flows) | (head.wave != 0)):
+                m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
+            with m.Else():
+                m.d.comb += self.lookup.valid.eq(1)
 
     def _progress(self, m):
         """State of the message in hand, and whether its next sub-message may pass."""
