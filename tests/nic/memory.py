@@ -1,4 +1,4 @@
-"""A memory behind read and write channels, as slow and uneven as their contract allows."""
+"""A memory behind read and write channels, as slow and uneven as it may be."""
 
 from collections import deque
 from itertools import repeat

@@ -1,4 +1,4 @@
-"""Tests of table and flow memory: words written over the bus, entries read in turn."""
+"""Tests of table and flow memory: words written, entries read in turn."""
 
 import itertools
 

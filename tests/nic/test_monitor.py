@@ -1,4 +1,4 @@
-"""Tests of watchdog and fault monitor: limits to the cycle, and the first fault stays."""
+"""Tests of watchdog and fault monitor: limits to the cycle, the first fault stays."""
 
 import itertools
 

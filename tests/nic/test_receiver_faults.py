@@ -1,4 +1,4 @@
-"""Tests of the receiver's faults: each is named, and nothing wrong gets into memory."""
+"""Tests of the receiver's faults: each is named, nothing wrong gets into memory."""
 
 import pytest
 
