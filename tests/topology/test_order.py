@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from multitree.topology.families import fully_connected, mesh, torus
 from multitree.topology.multitree import build_multitree
-from multitree.topology.order import CHUNK_TIME, HOP_TIME
+from multitree.topology.order import CHUNK_TIME, HOP_TIME, expected_order
 from multitree.topology.schedule import Schedule
 from tests.topology.graphs import topologies
 
@@ -80,3 +80,12 @@ def test_a_link_with_two_transfers_in_one_step_sends_them_in_row_order():
     assert made.max_link_load == 2
     assert made.order.tolist() == [0, 1, 0]
     assert np.array(arrivals_row_by_row(made)).tolist() == [17, 33, 17]
+
+
+def test_a_sibling_that_comes_a_longer_way_is_expected_later():
+    rows = {"step": [0, 0], "op": [0, 0], "flow": [0, 0], "src": [1, 2], "dst": [0, 0]}
+    columns = {field: np.array(values, np.int32) for field, values in rows.items()}
+    sizes = {"num_ranks": 3, "num_flows": 1, "num_links": 2}
+    links = np.array([0, 1], np.int32)
+    for hops, order in (([1, 1], [0, 1]), ([2, 1], [1, 0]), ([1, 2], [0, 1])):
+        assert expected_order(columns, links, np.array(hops), **sizes).tolist() == order

@@ -89,7 +89,7 @@ def test_chunk_f_begins_at_floor_of_flits_times_offset_over_the_whole(offsets, n
 
 def test_chunks_refuse_what_64_bits_cannot_divide():
     made = build_multitree(ring(4))
-    for wrong in (-1, 2**62):
+    for wrong in (-1, 2**61):
         with pytest.raises(ValueError, match=f"Number of flits must be within .*, not {wrong}"):
             made.chunks(wrong)
     assert made.chunks(2**61 - 1)[-1] == 2**61 - 1
@@ -277,6 +277,31 @@ def test_a_schedule_without_rows_has_no_steps_and_no_load():
     assert (empty.num_transfers, empty.tree_height_hops) == (0, 0)
     with pytest.raises(ScheduleError, match="REDUCE rows of flow 0 must have one root, not none"):
         empty.flow_roots  # noqa: B018
+
+
+def test_a_flow_of_two_roots_has_no_root_to_tell():
+    rows = [[0, 0, 0, 1, 0], [0, 0, 1, 0, 1], [1, 0, 1, 2, 1], [1, 0, 0, 1, 2]]
+    with pytest.raises(ScheduleError, match=r"flow 0 must have one root, not \[0, 2\]"):
+        by_hand(rows, collective="reduce", root=0).flow_roots  # noqa: B018
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 6])
+def test_the_height_of_a_chain_is_its_length(length):
+    chain = Schedule.from_rows(
+        ring(9),
+        algorithm="by hand",
+        collective="broadcast",
+        root=0,
+        flow_offsets=[0, 1],
+        rows=[[rank, Op.GATHER, 0, rank, rank + 1] for rank in range(length)],
+    )
+    assert chain.tree_height_hops == length
+    backwards = [[length - rank, Op.REDUCE, 0, rank + 1, rank] for rank in range(length)]
+    names = ("step", "op", "flow", "src", "dst")
+    columns = dict(zip(names, np.array(backwards[::-1]).T, strict=True))
+    links = chain.topology.reverse[chain.route_links[::-1]]
+    sums = replace(chain, collective="reduce", **columns, route_links=links)
+    assert sums.tree_height_hops == length
 
 
 def test_builders_refuse_unknown_names_and_roots():

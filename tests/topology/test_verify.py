@@ -369,6 +369,7 @@ def test_termination_is_steps_times_the_longest_messages_in_a_row_and_the_way():
     assert late == 10 * per_step + 10_000
     slow = termination_cycles(schedule, **figures, cycles_per_flit=3)
     assert slow == 10 * (siblings * (3 * 4097 + 20) + 150)
+    assert termination_cycles(build(ring(4), "ring"), **figures) == 6 * (16_385 + 20 + 150)
     assert termination_cycles(schedule, num_flits=0, latency_cycles=0, overhead_cycles=0) == 40
     for name in figures:
         with pytest.raises(ValueError, match="must be at least 0, not -1"):
