@@ -1,5 +1,7 @@
-// Delay lines: a link is one queue of flits with due cycles, and one of credits the other way.
+// Delay lines: what one end of a link puts in comes out at the other some cycles later.
 #pragma once
+#include "ports.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -13,13 +15,9 @@ template <typename Entry> class Delay {
 public:
     uint64_t next_due = NEVER;
 
-    void reserve(uint64_t entries) {
-        uint64_t size = 2;
-        while (size < entries) size *= 2;
-        ring_.resize(size);
-    }
-    bool full() const { return tail_ - head_ == ring_.size(); }
+    bool holds(uint64_t entries) const { return tail_ - head_ >= entries; }
     Entry& push(uint64_t due) {
+        if (tail_ - head_ == ring_.size()) grow();
         Entry& entry = ring_[tail_++ & (ring_.size() - 1)];
         entry.due = due;
         if (next_due == NEVER) next_due = due;
@@ -32,8 +30,34 @@ public:
     }
 
 private:
-    std::vector<Entry> ring_{2};
+    std::vector<Entry> ring_ = std::vector<Entry>(16);
     uint64_t head_ = 0, tail_ = 0;
+
+    void grow() {
+        std::vector<Entry> larger(2 * ring_.size());
+        for (uint64_t i = head_; i < tail_; ++i)
+            larger[i & (larger.size() - 1)] = ring_[i & (ring_.size() - 1)];
+        ring_.swap(larger);
+    }
+};
+
+// A delay line between two ranks that run on their own for a window of cycles no longer than the
+// delay, perhaps in two threads: what goes in during one window is taken over in the next. Windows
+// have parity 0 and 1 in turn.
+template <typename Entry> class Line : public Delay<Entry> {
+public:
+    Entry& put(uint64_t due, int parity) {
+        outbox_[parity].emplace_back();
+        outbox_[parity].back().due = due;
+        return outbox_[parity].back();
+    }
+    void take_over(int parity) {
+        for (const Entry& entry : outbox_[parity]) this->push(entry.due) = entry;
+        outbox_[parity].clear();
+    }
+
+private:
+    std::vector<Entry> outbox_[2];
 };
 
 struct Flit {
@@ -49,12 +73,12 @@ struct Credit {
 enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3 };
 
 struct Link {
-    uint64_t latency;        // cycles from near end to far end, the same for credits
-    uint64_t interval;       // cycles that one flit occupies the link, in 1/65536
-    uint64_t free_at = 0;    // when the link takes the next flit, in 1/65536 cycles
-    uint64_t message = NEVER; // event of the message that is on its way
-    Delay<Flit> flits;
-    Delay<Credit> credits;
+    uint64_t latency;          // cycles from near end to far end, the same for credits
+    uint64_t interval;         // cycles that one flit occupies the link, in 1/65536
+    uint64_t free_at = 0;      // when the link takes the next flit, in 1/65536 cycles
+    uint64_t message = NEVER;  // event of the message that is on its way
+    Line<Flit> flits;
+    Line<Credit> credits;
 
     // Cycle in which a flit that is offered in cycle `now` comes out at the far end.
     uint64_t due(uint64_t now) {

@@ -30,9 +30,9 @@ struct Memory {
     uint64_t num_flits = 0;
     bool violated = false;
     uint64_t violating_address = 0;
+    uint8_t nowhere[FLIT_BYTES] = {};
 
     uint8_t* at(uint64_t address) {
-        static uint8_t nowhere[FLIT_BYTES];
         if (address < num_flits) return data + address * FLIT_BYTES;
         if (!violated) violating_address = address;
         violated = true;
@@ -55,10 +55,9 @@ public:
     void configure(const Timing& timing, uint64_t seed) {
         timing_ = timing;
         random_ = Random(seed);
-        queue_.reserve(2048);
     }
     bool ready() {
-        if (queue_.full()) return false;
+        if (queue_.holds(MOST_PENDING)) return false;
         return !timing_.stall_percent || random_.below(100) >= timing_.stall_percent;
     }
     bool due(uint64_t now) const { return queue_.next_due <= now; }
@@ -84,6 +83,7 @@ public:
     }
 
 private:
+    static constexpr uint64_t MOST_PENDING = 2048;
     Timing timing_;
     Random random_;
     Delay<Access> queue_;

@@ -10,12 +10,14 @@ from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.sim.cache import cached, content_key
 from multitree.sim.verilator import Say, build_library
 
-__all__ = ["interface_verilog", "network_library"]
+__all__ = ["harness_sources", "interface_verilog", "network_library"]
 
 _HARNESS = (
     "harness.cpp",
+    "harness_crew.h",
     "harness_link.h",
     "harness_memory.h",
+    "harness_rank.h",
     "harness_script.h",
     "fst_compression.h",
 )
@@ -69,14 +71,28 @@ def network_library(config: Config, *, waveform: str | None = None, say: Say | N
     ValueError, DeviceError
         As `build_library`.
     """
+    verilog, sources = interface_verilog(config), harness_sources(config)
+    return build_library(verilog, sources, top=MODULE_NAME, waveform=waveform, say=say)
+
+
+def harness_sources(config: Config) -> dict[str, str]:
+    """Text of the harness's files by name, for one interface configuration.
+
+    Parameters
+    ----------
+    config : Config
+        Ports, flits and buffers.
+
+    Returns
+    -------
+    dict of str to str
+    """
     sources = {name: (Path(__file__).parent / name).read_text() for name in _HARNESS}
     sources["ports.h"] = _ports_header(config)
     # Waveforms are compressed by code of our own: a bare machine has no headers of lz4 or zlib.
     for name in ("lz4.h", "zlib.h"):
         sources[name] = '#include "fst_compression.h"\n'
-    return build_library(
-        interface_verilog(config), sources, top=MODULE_NAME, waveform=waveform, say=say
-    )
+    return sources
 
 
 def _ports_header(config: Config) -> str:

@@ -59,7 +59,7 @@ class _Timing(ctypes.Structure):
 
 _POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "mt_create": (_POINTER, [_U32]),
+    "mt_create": (_POINTER, [_U32, _U32]),
     "mt_destroy": (None, [_POINTER]),
     "mt_connect": (None, [_POINTER, _U32, _U32, _U32, _U32, _U64, _U64]),
     "mt_set_memory": (None, [_POINTER, _U32, _POINTER, _U64]),
@@ -69,7 +69,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_run": (ctypes.c_int, [_POINTER, _U64]),
     "mt_cycle": (_U64, [_POINTER]),
     "mt_culprit": (None, [_POINTER, _POINTER]),
-    "mt_events": (_U64, [_POINTER, _U32, _POINTER]),
+    "mt_events": (_U64, [_POINTER, _U32, _U32, _POINTER]),
     "mt_irq_cycles": (None, [_POINTER, _POINTER]),
     "mt_trace": (ctypes.c_int, [_POINTER, ctypes.c_char_p, _U64, _U64]),
 }
@@ -99,9 +99,9 @@ class Native:
             function.restype = result
             function.argtypes = arguments
 
-    def create(self, num_ranks: int) -> int | None:
+    def create(self, num_ranks: int, num_threads: int) -> int | None:
         """Make a network of unconnected interfaces."""
-        handle: int | None = self._library.mt_create(num_ranks)
+        handle: int | None = self._library.mt_create(num_ranks, num_threads)
         return handle
 
     def destroy(self, handle: int | None) -> None:
@@ -151,14 +151,17 @@ class Native:
         self._library.mt_culprit(handle, found)
         return found[0], found[1], found[2]
 
-    def events(self, handle: int | None, which: int) -> npt.NDArray[Any]:
-        """Copy the messages that left (0) or came in (1)."""
-        first = ctypes.c_void_p()
-        count = self._library.mt_events(handle, which, ctypes.byref(first))
-        if not count or first.value is None:
-            return np.zeros(0, dtype=EVENT)
-        content = ctypes.string_at(first.value, count * EVENT.itemsize)
-        return np.frombuffer(content, dtype=EVENT)
+    def events(self, handle: int | None, num_ranks: int, which: int) -> npt.NDArray[Any]:
+        """Copy the messages that left (0) or came in (1), in order of time, then of rank."""
+        parts = [np.zeros(0, dtype=EVENT)]
+        for rank in range(num_ranks):
+            first = ctypes.c_void_p()
+            count = self._library.mt_events(handle, rank, which, ctypes.byref(first))
+            if count and first.value is not None:
+                content = ctypes.string_at(first.value, count * EVENT.itemsize)
+                parts.append(np.frombuffer(content, dtype=EVENT))
+        events = np.concatenate(parts)
+        return events[np.argsort(events["cycle"], kind="stable")]
 
     def irq_cycles(self, handle: int | None, num_ranks: int) -> npt.NDArray[np.int64]:
         """Cycle of each rank's last rising interrupt."""

@@ -1,5 +1,6 @@
 """A network of verilated interfaces: wired, clocked, and driven by one script per rank."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from multitree.topology.topology import Topology
 __all__ = ["HostOp", "MemoryTiming", "Network"]
 
 _RESET_CYCLES = 8
-_SLICE_CYCLES = 1000
+_SLICE_CYCLES = 3000
 
 
 class Network:
@@ -42,6 +43,9 @@ class Network:
         Turns latencies and bandwidths into cycles.
     memory_timing : MemoryTiming
         Random memory latencies.
+    num_threads : int, optional
+        Among which ranks are shared out, by default as many as there are processors. The result
+        does not depend on it.
 
     Raises
     ------
@@ -57,13 +61,14 @@ class Network:
         *,
         link_model: LinkModel | None = None,
         memory_timing: MemoryTiming | None = None,
+        num_threads: int | None = None,
     ) -> None:
         model = link_model or LinkModel()
         _check_topology(topology, config)
         self.topology = topology
         self.config = config
         self._native = Native(library)
-        self._handle = self._native.create(topology.num_ranks)
+        self._handle = self._native.create(topology.num_ranks, num_threads or os.cpu_count() or 1)
         self._connect(model)
         timing = memory_timing or MemoryTiming()
         self._native.set_timing(
@@ -174,7 +179,7 @@ class Network:
         max_cycles : int
             Stop after so many cycles.
         progress : callable, optional
-            Called with the cycles run, every thousand cycles or so.
+            Called with the cycles run, every some thousand cycles.
 
         Returns
         -------
@@ -223,11 +228,11 @@ class Network:
         structured array
             Fields cycle, num_payload, flow, sequence, rank, port, op.
         """
-        return self._native.events(self._handle, 0)
+        return self._native.events(self._handle, self.topology.num_ranks, 0)
 
     def arrived(self) -> npt.NDArray[Any]:
         """Messages complete in memory, in order of time: fields cycle, flow, rank, port, op."""
-        return self._native.events(self._handle, 1)
+        return self._native.events(self._handle, self.topology.num_ranks, 1)
 
     def trace_to(self, path: Path, first_cycle: int = 0, last_cycle: int | None = None) -> None:
         """Write a waveform of all interfaces; the library must have been built for its kind.

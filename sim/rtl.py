@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.program import DTYPE_CODES, RunSettings
+from multitree.nic.program import RunSettings
 from multitree.nic.table import Table, compile_table
 from multitree.sim.events import traces_of
+from multitree.sim.inputs import Buffers, check_buffers, check_skews, check_topology
 from multitree.sim.library import network_library
 from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
@@ -25,7 +25,6 @@ from multitree.topology.topology import Topology
 
 __all__ = ["MemoryTiming", "RtlSession", "Waveform", "run_rtl"]
 
-Buffers = npt.NDArray[Any]
 Progress = Callable[[int], None]
 
 _ELEMENT_BYTES = 4
@@ -148,12 +147,15 @@ class RtlSession:
         Raises
         ------
         TypeError, ValueError
-            If buffers or skews do not fit.
+            If schedule, buffers or skews do not fit.
+        ScheduleError
+            If the schedule does not fit the interfaces.
         DeviceError
             For the earliest fault, with rank, port, flow and what was awaited.
         """
-        first = _check_buffers(schedule, buffers)
-        skews = _check_skews(start_skew_cycles, schedule.topology.num_ranks)
+        check_topology(schedule, self.network.topology)
+        first = check_buffers(schedule, buffers)
+        skews = check_skews(start_skew_cycles, schedule.topology.num_ranks)
         num_flits = self.link_model.num_flits(first.shape[1], _ELEMENT_BYTES)
         limits = limits_of(
             schedule,
@@ -269,7 +271,7 @@ def run_rtl(
         As `RtlSession` and its `run`.
     """
     model = link_model or LinkModel()
-    first = _check_buffers(schedule, [buffers])
+    first = check_buffers(schedule, [buffers])
     with RtlSession(
         schedule.topology,
         link_model=model,
@@ -282,29 +284,3 @@ def run_rtl(
     ) as session:
         skews = start_skew_cycles
         return session.run(schedule, [buffers], start_skew_cycles=skews, progress=progress)[0]
-
-
-def _check_buffers(schedule: Schedule, buffers: Sequence[Buffers]) -> Buffers:
-    """Return the first buffer, or raise where not all are alike and right."""
-    if not buffers:
-        raise ValueError("Buffers must be at least one set, not none")
-    num_ranks = schedule.topology.num_ranks
-    for buffer in buffers:
-        if not isinstance(buffer, np.ndarray) or buffer.dtype.name not in DTYPE_CODES:
-            kind = getattr(buffer, "dtype", type(buffer).__name__)
-            raise TypeError(f"Buffers must be float32 or int32 arrays, not {kind}")
-        if buffer.ndim != 2 or len(buffer) != num_ranks:
-            raise ValueError(f"Buffers must be of shape ({num_ranks}, n), not {buffer.shape}")
-        if buffer.shape != buffers[0].shape or buffer.dtype != buffers[0].dtype:
-            raise ValueError("Buffers of successive collectives must agree in shape and type")
-    return buffers[0]
-
-
-def _check_skews(skews: Sequence[int] | None, num_ranks: int) -> list[int]:
-    """Skews of all ranks, 0 where none are given."""
-    if skews is None:
-        return [0] * num_ranks
-    listed = [int(skew) for skew in skews]
-    if len(listed) != num_ranks or min(listed, default=0) < 0:
-        raise ValueError(f"Start skews must be {num_ranks} numbers of at least 0, not {listed!r}")
-    return listed

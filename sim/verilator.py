@@ -30,6 +30,7 @@ _VERILATOR_FLAGS = [
 _FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DNDEBUG", "-w"]
 # Code that runs once, most of the text, is compiled without optimisation.
 _FAST, _SLOW = "-O2", "-O0"
+_SLOW_UNITS = ("model_slow.cpp", "runtime.cpp")
 
 
 def say_on_stderr(sentence: str) -> None:
@@ -128,33 +129,42 @@ def _compile(
     binary = str(home / "bin" / "verilator_bin")
     command = [binary, *_VERILATOR_FLAGS, *trace, "--top-module", top, "design.v"]
     _run(command, build, {"VERILATOR_ROOT": str(home)})
-    units = [build / name for name in sources if name.endswith(".cpp")]
-    units += sorted((build / "model").glob("*.cpp"))
-    units += [home / "include" / f"{name}.cpp" for name in _runtime(waveform)]
-    # The longest first, so that two jobs end at about the same time.
-    units.sort(key=lambda unit: -unit.stat().st_size * (0.1 if "Slow" in unit.name else 1.0))
+    (build / "runtime.cpp").write_text(
+        "".join(f'#include "{home}/include/{name}.cpp"\n' for name in _runtime(waveform))
+    )
+    units = _grouped(sorted((build / "model").glob("*.cpp")), build)
+    units += [build / "runtime.cpp", *(build / name for name in sources if name.endswith(".cpp"))]
     flags = [*_FLAGS, *_includes(build, home), *_trace_defines(waveform)]
     compiler = str(_compiler())
 
     def compile_unit(unit: Path) -> str:
-        level = _SLOW if "Slow" in unit.name else _FAST
-        target = build / f"{unit.stem}.o"
+        level = _SLOW if unit.name in _SLOW_UNITS else _FAST
+        target = unit.with_suffix(".o")
         _run([compiler, *flags, level, "-c", str(unit), "-o", str(target)], build)
         return str(target)
 
-    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(_num_jobs()) as pool:
         objects = list(pool.map(compile_unit, units))
-    link = [
-        compiler,
-        "-shared",
-        "-Wl,-Bsymbolic",
-        "-o",
-        str(folder / _LIBRARY),
-        *objects,
-        "-lpthread",
-    ]
-    _run(link, build)
+    link = [compiler, "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY), *objects]
+    _run([*link, "-lpthread"], build)
     shutil.rmtree(build)
+
+
+def _grouped(files: list[Path], build: Path) -> list[Path]:
+    """Few units that include the model's many files, since each costs a second of headers."""
+    slow = [file for file in files if "Slow" in file.name]
+    groups: list[list[Path]] = [[] for _ in range(_num_jobs())]
+    for file in sorted(set(files) - set(slow), key=lambda file: (-file.stat().st_size, file.name)):
+        min(groups, key=lambda group: sum(f.stat().st_size for f in group)).append(file)
+    named = {f"model_{number}.cpp": group for number, group in enumerate(groups)}
+    named["model_slow.cpp"] = slow
+    for name, group in named.items():
+        (build / name).write_text("".join(f'#include "{file}"\n' for file in group))
+    return [build / name for name in named]
+
+
+def _num_jobs() -> int:
+    return max(2, os.cpu_count() or 1)
 
 
 def _runtime(waveform: str | None) -> list[str]:

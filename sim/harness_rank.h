@@ -1,0 +1,179 @@
+// One rank: its interface, memory and host, and a cycle of them.
+#pragma once
+#include "harness_memory.h"
+#include "harness_script.h"
+
+#include <memory>
+#include <type_traits>
+
+template <typename T> using Pin = std::remove_reference_t<T>*;
+
+// Where one port's signals lie inside a model.
+struct Port {
+    uint8_t *tx_valid, *tx_kind, *tx_vc, *tx_sequence, *tx_credit;
+    uint8_t *rx_valid, *rx_kind, *rx_vc, *rx_sequence, *rx_credit;
+    void *tx_payload, *rx_payload;
+    struct Requests {
+        uint8_t *valid, *ready, *answer;
+        Pin<decltype(Vnic::memory_0_send_address)> address;
+        void* data;
+    } send, fetch, write;
+    uint8_t *monitor_valid, *monitor_op;
+    Pin<decltype(Vnic::monitor_0_flow)> monitor_flow;
+    Link *out = nullptr, *in = nullptr;
+    Channel send_channel, fetch_channel, write_channel;
+};
+
+#define BIND(p)                                                                                  \
+    ports[p].tx_valid = &nic.link_##p##_tx_valid;                                                \
+    ports[p].tx_kind = &nic.link_##p##_tx_kind;                                                  \
+    ports[p].tx_vc = &nic.link_##p##_tx_vc;                                                      \
+    ports[p].tx_sequence = &nic.link_##p##_tx_sequence;                                          \
+    ports[p].tx_credit = &nic.link_##p##_tx_credit;                                              \
+    ports[p].tx_payload = &nic.link_##p##_tx_payload;                                            \
+    ports[p].rx_valid = &nic.link_##p##_rx_valid;                                                \
+    ports[p].rx_kind = &nic.link_##p##_rx_kind;                                                  \
+    ports[p].rx_vc = &nic.link_##p##_rx_vc;                                                      \
+    ports[p].rx_sequence = &nic.link_##p##_rx_sequence;                                          \
+    ports[p].rx_credit = &nic.link_##p##_rx_credit;                                              \
+    ports[p].rx_payload = &nic.link_##p##_rx_payload;                                            \
+    ports[p].send = {&nic.memory_##p##_send_valid, &nic.memory_##p##_send_ready,                 \
+                     &nic.memory_##p##_send_data_valid, &nic.memory_##p##_send_address,          \
+                     &nic.memory_##p##_send_data};                                               \
+    ports[p].fetch = {&nic.memory_##p##_fetch_valid, &nic.memory_##p##_fetch_ready,              \
+                      &nic.memory_##p##_fetch_data_valid, &nic.memory_##p##_fetch_address,       \
+                      &nic.memory_##p##_fetch_data};                                             \
+    ports[p].write = {&nic.memory_##p##_write_valid, &nic.memory_##p##_write_ready,              \
+                      &nic.memory_##p##_write_ack, &nic.memory_##p##_write_address,              \
+                      &nic.memory_##p##_write_data};                                             \
+    ports[p].monitor_valid = &nic.monitor_##p##_valid;                                           \
+    ports[p].monitor_op = &nic.monitor_##p##_op;                                                 \
+    ports[p].monitor_flow = &nic.monitor_##p##_flow;
+
+inline void bind(Vnic& nic, Port* ports) { FOR_EACH_PORT(BIND) }
+
+// A message that left, or one that came in.
+struct Event {
+    uint64_t cycle;
+    uint32_t num_payload;  // payload flits that went onto the link after a head
+    uint16_t flow, sequence;
+    uint16_t rank;
+    uint8_t port, op;
+    uint32_t unused;
+};
+
+enum Status { RUNNING = 0, FINISHED = 1, BAD_ADDRESS = 2, NO_LINK = 3 };
+
+class Rank {
+public:
+    std::unique_ptr<Vnic> nic;
+    Port ports[NUM_PORTS];
+    Memory memory;
+    Script script;
+    std::vector<Event> sent, arrived;
+    uint64_t irq_cycle = 0;  // when the interrupt last went up
+    Status status = RUNNING;
+    uint64_t culprit_port = 0;
+
+    void make(uint16_t number, VerilatedContext* context) {
+        number_ = number;
+        const std::string name = "rank_" + std::to_string(number);
+        nic = std::make_unique<Vnic>(context, name.c_str());
+        bind(*nic, ports);
+    }
+    // Before a window of cycles: take over what came onto the links in the one before.
+    void open_window(int parity) {
+        parity_ = parity;
+        for (Port& port : ports) {
+            if (port.in) port.in->flits.take_over(!parity);
+            if (port.out) port.out->credits.take_over(!parity);
+        }
+    }
+    // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
+    void tick(uint64_t now) {
+        for (uint8_t p = 0; p < NUM_PORTS; ++p) {
+            Port& port = ports[p];
+            send_flit(now, p);
+            receive_flit(now, port);
+            serve_memory(now, port);
+            if (*port.monitor_valid)
+                arrived.push_back(
+                    {now, 0, uint16_t(*port.monitor_flow), 0, number_, p, *port.monitor_op, 0});
+        }
+        if (memory.violated && status == RUNNING) status = BAD_ADDRESS;
+        if (nic->irq && !irq_) irq_cycle = now;
+        irq_ = nic->irq;
+        script.tick(now, *nic);
+    }
+    void set_clock(uint8_t level) {
+        nic->clk = level;
+        nic->eval();
+    }
+
+private:
+    uint16_t number_ = 0;
+    uint8_t irq_ = 0;
+    int parity_ = 0;
+
+    void send_flit(uint64_t now, uint8_t p) {
+        Port& port = ports[p];
+        if (!port.out) {
+            if (*port.tx_valid && status == RUNNING) {
+                status = NO_LINK;
+                culprit_port = p;
+            }
+            return;
+        }
+        Link& link = *port.out;
+        if (*port.tx_valid) {
+            Flit& flit = link.flits.put(link.due(now), parity_);
+            flit.kind = *port.tx_kind;
+            flit.vc = *port.tx_vc;
+            flit.sequence = *port.tx_sequence;
+            std::memcpy(flit.payload, port.tx_payload, FLIT_BYTES);
+            if (flit.kind == BODY || flit.kind == TAIL) {
+                if (link.message != NEVER) ++sent[link.message].num_payload;
+            } else {
+                link.message = sent.size();
+                sent.push_back(head_event(now, p, flit.payload));
+            }
+        }
+        *port.tx_credit = link.credits.next_due == now;
+        if (*port.tx_credit) link.credits.pop();
+    }
+    void receive_flit(uint64_t now, Port& port) {
+        if (!port.in) return;
+        *port.rx_valid = port.in->flits.next_due == now;
+        if (*port.rx_valid) {
+            const Flit& flit = port.in->flits.pop();
+            *port.rx_kind = flit.kind;
+            *port.rx_vc = flit.vc;
+            *port.rx_sequence = flit.sequence;
+            std::memcpy(port.rx_payload, flit.payload, FLIT_BYTES);
+        }
+        if (*port.rx_credit) port.in->credits.put(now + port.in->latency, parity_);
+    }
+    void serve_memory(uint64_t now, Port& port) {
+        serve_read(now, port.send, port.send_channel);
+        serve_read(now, port.fetch, port.fetch_channel);
+        Port::Requests& write = port.write;
+        Channel& channel = port.write_channel;
+        *write.answer = channel.due(now);
+        if (*write.answer) channel.answer_write(memory);
+        *write.ready = channel.ready();
+        if (*write.valid && *write.ready)
+            channel.take_write(now, *write.address, write.data, memory);
+    }
+    void serve_read(uint64_t now, Port::Requests& read, Channel& channel) {
+        *read.answer = channel.due(now);
+        if (*read.answer) channel.answer_read(read.data, memory);
+        *read.ready = channel.ready();
+        if (*read.valid && *read.ready) channel.take_read(now, *read.address, memory);
+    }
+    Event head_event(uint64_t now, uint8_t p, const uint8_t* payload) const {
+        uint64_t head = 0;  // flow in bits 15..0, op in bit 32, collective sequence in 47..40
+        std::memcpy(&head, payload, std::min<size_t>(sizeof head, FLIT_BYTES));
+        return {now,     0, uint16_t(head),         uint16_t(head >> 40 & 0xff),
+                number_, p, uint8_t(head >> 32 & 1), 0};
+    }
+};

@@ -1,0 +1,73 @@
+"""What engines are given: schedules, buffers and skews that fit each other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.program import DTYPE_CODES
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+
+__all__ = ["Buffers", "check_buffers", "check_skews", "check_topology"]
+
+Buffers = npt.NDArray[Any]
+"""Elements of all ranks, shape (num_ranks, n)."""
+
+
+def check_topology(schedule: Schedule, topology: Topology) -> None:
+    """Raise unless a schedule is for a topology with the same ranks and links.
+
+    Raises
+    ------
+    ValueError
+    """
+    other = schedule.topology
+    if other is not topology and (
+        other.num_ranks != topology.num_ranks or not np.array_equal(other.links, topology.links)
+    ):
+        raise ValueError(f"Schedule must be for {topology.name}, not for {other.name}")
+
+
+def check_buffers(schedule: Schedule, buffers: Sequence[Buffers]) -> Buffers:
+    """Return the first of several sets of buffers, or raise where they are not alike and right.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What they are for.
+    buffers : sequence of float32 or int32 arrays, each of shape (num_ranks, n)
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not buffers:
+        raise ValueError("Buffers must be at least one set, not none")
+    num_ranks = schedule.topology.num_ranks
+    for buffer in buffers:
+        if not isinstance(buffer, np.ndarray) or buffer.dtype.name not in DTYPE_CODES:
+            kind = getattr(buffer, "dtype", type(buffer).__name__)
+            raise TypeError(f"Buffers must be float32 or int32 arrays, not {kind}")
+        if buffer.ndim != 2 or len(buffer) != num_ranks:
+            raise ValueError(f"Buffers must be of shape ({num_ranks}, n), not {buffer.shape}")
+        if buffer.shape != buffers[0].shape or buffer.dtype != buffers[0].dtype:
+            raise ValueError("Buffers of successive collectives must agree in shape and type")
+    return buffers[0]
+
+
+def check_skews(skews: Sequence[int] | None, num_ranks: int) -> list[int]:
+    """Return the skews of all ranks, 0 where none are given.
+
+    Raises
+    ------
+    ValueError
+        If there is not one per rank, or one is negative.
+    """
+    if skews is None:
+        return [0] * num_ranks
+    listed = [int(skew) for skew in skews]
+    if len(listed) != num_ranks or min(listed, default=0) < 0:
+        raise ValueError(f"Start skews must be {num_ranks} numbers of at least 0, not {listed!r}")
+    return listed
