@@ -1,4 +1,4 @@
-"""Execution gives exact sums in one definite order, everywhere in every rank's memory."""
+"""Execution gives exact sums, in one definite order, in every memory."""
 
 import time
 

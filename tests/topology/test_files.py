@@ -1,4 +1,4 @@
-"""Topologies survive a file, and a wrong file is refused with its name and the place."""
+"""A topology survives a file; a wrong file is refused with its name and place."""
 
 import json
 

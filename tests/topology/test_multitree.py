@@ -1,4 +1,4 @@
-"""MultiTree is Algorithm 1 word for word, quick, and takes no more steps than it may."""
+"""MultiTree is Algorithm 1 word for word, quick, and takes few enough steps."""
 
 import time
 

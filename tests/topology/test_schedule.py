@@ -1,4 +1,4 @@
-"""A schedule keeps its columns in order, knows its phases and has one hash for ever."""
+"""A schedule keeps its columns in order, knows its phases and has one hash."""
 
 from dataclasses import fields, replace
 

@@ -1,4 +1,4 @@
-"""A topology numbers its links and ports as the design says, and knows its own measures."""
+"""A topology numbers its links and ports as designed, and knows its measures."""
 
 import networkx as nx
 import numpy as np

@@ -1,4 +1,4 @@
-"""What verify accepts is right, and a schedule broken in any way is rejected by its row."""
+"""What verify accepts is right; a schedule broken in any way is rejected by row."""
 
 import time
 from dataclasses import replace
