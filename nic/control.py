@@ -50,10 +50,11 @@ class Control(wiring.Component):
     """Takes commands one at a time: commit checks the table, start runs it once.
 
     A start with a commit, or while a table is checked, is remembered until it is. A start without
-    a committed table, with illegal settings or with iterations is a fault. Done means: all rows
-    are queued, all senders are idle (so all reads have returned) and every expected message is in
-    memory, acknowledged. The sequence number moves on when a collective is done; `irq` is high
-    from done until acknowledged or the next start, and while there is a fault.
+    a committed table, with illegal settings or with iterations is a fault; none may come while a
+    collective runs. Done means: all rows are queued, all senders are idle (so all reads have
+    returned) and every expected message is in memory, acknowledged. The sequence number moves on
+    when a collective is done; `irq` is high from done until acknowledged or the next start, and
+    while there is a fault.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ class Control(wiring.Component):
         m = Module()
         arrived = sum(bit for bit in self.arrived)
         m.d.sync += [self.irq.eq(self.faulted | (self.done & ~self.launch))]
-        with m.If(self.acknowledge):
+        with m.If(self.acknowledge | self.start):
             m.d.sync += [self.done.eq(0), self.irq.eq(self.faulted)]
         with m.If(self.invalidate):
             m.d.sync += self.committed.eq(0)
