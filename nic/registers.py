@@ -64,8 +64,14 @@ REGISTERS = RegisterMap(
             "Commands; write one bit at a time.",
             _field("commit", 0, 1, "Check table and flows; they may be started afterwards."),
             _field("start", 1, 1, "Run the committed table once."),
-            _field("acknowledge", 2, 1, "Lower the interrupt after a collective is done."),
-            _field("reset", 3, 1, "Reset all but the bus; only together with the neighbours."),
+            _field("acknowledge", 2, 1, "Take done and the interrupt back."),
+            _field(
+                "reset",
+                3,
+                1,
+                "Reset all but the bus and the written registers; only together with the "
+                "neighbours, and when nothing is in flight on links and in memory.",
+            ),
         ),
         _register(
             0x01C,
@@ -74,7 +80,12 @@ REGISTERS = RegisterMap(
             "What the interface is doing.",
             _field("busy", 0, 1, "A check or a collective runs."),
             _field("committed", 1, 1, "The table was checked and may be started."),
-            _field("done", 2, 1, "The last collective started is complete in memory."),
+            _field(
+                "done",
+                2,
+                1,
+                "The last collective started is complete in memory, and not acknowledged.",
+            ),
             _field("fault", 3, 1, "A fault stopped the interface; see FAULT."),
             _field("step", 16, 16, "The step reached."),
         ),
