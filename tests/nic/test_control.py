@@ -57,6 +57,11 @@ def scenario(steps, **settings):
     run(block, drive)
 
 
+async def committed(nic):
+    await nic.tick(commit=1)
+    await nic.idle(CHECK_CYCLES + 2)
+
+
 def test_a_commit_checks_once_and_holds_until_something_is_written():
     async def steps(nic):
         await nic.tick(commit=1)
@@ -125,6 +130,29 @@ def test_a_start_with_a_commit_or_during_its_check_is_remembered(when):
     scenario(steps)
 
 
+@pytest.mark.parametrize("when", range(CHECK_CYCLES))
+def test_a_remembered_start_lowers_the_interrupt_of_the_collective_before_at_once(when):
+    """Or a host that waits for the interrupt would take the old one for the new one."""
+
+    async def steps(nic):
+        await committed(nic)
+        await nic.tick(start=1)
+        await nic.idle(30)
+        assert nic.get("done", "irq") == (1, 1)
+        await nic.tick(commit=1)
+        for _ in range(when):
+            await nic.tick()
+        assert nic.get("done", "irq") == (1, 1)
+        await nic.tick(start=1)
+        assert nic.get("done", "irq") == (0, 0)
+        while not nic.get("done"):
+            assert not nic.get("irq")
+            await nic.tick()
+        assert nic.launches == 2
+
+    scenario(steps)
+
+
 @pytest.mark.parametrize("again", range(CHECK_CYCLES - 1, CHECK_CYCLES + 3))
 def test_a_remembered_start_is_not_lost_to_a_commit_in_any_cycle(again):
     """The bus refuses a commit while busy; the cycle in which the start goes is not busy."""
@@ -137,11 +165,6 @@ def test_a_remembered_start_is_not_lost_to_a_commit_in_any_cycle(again):
         assert nic.launches == 1 and not nic.faults
 
     scenario(steps)
-
-
-async def committed(nic):
-    await nic.tick(commit=1)
-    await nic.idle(CHECK_CYCLES + 2)
 
 
 @pytest.mark.parametrize("seed", range(6))
