@@ -13,7 +13,7 @@ from multitree.nic.faults import DeviceError
 
 __all__ = ["cache_folder", "cache_size_bytes", "cached", "clear_cache", "content_key"]
 
-_KINDS = ("library", "verilog")
+_KINDS = ("library", "runtime", "verilog")
 
 
 def cache_folder() -> Path:
@@ -74,7 +74,7 @@ def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     Parameters
     ----------
     kind : str
-        "library" or "verilog".
+        "library", "runtime" or "verilog".
     key : str
         `content_key` of all that it depends on.
     make : callable

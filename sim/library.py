@@ -19,7 +19,6 @@ _HARNESS = (
     "harness_memory.h",
     "harness_rank.h",
     "harness_script.h",
-    "fst_compression.h",
 )
 _VERILOG = "interface.v"
 
@@ -89,9 +88,6 @@ def harness_sources(config: Config) -> dict[str, str]:
     """
     sources = {name: (Path(__file__).parent / name).read_text() for name in _HARNESS}
     sources["ports.h"] = _ports_header(config)
-    # Waveforms are compressed by code of our own: a bare machine has no headers of lz4 or zlib.
-    for name in ("lz4.h", "zlib.h"):
-        sources[name] = '#include "fst_compression.h"\n'
     return sources
 
 

