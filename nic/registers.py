@@ -84,7 +84,7 @@ REGISTERS = RegisterMap(
                 "done",
                 2,
                 1,
-                "The last collective started is complete in memory, and not acknowledged.",
+                "The last collective started is complete, not acknowledged.",
             ),
             _field("fault", 3, 1, "A fault stopped the interface; see FAULT."),
             _field("step", 16, 16, "The step reached."),
