@@ -1,0 +1,149 @@
+"""Tests of a port: its queue, credits, progress and the faults of its link."""
+
+import pytest
+
+from multitree.hw.link import Kind
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.port import JOB_QUEUE_DEPTH, Port
+from tests.hw.streams import run
+from tests.nic.blocks import SMALL, start
+from tests.nic.memory import latencies, reader
+
+CREDITS = SMALL.buffer_flits
+MEMORY = [3 * k for k in range(1 << SMALL.address_width)]
+
+
+def simulate(step, *, cycles=80, jobs=(), **settings):
+    """Run a port; `step(cycle, port, set)` drives it. Returns outputs by name, one per cycle."""
+    port, seen, taken = Port(SMALL, port=1), [], []
+    outputs = {
+        "sent": port.tx.valid,
+        "kind": port.tx.kind,
+        "fault": port.fault,
+        "idle": port.idle,
+        "progress": port.progress,
+        "awaited": port.sender_wait.awaited,
+        "at": port.sender_wait.port,
+        "row": port.sender_wait.row,
+        "credit": port.stall.credit,
+        "dependency": port.stall.dependency,
+        "memory": port.stall.memory,
+    }
+
+    async def drive(ctx):
+        start(ctx, port, **settings)
+        waiting = list(jobs)
+        for cycle in range(cycles):
+            ctx.set(port.jobs.valid, bool(waiting))
+            if waiting:
+                ctx.set(port.jobs.payload, waiting[0])
+            step(cycle, port, ctx.set)
+            _, _, ready, *values = await ctx.tick().sample(port.jobs.ready, *outputs.values())
+            if waiting and ready:
+                taken.append(waiting.pop(0))
+            seen.append(dict(zip(outputs, values, strict=True)))
+
+    run(port, drive, background=[reader(port.memory.send, MEMORY, latency=latencies(None, 4))])
+    return seen, taken
+
+
+def flit(port, put_value, *, valid=1, sequence=0, vc=0, kind=Kind.HEAD):
+    """Put a flit on the incoming link."""
+    for name, value in {"valid": valid, "sequence": sequence, "vc": vc, "kind": kind}.items():
+        put_value(getattr(port.rx, name), value)
+
+
+def nothing(cycle, port, put_value):
+    """Leave the port alone."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"sequence": 1}, FaultCode.LINK_SEQUENCE),
+        ({"sequence": 7}, FaultCode.LINK_SEQUENCE),
+        ({"vc": 1}, FaultCode.LINK_SEQUENCE),
+        ({"kind": Kind.BODY}, FaultCode.FRAMING),
+    ],
+)
+def test_a_wrong_flit_is_a_named_fault(fields, code):
+    def step(cycle, port, put_value):
+        flit(port, put_value, valid=cycle == 5, **fields)
+
+    seen, _ = simulate(step)
+    assert {now["fault"] for now in seen} == {0, code}
+
+
+@pytest.mark.parametrize("running", [0, 1])
+def test_a_flit_without_a_credit_and_a_credit_without_a_flit_are_faults(running):
+    def flood(cycle, port, put_value):
+        flit(port, put_value, valid=cycle <= CREDITS, sequence=cycle % 8)
+
+    seen, _ = simulate(flood, running=0)
+    assert {now["fault"] for now in seen} == {0, FaultCode.BUFFER_OVERFLOW}
+
+    def credit(cycle, port, put_value):
+        put_value(port.tx.credit, cycle == 9)
+
+    seen, _ = simulate(credit, running=running)
+    assert {now["fault"] for now in seen} == {0, FaultCode.CREDIT_OVERFLOW}
+
+
+def test_a_port_queues_rows_while_the_one_before_waits():
+    """Four wait in the queue, one in the sender."""
+    stuck = [{"row": k, "needs": 1, "size": 4} for k in range(9)]
+    seen, taken = simulate(nothing, jobs=stuck)
+    assert len(taken) == JOB_QUEUE_DEPTH + 1
+    assert not any(now["sent"] for now in seen)
+    assert all(now["dependency"] for now in seen[10:])
+    assert (seen[-1]["awaited"], seen[-1]["row"]) == (Awaited.DEPENDENCY, 0)
+    _, taken = simulate(nothing, jobs=stuck, running=0)
+    assert len(taken) == JOB_QUEUE_DEPTH
+
+
+def test_it_is_idle_exactly_when_nothing_is_left_to_send():
+    jobs = [{"size": 6}, {"flow": 1, "size": 0}, {"flow": 2, "size": 3}]
+    seen, _ = simulate(nothing, jobs=jobs)
+    busy = [cycle for cycle, now in enumerate(seen) if not now["idle"]]
+    sent = [cycle for cycle, now in enumerate(seen) if now["sent"]]
+    assert len(sent) == 6 + 3 + len(jobs)
+    assert busy == list(range(1, sent[-1])), "until the last flit is in the link's register"
+    kinds = [seen[cycle]["kind"] for cycle in sent]
+    body = [Kind.BODY] * 5
+    assert kinds == [Kind.HEAD, *body, Kind.TAIL, Kind.SINGLE, Kind.HEAD, *body[:2], Kind.TAIL]
+
+
+def test_it_sends_no_more_flits_than_the_buffer_has_places():
+    freed = 50
+
+    def step(cycle, port, put_value):
+        put_value(port.tx.credit, cycle >= freed and cycle < freed + 3)
+
+    seen, _ = simulate(step, jobs=[{"row": 7, "size": 40}])
+    sent = [cycle for cycle, now in enumerate(seen) if now["sent"]]
+    assert sum(cycle < freed for cycle in sent) == CREDITS
+    assert len(sent) == CREDITS + 3
+    stuck = seen[freed - 1]
+    assert (stuck["awaited"], stuck["at"], stuck["row"], stuck["credit"]) == (
+        Awaited.CREDIT,
+        1,
+        7,
+        1,
+    )
+    assert not stuck["progress"]
+
+
+def test_every_flit_sent_or_taken_is_progress_and_waiting_is_none():
+    seen, _ = simulate(nothing, jobs=[{"size": 6}])
+    sent = [cycle for cycle, now in enumerate(seen) if now["sent"]]
+    assert [cycle for cycle, now in enumerate(seen) if now["progress"]] == [c - 1 for c in sent]
+    # The head goes ahead of the first data by the memory's latency.
+    stalled = [cycle for cycle, now in enumerate(seen) if now["memory"]]
+    assert stalled == list(range(sent[0], sent[1] - 1))
+
+    def step(cycle, port, put_value):
+        flit(port, put_value, valid=cycle == 5)
+        put_value(port.lookup.granted, cycle == 20)
+
+    seen, _ = simulate(step)
+    assert [cycle for cycle, now in enumerate(seen) if now["progress"]] == [20]
