@@ -42,7 +42,9 @@ def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[np.float3
     -------
     float32 array of the same shape
     """
-    quotient: npt.NDArray[np.float32] = np.divide(image, np.float32(num_ranks), dtype=np.float32)
+    with np.errstate(all="ignore"):
+        divisor = np.float32(num_ranks)
+        quotient: npt.NDArray[np.float32] = np.divide(image, divisor, dtype=np.float32)
     quotient.view(np.uint32)[np.isnan(quotient)] = 0x7FC00000
     return quotient
 

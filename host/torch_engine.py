@@ -203,9 +203,8 @@ def _row_maps(
     summed = np.zeros(num_rows, dtype=np.bool_)
     for transfers in _groups(schedule):
         source, destination = _rows_of(schedule, transfers, first, num_pieces)
-        if len(source):  # chunks smaller than a flit are empty, and so may be a whole group
-            additions.append((source, destination))
-            summed[destination] = True
+        additions.append((source, destination))
+        summed[destination] = True
     origin = np.arange(num_rows)
     copies = np.flatnonzero(schedule.op == Op.GATHER)
     for step in np.unique(schedule.step[copies]):

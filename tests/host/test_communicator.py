@@ -9,6 +9,7 @@ from multitree import (
     Communicator,
     EngineError,
     LinkModel,
+    Schedule,
     ScheduleError,
     TopologyError,
     mesh,
@@ -46,14 +47,17 @@ def test_all_reduce_is_execute_bit_for_bit(comm, n, dtype):
 def test_average_is_the_sum_divided_once_by_the_number_of_ranks(comm):
     buffers = make_buffers(1, 6, 100)
     total = comm.all_reduce(buffers).wait()
-    average = comm.all_reduce(buffers, op="average").wait()
-    assert (bits(average) == bits(total / np.float32(6))).all()
+    work = comm.all_reduce(buffers, op="average")
+    assert (bits(work.wait()) == bits(total / np.float32(6))).all()
+    assert work.report.exact is True
 
 
 def test_the_nan_of_an_average_is_the_canonical_one(comm):
     average = comm.all_reduce(with_odd_values(make_buffers(1, 6, 100)), op="average").wait()
     assert np.isnan(average[:, [3, 5, 7]]).all()
-    assert set(bits(average)[np.isnan(average)]) == {0x7FC00000}
+    reduced = comm.reduce(with_odd_values(make_buffers(1, 6, 100)), root=2, op="average").wait()
+    for result in (average, reduced):
+        assert set(bits(result)[np.isnan(result)]) == {0x7FC00000}
 
 
 @pytest.mark.parametrize("shape", [(6, 5, 7), (6, 2, 3, 4), (6,)])
@@ -78,6 +82,17 @@ def test_all_gather_of_reduce_scatter_is_all_reduce(comm, n):
     buffers = make_buffers(n, 6, n)
     gathered = comm.all_gather(comm.reduce_scatter(buffers).wait()).wait()
     assert (bits(gathered) == bits(comm.all_reduce(buffers).wait())).all()
+
+
+def test_chunks_are_whole_flits_of_the_link_model():
+    buffers = make_buffers(1, 6, 101, "int32")
+    with Communicator(mesh(3, 2), link_model=LinkModel(flit_bytes=64), check=True) as wide:
+        work = wide.reduce_scatter(buffers)
+        lengths = [len(part) for part in work.wait()]
+        assert work.report.exact is True
+        assert sum(lengths) == 101
+        assert sorted(length % 16 for length in lengths) == [0, 0, 0, 0, 0, 5]
+        assert (np.concatenate(work.wait()) == buffers.sum(0, dtype=np.int32)).all()
 
 
 @pytest.mark.parametrize("root", range(6))
@@ -237,6 +252,23 @@ def test_an_engine_that_cannot_run_is_never_replaced_and_the_next_down_is_named(
 def test_a_ring_without_a_hamiltonian_cycle_names_the_topology():
     with pytest.raises(ScheduleError, match="mesh:3x3"):
         Communicator(mesh(3, 3), algorithm="ring")
+
+
+def test_a_schedule_that_is_wrong_is_never_run(monkeypatch):
+    def build_with_a_row_too_few(*arguments, **options):
+        right = build(*arguments, **options)
+        columns = (right.step, right.op, right.flow, right.src, right.dst)
+        return Schedule.from_rows(
+            right.topology,
+            algorithm="wrong",
+            collective="all_reduce",
+            flow_offsets=right.flow_offsets,
+            rows=np.stack(columns, axis=1)[1:],
+        )
+
+    monkeypatch.setattr("multitree.host.runner.build", build_with_a_row_too_few)
+    with pytest.raises(ScheduleError):
+        Communicator(ring(3))
 
 
 def test_two_flows_per_rank_have_no_reduce_scatter():

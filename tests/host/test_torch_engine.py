@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from multitree import Communicator, Topology, mesh, ring, torus
+from multitree.host.buffers import take_buffers
 from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
@@ -86,6 +87,16 @@ def test_an_addition_after_a_copy_of_its_flow_is_refused(executor):
         executor.execute(schedule, torch.zeros(2, 8))
 
 
+def test_copies_to_some_ranks_only_are_left_as_execute_leaves_them(executor):
+    rows = [(0, 0, 0, 2, 1), (1, 1, 0, 1, 0), (2, 1, 1, 0, 1)]
+    schedule = Schedule.from_rows(
+        mesh(3), algorithm="partial", collective="all_reduce", flow_offsets=[0, 1, 2], rows=rows
+    )
+    values = make_buffers(3, 3, 40)
+    image = executor.execute(schedule, torch.from_numpy(values)).numpy()
+    assert (bits(image) == bits(execute(schedule, values))).all()
+
+
 @pytest.mark.parametrize(
     ("tensor", "error"),
     [
@@ -128,6 +139,29 @@ def test_average_divides_and_does_not_multiply_by_the_reciprocal(device):
     assert (bits(total * np.float32(1 / 15)) != bits(quotient)).any()
     bits(quotient)[np.isnan(quotient)] = 0x7FC00000
     assert (bits(result.cpu().numpy()) == bits(quotient)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_nan_of_an_average_is_canonical_also_where_nothing_was_added(device):
+    values = torch.from_numpy(with_odd_values(make_buffers(5, 15, 60))).to(device)
+    with Communicator(mesh(5, 3), engine="torch", check=True) as comm:
+        work = comm.reduce(values, root=4, op="average")
+        result = work.wait().cpu().numpy()
+        assert work.report.exact is True
+    assert set(bits(result)[np.isnan(result)]) == {0x7FC00000}
+
+
+def test_a_tensor_is_copied_before_the_collective_starts():
+    for tensors in (torch.zeros(3, 5), list(torch.zeros(3, 5))):
+        memory, form = take_buffers(tensors, 3)
+        memory += 1
+        assert not any(part.any() for part in tensors)
+        assert form.device == torch.device("cpu")
+
+
+def test_results_go_back_to_the_device_the_tensors_came_from():
+    memory, form = take_buffers(torch.zeros(3, 5, device="meta"), 3)
+    assert form.give_back(np.zeros(memory.shape, np.float32)).device == torch.device("meta")
 
 
 @pytest.mark.parametrize("device", DEVICES)
