@@ -30,7 +30,7 @@ def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> floa
         topology,
         link_model.num_flits(size_bytes, 1),
         latency_cycles=link_model.latency_cycles(topology).astype(np.float64),
-        flits_per_cycle=1.0 / link_model.cycles_per_flit(topology),
+        flits_per_cycle=topology.bandwidth_gbytes_per_s / link_model.link_gbytes_per_s,
     )
 
 

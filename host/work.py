@@ -66,11 +66,11 @@ class WorkReport:
                 f"  {self.cycles} cycles = {_number(self.time_us)} us, "
                 f"{_number(self.bandwidth_gbytes_per_s)} GB/s"
             )
-            lines.append(
-                f"  {_number(self.ratio_to_bound)} x the bound of "
-                f"{_number(self.bound_cycles, digits=8)} cycles, links used "
-                f"{_number(self.link_utilization, scale=100)} %"
-            )
+            bound = "no bound is known for this collective"
+            if self.bound_cycles is not None:
+                ratio = _number(self.ratio_to_bound)
+                bound = f"{ratio} x the bound of {_number(self.bound_cycles, digits=8)} cycles"
+            lines.append(f"  {bound}, links used {_number(self.link_utilization, scale=100)} %")
         else:
             lines.append("  cycles unknown: this engine has no clock")
         verdict = {True: "yes, bit for bit", False: "NO", None: "not compared"}[self.exact]
