@@ -71,13 +71,17 @@ def simulate(items, num_arrivals, *, dtype=DType.INT32, seed=0, timing=None, sta
     async def watch(ctx):
         arrival, cycle = block.arrival, 0
         names = ("op", "flow", "count", "last")
-        quiet = 0
+        quiet = inside = 0
+        taken = block.items.valid & block.items.ready
         while quiet < 5:
-            _, _, valid, *mark, idle = await ctx.tick().sample(
-                arrival.valid, *(getattr(arrival, name) for name in names), block.idle
+            _, _, valid, *mark, idle, comes, goes = await ctx.tick().sample(
+                arrival.valid,
+                *(getattr(arrival, name) for name in names),
+                *(block.idle, taken, block.write.ack),
             )
+            assert not (idle and (valid or inside)), "idle with a flit or a report on its way"
+            inside += comes - goes
             if valid:
-                assert not idle
                 seen.arrivals.append((dict(zip(names, mark, strict=True)), cycle))
             quiet = quiet + 1 if len(seen.arrivals) == num_arrivals and idle else 0
             cycle += 1

@@ -197,9 +197,10 @@ def test_it_names_the_row_that_waits_and_what_for():
     assert waits([BOUND]) == {"awaited": Awaited.DEPENDENCY} | dependency
     # The message being sent is named while it waits itself, not the next row.
     for stuck in ({"ready": 0, "latency": 3}, {"ready": 1}):
-        found = waits([FREE, BOUND], **stuck)
-        code = Awaited.CREDIT if not stuck["ready"] else Awaited.MEMORY_READ
-        assert (found["awaited"], found["row"], found["flow"], found["op"]) == (code, 6, 3, 1)
+        for behind in (BOUND, BOUND | {"needs": 0}):
+            found = waits([FREE, behind], **stuck)
+            code = Awaited.CREDIT if not stuck["ready"] else Awaited.MEMORY_READ
+            assert (found["awaited"], found["row"], found["flow"], found["op"]) == (code, 6, 3, 1)
     assert waits([FREE, BOUND], latency=3) == {"awaited": Awaited.DEPENDENCY} | dependency
     empty = FREE | {"size": 0}
     assert waits([empty, BOUND], ready=0)["row"] == 6
