@@ -1,10 +1,11 @@
-"""Checks the torch engine's bits and measures it, on the CPU and on CUDA if there.
+"""Checks the torch engine's bits and measures it, on CPU and CUDA.
 
 Needs NumPy, networkx and PyTorch only: ``PYTHONPATH=src python bench/torch_engine.py``.
 Exit status 1 if one bit differs from `execute`.
 """
 
 import argparse
+import importlib.util
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,11 @@ from functools import partial
 
 import networkx as nx
 import numpy as np
+
+if importlib.util.find_spec("torch") is None:
+    print("PyTorch is not installed (pip install 'multitree[torch]'), so nothing is measured")
+    sys.exit(0)
+
 import torch
 
 from multitree.host.torch_engine import TorchExecutor

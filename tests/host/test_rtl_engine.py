@@ -1,0 +1,113 @@
+"""The rtl engine behind the Communicator: exact, kept open, honest on faults."""
+
+import numpy as np
+import pytest
+
+from multitree import Communicator, DeviceError, LinkModel, TopologyError, fully_connected, torus
+from multitree.host.rtl_engine import RtlEngine
+from multitree.sim.rtl import RtlSession
+from multitree.sim.sizing import config_for
+from multitree.sim.verilator import why_not
+from multitree.topology.builders import build
+from multitree.topology.execute import execute
+from tests.host.values import bits, make_buffers, with_odd_values
+
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+
+
+@pytest.fixture(scope="module")
+def comm():
+    with Communicator(torus(4, 4), engine="rtl", check=True) as opened:
+        yield opened
+
+
+@needs_rtl
+@pytest.mark.parametrize(
+    ("call", "collective", "root"),
+    [
+        (lambda c, b: c.all_reduce(b), "all_reduce", None),
+        (lambda c, b: c.broadcast(b, root=6), "broadcast", 6),
+        (lambda c, b: c.reduce(b, root=6), "reduce", 6),
+    ],
+)
+def test_memory_equals_execute_bit_for_bit(comm, call, collective, root):
+    buffers = with_odd_values(make_buffers(3, 16, 333))
+    work = call(comm, buffers)
+    expected = execute(build(torus(4, 4), "multitree", collective, root=root), buffers)
+    assert (bits(work.wait()) == bits(expected)).all()
+    assert work.report.exact is True
+
+
+@needs_rtl
+def test_the_two_phases_are_inverse(comm):
+    buffers = make_buffers(4, 16, 777)
+    gathered = comm.all_gather(comm.reduce_scatter(buffers).wait()).wait()
+    assert (bits(gathered) == bits(comm.all_reduce(buffers).wait())).all()
+
+
+@needs_rtl
+def test_average_is_one_division_after_the_sum(comm):
+    buffers = make_buffers(5, 16, 100)
+    total, average = (comm.all_reduce(buffers, op=op) for op in ("sum", "average"))
+    assert (bits(average.wait()) == bits(total.wait() / np.float32(16))).all()
+    assert average.report.exact is True
+
+
+@needs_rtl
+def test_the_report_has_cycles_and_what_follows(comm):
+    report = comm.all_reduce(make_buffers(6, 16, 4096)).report
+    assert report.engine == "rtl"
+    assert report.cycles > report.bound_cycles == 600
+    assert report.link_utilization == pytest.approx(30 * 1024 / (64 * report.cycles))
+    assert report.bandwidth_gbytes_per_s == pytest.approx(16384 / report.cycles)
+
+
+@needs_rtl
+def test_after_a_fault_the_next_collective_runs_on_fresh_interfaces(comm, monkeypatch):
+    def fault(*arguments, **options):
+        raise DeviceError("Rank 3, port 1, flow 2: nothing progressed")
+
+    buffers = make_buffers(7, 16, 40)
+    comm.all_reduce(buffers).wait()
+    before = comm._runner.engine._session
+    with monkeypatch.context() as patch:
+        patch.setattr(RtlSession, "run", fault)
+        with pytest.raises(DeviceError, match="Rank 3, port 1, flow 2"):
+            comm.all_reduce(buffers).wait()
+    assert comm.all_reduce(buffers).report.exact is True
+    assert comm._runner.engine._session is not before
+
+
+@needs_rtl
+def test_interfaces_with_too_few_ports_are_refused_when_the_communicator_is_made():
+    with pytest.raises(TopologyError, match="a rank has 9 links, an interface at most 8 ports"):
+        Communicator(fully_connected(10), engine="rtl")
+
+
+class Recorder:
+    """Stands for a session and records what it was opened with."""
+
+    opened = ()
+
+    def __init__(self, topology, *, link_model, waveform, say, **needs):
+        self.config = config_for(topology, link_model, **needs)
+        self.is_open = True
+        Recorder.opened.append(self)
+
+    def close(self):
+        self.is_open = False
+
+
+def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):
+    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
+    engine = RtlEngine(torus(16, 16), LinkModel())
+    small = build(torus(16, 16), "multitree", "broadcast", root=0)
+    large = build(torus(16, 16), "multitree")
+    for schedule in (small, small, large, small, large):
+        engine.prepare(schedule, 100)
+    first, second = Recorder.opened
+    assert not first.is_open and second.is_open
+    assert second.config.num_flows >= 256 > first.config.num_flows
+    engine.close()
+    assert not second.is_open
