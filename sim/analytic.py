@@ -112,10 +112,8 @@ class _Timing:
         """Time transfers, all that they wait for being timed."""
         link = self._link[rows]
         head, first, tail = self._send(rows, link)
-        returned = self._latency[link] + self._model.credit_cycles
-        start, end = self._receive(rows, link, sibling, head, first, tail)
-        # What fills its buffer alone goes on only as it is taken out at the other end.
-        tail = np.maximum(tail, self._buffers.own(rows, start, end) + returned)
+        start, _ = self._receive(rows, link, sibling, head, first, tail)
+        tail = np.maximum(tail, self._paced(rows, link, head, start))
         start, end = self._receive(rows, link, sibling, head, first, tail)
         self._buffers.add(rows, start, end)
 
@@ -147,9 +145,26 @@ class _Timing:
         fetched = issue + model.memory_read_cycles + model.payload_cycles
         first = np.maximum(head + 1, fetched)
         first = np.maximum(first, self._buffers.earlier(rows, 1) + returned)
-        tail = np.maximum(first + size - 1, self._buffers.earlier(rows, size) + returned)
+        tail = first + size - 1
         empty = size == 0
         return head, np.where(empty, head, first), np.where(empty, head, tail)
+
+    def _paced(
+        self, rows: IntArray, link: IntArray, head: FloatArray, start: FloatArray
+    ) -> FloatArray:
+        """Cycle of the last payload flit at the near end, as credits allow it.
+
+        A buffer full of flits goes out per round trip of a credit, if not one per cycle; the head
+        flit is one of them.
+        """
+        model, size, depth = self._model, self._size[rows], self._model.buffer_flits
+        way = self._latency[link] + model.receive_cycles
+        around = way + self._latency[link] + model.credit_cycles
+        rounds, rest = np.divmod(size, depth)
+        first = np.where(rest > 0, start + rest - 1, head + way)
+        passed = np.maximum(first, self._buffers.earlier(rows, rest) + around)
+        last = passed + rounds * np.maximum(around, depth) - way
+        return np.where(size > 0, last, _NEVER)
 
     def _receive(
         self,

@@ -82,13 +82,6 @@ class LinkBuffers:
         place = wanted - (self._end[number] - self._payload[number])
         return np.where(needed, self._between(number, place), _NEVER)
 
-    def own(self, rows: IntArray, start: FloatArray, end: FloatArray) -> FloatArray:
-        """When the place for a message's last flit is left by a flit of the same message."""
-        size = self._size[rows]
-        place = size - 1 - self._depth
-        share = np.clip(place, 0, None) / np.maximum(size - 1, 1)
-        return np.where(place >= 0, start + share * (end - start), _NEVER)
-
     def add(self, rows: IntArray, start: FloatArray, end: FloatArray) -> None:
         """Note when the first and the last payload flit of messages left the buffer."""
         number = self._number[rows]

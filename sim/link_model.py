@@ -85,12 +85,12 @@ class LinkModel:
     refill_cycles: int = 8
     issue_cycles: int = 2
     payload_cycles: int = 2
-    dependency_cycles: int = 7
+    dependency_cycles: int = 6
     sibling_cycles: int = 7
     receive_cycles: int = 4
     fetch_cycles: int = 1
     complete_cycles: int = 6
-    credit_cycles: int = 3
+    credit_cycles: int = 2
     done_cycles: int = 2
 
     def __post_init__(self) -> None:

@@ -1,0 +1,96 @@
+"""Cycles that the analytic engine predicts, beside those that the RTL takes.
+
+Runs every algorithm on every topology and size on both engines, compares the RTL's memories with
+`execute` bit for bit, and prints the ratio of cycles. Exit status 1 where a ratio is off by more
+than the tolerance: ``python bench/analytic_vs_rtl.py --sizes 32KiB,1MiB --tolerance 0.02``.
+"""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from multitree.host.simulator import make_buffers
+from multitree.host.sizes import format_size, parse_size
+from multitree.sim.analytic import analytic
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import RtlSession
+from multitree.sim.sizing import config_for
+from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.execute import execute
+from multitree.topology.families import parse_topology
+
+TOPOLOGIES = "torus:4x4,torus:8x8,mesh:4x4,mesh:8x8"
+ROW = "{:<10} {:<20} {:>8} {:>9} {:>9} {:>7} {:>7} {:>6}"
+
+
+def compare(spec: str, algorithm: str, size_bytes: int, seed: int) -> dict[str, Any]:
+    """One row: both engines on one schedule and size."""
+    topology = parse_topology(spec)
+    schedule = build(topology, algorithm)
+    model = LinkModel()
+    buffers = make_buffers(seed, topology.num_ranks, size_bytes // 4, "float32")
+    num_flits = model.num_flits(size_bytes // 4, 4)
+    predicted = analytic(schedule, num_flits, model)
+    with RtlSession(
+        topology,
+        link_model=model,
+        num_rows=int(np.bincount(schedule.src).max()),
+        num_flows=schedule.num_flows,
+    ) as session:
+        memory, trace = session.run(schedule, [buffers])[0]
+    exact = np.array_equal(memory.view(np.uint32), execute(schedule, buffers).view(np.uint32))
+    off = predicted.arrived - trace.arrived
+    return {
+        "topology": spec,
+        "algorithm": algorithm,
+        "size_bytes": size_bytes,
+        "rtl_cycles": trace.cycles,
+        "analytic_cycles": predicted.cycles,
+        "ratio": predicted.cycles / trace.cycles,
+        "most_cycles_off": int(np.abs(off).max()),
+        "exact": exact,
+        "schedule_hash": schedule.hash,
+        "num_ports": config_for(topology, model).num_ports,
+    }
+
+
+def main() -> int:
+    """Run all rows; exit status 1 if one is off or not exact."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topologies", default=TOPOLOGIES, help="specs with commas between")
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
+    parser.add_argument("--sizes", default="32KiB,1MiB")
+    parser.add_argument("--tolerance", type=float, default=0.02, help="of the ratio to 1")
+    parser.add_argument("--seed", type=int, default=1, help="of the buffers")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.json:
+        columns = ("topology", "algorithm", "size", "rtl", "analytic", "ratio", "worst", "exact")
+        print(ROW.format(*columns))
+    rows = []
+    for size in arguments.sizes.split(","):
+        for spec in arguments.topologies.split(","):
+            for algorithm in arguments.algorithms.split(","):
+                row = compare(spec, algorithm, parse_size(size), arguments.seed)
+                rows.append(row)
+                if not arguments.json:
+                    cells = (row["rtl_cycles"], row["analytic_cycles"], f"{row['ratio']:.4f}")
+                    worst, exact = row["most_cycles_off"], "yes" if row["exact"] else "NO"
+                    shown = format_size(row["size_bytes"])
+                    print(ROW.format(spec, algorithm, shown, *cells, worst, exact), flush=True)
+    good = all(abs(row["ratio"] - 1) <= arguments.tolerance and row["exact"] for row in rows)
+    if arguments.json:
+        print(json.dumps({"tolerance": arguments.tolerance, "good": good, "rows": rows}, indent=2))
+    else:
+        print(
+            f"worst ratio {max(abs(row['ratio'] - 1) for row in rows):.4f} from 1, "
+            f"tolerance {arguments.tolerance}; column 'worst': cycles that any arrival is off"
+        )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

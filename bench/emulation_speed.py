@@ -1,0 +1,97 @@
+"""How fast networks of the generated Verilog run on this machine.
+
+Prints cycles per CPU second without the build, for each topology. The target of the project is
+an 8x8 torus, 1 MiB, in at most 60 CPU seconds: ``python bench/emulation_speed.py --limit 60``.
+
+Where the time goes (8x8 torus, profiled with perf): two thirds in the clocked logic of the
+models, a fifth in their logic that follows inputs, a tenth in links, memories and hosts of the
+harness. What was tried, in CPU seconds: all ranks cycle by cycle 7.7; each rank for a window of
+150 cycles, so that its model stays in the cache, 6.7 (kept, and it lets threads share the ranks);
+-O1 8.0, -O3 7.5, -Os 9.4, -march=native 7.6 against -O2 7.7, all within noise but -Os.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from multitree.host.simulator import make_buffers
+from multitree.host.sizes import parse_size
+from multitree.sim.rtl import RtlSession
+from multitree.topology.builders import build
+from multitree.topology.execute import execute
+from multitree.topology.families import parse_topology
+
+ROW = "{:<10} {:>6} {:>9} {:>8} {:>8} {:>11} {:>14} {:>8} {:>6}"
+
+
+def measure(spec: str, algorithm: str, size_bytes: int, repeat: int) -> dict[str, Any]:
+    """Best of several runs of one network."""
+    topology = parse_topology(spec)
+    schedule = build(topology, algorithm)
+    buffers = make_buffers(1, topology.num_ranks, size_bytes // 4, "float32")
+    begin = time.perf_counter()
+    session = RtlSession(
+        topology,
+        num_rows=int(np.bincount(schedule.src).max()),
+        num_flows=schedule.num_flows,
+    )
+    build_seconds = time.perf_counter() - begin
+    cpu_seconds, wall_seconds, emulated = float("inf"), float("inf"), 0
+    with session:
+        for _ in range(repeat):
+            first, cpu, wall = session.network.cycle, time.process_time(), time.perf_counter()
+            memory, trace = session.run(schedule, [buffers])[0]
+            cpu_seconds = min(cpu_seconds, time.process_time() - cpu)
+            wall_seconds = min(wall_seconds, time.perf_counter() - wall)
+            emulated = session.network.cycle - first
+    exact = np.array_equal(memory.view(np.uint32), execute(schedule, buffers).view(np.uint32))
+    return {
+        "topology": spec,
+        "num_ranks": topology.num_ranks,
+        "cycles": trace.cycles,
+        "cpu_seconds": cpu_seconds,
+        "wall_seconds": wall_seconds,
+        "cycles_per_cpu_second": emulated / cpu_seconds,
+        "rank_cycles_per_cpu_second": emulated * topology.num_ranks / cpu_seconds,
+        "build_seconds": build_seconds,
+        "exact": exact,
+    }
+
+
+def main() -> int:
+    """Measure all topologies; exit status 1 if the last takes more CPU seconds than the limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topologies", default="torus:2x2,torus:4x4,mesh:8x8,torus:8x8")
+    parser.add_argument("--algorithm", default="multitree")
+    parser.add_argument("--size", default="1MiB")
+    parser.add_argument("--repeat", type=int, default=2, help="runs of each, the best counts")
+    parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds of the last one")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows = []
+    if not arguments.json:
+        columns = ("topology", "ranks", "cycles", "cpu s", "wall s", "cycles/s", "rank-cycles/s")
+        print(ROW.format(*columns, "build s", "exact"))
+    for spec in arguments.topologies.split(","):
+        row = measure(spec, arguments.algorithm, parse_size(arguments.size), arguments.repeat)
+        rows.append(row)
+        if not arguments.json:
+            seconds = (f"{row['cpu_seconds']:.2f}", f"{row['wall_seconds']:.2f}")
+            speeds = ("cycles_per_cpu_second", "rank_cycles_per_cpu_second")
+            cells = [spec, row["num_ranks"], row["cycles"], *seconds]
+            cells += [f"{row[speed]:,.0f}" for speed in speeds]
+            cells += [f"{row['build_seconds']:.1f}", "yes" if row["exact"] else "NO"]
+            print(ROW.format(*cells), flush=True)
+    good = rows[-1]["cpu_seconds"] <= arguments.limit and all(row["exact"] for row in rows)
+    if arguments.json:
+        print(json.dumps({"processors": os.cpu_count(), "good": good, "rows": rows}, indent=2))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
