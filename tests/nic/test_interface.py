@@ -152,6 +152,33 @@ def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_tell
     assert not sent
 
 
+def test_what_changes_the_table_takes_the_commit_back_and_nothing_else_does():
+    table = tables(4)[0]
+    changes = [table_writes(table)[0], table_writes(table)[-3]]
+    changes += [(ADDRESS[name], 2) for name in ("NUM_ROWS", "NUM_FLOWS", "WINDOW_FLITS")]
+    others = ("WINDOW_BASE", "WATCHDOG_CYCLES", "MODE", "COUNT_SELECT", "ITERATIONS")
+
+    async def script(host):
+        await prepare(host, table, settings(4))
+        for change in changes:
+            await host.write(COMMIT)
+            await host.committed()
+            for name in others:
+                await host.write((ADDRESS[name], 0))
+            assert (await host.status())["committed"]
+            await host.write(change)
+            assert not (await host.status())["committed"], f"after a write to {change[0]:#x}"
+            await host.write(*table_writes(table), *run_writes(settings(4)))
+        await host.write(START)
+        await host.interrupt()
+        assert (await host.fault()).code == FaultCode.NOT_COMMITTED
+
+    async def nothing(host):
+        await host.wait(1)
+
+    simulate([script, nothing], [[], []])
+
+
 def test_a_start_while_busy_and_an_address_that_does_not_exist_are_refused():
     async def script(host):
         await prepare(host, tables(4)[0], settings(4, first_arrival_cycles=0))
