@@ -159,16 +159,14 @@ def test_what_changes_the_table_takes_the_commit_back_and_nothing_else_does():
     others = ("WINDOW_BASE", "WATCHDOG_CYCLES", "MODE", "COUNT_SELECT", "ITERATIONS")
 
     async def script(host):
-        await prepare(host, table, settings(4))
         for change in changes:
-            await host.write(COMMIT)
+            await prepare(host, table, settings(4))
             await host.committed()
             for name in others:
                 await host.write((ADDRESS[name], 0))
             assert (await host.status())["committed"]
             await host.write(change)
             assert not (await host.status())["committed"], f"after a write to {change[0]:#x}"
-            await host.write(*table_writes(table), *run_writes(settings(4)))
         await host.write(START)
         await host.interrupt()
         assert (await host.fault()).code == FaultCode.NOT_COMMITTED
