@@ -1,6 +1,6 @@
 """What went wrong in a network: every interface's fault, and which came first."""
 
-from multitree.nic.faults import Awaited, DeviceError
+from multitree.nic.faults import Awaited, DeviceError, FaultCode
 from multitree.nic.program import Fault, decode_fault
 from multitree.nic.registers import ADDRESS, REGISTERS
 from multitree.sim.host_op import HostOp
@@ -11,6 +11,7 @@ __all__ = ["check_responses", "check_status", "status_field"]
 _REGISTERS = ("STATUS", "FAULT", "FAULT_ROW", "ARRIVALS_MISSING")
 _READ_CYCLES = 1000
 _MAX_LISTED = 8
+_WATCHDOGS = (FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL)
 _FROM_NEIGHBOUR = (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT)
 _FIELDS = {
     (register.name, field.name): field
@@ -56,9 +57,9 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
     Raises
     ------
     DeviceError
-        For the earliest fault; if there is none, for the first rank that was not in time.
+        For the fault nearest to its cause, the earliest of these; if there is none, for the
+        first rank that was not in time.
     """
-    doing = "running a collective" if running else "loading the table"
     irq_cycles = network.irq_cycles()
     cycles = network.cycle - first_cycle
     words = _read_all(network)
@@ -66,24 +67,32 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         {name: status_field("STATUS", name, word[0]) for name in ("busy", "done", "fault")}
         for word in words
     ]
-    faulted = [rank for rank, state in enumerate(states) if state["fault"]]
-    if faulted:
+    faults = {
+        rank: decode_fault(words[rank][1], words[rank][2])
+        for rank, state in enumerate(states)
+        if state["fault"]
+    }
+    doing = "running a collective" if running else "loading the table"
+    if faults:
         # A fault raises the interrupt, and keeps it up.
-        rank = min(faulted, key=lambda rank: int(irq_cycles[rank]))
-        fault = decode_fault(words[rank][1], words[rank][2])
-        text = f"{fault.error(rank)}{_sender(network, rank, fault)}; "
+        rank = min(faults, key=lambda rank: (*_remoteness(faults[rank]), int(irq_cycles[rank])))
+        text = f"{faults[rank].error(rank)}{_sender(network, rank, faults[rank])}; "
         text += f"{doing}, {int(irq_cycles[rank]) - first_cycle} cycles after it began"
-        text += _listed("; later also", [other for other in faulted if other != rank])
+        text += _listed("; also stopped", [other for other in faults if other != rank])
         idle = [rank for rank, state in enumerate(states) if not any(state.values())]
         raise DeviceError(text + (_listed("; never started", idle) if running else ""))
     if not finished:
-        busy = [rank for rank, state in enumerate(states) if state["busy"]]
-        rank = busy[0] if busy else 0
+        rank = next((rank for rank, state in enumerate(states) if state["busy"]), 0)
         step = status_field("STATUS", "step", words[rank][0])
         raise DeviceError(
             f"Rank {rank}: {doing}, not over after {cycles} cycles, in step {step} with "
             f"{words[rank][3]} messages still to come in"
         )
+
+
+def _remoteness(fault: Fault) -> tuple[bool, bool]:
+    """How far a fault is from its cause: when one rank stops, the watchdogs of others follow."""
+    return fault.code in _WATCHDOGS, fault.awaited in (Awaited.ARRIVALS, Awaited.NOTHING)
 
 
 def _sender(network: Network, rank: int, fault: Fault) -> str:

@@ -9,10 +9,11 @@ from multitree.nic.faults import DeviceError
 from multitree.sim.trace import Trace
 from multitree.topology.schedule import Schedule
 
-__all__ = ["traces_of"]
+__all__ = ["Events", "counts_of", "traces_of"]
 
 IntArray = npt.NDArray[np.int64]
 Events = npt.NDArray[Any]
+"""Messages that left or came in: structured arrays with the fields of `native.EVENT`."""
 
 
 def traces_of(
@@ -51,12 +52,12 @@ def traces_of(
     """
     topology = schedule.topology
     links = schedule.route_links[schedule.route_offsets[:-1]]
-    port = np.array([topology.port_of_link(link) for link in range(topology.num_links)], np.int64)
-    num_collectives = len(start)
-    leaving = _match(schedule, schedule.src, port[links], sent, num_collectives)
-    coming = _match(schedule, schedule.dst, port[topology.reverse[links]], arrived, num_collectives)
+    leaving, coming = (
+        _match(wanted, events, len(start))
+        for wanted, events in zip(_wanted(schedule), (sent, arrived), strict=True)
+    )
     traces = []
-    for k in range(num_collectives):
+    for k in range(len(start)):
         first = start[k].min()
         payload = sent["num_payload"][leaving[k]].astype(np.int64)
         traces.append(
@@ -74,16 +75,41 @@ def traces_of(
     return traces
 
 
-def _match(
-    schedule: Schedule,
-    rank: npt.NDArray[np.int32],
-    port: IntArray,
-    events: Events,
-    num_collectives: int,
-) -> IntArray:
+def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
+    """How often each transfer was sent, and has arrived.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What ran, on direct links.
+    sent, arrived : structured arrays
+        As for `traces_of`.
+
+    Returns
+    -------
+    int64 arrays, shape (num_transfers,)
+    """
+    counts = []
+    for wanted, events in zip(_wanted(schedule), (sent, arrived), strict=True):
+        found = np.sort(_keys_of(events))
+        counts.append(np.searchsorted(found, wanted, "right") - np.searchsorted(found, wanted))
+    return counts[0], counts[1]
+
+
+def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
+    """Keys of each transfer where it leaves and where it comes in."""
+    topology = schedule.topology
+    links = schedule.route_links[schedule.route_offsets[:-1]]
+    port = np.array([topology.port_of_link(link) for link in range(topology.num_links)], np.int64)
+    return (
+        _key(schedule.src, port[links], schedule.op, schedule.flow),
+        _key(schedule.dst, port[topology.reverse[links]], schedule.op, schedule.flow),
+    )
+
+
+def _match(wanted: IntArray, events: Events, num_collectives: int) -> IntArray:
     """Event of each transfer in each collective, int64 (num_collectives, num_transfers)."""
-    wanted = _key(rank, port, schedule.op, schedule.flow)
-    found = _key(events["rank"], events["port"], events["op"], events["flow"])
+    found = _keys_of(events)
     by_key = np.argsort(found, kind="stable")
     ranked = np.argsort(wanted, kind="stable")
     expected = np.repeat(wanted[ranked], num_collectives)
@@ -95,6 +121,10 @@ def _match(
     matched = np.empty((num_collectives, len(wanted)), dtype=np.int64)
     matched[:, ranked] = by_key.reshape(-1, num_collectives).T
     return matched
+
+
+def _keys_of(events: Events) -> IntArray:
+    return _key(events["rank"], events["port"], events["op"], events["flow"])
 
 
 def _key(rank: Any, port: Any, op: Any, flow: Any) -> IntArray:

@@ -6,15 +6,17 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.faults import DeviceError
 from multitree.nic.program import RunSettings
 from multitree.nic.table import Table, compile_table
-from multitree.sim.events import traces_of
+from multitree.sim.events import Events, traces_of
 from multitree.sim.inputs import Buffers, check_buffers, check_skews, check_topology
 from multitree.sim.library import network_library
 from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
+from multitree.sim.postmortem import first_missing
 from multitree.sim.rtl_host import RtlHost
 from multitree.sim.sizing import config_for
 from multitree.sim.trace import Trace
@@ -151,7 +153,8 @@ class RtlSession:
         ScheduleError
             If the schedule does not fit the interfaces.
         DeviceError
-            For the earliest fault, with rank, port, flow and what was awaited.
+            For the fault nearest to its cause, with rank, port, flow and what was awaited, and
+            the first message that is missing.
         """
         check_topology(schedule, self.network.topology)
         first = check_buffers(schedule, buffers)
@@ -181,21 +184,18 @@ class RtlSession:
         self._host.load(tables, settings)
         self._open_waveform()
         skip = len(self.network.sent()), len(self.network.arrived())
-        start, done = self._host.run(
-            len(buffers),
-            skews=skews,
-            idle_ranks=idle_ranks,
-            max_cycles=limits.run_cycles(len(buffers)),
-            progress=progress,
-        )
-        traces = traces_of(
-            schedule,
-            num_flits,
-            self.network.sent()[skip[0] :],
-            self.network.arrived()[skip[1] :],
-            start,
-            done,
-        )
+        try:
+            start, done = self._host.run(
+                len(buffers),
+                skews=skews,
+                idle_ranks=idle_ranks,
+                max_cycles=limits.run_cycles(len(buffers)),
+                progress=progress,
+            )
+        except DeviceError as error:
+            missing = first_missing(schedule, *self._messages(skip))
+            raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
+        traces = traces_of(schedule, num_flits, *self._messages(skip), start, done)
         content = memory[:, :, : first.shape[1] * _ELEMENT_BYTES]
         return [
             (np.ascontiguousarray(content[:, k]).view(first.dtype).reshape(first.shape), trace)
@@ -212,6 +212,10 @@ class RtlSession:
             memory[:, k, : n * _ELEMENT_BYTES] = content.reshape(num_ranks, -1)
         self.network.set_memory(memory.reshape(num_ranks, -1, self.config.flit_bytes))
         return memory
+
+    def _messages(self, skip: tuple[int, int]) -> tuple[Events, Events]:
+        """Messages sent and arrived, without those of earlier runs."""
+        return self.network.sent()[skip[0] :], self.network.arrived()[skip[1] :]
 
     def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
         """Tables of all ranks; the same objects where nothing has changed."""

@@ -1,0 +1,134 @@
+"""Bounds on runs, sizes of interfaces, and traces made of the messages seen."""
+
+import numpy as np
+import pytest
+
+from multitree.nic.config import Config
+from multitree.nic.faults import DeviceError
+from multitree.sim.analytic import analytic
+from multitree.sim.events import traces_of
+from multitree.sim.limits import limits_of
+from multitree.sim.link_model import LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.native import EVENT
+from multitree.sim.postmortem import first_missing
+from multitree.sim.sizing import config_for
+from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.errors import TopologyError
+from multitree.topology.families import fully_connected, parse_topology, ring, torus
+from multitree.topology.multitree import build_multitree
+
+
+def limits(schedule, num_flits, model=None, timing=None, *, skew=0, lockstep=False):
+    return limits_of(
+        schedule,
+        num_flits,
+        model or LinkModel(),
+        memory_timing=timing or MemoryTiming(),
+        queue_flits=64,
+        max_skew_cycles=skew,
+        lockstep=lockstep,
+    )
+
+
+@pytest.mark.parametrize("spec", ["ring:2", "torus:4x4", "mesh:4x4", "full:6", "torus:8x8"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_run_comes_near_its_bound(spec, algorithm):
+    schedule = build(parse_topology(spec), algorithm)
+    for model in (LinkModel(), LinkModel(buffer_flits=32), LinkModel(memory_read_cycles=100)):
+        for num_flits in (0, 100, 10_000):
+            cycles = analytic(schedule, num_flits, model).cycles
+            assert cycles < limits(schedule, num_flits, model).collective_cycles
+
+
+def test_bounds_grow_with_all_that_costs_time():
+    schedule = build_multitree(torus(4, 4))
+    base = limits(schedule, 1000)
+    assert limits(schedule, 1000, skew=10_000).collective_cycles == base.collective_cycles + 10_000
+    for larger in (
+        limits(schedule, 2000),
+        limits(schedule, 1000, LinkModel(memory_read_cycles=200)),
+        limits(schedule, 1000, LinkModel(buffer_flits=8)),
+        limits(schedule, 1000, timing=MemoryTiming(extra_cycles=100)),
+        limits(schedule, 1000, timing=MemoryTiming(stall_percent=80)),
+        limits(schedule, 1000, lockstep=True),
+    ):
+        assert larger.collective_cycles > base.collective_cycles
+    assert base.watchdog_cycles >= base.collective_cycles
+    assert base.run_cycles(5) > 5 * base.collective_cycles + base.watchdog_cycles
+    chunk = 1000 // 16 + 1
+    assert limits(schedule, 1000, lockstep=True).step_cycles == chunk + 1 + 150
+
+
+def test_interfaces_are_rounded_up_so_that_few_are_compiled():
+    assert config_for(torus(4, 4), LinkModel()) == Config(num_ports=4)
+    assert config_for(ring(2), LinkModel()).num_ports == 2
+    assert config_for(fully_connected(6), LinkModel()).num_ports == 8
+    model = LinkModel(flit_bytes=32, buffer_flits=100, submessage_flits=8, memory_read_cycles=100)
+    config = config_for(torus(4, 4), model, num_rows=257, num_flows=129, memory_flits=(1 << 24) + 1)
+    assert (config.table_depth, config.num_flows, config.address_width) == (512, 256, 25)
+    assert (config.flit_bytes, config.buffer_flits, config.submessage_flits) == (32, 100, 8)
+    assert config.memory_queue_flits == 128
+    with pytest.raises(TopologyError, match="a rank has 9 links, an interface at most 8 ports"):
+        config_for(fully_connected(10), LinkModel())
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"extra_cycles": -1}, "extra_cycles must be in 0..1048576, not -1"),
+        ({"stall_percent": 100}, "stall_percent must be in 0..99, not 100"),
+        ({"seed": -5}, "seed must be in 0.."),
+    ],
+)
+def test_memory_timing_out_of_range_is_refused(settings, text):
+    with pytest.raises(ValueError, match=f"MemoryTiming {text}"):
+        MemoryTiming(**settings)
+
+
+def messages(*rows):
+    events = np.zeros(len(rows), dtype=EVENT)
+    for event, (cycle, rank, port, op, flow, payload) in zip(events, rows, strict=True):
+        event["cycle"], event["rank"], event["port"] = cycle, rank, port
+        event["op"], event["flow"], event["num_payload"] = op, flow, payload
+    return events
+
+
+def test_a_trace_finds_each_transfer_of_each_collective_among_the_messages():
+    schedule = build_multitree(ring(2))
+    first = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3), (30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
+    second = [(cycle + 100, *rest) for cycle, *rest in first]
+    arrived = [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in first + second]
+    start, done = np.array([[2, 3], [90, 90]]), np.array([[50, 60], [150, 160]])
+    one, two = traces_of(schedule, 7, messages(*first, *second), messages(*arrived), start, done)
+    assert schedule.src.tolist() == [1, 0, 0, 1] and schedule.flow.tolist() == [0, 1, 0, 1]
+    assert one.sent.tolist() == [[10, 8, 28, 31]] and one.arrived.tolist() == [[19, 17, 37, 40]]
+    assert two.sent.tolist() == [[22, 20, 40, 43]] and two.cycles == 70
+    assert one.link_flits.tolist() == [7, 7] and one.start.tolist() == [0, 1]
+
+
+def test_messages_that_are_not_the_schedule_s_are_an_error():
+    schedule = build_multitree(ring(2))
+    none = messages()
+    with pytest.raises(DeviceError, match="must send the 4 messages of the schedule, not 0 others"):
+        traces_of(schedule, 7, none, none, np.zeros((1, 2), int), np.ones((1, 2), int))
+
+
+def test_the_first_missing_message_is_the_one_that_others_wait_for():
+    schedule = build_multitree(ring(2))
+    reduces = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3)]
+    arrived = [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in reduces]
+    gathers = [(30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
+
+    def missing(sent, came):
+        return first_missing(schedule, messages(*sent), messages(*came))
+
+    assert missing([], []).startswith("Row 0") and "was not sent, although" in missing([], [])
+    assert missing(reduces[:1], arrived[:1]).startswith("Row 0")
+    assert missing(reduces[1:], arrived[1:]).startswith("Row 1")
+    # Row 2 waits for row 0, which is on its way: only the latter can be to blame.
+    assert missing(reduces, []).startswith("Row 0") and "is not complete" in missing(reduces, [])
+    assert missing(reduces, arrived).startswith("Row 2")
+    assert missing(reduces + gathers[:1], arrived).startswith("Row 3")
+    everything = arrived + [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in gathers]
+    assert missing(reduces + gathers, everything) == ""
