@@ -103,7 +103,7 @@ def test_collectives_follow_each_other_without_a_barrier_and_with_another_table(
                 await host.write(START)
                 await host.interrupt()
                 assert (await host.status())["done"]
-                await host.wait((0, 300)[(number + rank) % 2])
+                await host.wait((300, 0)[(number + rank) % 2])
                 base += size
 
         return host_of
