@@ -10,7 +10,7 @@ STAMPS := $(VENV)/stamps
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench test test-all lint clean python compiler icarus
+.PHONY: help demo verilog bench test test-all install-all lint clean python compiler icarus
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -27,8 +27,10 @@ bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
 test: compiler $(STAMPS)/test # every test that this machine has the tools for
 	@$(BIN)/python -m pytest
 
-test-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch # the same with PyTorch and Icarus; a skip is a failure
+test-all: install-all # the same with PyTorch and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest
+
+install-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch # install what test-all needs
 
 lint: $(STAMPS)/lint # style, formatting, types
 	@$(BIN)/ruff check .
