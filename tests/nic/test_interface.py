@@ -22,14 +22,16 @@ from multitree.topology.schedule import Schedule
 from tests.nic.pair import CONFIG, LANES, simulate, words
 
 SCHEDULE = build(ring(2), "multitree")
-OPS = (0, 1)
+# The third flow goes first: its root has nothing else to wait for.
 MORE_FLOWS = Schedule.from_rows(
     ring(2),
     algorithm="by hand",
     collective="all_reduce",
     flow_offsets=[0, 1, 2, 3],
     rows=[
-        (op, op, flow, (flow + op + 1) % 2, (flow + op) % 2) for flow in range(3) for op in (0, 1)
+        (2 * (flow < 2) + op, op, flow, (flow + op + 1) % 2, (flow + op) % 2)
+        for flow in range(3)
+        for op in (0, 1)
     ],
 )
 BASE = 3
