@@ -94,7 +94,8 @@ def test_a_neighbour_that_never_starts_ends_in_a_fault_that_names_flow_and_port(
     driver.start()
     with pytest.raises(DeviceError, match=r"^Rank 0.*FIRST_ARRIVAL.*awaited"):
         driver.wait(LIMIT_CYCLES)
-    driver.reset()
+    for rank in range(2):
+        driver_of(network, rank).reset()
     driver.load_table(compile_table(schedule, 0, NUM_FLITS, Config()))
     driver.commit(settings())
     driver.start()
