@@ -1,6 +1,6 @@
 """The network interface: bus, links and memory channels around the core."""
 
-from amaranth import Module, ResetInserter, Signal
+from amaranth import Cat, Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,8 +8,9 @@ from multitree.hw.axi_lite import AxiLiteSignature, AxiLiteSubordinate
 from multitree.hw.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.core import Core
+from multitree.nic.drain import Drain
 from multitree.nic.port import MemorySignature
-from multitree.nic.register_file import RegisterFile
+from multitree.nic.register_file import RegisterFile, readable
 
 __all__ = ["ADDRESS_WIDTH", "MODULE_NAME", "Interface", "MonitorSignature"]
 
@@ -88,21 +89,22 @@ class Interface(wiring.Component):
             table_depth=self._config.table_depth,
             num_flows=self._config.num_flows,
         )
-        reset = Signal()
         core = Core(self._config)
-        m.submodules.core = ResetInserter(reset)(core)
-        m.d.sync += reset.eq(registers.command[3])
+        m.submodules.drain = drain = Drain(self._config)
+        m.submodules.core = ResetInserter(drain.reset)(core)
+        m.d.comb += drain.command.eq(registers.command[3])
         wiring.connect(m, wiring.flipped(self.s_axil), bus.bus)
         wiring.connect(m, bus.request, registers.request)
         wiring.connect(m, registers.response, bus.response)
-        m.d.comb += [registers.busy.eq(core.busy), registers.running.eq(core.running)]
+        m.d.comb += registers.busy.eq(core.busy | drain.reset)
+        m.d.comb += registers.running.eq(core.running)
         m.d.comb += self.irq.eq(core.irq)
         for name in ("command", "changed", "table_write", "flow_write", "index", "word", "data"):
             m.d.comb += getattr(core, name).eq(getattr(registers, name))
         for inner, outer in zip(core.settings, registers.config, strict=True):
             m.d.comb += inner.eq(outer)
-        for inner, outer in zip(core.status, registers.status, strict=True):
-            m.d.comb += outer.eq(inner)
+        for name, inner, outer in zip(readable(), core.status, registers.status, strict=True):
+            m.d.comb += outer.eq(inner | (drain.reset if name == "STATUS" else 0))
         for port in range(self._config.num_ports):
             wiring.connect(m, core.tx[port], wiring.flipped(self.link[port].tx))
             wiring.connect(m, wiring.flipped(self.link[port].rx), core.rx[port])
@@ -113,4 +115,13 @@ class Interface(wiring.Component):
                 monitor.op.eq(arrival.op),
                 monitor.flow.eq(arrival.flow),
             ]
+        self._watch_memory(m, drain)
         return m
+
+    def _watch_memory(self, m, drain):
+        """Tell the drain of every request that is taken and of every answer."""
+        requested, answered = [], []
+        for port in self.memory:
+            requested += [end.valid & end.ready for end in (port.send, port.fetch, port.write)]
+            answered += [port.send.data_valid, port.fetch.data_valid, port.write.ack]
+        m.d.comb += [drain.requested.eq(Cat(requested)), drain.answered.eq(Cat(answered))]

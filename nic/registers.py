@@ -69,8 +69,8 @@ REGISTERS = RegisterMap(
                 "reset",
                 3,
                 1,
-                "Reset all but the bus and the written registers; only together with the "
-                "neighbours, and when nothing is in flight on links and in memory.",
+                "Reset all but the bus and the written registers, busy until memory has answered; "
+                "only together with the neighbours, and with nothing in flight on the links.",
             ),
         ),
         _register(
@@ -78,7 +78,7 @@ REGISTERS = RegisterMap(
             "STATUS",
             "ro",
             "What the interface is doing.",
-            _field("busy", 0, 1, "A check or a collective runs."),
+            _field("busy", 0, 1, "A check, a collective or a reset runs."),
             _field("committed", 1, 1, "The table was checked and may be started."),
             _field(
                 "done",

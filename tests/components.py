@@ -24,6 +24,7 @@ COMPONENTS = {
     "nic.control.Control": CONFIG,
     "nic.control.StallCounters": {"num_ports": 4, "num_causes": 3},
     "nic.core.Core": CONFIG,
+    "nic.drain.Drain": CONFIG,
     "nic.expectation.Expectation": {"port": 1},
     "nic.fetcher.Fetcher": CONFIG,
     "nic.framer.Framer": CONFIG,
