@@ -224,6 +224,36 @@ def test_a_fault_is_kept_until_reset_and_then_the_same_table_runs():
         assert memory[:4] == words(row, 4)
 
 
+@pytest.mark.parametrize("when", [5, 20, 60])
+def test_a_reset_in_the_middle_leaves_nothing_of_what_memory_was_asked_before(when):
+    buffers = integers(9, 40)
+    memories = [words(row, 20) for row in buffers]
+    before = [[], []]
+
+    def script(rank):
+        async def host_of(host):
+            how = settings(20, window_base=0)
+            await prepare(host, tables(20)[rank], how)
+            await host.committed()
+            await host.write(START)
+            await host.wait(when)
+            await host.write(RESET)
+            while (await host.status())["busy"]:
+                pass
+            await host.wait(200)
+            before[rank] = memories[rank][:20]
+            await host.write(COMMIT, START)
+            await host.interrupt()
+            assert (await host.status())["done"]
+
+        return host_of
+
+    simulate([script(0), script(1)], memories, late=60)
+    buffers = np.array(before, np.uint64).view(np.int32)
+    for row, memory in zip(execute(SCHEDULE, buffers, flit_bytes=8), memories, strict=True):
+        assert memory[:20] == words(row, 20)
+
+
 def test_the_count_of_what_came_in_can_be_read_while_a_collective_waits():
     async def ahead(host):
         await prepare(host, tables(40)[0], settings(40, first_arrival_cycles=0))
