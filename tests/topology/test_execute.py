@@ -1,6 +1,5 @@
 """Execution gives exact sums, in one definite order, in every memory."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,6 +1,5 @@
 """MultiTree is Algorithm 1 word for word, quick, and takes few enough steps."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
