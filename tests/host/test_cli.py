@@ -1,7 +1,10 @@
 """Every command: its keys, what people see, and how it refuses wrong input."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -201,6 +204,9 @@ def test_a_result_that_is_not_exact_is_status_1(capsys, monkeypatch):
     status, out, _ = run(capsys, "simulate", "torus:4x4", "--size", "64")
     assert status == 1
     assert "equal to execute: NO" in out
+    status, out, _ = run(capsys, "compare", "torus:4x4", "--size", "64")
+    assert status == 1
+    assert "NO" in out
 
 
 def test_verilog_writes_four_files_and_says_where(capsys):
@@ -293,6 +299,15 @@ def test_an_engine_that_cannot_run_is_status_2_and_names_the_next_down(capsys, m
     )
     data = printed_json(capsys, "doctor")
     assert {"name": "rtl", "can_run": False, "reason": "there is no compiler"} in data["engines"]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "multitree.host.cli", "table", "torus:8x8", "--json"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_every_name_of_the_door_can_be_imported():

@@ -70,6 +70,7 @@ def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, mem
             driver.start()
         for driver in drivers:
             driver.wait(LIMIT_CYCLES)
+        assert not any(EmulatedBus(network, rank).wait_interrupt(50) for rank in range(2))
         result = memory.reshape(2, -1).view(np.float32)
         assert (bits(result) == bits(execute(schedule, buffers))).all()
     counters = drivers[1].counters()
