@@ -1,4 +1,4 @@
-"""Seeded runs with late ranks, no barriers and random memories: right sums, and none stuck.
+"""Late ranks, no barriers, random memories: right sums, and none stuck.
 
 Each run starts its ranks up to 10 000 cycles apart, does five all-reduces of odd length back to
 back without a barrier, and draws the latency of every memory request; types, lengths and

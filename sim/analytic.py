@@ -1,4 +1,4 @@
-"""The analytic engine: when every message of a schedule goes and comes, without data."""
+"""The analytic engine: when every message goes and comes, without data."""
 
 import numpy as np
 import numpy.typing as npt

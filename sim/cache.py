@@ -1,4 +1,4 @@
-"""A folder of generated and compiled things, each under the hash of all it depends on."""
+"""A folder of compiled things, each under the hash of all it depends on."""
 
 import contextlib
 import fcntl

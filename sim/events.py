@@ -1,4 +1,4 @@
-"""Traces out of the messages that a network of interfaces was seen to send and receive."""
+"""Traces out of the messages that a network was seen to send and receive."""
 
 from typing import Any
 

@@ -74,6 +74,14 @@ public:
             }
         for (auto& rank : ranks) rank.nic->rst = 0;
     }
+    // Forgets all messages seen.
+    void forget() {
+        for (auto& link : links_) link->message = NEVER;
+        for (auto& rank : ranks) {
+            rank.sent.clear();
+            rank.arrived.clear();
+        }
+    }
     // Rank, port and address of the first violation.
     void culprit(uint64_t* found) const {
         for (size_t r = ranks.size(); r-- > 0;)
@@ -195,6 +203,7 @@ uint64_t mt_events(void* handle, uint32_t rank, uint32_t which, const Event** ev
     *events = list.data();
     return list.size();
 }
+void mt_forget(void* handle) { network(handle).forget(); }
 void mt_irq_cycles(void* handle, uint64_t* cycles) {
     for (const auto& rank : network(handle).ranks) *cycles++ = rank.irq_cycle;
 }

@@ -1,4 +1,4 @@
-"""The shared library of one interface configuration: its Verilog and the harness, compiled."""
+"""The shared library of one interface configuration: Verilog and harness."""
 
 import importlib.metadata
 from pathlib import Path

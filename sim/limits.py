@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from multitree.nic.program import RunSettings
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.topology.schedule import Schedule
@@ -25,13 +26,33 @@ class Limits:
         From the first rank's start to the last rank's done, if nothing fails.
     watchdog_cycles : int
         Longest time that any interface may go without progress.
-    step_cycles : int
+    step_cycles : int or None
         In lockstep, what a step is estimated to take.
     """
 
     collective_cycles: int
     watchdog_cycles: int
-    step_cycles: int
+    step_cycles: int | None
+
+    def settings(self, dtype: str, num_flits: int) -> RunSettings:
+        """What an interface is told of a collective whose first buffer lies at address 0.
+
+        Parameters
+        ----------
+        dtype : str
+            "int32" or "float32".
+        num_flits : int
+            Of one rank's buffer.
+        """
+        return RunSettings(
+            dtype=dtype,
+            window_base=0,
+            window_flits=num_flits,
+            watchdog_cycles=self.watchdog_cycles,
+            first_arrival_cycles=self.watchdog_cycles,
+            lockstep=self.step_cycles is not None,
+            step_cycles=self.step_cycles or 0,
+        )
 
     def run_cycles(self, num_collectives: int) -> int:
         """Bound on a whole run, a fault of the watchdog and what it reads included."""
@@ -83,7 +104,6 @@ def limits_of(
     stalls = (
         1 if memory_timing.stall_percent == 0 else 1 + 100 // (100 - memory_timing.stall_percent)
     )
-    num_steps = schedule.num_steps
     bound = termination_cycles(
         schedule,
         num_flits=num_flits,
@@ -92,10 +112,10 @@ def limits_of(
         max_skew_cycles=max_skew_cycles,
         cycles_per_flit=max(interval, by_credits, by_memory) * stalls,
     )
-    step_cycles = 0
+    step_cycles = None
     if lockstep:
         chunks = schedule.chunks(num_flits)
         longest = int((chunks[1:] - chunks[:-1]).max(initial=0))
         step_cycles = math.ceil((longest + 1) * interval) + latency
-    collective = bound + num_steps * step_cycles + _PER_COLLECTIVE_CYCLES
+    collective = bound + schedule.num_steps * (step_cycles or 0) + _PER_COLLECTIVE_CYCLES
     return Limits(collective, min(collective, _MAX_WATCHDOG_CYCLES), step_cycles)

@@ -1,4 +1,4 @@
-"""Clock, flits, buffers, memory and pipeline overheads that turn schedules into cycles."""
+"""Clock, flits, buffers, memory and pipelines: what turns messages into cycles."""
 
 import math
 from dataclasses import dataclass, fields

@@ -70,6 +70,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_cycle": (_U64, [_POINTER]),
     "mt_culprit": (None, [_POINTER, _POINTER]),
     "mt_events": (_U64, [_POINTER, _U32, _U32, _POINTER]),
+    "mt_forget": (None, [_POINTER]),
     "mt_irq_cycles": (None, [_POINTER, _POINTER]),
     "mt_trace": (ctypes.c_int, [_POINTER, ctypes.c_char_p, _U64, _U64]),
 }
@@ -162,6 +163,10 @@ class Native:
                 parts.append(np.frombuffer(content, dtype=EVENT))
         events = np.concatenate(parts)
         return events[np.argsort(events["cycle"], kind="stable")]
+
+    def forget(self, handle: int | None) -> None:
+        """Forget all messages seen."""
+        self._library.mt_forget(handle)
 
     def irq_cycles(self, handle: int | None, num_ranks: int) -> npt.NDArray[np.int64]:
         """Cycle of each rank's last rising interrupt."""

@@ -1,4 +1,4 @@
-"""A network of verilated interfaces: wired, clocked, and driven by one script per rank."""
+"""A network of interfaces in RTL: wired, clocked, one script per rank."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -220,13 +220,17 @@ class Network:
             self.set_script(other, [op] if other == rank else [])
         return int(self.results(rank)["value"][0]) if self.run(max_cycles) else None
 
+    def forget_messages(self) -> None:
+        """Forget all messages seen; none may be on its way."""
+        self._native.forget(self._handle)
+
     def sent(self) -> npt.NDArray[Any]:
-        """Messages whose head flit left, in order of time, with the payload flits so far.
+        """Messages whose head flit left since `forget_messages`, in order of time.
 
         Returns
         -------
         structured array
-            Fields cycle, num_payload, flow, sequence, rank, port, op.
+            Fields cycle, num_payload (payload flits so far), flow, sequence, rank, port, op.
         """
         return self._native.events(self._handle, self.topology.num_ranks, 0)
 

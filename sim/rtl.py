@@ -1,4 +1,4 @@
-"""The rtl engine: the generated Verilog of every interface, clocked until the sums are done."""
+"""The rtl engine: every interface's generated Verilog, clocked until all are done."""
 
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
@@ -7,12 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.faults import DeviceError
-from multitree.nic.program import RunSettings
 from multitree.nic.table import Table, compile_table
-from multitree.sim.events import Events, traces_of
+from multitree.sim.events import traces_of
 from multitree.sim.inputs import Buffers, check_buffers, check_skews, check_topology
 from multitree.sim.library import network_library
-from multitree.sim.limits import limits_of
+from multitree.sim.limits import Limits, limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
@@ -148,10 +147,8 @@ class RtlSession:
 
         Raises
         ------
-        TypeError, ValueError
-            If schedule, buffers or skews do not fit.
-        ScheduleError
-            If the schedule does not fit the interfaces.
+        TypeError, ValueError, ScheduleError
+            If schedule, buffers or skews do not fit each other or the interfaces.
         DeviceError
             For the fault nearest to its cause, with rank, port, flow and what was awaited, and
             the first message that is missing.
@@ -160,30 +157,12 @@ class RtlSession:
         first = check_buffers(schedule, buffers)
         skews = check_skews(start_skew_cycles, schedule.topology.num_ranks)
         num_flits = self.link_model.num_flits(first.shape[1], _ELEMENT_BYTES)
-        limits = limits_of(
-            schedule,
-            num_flits,
-            self.link_model,
-            memory_timing=self._timing,
-            queue_flits=self.config.memory_queue_flits,
-            max_skew_cycles=max(skews, default=0),
-            lockstep=lockstep,
-        )
-        if tables is None:
-            tables = self._tables_of(schedule, num_flits, lockstep)
+        limits = self._limits(schedule, num_flits, max(skews, default=0), lockstep)
+        loaded = tables or self._tables_of(schedule, num_flits, lockstep)
         memory = self._fill(buffers, num_flits)
-        settings = RunSettings(
-            dtype=first.dtype.name,
-            window_base=0,
-            window_flits=num_flits,
-            watchdog_cycles=limits.watchdog_cycles,
-            first_arrival_cycles=limits.watchdog_cycles,
-            lockstep=lockstep,
-            step_cycles=limits.step_cycles,
-        )
-        self._host.load(tables, settings)
+        self._host.load(loaded, limits.settings(first.dtype.name, num_flits))
         self._open_waveform()
-        skip = len(self.network.sent()), len(self.network.arrived())
+        self.network.forget_messages()
         try:
             start, done = self._host.run(
                 len(buffers),
@@ -193,14 +172,25 @@ class RtlSession:
                 progress=progress,
             )
         except DeviceError as error:
-            missing = first_missing(schedule, *self._messages(skip))
+            missing = first_missing(schedule, self.network.sent(), self.network.arrived())
             raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
-        traces = traces_of(schedule, num_flits, *self._messages(skip), start, done)
-        content = memory[:, :, : first.shape[1] * _ELEMENT_BYTES]
-        return [
-            (np.ascontiguousarray(content[:, k]).view(first.dtype).reshape(first.shape), trace)
-            for k, trace in enumerate(traces)
-        ]
+        sent, arrived = self.network.sent(), self.network.arrived()
+        traces = traces_of(schedule, num_flits, sent, arrived, start, done)
+        return [(_taken(memory[:, k], first), trace) for k, trace in enumerate(traces)]
+
+    def _limits(
+        self, schedule: Schedule, num_flits: int, max_skew_cycles: int, lockstep: bool
+    ) -> Limits:
+        """Bounds on a run on this session's network."""
+        return limits_of(
+            schedule,
+            num_flits,
+            self.link_model,
+            memory_timing=self._timing,
+            queue_flits=self.config.memory_queue_flits,
+            max_skew_cycles=max_skew_cycles,
+            lockstep=lockstep,
+        )
 
     def _fill(self, buffers: Sequence[Buffers], num_flits: int) -> npt.NDArray[np.uint8]:
         """Memory of all ranks with one buffer after the other, padded with zeros."""
@@ -212,10 +202,6 @@ class RtlSession:
             memory[:, k, : n * _ELEMENT_BYTES] = content.reshape(num_ranks, -1)
         self.network.set_memory(memory.reshape(num_ranks, -1, self.config.flit_bytes))
         return memory
-
-    def _messages(self, skip: tuple[int, int]) -> tuple[Events, Events]:
-        """Messages sent and arrived, without those of earlier runs."""
-        return self.network.sent()[skip[0] :], self.network.arrived()[skip[1] :]
 
     def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
         """Tables of all ranks; the same objects where nothing has changed."""
@@ -288,3 +274,9 @@ def run_rtl(
     ) as session:
         skews = start_skew_cycles
         return session.run(schedule, [buffers], start_skew_cycles=skews, progress=progress)[0]
+
+
+def _taken(memory: npt.NDArray[np.uint8], like: Buffers) -> Buffers:
+    """Elements of all ranks out of their memory, without the padding."""
+    content = memory[:, : like.shape[1] * _ELEMENT_BYTES]
+    return np.ascontiguousarray(content).view(like.dtype).reshape(like.shape)

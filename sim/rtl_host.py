@@ -1,4 +1,4 @@
-"""The hosts of a network in RTL: load tables, start collectives one after the other, wait."""
+"""The hosts of a network in RTL: load tables, start collectives, wait."""
 
 from collections.abc import Callable, Collection, Sequence
 

@@ -1,4 +1,4 @@
-"""Interfaces large enough for a schedule, rounded up so that few libraries are built."""
+"""Interfaces large enough for a schedule, rounded up so that few are compiled."""
 
 from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel

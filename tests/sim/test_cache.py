@@ -1,4 +1,4 @@
-"""The cache: one thing per key, whole or not at all, also when two want it at once."""
+"""The cache: one thing per key, whole or not at all, whoever wants it."""
 
 import multiprocessing
 import time

@@ -1,4 +1,4 @@
-"""Waveforms: FST files are compressed by code of ours, and tell the same as VCD files."""
+"""Waveforms: FST files, compressed by code of ours, tell the same as VCD files."""
 
 import ctypes
 import subprocess

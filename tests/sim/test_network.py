@@ -1,4 +1,4 @@
-"""The harness against a probe that notes cycles: links, memories and scripts are exact."""
+"""The harness against a probe that notes cycles: all latencies are exact."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The rtl engine: right bits in every memory, whatever the timing, and faults that say where."""
+"""The rtl engine: right bits whatever the timing, and faults that say where."""
 
 import dataclasses
 import os
