@@ -7,8 +7,11 @@ from amaranth.lib import wiring
 from multitree.hw.axi_lite import Response
 from multitree.nic.config import Config
 from multitree.nic.interface import Interface
-from multitree.nic.program import decode_fault
-from multitree.nic.registers import ADDRESS, REGISTERS
+from multitree.nic.program import COMMIT, RunSettings, decode_fault, run_writes, table_writes
+from multitree.nic.registers import ADDRESS, ID, REGISTERS
+from multitree.nic.table import compile_table
+from multitree.topology.builders import build
+from multitree.topology.families import ring
 from tests.hw.streams import run
 from tests.nic.blocks import put, seeded
 from tests.nic.memory import latencies, reader, writer
@@ -24,6 +27,8 @@ CONFIG = Config(
     address_width=6,
 )
 LANES = CONFIG.flit_bytes // 4
+SCHEDULE = build(ring(2), "multitree")
+BASE = 3
 
 
 class Pair(Elaboratable):
@@ -99,6 +104,28 @@ class Host:
         """Let cycles pass."""
         if cycles:
             await self._ctx.tick().repeat(cycles)
+
+
+def tables(num_flits, schedule=SCHEDULE):
+    """Both ranks' tables."""
+    return [compile_table(schedule, rank, num_flits, CONFIG) for rank in range(2)]
+
+
+def settings(num_flits, **changes):
+    """What a collective needs beside its table, with some changes."""
+    usual = {"dtype": "int32", "window_base": BASE, "window_flits": num_flits}
+    return RunSettings(**usual | {"watchdog_cycles": 900, "first_arrival_cycles": 2000} | changes)
+
+
+def integers(seed, count):
+    """A row of elements per rank."""
+    return np.random.default_rng(seed).integers(-(2**31), 2**31, (2, count)).astype(np.int32)
+
+
+async def prepare(host, table, how):
+    """Load a table and commit it."""
+    assert await host.read("ID") == ID
+    await host.write(*table_writes(table), *run_writes(how), COMMIT)
 
 
 def words(values, num_flits):
