@@ -93,7 +93,9 @@ class _Timing:
         # What a message's way from the reducer to its arrival takes, by op.
         written = model.add_cycles + model.memory_write_cycles + model.complete_cycles
         fetched = model.memory_read_cycles + model.fetch_cycles
-        self._settle = np.where(schedule.op == Op.REDUCE, written + fetched, written)
+        settle = np.where(schedule.op == Op.REDUCE, written + fetched, written)
+        self._settle = np.where(self._size > 0, settle, model.empty_cycles)
+        self._queue = model.sibling_cycles + _num_siblings(schedule) // 2
 
         self._read = np.full(num_ranks, model.start_cycles - model.row_cycles, np.float64)
         self._taken = np.full((num_links, max(model.port_queue_rows, 1)), _NEVER)
@@ -101,6 +103,7 @@ class _Timing:
         self._tail = np.full(num_links, _NEVER)
         self._entered = np.full(num_links, _NEVER)
         self._passed = np.full(num_links, _NEVER)
+        self._drained = np.full(num_links, _NEVER)
         self._ready = np.full((schedule.num_flows, num_ranks), _NEVER)
         self._buffers = LinkBuffers(self._link, self._size, num_links, model.buffer_flits)
 
@@ -120,7 +123,7 @@ class _Timing:
         arrived = end + self._settle[rows]
         self._sent[rows], self._arrived[rows] = head, arrived
         self._first_pass[rows], self._last_pass[rows] = start, end
-        self._tail[link], self._passed[link] = tail, end
+        self._tail[link], self._passed[link], self._drained[link] = tail, end, arrived
         busy = (self._size[rows] + 1) * self._interval[link]
         self._entered[link] = np.maximum(head, self._entered[link]) + busy
         flow, dst = self._schedule.flow[rows], self._schedule.dst[rows]
@@ -179,14 +182,16 @@ class _Timing:
         model, size = self._model, self._size[rows]
         # A slow link takes a flit every few cycles; ports go on until credits are spent.
         slow = np.maximum(head, self._entered[link])
-        first = np.maximum(first, slow + self._interval[link])
+        first = np.maximum(first, slow + np.minimum(size, 1) * self._interval[link])
         tail = np.maximum(tail, slow + size * self._interval[link])
         way = self._latency[link] + model.receive_cycles
         start = np.maximum(first + way, self._passed[link] + 1)
+        # A message without payload is in only when all before it are in memory.
+        start = np.where(size > 0, start, np.maximum(start, self._drained[link] + 1))
         last = np.maximum(start + np.maximum(size - 1, 0), tail + way)
         waits = sibling >= 0
-        part = np.minimum(float(model.submessage_flits), size)
-        behind = self._settle[sibling] + model.sibling_cycles
+        part = np.clip(size, 1, model.submessage_flits)
+        behind = self._settle[sibling] + self._queue[rows]
         start = np.where(
             waits, np.maximum(start, self._first_pass[sibling] + part - 1 + behind), start
         )
@@ -212,3 +217,11 @@ class _Timing:
             done=np.rint(done + self._model.done_cycles).astype(np.int64),
             link_flits=np.bincount(self._link, self._size, num_links).astype(np.int64),
         )
+
+
+def _num_siblings(schedule: Schedule) -> IntArray:
+    """How many contributions of its flow come to a transfer's destination."""
+    place = schedule.flow.astype(np.int64) * schedule.topology.num_ranks + schedule.dst
+    is_reduce = schedule.op == Op.REDUCE
+    counts: IntArray = np.bincount(place[is_reduce], minlength=int(place.max(initial=0)) + 1)[place]
+    return counts

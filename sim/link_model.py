@@ -53,13 +53,17 @@ class LinkModel:
         From an arrival to the head flit that waited for it; the trackers are asked in turn, and
         this is what it takes on average.
     sibling_cycles : int
-        From an arrival to the contribution that waited for it to be added, on average.
+        From an arrival to the contribution that waited for it to be added, on average: as many
+        cycles, and half a cycle for every child of the flow.
     receive_cycles : int
         From the end of a link to the reducer.
     fetch_cycles : int
         From the reducer to the adder, beyond the memory's read latency.
     complete_cycles : int
         From the reducer to the arrival, beyond adder and memory.
+    empty_cycles : int
+        From a head flit at the end of a link to the arrival of a message without payload, beyond
+        `receive_cycles`.
     credit_cycles : int
         From a flit that leaves a link buffer to the flit that goes out for its credit, beyond
         the latency of the link.
@@ -86,10 +90,11 @@ class LinkModel:
     issue_cycles: int = 2
     payload_cycles: int = 2
     dependency_cycles: int = 6
-    sibling_cycles: int = 7
+    sibling_cycles: int = 5
     receive_cycles: int = 4
     fetch_cycles: int = 1
     complete_cycles: int = 6
+    empty_cycles: int = 2
     credit_cycles: int = 2
     done_cycles: int = 2
 

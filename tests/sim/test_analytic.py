@@ -95,7 +95,7 @@ def test_a_late_sibling_costs_one_submessage_not_a_chunk():
     assert found[0] == model.start_cycles + way(model, 160, Op.REDUCE)
     settle = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
     settle += model.memory_write_cycles + model.complete_cycles
-    behind = settle + model.sibling_cycles + model.submessage_flits - 1
+    behind = settle + model.sibling_cycles + 3 // 2 + model.submessage_flits - 1
     assert np.diff(found[np.argsort(schedule.order)]).tolist() == [behind, behind]
 
 
@@ -155,6 +155,14 @@ def test_messages_wait_for_their_dependencies_and_links_carry_one_at_a_time(spec
 
 def test_the_4x4_torus_sums_a_mebibyte_in_less_than_the_published_45909_cycles():
     assert analytic(build_multitree(torus(4, 4)), 65_536).cycles < 45_909
+
+
+def test_messages_without_payload_touch_no_memory():
+    model = LinkModel()
+    found = analytic(build_multitree(ring(2)), 0, model)
+    way = 150 + model.receive_cycles + model.empty_cycles
+    sent = model.start_cycles + way + model.dependency_cycles
+    assert found.arrived.tolist() == [[model.start_cycles + way] * 2 + [sent + way] * 2]
 
 
 def test_nothing_to_send_still_takes_the_messages_that_say_so():

@@ -3,6 +3,7 @@
 import ctypes
 import importlib.metadata
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,30 @@ def test_a_missing_wheel_is_named_with_how_to_install_it(monkeypatch):
 def test_only_known_waveforms_are_built():
     with pytest.raises(ValueError, match="Waveform must be one of vcd, fst, not 'lxt'"):
         build_library(VERILOG, {}, top="counter", waveform="lxt")
+
+
+def test_a_library_depends_on_everything_that_goes_into_it(monkeypatch):
+    keys = []
+    monkeypatch.setattr(verilator, "why_not", lambda: None)
+    monkeypatch.setattr(verilator, "_verilator_home", lambda: Path("verilator"))
+    monkeypatch.setattr(verilator, "_compiler_version", lambda: "12.2")
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.48.0")
+
+    def cached(kind, key, make):
+        keys.append(key)
+        return Path(kind)
+
+    monkeypatch.setattr(verilator, "cached", cached)
+    build_library("a", {"x.cpp": "b"}, top="c")
+    build_library("a", {"x.cpp": "b"}, top="c")
+    build_library("A", {"x.cpp": "b"}, top="c")
+    build_library("a", {"x.cpp": "B"}, top="c")
+    build_library("a", {"X.cpp": "b"}, top="c")
+    build_library("a", {"x.cpp": "b"}, top="C")
+    build_library("a", {"x.cpp": "b"}, top="c", waveform="vcd")
+    build_library("a", {"x.cpp": "b"}, top="c", waveform="fst")
+    monkeypatch.setattr(verilator, "_compiler_version", lambda: "13.1")
+    build_library("a", {"x.cpp": "b"}, top="c")
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.50.0")
+    build_library("a", {"x.cpp": "b"}, top="c")
+    assert keys[0] == keys[1] and len(set(keys)) == len(keys) - 1
