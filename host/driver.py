@@ -117,8 +117,20 @@ class Driver:
         )
 
     def reset(self) -> None:
-        """Reset all but the bus; only together with the neighbours, whose links lose flits."""
+        """Reset all but the bus, and wait until memory has answered what was asked before.
+
+        Only together with the neighbours, whose links lose flits.
+
+        Raises
+        ------
+        DeviceError
+            If memory does not answer, so that the reset does not end.
+        """
         self._write(*RESET)
+        for _ in range(MAX_POLLS):
+            if not _field("STATUS", "busy", self._read("STATUS")):
+                return
+        raise self._error(f"reset is not over after {MAX_POLLS} reads of STATUS")
 
     def load_table(self, table: Table) -> None:
         """Write a table and its flow memory; takes back an earlier commit.

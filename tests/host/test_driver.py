@@ -9,8 +9,8 @@ from multitree import DeviceError, execute, ring
 from multitree.host.driver import Driver
 from multitree.host.emulated_bus import EmulatedBus
 from multitree.nic.config import Config
-from multitree.nic.program import RunSettings
-from multitree.nic.registers import ADDRESS
+from multitree.nic.program import RESET, RunSettings
+from multitree.nic.registers import ADDRESS, REGISTERS
 from multitree.nic.table import compile_table
 from multitree.sim.library import network_library
 from multitree.sim.network import Network
@@ -171,3 +171,13 @@ def test_a_check_that_never_ends_is_an_error(monkeypatch):
     monkeypatch.setattr("multitree.host.driver.MAX_POLLS", 10)
     with pytest.raises(DeviceError, match="Rank 2: table is not accepted after 10 reads"):
         Driver(SilentBus(), 2).commit(settings())
+
+
+def test_a_reset_lasts_until_the_interface_is_no_longer_busy(monkeypatch):
+    monkeypatch.setattr("multitree.host.driver.MAX_POLLS", 10)
+    busy = next(f for r in REGISTERS.registers if r.name == "STATUS" for f in r.fields).mask
+    with pytest.raises(DeviceError, match="Rank 2: reset is not over after 10 reads"):
+        Driver(SilentBus(STATUS=busy), 2).reset()
+    quiet = SilentBus(STATUS=0)
+    Driver(quiet, 2).reset()
+    assert quiet.written == [RESET]
