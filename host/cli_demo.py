@@ -39,7 +39,7 @@ def demo(
     ] = Path("build"),
     json: JsonOption = False,
 ) -> int:
-    """All-reduce 1 MiB per rank on a 4x4 torus of interfaces in RTL, by three algorithms."""
+    """Run sixteen interfaces in RTL: three algorithms, side by side."""
     out.mkdir(parents=True, exist_ok=True)
     topology, model = torus(4, 4), LinkModel()
     with (

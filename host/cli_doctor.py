@@ -20,7 +20,7 @@ def doctor(
     clear: Annotated[bool, typer.Option("--clear-cache", help="Empty the cache.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Say what is installed, which engines can run here and why not, and what is cached."""
+    """Say what is installed, what can run here, what is cached."""
     freed = clear_cache() if clear else None
     data = diagnose() | {"cleared_bytes": freed}
     if json:

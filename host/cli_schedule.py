@@ -43,7 +43,7 @@ def topology(
     out: Annotated[Path | None, typer.Option(help="Save the topology as a JSON file.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Describe a topology: ranks, links, degree, diameter, and what no schedule can beat."""
+    """Describe a topology, and what no schedule can beat on it."""
     network, size_bytes = parse_topology(spec), parse_size(size)
     if out is not None:
         check_writable(out)
@@ -97,7 +97,7 @@ def schedule(
     out: Annotated[Path | None, typer.Option(help="Save the rows as a CSV file.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Build a schedule: steps, transfers, link load, height of the trees, hash."""
+    """Build a schedule: steps, transfers, link load, hash."""
     if out is not None:
         check_writable(out)
     built, seconds = build_schedule(spec, algorithm, collective, root)

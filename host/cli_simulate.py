@@ -53,6 +53,9 @@ def simulate(
     engine: EngineOption = "rtl",
     dtype: DtypeOption = "float32",
     seed: SeedOption = SEED,
+    memory_cycles: Annotated[
+        int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
+    ] = 12,
     trace: Annotated[
         Path | None, typer.Option(help="Dump a waveform, .vcd or .fst (rtl).", metavar="FILE")
     ] = None,
@@ -61,8 +64,12 @@ def simulate(
     ] = None,
     json: JsonOption = False,
 ) -> int:
-    """Run a collective on an engine with a clock, and check every bit where it carries data."""
+    """Run a collective on an engine with a clock.
+
+    The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
+    """
     size_bytes = parse_size(size)
+    model = _link_model(memory_cycles)
     waveform = _waveform(trace, window)
     built, _ = build_schedule(spec, algorithm, collective, root)
     topology = built.topology
@@ -73,6 +80,7 @@ def simulate(
             engine,
             dtype=dtype,
             seed=seed,
+            link_model=model,
             waveform=waveform,
             progress=work.count_cycles,
             say=work.say,
@@ -83,7 +91,8 @@ def simulate(
         print_json(
             identity_of(built)
             | asdict(report)
-            | {"dtype": dtype, "seed": seed, "trace": None if trace is None else str(trace)}
+            | {"dtype": dtype, "seed": seed, "memory_cycles": memory_cycles}
+            | {"trace": None if trace is None else str(trace)}
         )
     else:
         typer.echo(str(report))
@@ -100,7 +109,7 @@ def compare(
     seed: SeedOption = SEED,
     json: JsonOption = False,
 ) -> int:
-    """Run the all-reduce of every algorithm side by side."""
+    """Run every algorithm's all-reduce, side by side."""
     size_bytes, topology = parse_size(size), parse_topology(spec)
     with (
         Working(f"Comparing on {topology.name}") as work,
@@ -131,6 +140,15 @@ def compare(
             if result["error"] is not None:
                 typer.echo(f"{result['algorithm']}: {result['error']}")
     return FAILED if any(result["exact"] is False for result in results) else 0
+
+
+def _link_model(memory_cycles: int) -> LinkModel:
+    """Links as usual, and memory that takes so long, one half to read and one to write."""
+    both = memory_cycles - LinkModel().add_cycles
+    if both < 2:
+        least = 2 + LinkModel().add_cycles
+        raise ValueError(f"Memory cycles must be at least {least}, not {memory_cycles!r}")
+    return LinkModel(memory_read_cycles=both - both // 2, memory_write_cycles=both // 2)
 
 
 def _waveform(trace: Path | None, window: str | None) -> Waveform | None:

@@ -45,7 +45,7 @@ def verify_schedule(
     size: SizeOption = "1MiB",
     json: JsonOption = False,
 ) -> None:
-    """Build a schedule, prove that it is right, and say what was proved."""
+    """Prove that a schedule is right, and say what was proved."""
     size_bytes, model = parse_size(size), LinkModel()
     built, _ = build_schedule(spec, algorithm, collective, root)
     report = verify(built)
@@ -105,7 +105,7 @@ def table(
     size: SizeOption = "1MiB",
     json: JsonOption = False,
 ) -> None:
-    """Print one rank's schedule table, as its interface executes it."""
+    """Print one rank's schedule table, in the paper's columns."""
     size_bytes, model = parse_size(size), LinkModel()
     built, _ = build_schedule(spec, algorithm, collective, root)
     needs = needs_of(built, model, size_bytes // 4)

@@ -38,7 +38,10 @@ def verilog(
     size: SizeOption = "1MiB",
     json: JsonOption = False,
 ) -> None:
-    """Write the Verilog of an interface that holds the schedule's tables, and what goes with it."""
+    """Write the Verilog of an interface, and what goes with it.
+
+    The interface is large enough for the schedule's tables at this size.
+    """
     size_bytes, model = parse_size(size), LinkModel()
     built, _ = build_schedule(spec, algorithm, "all_reduce", None)
     config = config_for(built.topology, model, **needs_of(built, model, size_bytes // 4))

@@ -160,6 +160,15 @@ def test_analytic_figures_belong_together(capsys):
     assert data["link_utilization"] == pytest.approx(30 * 65536 / (64 * data["cycles"]))
 
 
+def test_slower_memory_costs_cycles(capsys):
+    command = ("simulate", "torus:4x4", "--size", "4KiB", "--engine", "analytic")
+    default, slow = (
+        printed_json(capsys, *command, *options) for options in ([], ["--memory-cycles", "41"])
+    )
+    assert (default["memory_cycles"], slow["memory_cycles"]) == (12, 41)
+    assert slow["cycles"] > default["cycles"] + 5 * 29
+
+
 @needs_rtl
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_simulate_in_rtl_is_exact(capsys, dtype):
@@ -264,6 +273,7 @@ WRONG = [
     (["simulate", "torus:4x4", "--engine", "numpy"], "not 'numpy'"),
     (["simulate", "torus:4x4", "--engine", "analytic", "--dtype", "float64"], "not 'float64'"),
     (["simulate", "torus:4x4", "--seed", "-1"], "not -1"),
+    (["simulate", "torus:4x4", "--memory-cycles", "5"], "at least 6, not 5"),
     (["simulate", "torus:4x4", "--window", "1:2"], "--trace"),
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2-1"], "not '2-1'"),
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2:1"], "not 2:1"),
