@@ -166,7 +166,7 @@ class _Timing:
         rounds, rest = np.divmod(size, depth)
         first = np.where(rest > 0, start + rest - 1, head + way)
         passed = np.maximum(first, self._buffers.earlier(rows, rest) + around)
-        last = passed + rounds * np.maximum(around, depth) - way
+        last = passed + rounds * around - way
         return np.where(size > 0, last, _NEVER)
 
     def _receive(

@@ -60,6 +60,7 @@ public:
         if (queue_.holds(MOST_PENDING)) return false;
         return !timing_.stall_percent || random_.below(100) >= timing_.stall_percent;
     }
+    // One answer per cycle, in order: a request may be due before the one ahead of it.
     bool due(uint64_t now) const { return queue_.next_due <= now; }
 
     void take_read(uint64_t now, uint64_t address, Memory& memory) {
@@ -87,13 +88,11 @@ private:
     Timing timing_;
     Random random_;
     Delay<Access> queue_;
-    uint64_t last_due_ = 0;
 
     Access& push(uint64_t now, uint64_t address) {
         uint64_t due = now + timing_.cycles;
         if (timing_.extra_cycles) due += random_.below(timing_.extra_cycles + 1);
-        last_due_ = std::max(due, last_due_ + 1);
-        Access& access = queue_.push(last_due_);
+        Access& access = queue_.push(due);
         access.address = address;
         return access;
     }

@@ -35,7 +35,10 @@ module probe(
   reg [31:0] note [0:15];
   reg [7:0] place;
   reg [3:0] burst;
-  assign s_axil_awready = 1, s_axil_wready = 1, s_axil_arready = 1;
+  // Address and data are taken at different times, so that each has to be held until it is.
+  reg got_aw, got_w;
+  reg [19:0] address;
+  assign s_axil_awready = now[1:0] == 1, s_axil_wready = now[1:0] == 2, s_axil_arready = now[0];
   assign s_axil_bresp = 0, s_axil_rresp = place == 8'hff ? 2 : 0;
   assign link_0_tx_kind = value[1:0], link_0_tx_vc = value[2], link_0_tx_sequence = value[5:3];
   assign link_0_tx_payload = {32'b0, value};
@@ -58,20 +61,29 @@ module probe(
     link_0_rx_credit <= 0;
     if (s_axil_bready) s_axil_bvalid <= 0;
     if (s_axil_rready) s_axil_rvalid <= 0;
-    if (s_axil_awvalid && s_axil_wvalid) begin
-      s_axil_bvalid <= 1;
+    if (s_axil_awvalid && s_axil_awready) begin
+      got_aw <= 1;
+      address <= s_axil_awaddr;
+    end
+    if (s_axil_wvalid && s_axil_wready) begin
+      got_w <= 1;
       value <= s_axil_wdata;
-      case (s_axil_awaddr)
+    end
+    if (got_aw && got_w) begin
+      got_aw <= 0;
+      got_w <= 0;
+      s_axil_bvalid <= 1;
+      case (address)
         20'h00: begin link_0_tx_valid <= 1; note[0] <= now + 1; end
         20'h04: begin link_0_rx_credit <= 1; note[3] <= now + 1; end
         20'h08: memory_0_send_valid <= 1;
         20'h0c: memory_0_write_valid <= 1;
-        20'h10: irq <= s_axil_wdata[0];
+        20'h10: irq <= value[0];
         20'h14: link_1_tx_valid <= 1;
-        20'h18: begin link_0_tx_valid <= 1; burst <= s_axil_wdata[11:8]; note[0] <= now + 1; end
+        20'h18: begin link_0_tx_valid <= 1; burst <= value[11:8]; note[0] <= now + 1; end
       endcase
     end
-    if (s_axil_arvalid) begin
+    if (s_axil_arvalid && s_axil_arready) begin
       s_axil_rvalid <= 1;
       place <= s_axil_araddr[7:0];
       s_axil_rdata <= s_axil_araddr == 20'h40 ? now : note[s_axil_araddr[5:2]];
@@ -100,6 +112,8 @@ module probe(
       now <= 0;
       irq <= 0;
       burst <= 0;
+      got_aw <= 0;
+      got_w <= 0;
       note[12] <= 0;
       link_0_tx_valid <= 0;
       memory_0_send_valid <= 0;

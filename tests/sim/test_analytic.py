@@ -116,6 +116,62 @@ def test_a_buffer_shorter_than_the_round_trip_sends_one_buffer_per_round_trip():
     assert cycles[1] - cycles[0] == 10 * around
 
 
+def one_way(sizes, *, rows=None, topology=None):
+    """A flow of each size, sent from rank 0 to rank 1 in steps of their own unless told else."""
+    told = [[step, Op.GATHER, step, 0, 1] for step in range(len(sizes))]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Schedule.from_rows(
+        topology or ring(2),
+        algorithm="x",
+        collective="all_reduce",
+        flow_offsets=offsets,
+        rows=rows or told,
+    )
+
+
+def test_credits_count_flits_not_messages():
+    """Many short messages wait for places as one long message of as many flits does."""
+    model = LinkModel(buffer_flits=100)
+    many = analytic(one_way([20] * 60), 20 * 60, model).cycles
+    one = analytic(one_way([21 * 60]), 21 * 60, model).cycles
+    assert abs(many / one - 1) < 0.02 and one > 12 * 300
+
+
+def test_a_row_is_read_only_when_its_port_s_queue_has_a_place():
+    """Six messages for one port wait; the table is stuck before the row of the other port."""
+    rows = [[0, Op.REDUCE, 0, 1, 0]]
+    rows += [[1, Op.REDUCE, 0, 0, 2], *([2 + k, Op.GATHER, 1 + k, 0, 2] for k in range(5))]
+    rows += [[9, Op.GATHER, 6, 0, 1]]
+    schedule = one_way([10] * 7, rows=rows, topology=fully_connected(3))
+
+    def sent(port_queue_rows):
+        found = analytic(schedule, 70, LinkModel(port_queue_rows=port_queue_rows))
+        return found.sent[0][-1], found.arrived[0][0]
+
+    last, awaited = sent(4)
+    assert last > awaited
+    last, awaited = sent(10)
+    assert last < awaited
+
+
+def test_a_message_without_payload_waits_until_all_before_it_is_in_memory():
+    found = analytic(one_way([16, 0]), 16).arrived[0]
+    assert found[1] == found[0] + 1 + LinkModel().empty_cycles
+
+
+def test_a_contribution_ends_behind_a_sibling_that_came_slowly():
+    base = fully_connected(3)
+    bandwidth = np.where((base.links == [1, 0]).all(axis=1), 4.0, 16.0)
+    slow = Topology("slow", 3, 0, base.links, bandwidth, base.latency_ns)
+    rows = [[0, Op.REDUCE, 0, 1, 0], [1, Op.REDUCE, 0, 2, 0]]
+    model = LinkModel()
+    found = analytic(one_way([100], rows=rows, topology=slow), 100, model).arrived[0]
+    settle = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+    settle += model.memory_write_cycles + model.complete_cycles
+    last_submessage = 99 % model.submessage_flits
+    assert found[1] - found[0] == settle + model.sibling_cycles + 2 // 2 + last_submessage
+
+
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "hypercube:4"])
 def test_larger_buffers_and_smaller_sizes_never_take_longer(spec):
     schedule = build_multitree(parse_topology(spec))

@@ -35,8 +35,8 @@ extern "C" int copy(const unsigned char* from, unsigned char* to, unsigned long 
 
 
 def lz4_expand(data):
-    """Expand one lz4 block, as its format is documented."""
-    out, at = bytearray(), 0
+    """Expand one lz4 block, as its format is documented, and check how it ends."""
+    out, at, last_match = bytearray(), 0, None
 
     def length(nibble):
         nonlocal at
@@ -52,7 +52,9 @@ def lz4_expand(data):
         out += data[at : at + literals]
         at += literals
         if at == len(data):
+            assert last_match is None or (literals >= 5 and last_match <= len(out) - 12)
             return bytes(out)
+        last_match = len(out)
         offset = int.from_bytes(data[at : at + 2], "little")
         at += 2
         for _ in range(length(token & 15) + 4):
@@ -72,6 +74,8 @@ def compression(tmp_path_factory):
 def inputs():
     rng = np.random.default_rng(SEED)
     yield from (b"", b"a", b"abcd" * 2, bytes(12), bytes(13), bytes(100_000))
+    far = rng.bytes(70_000)
+    yield far + far[:100]
     for size in (5, 12, 13, 20, 255, 300, 70_000):
         yield rng.bytes(size)
         yield rng.integers(0, 2, size, dtype=np.uint8).tobytes()

@@ -17,6 +17,7 @@ from multitree.topology.builders import ALGORITHMS, build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import fully_connected, parse_topology, ring, torus
 from multitree.topology.multitree import build_multitree
+from multitree.topology.schedule import Schedule
 
 
 def limits(schedule, num_flits, model=None, timing=None, *, skew=0, lockstep=False):
@@ -132,3 +133,13 @@ def test_the_first_missing_message_is_the_one_that_others_wait_for():
     assert missing(reduces + gathers[:1], arrived).startswith("Row 3")
     everything = arrived + [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in gathers]
     assert missing(reduces + gathers, everything) == ""
+
+
+def test_a_message_behind_one_that_waits_is_not_to_blame():
+    """What rank 1 waits for is on its way; the next on its link could go, were it the first."""
+    rows = [[0, 0, 0, 0, 1], [1, 1, 0, 1, 0], [2, 1, 1, 1, 0]]
+    schedule = Schedule.from_rows(
+        ring(2), algorithm="x", collective="all_reduce", flow_offsets=[0, 1, 2], rows=rows
+    )
+    text = first_missing(schedule, messages((5, 0, 0, 0, 0, 4)), messages())
+    assert text.startswith("Row 0") and text.endswith("was sent, and is not complete")

@@ -81,6 +81,43 @@ def test_a_write_is_not_in_memory_before_it_is_acknowledged():
         assert memory[0, 0x11] == 0xBEEF0011
 
 
+def test_a_read_is_of_what_memory_held_when_it_was_taken():
+    with probe_network(pair(), link_model=model(memory_read_cycles=100)) as network:
+        memory = memory_of(network)
+        write(network, 0, probe.READ, 17)
+        do(network, 0, HostOp.wait(50))
+        memory[0, 17] = 5
+        do(network, 0, HostOp.wait(100))
+        assert note(network, 0, probe.READ_DATA) == 1017
+
+
+def test_answers_come_in_the_order_of_requests_however_long_each_takes():
+    timing = MemoryTiming(extra_cycles=500)
+    with probe_network(pair(), link_model=model(), memory_timing=timing) as network:
+        memory_of(network)
+        for _ in range(20):
+            ops = [HostOp.write(probe.READ, place) for place in (5, 6, 7)]
+            do(network, 0, *ops, HostOp.wait(600))
+            assert note(network, 0, probe.READ_DATA) == 1007
+
+
+def test_a_channel_takes_no_request_while_it_stalls():
+    def wait_cycles(percent):
+        timing = MemoryTiming(stall_percent=percent)
+        with probe_network(pair(), link_model=model(), memory_timing=timing) as network:
+            memory_of(network)
+            waited = 0
+            for _ in range(20):
+                asked = int(write(network, 0, probe.READ, 5)["end"][0])
+                do(network, 0, HostOp.wait(200))
+                waited += note(network, 0, probe.READ_TAKEN) - asked
+        return waited
+
+    free = wait_cycles(0)
+    assert 10 < wait_cycles(50) - free < 60  # about one cycle each
+    assert 80 < wait_cycles(90) - free < 400  # about nine
+
+
 def test_random_latencies_differ_within_their_range_and_repeat_with_the_seed():
     def latencies(seed):
         timing = MemoryTiming(extra_cycles=20, stall_percent=50, seed=seed)
@@ -123,6 +160,17 @@ def test_a_run_stops_at_its_limit_and_goes_on_later():
         network.set_script(1, [])
         network.set_script(0, [HostOp.write(probe.IRQ, 1), HostOp.wait_irq()])
         assert network.run(100)
+
+
+def test_a_new_script_lets_a_transfer_in_flight_end_first():
+    with probe_network(pair(), link_model=model()) as network:
+        for offset in range(8):
+            network.set_script(0, [HostOp.wait(offset), HostOp.write(probe.SEND, offset)])
+            network.run(offset + 2)
+            results = do(network, 0, HostOp.read(probe.NOW))
+            assert results["end"][0] > results["begin"][0] and results["response"][0] == 0
+            do(network, 1, HostOp.wait(100))
+            assert note(network, 1, probe.PAYLOAD) == offset
 
 
 def test_a_script_with_nothing_to_wait_for_takes_no_time_but_its_transfers():

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
+from multitree.nic.registers import ADDRESS, ID
 from multitree.nic.table import compile_table
 from multitree.sim.analytic import analytic
+from multitree.sim.diagnosis import check_responses
+from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.rtl import RtlSession, run_rtl
@@ -147,6 +150,9 @@ def test_a_session_runs_other_sizes_types_and_schedules_one_after_the_other():
             buffers = buffers_of(SEED, 16, n, dtype)
             (memory, _), *_ = session.run(schedule, [buffers])
             assert same_bits(memory, execute(schedule, buffers))
+            for messages in (session.network.sent(), session.network.arrived()):
+                assert len(messages) == schedule.num_transfers
+                assert (np.diff(messages["cycle"].astype(int)) >= 0).all()
 
 
 def test_a_run_is_the_same_every_time_and_on_any_number_of_threads(monkeypatch):
@@ -165,10 +171,14 @@ def test_lockstep_sends_no_step_before_the_time_of_those_before_it():
     schedule = build_multitree(topology)
     buffers = buffers_of(SEED, 16, 2000)
     with RtlSession(topology) as session:
-        memory, trace = session.run(schedule, [buffers], lockstep=True)[0]
         _, free = session.run(schedule, [buffers])[0]
+        memory, trace = session.run(schedule, [buffers], lockstep=True)[0]
+        num_rows = session.network.access(0, HostOp.read(ADDRESS["NUM_ROWS"]), 1000)
     assert same_bits(memory, execute(schedule, buffers))
     assert trace.cycles > free.cycles
+    # A row for each message, and one for each step in which the rank sends nothing.
+    steps = schedule.step[schedule.src == 0]
+    assert num_rows == len(steps) + schedule.num_steps - len(np.unique(steps))
     step_cycles = 32 + 1 + 150  # the longest chunk, its head, the link
     assert (trace.sent[0] >= schedule.step * step_cycles).all()
     assert (free.sent[0] < schedule.step * step_cycles).any()
@@ -242,6 +252,15 @@ def test_what_was_awaited_is_told_with_the_rank_it_should_have_come_from():
     text, _ = stop(schedule.topology, schedule, change=change)
     assert text.startswith("Rank 0, port 0, row 1, flow 0: nothing progressed")
     assert "awaited dependency: REDUCE of flow 0 on port 0 from rank 1" in text
+
+
+def test_a_register_that_an_interface_refuses_is_named():
+    with RtlSession(ring(2)) as session:
+        session.network.set_script(1, [HostOp.read(0), HostOp.read(0x3000)])
+        assert session.network.run(1000)
+        assert session.network.results(1)["value"][0] == ID
+        with pytest.raises(DeviceError, match="Rank 1: refused access to register 0x3000"):
+            check_responses(session.network)
 
 
 def test_what_the_engine_cannot_run_is_refused_with_the_reason():
