@@ -28,8 +28,8 @@ def test_latency_cycles_are_rounded_up_and_at_least_one():
         2,
         2,
     ]
-    # 70 * 0.1 is a little more than 7 in binary, but 7 cycles all the same.
-    assert LinkModel(clock_ghz=0.1).latency_cycles(two_ranks([1.6] * 2, [70.0] * 2))[0] == 7
+    # 50 * 1.1 is a little more than 55 in binary, but 55 cycles all the same.
+    assert LinkModel(clock_ghz=1.1).latency_cycles(two_ranks([1.6] * 2, [50.0] * 2))[0] == 55
 
 
 def test_a_slow_link_takes_a_flit_every_few_cycles():
