@@ -6,8 +6,9 @@ an 8x8 torus, 1 MiB, in at most 60 CPU seconds: ``python bench/emulation_speed.p
 Where the time goes (8x8 torus, profiled with perf): two thirds in the clocked logic of the
 models, a fifth in their logic that follows inputs, a tenth in links, memories and hosts of the
 harness. What was tried, in CPU seconds: all ranks cycle by cycle 7.7; each rank for a window of
-150 cycles, so that its model stays in the cache, 6.7 (kept, and it lets threads share the ranks: 4.2 s on the clock with two processors);
--O1 8.0, -O3 7.5, -Os 9.4, -march=native 7.6 against -O2 7.7, all within noise but -Os.
+150 cycles, so that its model stays in the cache, 6.7 (kept; it also lets threads share the
+ranks, 4.2 s on the clock with two processors); -O1 8.0, -O3 7.5, -Os 9.4, -march=native 7.6
+against -O2 7.7, all within noise but -Os.
 """
 
 import argparse
