@@ -14,7 +14,7 @@ from multitree.nic.program import (
     run_writes,
     table_writes,
 )
-from multitree.nic.registers import ADDRESS, ID, REGISTERS, VERSION
+from multitree.nic.registers import ADDRESS, ID, VERSION, register_field
 from multitree.nic.table import Table
 
 __all__ = ["Bus", "Counters", "Driver", "Sizes"]
@@ -108,9 +108,9 @@ class Driver:
             raise self._error(f"register map must be version {VERSION}, not {found}")
         word = self._read("PARAMETERS")
         return Sizes(
-            num_ports=_field("PARAMETERS", "num_ports", word),
-            flit_bytes=_field("PARAMETERS", "flit_bytes", word),
-            submessage_flits=_field("PARAMETERS", "submessage_flits", word),
+            num_ports=register_field("PARAMETERS", "num_ports", word),
+            flit_bytes=register_field("PARAMETERS", "flit_bytes", word),
+            submessage_flits=register_field("PARAMETERS", "submessage_flits", word),
             table_depth=self._read("TABLE_DEPTH"),
             num_flows=self._read("FLOW_DEPTH"),
             buffer_flits=self._read("BUFFER_FLITS"),
@@ -128,7 +128,7 @@ class Driver:
         """
         self._write(*RESET)
         for _ in range(MAX_POLLS):
-            if not _field("STATUS", "busy", self._read("STATUS")):
+            if not register_field("STATUS", "busy", self._read("STATUS")):
                 return
         raise self._error(f"reset is not over after {MAX_POLLS} reads of STATUS")
 
@@ -176,7 +176,9 @@ class Driver:
         for _ in range(MAX_POLLS):
             status = self._read("STATUS")
             self._check_fault(status)
-            if _field("STATUS", "committed", status) and not _field("STATUS", "busy", status):
+            if register_field("STATUS", "committed", status) and not register_field(
+                "STATUS", "busy", status
+            ):
                 return
         raise self._error(f"table is not accepted after {MAX_POLLS} reads of STATUS")
 
@@ -201,10 +203,10 @@ class Driver:
         self._bus.wait_interrupt(timeout_cycles)
         status = self._read("STATUS")
         self._check_fault(status)
-        if not _field("STATUS", "done", status):
+        if not register_field("STATUS", "done", status):
             raise self._error(
                 f"not done after {timeout_cycles} cycles, in step "
-                f"{_field('STATUS', 'step', status)} with "
+                f"{register_field('STATUS', 'step', status)} with "
                 f"{self._read('ARRIVALS_MISSING')} messages still to come in"
             )
         self._write(*ACKNOWLEDGE)
@@ -221,7 +223,7 @@ class Driver:
 
     def _check_fault(self, status: int) -> None:
         """Raise the fault that STATUS speaks of."""
-        if _field("STATUS", "fault", status):
+        if register_field("STATUS", "fault", status):
             fault = decode_fault(self._read("FAULT"), self._read("FAULT_ROW"))
             raise fault.error(self._rank)
 
@@ -233,10 +235,3 @@ class Driver:
 
     def _error(self, text: str) -> DeviceError:
         return DeviceError(f"Rank {self._rank}: {text}")
-
-
-def _field(register: str, field: str, word: int) -> int:
-    """A field of a register's word, by the names of the register map."""
-    fields = next(known.fields for known in REGISTERS.registers if known.name == register)
-    place = next(known for known in fields if known.name == field)
-    return (word & place.mask) >> place.lsb

@@ -2,7 +2,7 @@
 
 from multitree.hw.register_map import Field, Register, RegisterMap, Window
 
-__all__ = ["ADDRESS", "FLOW_WINDOW", "ID", "REGISTERS", "TABLE_WINDOW", "VERSION"]
+__all__ = ["ADDRESS", "FLOW_WINDOW", "ID", "REGISTERS", "TABLE_WINDOW", "VERSION", "register_field"]
 
 ID = 0x4D544E49
 """'MTNI', the value of the ID register."""
@@ -152,3 +152,15 @@ REGISTERS = RegisterMap(
 
 ADDRESS = {register.name: register.address for register in REGISTERS.registers}
 """Address of every register by name."""
+
+_FIELDS = {
+    (register.name, field.name): field
+    for register in REGISTERS.registers
+    for field in register.fields
+}
+
+
+def register_field(register: str, field: str, word: int) -> int:
+    """A field of a register's word, by the names of the register map."""
+    place = _FIELDS[register, field]
+    return (word & place.mask) >> place.lsb

@@ -2,28 +2,17 @@
 
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
 from multitree.nic.program import Fault, decode_fault
-from multitree.nic.registers import ADDRESS, REGISTERS
+from multitree.nic.registers import ADDRESS, register_field
 from multitree.sim.host_op import HostOp
 from multitree.sim.network import Network
 
-__all__ = ["check_responses", "check_status", "status_field"]
+__all__ = ["check_responses", "check_status"]
 
 _REGISTERS = ("STATUS", "FAULT", "FAULT_ROW", "ARRIVALS_MISSING")
 _READ_CYCLES = 1000
 _MAX_LISTED = 8
 _WATCHDOGS = (FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL)
 _FROM_NEIGHBOUR = (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT)
-_FIELDS = {
-    (register.name, field.name): field
-    for register in REGISTERS.registers
-    for field in register.fields
-}
-
-
-def status_field(register: str, field: str, word: int) -> int:
-    """A field of a register's word, by the names of the register map."""
-    place = _FIELDS[register, field]
-    return (word & place.mask) >> place.lsb
 
 
 def check_responses(network: Network) -> None:
@@ -64,7 +53,7 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
     cycles = network.cycle - first_cycle
     words = _read_all(network)
     states = [
-        {name: status_field("STATUS", name, word[0]) for name in ("busy", "done", "fault")}
+        {name: register_field("STATUS", name, word[0]) for name in ("busy", "done", "fault")}
         for word in words
     ]
     faults = {
@@ -83,7 +72,7 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         raise DeviceError(text + (_listed("; never started", idle) if running else ""))
     if not finished:
         rank = next((rank for rank, state in enumerate(states) if state["busy"]), 0)
-        step = status_field("STATUS", "step", words[rank][0])
+        step = register_field("STATUS", "step", words[rank][0])
         raise DeviceError(
             f"Rank {rank}: {doing}, not over after {cycles} cycles, in step {step} with "
             f"{words[rank][3]} messages still to come in"

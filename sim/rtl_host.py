@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from multitree.nic.faults import DeviceError
 from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes, table_writes
-from multitree.nic.registers import ADDRESS
+from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
-from multitree.sim.diagnosis import check_responses, check_status, status_field
+from multitree.sim.diagnosis import check_responses, check_status
 from multitree.sim.host_op import HostOp
 from multitree.sim.network import Network
 
@@ -63,7 +63,7 @@ class RtlHost:
         )
         for rank in range(len(tables)):
             status = int(self._network.results(rank)["value"][-1])
-            if not status_field("STATUS", "committed", status):
+            if not register_field("STATUS", "committed", status):
                 raise DeviceError(f"Rank {rank}: table is not accepted, status {status:#x}")
         self._tables, self._settings = tables, settings
 
