@@ -80,7 +80,7 @@ class Admission(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: AWAIT_HEAD, CHECK it, PASS its flits or REPORT an empty one."""
+        """One state machine: AWAIT_HEAD, CHECK it, PASS flits (between packets NEXT_HEAD), REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
@@ -128,6 +128,15 @@ class Admission(wiring.Component):
                 m.d.comb += [self.query.valid.eq(after), self.empty.valid.eq(gate & self.drained)]
                 self._await_sibling(m, gate)
                 with m.If(self.empty.valid | run.faulted):
+                    m.next = "AWAIT_HEAD"
+            with m.State("NEXT_HEAD"):
+                same = (head.op == op) & (head.flow == flow) & (behind == 0)
+                m.d.comb += [self.query.valid.eq(after), self.flits.ready.eq(run.running)]
+                with m.If(self.flits.valid & run.running):
+                    m.next = "PASS"
+                    with m.If((flit.kind != Kind.HEAD) | ~same):
+                        m.d.comb += self.fault.eq(FaultCode.FRAMING)
+                with m.If(run.faulted):
                     m.next = "AWAIT_HEAD"
         with m.If(run.faulted):
             m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
@@ -190,7 +199,8 @@ class Admission(wiring.Component):
     def _pass(self, m, after, left, next_count, gate):
         """Pass payload flits on while the gate is open; check that the tail is where it must be."""
         flit, item = self.flits.payload, self.items.payload
-        right_kind = Mux(left == 1, flit.kind == Kind.TAIL, flit.kind == Kind.BODY)
+        last = (left == 1) | (item.end & self.run.packets)
+        right_kind = Mux(last, flit.kind == Kind.TAIL, flit.kind == Kind.BODY)
         m.d.comb += [
             self.query.valid.eq(after),
             self.items.valid.eq(self.flits.valid & gate & right_kind & self.run.running),
@@ -207,6 +217,8 @@ class Admission(wiring.Component):
             m.d.sync += [item.address.eq(item.address + 1), left.eq(left - 1)]
             with m.If(item.end):
                 m.d.sync += next_count.eq(next_count + 1)
+            with m.If(item.end & self.run.packets):
+                m.next = "NEXT_HEAD"
         with m.If(self.run.faulted | (self.items.valid & self.items.ready & (left == 1))):
             m.next = "AWAIT_HEAD"
 

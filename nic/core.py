@@ -120,6 +120,8 @@ class Core(wiring.Component):
             run.sequence.eq(control.sequence),
             run.dtype.eq(mode[0:2]),
             run.lockstep.eq(mode[2]),
+            run.cut_through.eq(mode[3]),
+            run.packets.eq(mode[4]),
             run.window_base.eq(settings["WINDOW_BASE"]),
             run.window_flits.eq(settings["WINDOW_FLITS"]),
             run.num_rows.eq(settings["NUM_ROWS"]),

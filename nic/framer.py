@@ -1,4 +1,4 @@
-"""Framer: one head flit per message, then its payload, the last one the tail."""
+"""Framer: a head flit per message or packet, then payload, the last one the tail."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -22,7 +22,8 @@ __all__ = ["Framer"]
 class Framer(wiring.Component):
     """Frames messages: one head flit, then payload flits, the last one marked as the tail.
 
-    A message without payload is one flit of kind SINGLE. One flit per cycle while data are in
+    With `run.packets` every sub-message is a packet, with the head repeated and a tail of its
+    own. A message without payload is one flit of kind SINGLE. One flit per cycle while data are in
     and the link takes them; stops at once on a fault.
 
     Parameters
@@ -59,13 +60,15 @@ class Framer(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: send the HEAD, then the BODY until the tail."""
+        """One state machine: send the HEAD, then the BODY until the message's or packet's tail."""
         m = Module()
         left = Signal(self._config.address_width)
-        head = Signal(HEAD)
-        message, held = self.descriptors.payload, Signal(descriptor_layout(self._config))
-        sent = self.flits.valid & self.flits.ready
+        place = Signal(self._config.submessage_flits.bit_length() - 1)
+        held = Signal(descriptor_layout(self._config))
+        begun, message = Signal(), Signal(descriptor_layout(self._config))
+        head, sent = Signal(HEAD), self.flits.valid & self.flits.ready
         m.d.comb += [
+            message.eq(Mux(begun, held.as_value(), self.descriptors.payload.as_value())),
             head.flow.eq(message.flow),
             head.op.eq(message.op),
             head.sequence.eq(self.run.sequence),
@@ -75,31 +78,34 @@ class Framer(wiring.Component):
             m.d.comb += self.wait.awaited.eq(Awaited.CREDIT)
         with m.FSM():
             with m.State("HEAD"):
-                empty = message.size == 0
+                empty = ~begun & (message.size == 0)
                 self._name(m, message)
                 m.d.comb += [
-                    self.idle.eq(~self.descriptors.valid),
-                    self.flits.valid.eq(self.descriptors.valid & self.run.running),
+                    self.idle.eq(~begun & ~self.descriptors.valid),
+                    self.flits.valid.eq((begun | self.descriptors.valid) & self.run.running),
                     self.flits.payload.kind.eq(Mux(empty, Kind.SINGLE, Kind.HEAD)),
                     self.flits.payload.payload.eq(head.as_value()),
-                    self.descriptors.ready.eq(self.flits.ready & self.run.running),
+                    self.descriptors.ready.eq(~begun & self.flits.ready & self.run.running),
                 ]
-                m.d.sync += [held.eq(message), left.eq(message.size)]
+                m.d.sync += [held.eq(message), place.eq(0)]
+                with m.If(~begun):
+                    m.d.sync += left.eq(message.size)
                 with m.If(sent & ~empty):
                     m.next = "BODY"
             with m.State("BODY"):
+                last = (left == 1) | (place.all() & self.run.packets)
                 self._name(m, held)
                 m.d.comb += [
                     self.flits.valid.eq(self.payload.valid & self.run.running),
-                    self.flits.payload.kind.eq(Mux(left == 1, Kind.TAIL, Kind.BODY)),
+                    self.flits.payload.kind.eq(Mux(last, Kind.TAIL, Kind.BODY)),
                     self.flits.payload.payload.eq(self.payload.payload),
                     self.payload.ready.eq(self.flits.ready & self.run.running),
                 ]
                 with m.If(~self.payload.valid):
                     m.d.comb += self.wait.awaited.eq(Awaited.MEMORY_READ)
                 with m.If(sent):
-                    m.d.sync += left.eq(left - 1)
-                    with m.If(left == 1):
+                    m.d.sync += [left.eq(left - 1), place.eq(place + 1), begun.eq(left != 1)]
+                    with m.If(last):
                         m.next = "HEAD"
         return m
 

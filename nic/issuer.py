@@ -44,6 +44,8 @@ class Issuer(wiring.Component):
         One flit of read data was taken by the framer: its room is free again.
     wait : Out(WaitSignature)
         The dependency that is awaited.
+    held : Out(1)
+        The job in hand waits for its next sub-message to come in.
     idle : Out(1)
         No job in hand.
     """
@@ -59,6 +61,7 @@ class Issuer(wiring.Component):
                 "reads": Out(stream.Signature(config.address_width)),
                 "returned": In(1),
                 "wait": Out(WaitSignature()),
+                "held": Out(1),
                 "idle": Out(1),
             }
         )
@@ -68,17 +71,59 @@ class Issuer(wiring.Component):
         m = Module()
         config = self._config
         job = Signal(job_layout(config))
-        known = Signal(config.count_width)
-        asked = Signal()
-        target = Signal(config.count_width)
-        shift = config.submessage_flits.bit_length() - 1
-        submessages = (job.size + (config.submessage_flits - 1)) >> shift
-        m.d.comb += target.eq(Mux(job.size == 0, 1, submessages))
-
+        known, asked = Signal(config.count_width), Signal()
+        # The count that the next flit needs, and whether it is reached.
+        needed, gate = Signal(config.count_width), Signal()
+        m.d.comb += gate.eq(~job.needs | (known >= needed))
         room = Signal(range(config.memory_queue_flits + 1), init=config.memory_queue_flits)
         issued = self.reads.valid & self.reads.ready
         m.d.sync += room.eq(room + self.returned - issued)
         address, left = Signal(config.address_width), Signal(config.address_width)
+        place = Signal(config.submessage_flits.bit_length() - 1)
+        self._name(m, job, address)
+        m.d.sync += asked.eq(self.query.valid)
+        with m.If(self.query.answered & asked):
+            m.d.sync += known.eq(self.query.count)
+        with m.FSM():
+            with m.State("TAKE"):
+                m.d.comb += [self.jobs.ready.eq(self.run.running), self.idle.eq(~self.jobs.valid)]
+                m.d.sync += [job.eq(self.jobs.payload), known.eq(0), place.eq(0)]
+                m.d.sync += needed.eq(self._first_needed(self.jobs.payload))
+                with m.If(self.jobs.valid & self.run.running):
+                    m.next = "AWAIT"
+            with m.State("AWAIT"):
+                m.d.comb += [
+                    self.query.valid.eq(~gate),
+                    self.wait.awaited.eq(Mux(gate, Awaited.NOTHING, Awaited.DEPENDENCY)),
+                    self.descriptors.valid.eq(gate & self.run.running),
+                ]
+                m.d.sync += [address.eq(self.run.window_base + job.base), left.eq(job.size)]
+                with m.If(self.descriptors.valid & self.descriptors.ready):
+                    m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += [
+                    self.held.eq(~gate & (left != 0)),
+                    # Asked ahead, so that counts are known before the reads get there.
+                    self.query.valid.eq(job.needs & self.run.cut_through),
+                    self.wait.awaited.eq(Mux(self.held, Awaited.DEPENDENCY, Awaited.NOTHING)),
+                    self.reads.valid.eq((left != 0) & (room != 0) & gate & self.run.running),
+                ]
+                with m.If(issued):
+                    m.d.sync += [address.eq(address + 1), left.eq(left - 1), place.eq(place + 1)]
+                    with m.If(place.all() & self.run.cut_through):
+                        m.d.sync += needed.eq(needed + 1)
+                with m.If((left == 0) | (issued & (left == 1))):
+                    m.next = "TAKE"
+        return m
+
+    def _first_needed(self, job):
+        """The count that the first flit needs: one sub-message, or all of the chunk's."""
+        shift = self._config.submessage_flits.bit_length() - 1
+        submessages = (job.size + (self._config.submessage_flits - 1)) >> shift
+        return Mux(self.run.cut_through | (job.size == 0), 1, submessages)
+
+    def _name(self, m, job, address):
+        """What the job in hand is, for the framer, the tracker and the fault monitor."""
         m.d.comb += [
             self.descriptors.payload.flow.eq(job.flow),
             self.descriptors.payload.op.eq(job.op),
@@ -93,32 +138,3 @@ class Issuer(wiring.Component):
             self.wait.port.eq(job.need_port),
             self.wait.op.eq(job.need_op),
         ]
-        with m.FSM():
-            with m.State("TAKE"):
-                m.d.comb += [self.jobs.ready.eq(self.run.running), self.idle.eq(~self.jobs.valid)]
-                m.d.sync += [job.eq(self.jobs.payload), known.eq(0), asked.eq(0)]
-                with m.If(self.jobs.valid & self.run.running):
-                    m.next = "AWAIT"
-            with m.State("AWAIT"):
-                ready = ~job.needs | (known >= target)
-                m.d.comb += [
-                    self.query.valid.eq(job.needs & ~ready),
-                    self.wait.awaited.eq(Mux(ready, Awaited.NOTHING, Awaited.DEPENDENCY)),
-                    self.descriptors.valid.eq(ready & self.run.running),
-                ]
-                m.d.sync += [
-                    asked.eq(self.query.valid),
-                    address.eq(self.run.window_base + job.base),
-                    left.eq(job.size),
-                ]
-                with m.If(self.query.answered & asked):
-                    m.d.sync += known.eq(self.query.count)
-                with m.If(self.descriptors.valid & self.descriptors.ready):
-                    m.next = "READ"
-            with m.State("READ"):
-                m.d.comb += self.reads.valid.eq((left != 0) & (room != 0) & self.run.running)
-                with m.If(issued):
-                    m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
-                with m.If((left == 0) | (issued & (left == 1))):
-                    m.next = "TAKE"
-        return m

@@ -90,6 +90,10 @@ class RunSignature(wiring.Signature):
         `hw.lanes.DType` of the lanes.
     lockstep : Out(1)
         Rows wait for the step counter.
+    cut_through : Out(1)
+        A row waits for each sub-message that it needs, not for whole chunks.
+    packets : Out(1)
+        A head flit before every sub-message, not one per message.
     window_base : Out(address_width)
         First flit of the buffer in memory.
     window_flits : Out(address_width)
@@ -108,6 +112,8 @@ class RunSignature(wiring.Signature):
                 "sequence": Out(8),
                 "dtype": Out(2),
                 "lockstep": Out(1),
+                "cut_through": Out(1),
+                "packets": Out(1),
                 "window_base": Out(config.address_width),
                 "window_flits": Out(config.address_width),
                 "num_rows": Out(17),

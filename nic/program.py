@@ -10,7 +10,9 @@ from multitree.topology.schedule import Op
 __all__ = [
     "ACKNOWLEDGE",
     "COMMIT",
+    "DEPENDENCIES",
     "DTYPE_CODES",
+    "FLOW_CONTROLS",
     "RESET",
     "START",
     "Fault",
@@ -31,6 +33,11 @@ RESET = (ADDRESS["CONTROL"], 8)
 DTYPE_CODES = {"int32": 0, "float32": 1}
 """Code of a NumPy dtype's name in the MODE register."""
 
+DEPENDENCIES = ("chunk", "submessage")
+"""What a row may wait for, by its bit in the MODE register."""
+FLOW_CONTROLS = ("message", "packet")
+"""How messages are framed, by its bit in the MODE register."""
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -48,6 +55,10 @@ class RunSettings:
         Rows wait for the step counter.
     step_cycles : int
         Estimated time of a step in lockstep.
+    dependency : str
+        "chunk": a row waits for whole chunks; "submessage": for each sub-message it sends on.
+    flow_control : str
+        "message": one head flit per message; "packet": one per sub-message.
 
     Raises
     ------
@@ -62,11 +73,18 @@ class RunSettings:
     first_arrival_cycles: int
     lockstep: bool = False
     step_cycles: int = 0
+    dependency: str = "chunk"
+    flow_control: str = "message"
 
     def __post_init__(self) -> None:
         """Check the dtype and the ranges."""
         if self.dtype not in DTYPE_CODES:
             raise ValueError(f"Dtype must be one of {sorted(DTYPE_CODES)}, not {self.dtype!r}")
+        for name, known in (("dependency", DEPENDENCIES), ("flow_control", FLOW_CONTROLS)):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name.capitalize()} must be one of {list(known)}, not {getattr(self, name)!r}"
+                )
         for name in (
             "window_base",
             "window_flits",
@@ -114,6 +132,8 @@ def run_writes(settings: RunSettings) -> Writes:
     A change of `window_flits` voids the commit, another base does not.
     """
     mode = DTYPE_CODES[settings.dtype] | int(settings.lockstep) << 2
+    mode |= DEPENDENCIES.index(settings.dependency) << 3
+    mode |= FLOW_CONTROLS.index(settings.flow_control) << 4
     return [
         (ADDRESS["MODE"], mode),
         (ADDRESS["WINDOW_BASE"], settings.window_base),

@@ -96,6 +96,8 @@ REGISTERS = RegisterMap(
             "How to run; written while idle.",
             _field("dtype", 0, 2, "Lanes: 0 int32, 1 fp32."),
             _field("lockstep", 2, 1, "Rows wait for the step counter."),
+            _field("cut_through", 3, 1, "A row waits sub-message by sub-message."),
+            _field("packets", 4, 1, "A head flit per sub-message; equal on all ranks."),
         ),
         _register(0x024, "NUM_ROWS", "rw", "Rows in use."),
         _register(0x028, "NUM_FLOWS", "rw", "Flows in use."),

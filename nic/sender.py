@@ -94,8 +94,9 @@ class Sender(wiring.Component):
             issuer.returned.eq(payload.o.valid & payload.o.ready),
             self.idle.eq(issuer.idle & framer.idle & (descriptors.level == 0)),
         ]
+        # Data that the issuer has not asked for yet are not memory's fault.
+        framer_waits = (framer.wait.awaited != Awaited.NOTHING) & ~issuer.held
         for name in self.wait.signature.members:
             framing, issuing = getattr(framer.wait, name), getattr(issuer.wait, name)
-            chosen = Mux(framer.wait.awaited != Awaited.NOTHING, framing, issuing)
-            m.d.comb += getattr(self.wait, name).eq(chosen)
+            m.d.comb += getattr(self.wait, name).eq(Mux(framer_waits, framing, issuing))
         return m
