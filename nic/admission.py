@@ -80,7 +80,7 @@ class Admission(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: AWAIT_HEAD, CHECK it, PASS flits (between packets NEXT_HEAD), REPORT."""
+        """One state machine: AWAIT_HEAD, CHECK, PASS flits (between packets NEXT_HEAD), REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
