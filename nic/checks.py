@@ -118,7 +118,7 @@ class SettingsCheck(wiring.Component):
         """Sizes of tables are held against their depths by the fetcher: here only their width."""
         m = Module()
         end = 1 << self._config.address_width
-        known = Cat(self.mode[:2] == kind.value for kind in DType).any() & (self.mode[3:] == 0)
+        known = Cat(self.mode[:2] == kind.value for kind in DType).any() & (self.mode[5:] == 0)
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
         counts = (self.num_rows[17:] == 0) & (self.num_flows[17:] == 0)
         m.d.comb += self.legal.eq(known & inside & counts)
