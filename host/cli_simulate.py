@@ -35,6 +35,12 @@ FAILED = 1
 
 EngineOption = Annotated[str, typer.Option(help="rtl or analytic.", metavar="NAME")]
 DtypeOption = Annotated[str, typer.Option(help="float32 or int32.", metavar="NAME")]
+DependencyOption = Annotated[
+    str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
+]
+FlowControlOption = Annotated[
+    str, typer.Option(help="message, or packet: a head per sub-message.", metavar="NAME")
+]
 SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
 
 
@@ -51,6 +57,8 @@ def simulate(
     root: RootOption = None,
     size: SizeOption = "1MiB",
     engine: EngineOption = "rtl",
+    dependency: DependencyOption = "chunk",
+    flow_control: FlowControlOption = "message",
     dtype: DtypeOption = "float32",
     seed: SeedOption = SEED,
     memory_cycles: Annotated[
@@ -69,7 +77,7 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     size_bytes = parse_size(size)
-    model = _link_model(memory_cycles)
+    model = _link_model(memory_cycles, dependency, flow_control)
     waveform = _waveform(trace, window)
     built, _ = build_schedule(spec, algorithm, collective, root)
     topology = built.topology
@@ -91,6 +99,7 @@ def simulate(
         print_json(
             identity_of(built)
             | asdict(report)
+            | {"dependency": dependency, "flow_control": flow_control}
             | {"dtype": dtype, "seed": seed, "memory_cycles": memory_cycles}
             | {"trace": None if trace is None else str(trace)}
         )
@@ -105,20 +114,29 @@ def compare(
     spec: SpecArgument,
     size: SizeOption = "1MiB",
     engine: EngineOption = "rtl",
+    dependency: DependencyOption = "chunk",
+    flow_control: FlowControlOption = "message",
     dtype: DtypeOption = "float32",
     seed: SeedOption = SEED,
     json: JsonOption = False,
 ) -> int:
     """Run every algorithm's all-reduce, side by side."""
     size_bytes, topology = parse_size(size), parse_topology(spec)
+    model = LinkModel(dependency=dependency, flow_control=flow_control)
     with (
         Working(f"Comparing on {topology.name}") as work,
         Simulator(
-            topology, engine, dtype=dtype, seed=seed, progress=work.count_cycles, say=work.say
+            topology,
+            engine,
+            dtype=dtype,
+            seed=seed,
+            link_model=model,
+            progress=work.count_cycles,
+            say=work.say,
         ) as simulator,
     ):
         results = compare_all(simulator, size_bytes)
-    bound = bound_of(topology, size_bytes, LinkModel())
+    bound = bound_of(topology, size_bytes, model)
     if json:
         print_json(
             {
@@ -126,6 +144,8 @@ def compare(
                 "num_ranks": topology.num_ranks,
                 "size_bytes": size_bytes,
                 "engine": engine,
+                "dependency": dependency,
+                "flow_control": flow_control,
                 "dtype": dtype,
                 "seed": seed,
                 "bound_cycles": bound,
@@ -142,13 +162,18 @@ def compare(
     return FAILED if any(result["exact"] is False for result in results) else 0
 
 
-def _link_model(memory_cycles: int) -> LinkModel:
+def _link_model(memory_cycles: int, dependency: str, flow_control: str) -> LinkModel:
     """Links as usual, and memory that takes so long, one half to read and one to write."""
     both = memory_cycles - LinkModel().add_cycles
     if both < 2:
         least = 2 + LinkModel().add_cycles
         raise ValueError(f"Memory cycles must be at least {least}, not {memory_cycles!r}")
-    return LinkModel(memory_read_cycles=both - both // 2, memory_write_cycles=both // 2)
+    return LinkModel(
+        dependency=dependency,
+        flow_control=flow_control,
+        memory_read_cycles=both - both // 2,
+        memory_write_cycles=both // 2,
+    )
 
 
 def _waveform(trace: Path | None, window: str | None) -> Waveform | None:

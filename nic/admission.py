@@ -130,17 +130,21 @@ class Admission(wiring.Component):
                 with m.If(self.empty.valid | run.faulted):
                     m.next = "AWAIT_HEAD"
             with m.State("NEXT_HEAD"):
-                same = (head.op == op) & (head.flow == flow) & (behind == 0)
-                m.d.comb += [self.query.valid.eq(after), self.flits.ready.eq(run.running)]
-                with m.If(self.flits.valid & run.running):
-                    m.next = "PASS"
-                    with m.If((flit.kind != Kind.HEAD) | ~same):
-                        m.d.comb += self.fault.eq(FaultCode.FRAMING)
-                with m.If(run.faulted):
-                    m.next = "AWAIT_HEAD"
+                self._repeat(m, head, op, flow, after)
         with m.If(run.faulted):
             m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
         return m
+
+    def _repeat(self, m, head, op, flow, after):
+        """Between packets: the head must be that of the message in hand."""
+        same = (head.op == op) & (head.flow == flow) & (head.sequence == self.run.sequence)
+        m.d.comb += [self.query.valid.eq(after), self.flits.ready.eq(self.run.running)]
+        with m.If(self.flits.valid & self.run.running):
+            m.next = "PASS"
+            with m.If((self.flits.payload.kind != Kind.HEAD) | ~same):
+                m.d.comb += self.fault.eq(FaultCode.FRAMING)
+        with m.If(self.run.faulted):
+            m.next = "AWAIT_HEAD"
 
     def _judge(self, m, head, is_head):
         """Ask the flow memory about a head of this collective; a later one's has to wait."""

@@ -34,7 +34,7 @@ class Limits:
     watchdog_cycles: int
     step_cycles: int | None
 
-    def settings(self, dtype: str, num_flits: int) -> RunSettings:
+    def settings(self, dtype: str, num_flits: int, link_model: LinkModel) -> RunSettings:
         """What an interface is told of a collective whose first buffer lies at address 0.
 
         Parameters
@@ -43,6 +43,8 @@ class Limits:
             "int32" or "float32".
         num_flits : int
             Of one rank's buffer.
+        link_model : LinkModel
+            Its `dependency` and `flow_control`.
         """
         return RunSettings(
             dtype=dtype,
@@ -52,6 +54,8 @@ class Limits:
             first_arrival_cycles=self.watchdog_cycles,
             lockstep=self.step_cycles is not None,
             step_cycles=self.step_cycles or 0,
+            dependency=link_model.dependency,
+            flow_control=link_model.flow_control,
         )
 
     def run_cycles(self, num_collectives: int) -> int:
@@ -104,13 +108,15 @@ def limits_of(
     stalls = (
         1 if memory_timing.stall_percent == 0 else 1 + 100 // (100 - memory_timing.stall_percent)
     )
+    # A packet's head is a flit for at least one flit of payload.
+    flits = 2 if link_model.flow_control == "packet" else 1
     bound = termination_cycles(
         schedule,
         num_flits=num_flits,
         latency_cycles=latency,
         overhead_cycles=around * stalls,
         max_skew_cycles=max_skew_cycles,
-        cycles_per_flit=max(interval, by_credits, by_memory) * stalls,
+        cycles_per_flit=max(interval, by_credits, by_memory) * stalls * flits,
     )
     step_cycles = None
     if lockstep:

@@ -6,16 +6,18 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.topology.topology import Topology
 
 __all__ = ["LinkModel"]
 
+_CHOICES = {"dependency": DEPENDENCIES, "flow_control": FLOW_CONTROLS}
 _POSITIVE = ("flit_bytes", "buffer_flits", "submessage_flits")
 
 
 @dataclass(frozen=True)
 class LinkModel:
-    """Everything about time that is not the topology's: units, depths and pipeline lengths.
+    """Everything about time that is not the topology's: units, depths, modes and pipelines.
 
     A topology says how fast its links are and how long; this says what a cycle and a flit are,
     how deep the link buffers are, how long the memory takes, and how many cycles the interface's
@@ -32,6 +34,11 @@ class LinkModel:
         Link buffer of a port, in flits, which is also what a sender starts with in credits.
     submessage_flits : int
         Granularity at which a receiver passes partial sums on to the next sibling.
+    dependency : str
+        "chunk": a row waits for whole chunks, as in the paper. "submessage": cut-through, a row
+        waits for each sub-message that it sends on.
+    flow_control : str
+        "message": one head flit per message. "packet": one per sub-message.
     memory_read_cycles, memory_write_cycles : int
         From a read taken to its data, and from a write taken to its acknowledgement.
     add_cycles : int
@@ -80,6 +87,8 @@ class LinkModel:
     flit_bytes: int = 16
     buffer_flits: int = 512
     submessage_flits: int = 16
+    dependency: str = "chunk"
+    flow_control: str = "message"
     memory_read_cycles: int = 4
     memory_write_cycles: int = 4
     add_cycles: int = 4
@@ -108,6 +117,12 @@ class LinkModel:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "clock_ghz":
+                continue
+            if field.name in _CHOICES:
+                known = " or ".join(_CHOICES[field.name])
+                if value not in _CHOICES[field.name]:
+                    name = field.name.replace("_", " ").capitalize()
+                    raise ValueError(f"{name} must be {known}, not {value!r}")
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TypeError(f"LinkModel {field.name} must be an int, not {value!r}")

@@ -160,7 +160,7 @@ class RtlSession:
         limits = self._limits(schedule, num_flits, max(skews, default=0), lockstep)
         loaded = tables or self._tables_of(schedule, num_flits, lockstep)
         memory = self._fill(buffers, num_flits)
-        self._host.load(loaded, limits.settings(first.dtype.name, num_flits))
+        self._host.load(loaded, limits.settings(first.dtype.name, num_flits, self.link_model))
         self._open_waveform()
         self.network.forget_messages()
         try:
