@@ -3,9 +3,14 @@
 import numpy as np
 
 
-def grow_naively(links, roots, num_ranks, root_order=None):
+def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="ascending"):
     """Algorithm 1 word for word: a list of (step, tree, link) as they are added."""
-    ways = sorted(range(len(links)), key=lambda link: (links[link][1], link))
+    by_rank = sorted(range(len(links)), key=lambda link: (links[link][1], link))
+    ways = {
+        "ascending": by_rank,
+        "descending": by_rank[::-1],
+        "link": list(range(len(links))),
+    }[neighbour_order]
     turns = root_order or sorted(range(len(roots)), key=lambda tree: roots[tree])
     members = [[(root, -1)] for root in roots]
     added = []

@@ -16,9 +16,9 @@ from tests.topology.graphs import random_topology, topologies
 from tests.topology.oracles import does_its_collective, grow_naively
 
 
-def grown(links, roots, num_ranks, **options):
+def grown(links, roots, num_ranks, neighbour_order="ascending"):
     turns = sorted(range(len(roots)), key=lambda tree: roots[tree])
-    edges = grow_trees(links, roots, turns, num_ranks, backwards=False, **options)
+    edges = grow_trees(links, roots, turns, num_ranks, neighbour_order=neighbour_order)
     return list(zip(*(column.tolist() for column in edges), strict=True))
 
 
@@ -29,8 +29,9 @@ def test_trees_are_those_of_the_naive_definition(topology, data):
     roots = data.draw(
         st.one_of(st.just(list(range(topology.num_ranks))), st.lists(ranks, min_size=1, max_size=5))
     )
-    naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks)
-    assert grown(topology.links, roots, topology.num_ranks) == naive
+    order = data.draw(st.sampled_from(["ascending", "descending", "link"]))
+    naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, neighbour_order=order)
+    assert grown(topology.links, roots, topology.num_ranks, order) == naive
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "torus:3x5", "hypercube:4", "full:7"])
@@ -136,14 +137,27 @@ def test_orders_are_options_and_descending_is_ascending_seen_from_the_other_end(
     assert other.hash != first.hash
     turns = [3, 2, 1, 0]
     naive = grow_naively(ring(4).links.tolist(), [0, 1, 2, 3], 4, root_order=turns)
-    edges = grow_trees(ring(4).links, [0, 1, 2, 3], turns, 4, backwards=False)
+    ascending = {"neighbour_order": "ascending"}
+    edges = grow_trees(ring(4).links, [0, 1, 2, 3], turns, 4, **ascending)
     assert [list(edge) for edge in zip(*edges, strict=True)] == [list(edge) for edge in naive]
-    steps, trees, links = grow_trees(ring(4).links, [0, 1, 2, 3], [0, 1, 2, 3], 4, backwards=True)
+    descending = {"neighbour_order": "descending"}
+    steps, trees, links = grow_trees(ring(4).links, [0, 1, 2, 3], [0, 1, 2, 3], 4, **descending)
     assert (steps[0], trees[0], ring(4).links[links[0]].tolist()) == (0, 0, [0, 3])
     for seed in range(10):
         topology = random_topology(seed)
         schedule = build_multitree(topology, root_order="descending", neighbour_order="descending")
         assert verify(schedule).contention_free, f"seed {seed}"
+
+
+@pytest.mark.parametrize("spec", ["torus:5x3", "torus:4x4x4", "hypercube:6", "mesh:3x4", "full:5"])
+def test_the_best_neighbour_order_is_the_one_with_fewer_steps_and_links_when_equal(spec):
+    topology = parse_topology(spec)
+    best = build_multitree(topology)
+    by_link, by_rank = (
+        build_multitree(topology, neighbour_order=order) for order in ("link", "ascending")
+    )
+    expected = by_rank if by_rank.num_steps < by_link.num_steps else by_link
+    assert best.hash == expected.hash
 
 
 def test_what_multitree_cannot_build_is_refused():
