@@ -10,7 +10,10 @@ CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
 
 COMPONENTS = {
     "hw.arbiter.RoundRobin": {"count": 3},
+    "hw.axi_burst.BurstBuilder": {"address_width": 12, "flit_bytes": 16, "gather_cycles": 3},
     "hw.axi_lite.AxiLiteSubordinate": {"address_width": 12},
+    "hw.axi_reader.AxiReader": {"address_width": 12, "flit_bytes": 16, "depth": 32},
+    "hw.axi_writer.AxiWriter": {"address_width": 12, "flit_bytes": 16, "depth": 32},
     "hw.float_add.Fp32Adder": {},
     "hw.lanes.LaneAdder": {"flit_bytes": 16},
     "hw.link.LinkReceiver": {"flit_bytes": 16, "depth": 8},
@@ -46,10 +49,15 @@ COMPONENTS = {
 """Arguments of every component of `hw` and `nic`, by its dotted name."""
 
 SIGNATURES = {
+    "hw.axi.AxiReadSignature": {"address_width": 16, "data_bytes": 16},
+    "hw.axi.AxiSignature": {"address_width": 16, "data_bytes": 16},
+    "hw.axi.AxiWriteSignature": {"address_width": 16, "data_bytes": 16},
     "hw.axi_lite.AxiLiteSignature": {"address_width": 12},
     "hw.axi_lite.RegisterRequestSignature": {"address_width": 12},
     "hw.axi_lite.RegisterResponseSignature": {},
     "hw.link.LinkSignature": {"flit_bytes": 16},
+    "hw.memory_channel.ReadChannelSignature": {"address_width": 8, "flit_bytes": 16},
+    "hw.memory_channel.WriteChannelSignature": {"address_width": 8, "flit_bytes": 16},
     "nic.interface.MonitorSignature": {},
     "nic.layouts.ArrivalSignature": CONFIG,
     "nic.layouts.LookupSignature": {},
