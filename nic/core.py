@@ -9,10 +9,10 @@ from multitree.nic.checks import SettingsCheck
 from multitree.nic.config import Config
 from multitree.nic.control import Control, StallCounters
 from multitree.nic.fetcher import Fetcher
-from multitree.nic.layouts import ArrivalSignature, RunSignature
+from multitree.nic.layouts import ArrivalSignature, MemorySignature, RunSignature
 from multitree.nic.memories import FlowMemory, TableMemory
 from multitree.nic.monitor import FaultMonitor, Watchdog
-from multitree.nic.port import MemorySignature, Port
+from multitree.nic.port import Port
 from multitree.nic.register_file import readable, writable
 from multitree.nic.registers import ID, VERSION
 from multitree.nic.tracker import DependencyTracker
@@ -221,7 +221,10 @@ class Core(wiring.Component):
             monitor.table_index.eq(fetcher.fault_index),
         ]
         for number, port in enumerate(ports):
-            m.d.comb += monitor.ports[number].eq(port.fault)
+            m.d.comb += [
+                monitor.ports[number].eq(port.fault),
+                monitor.ports_awaited[number].eq(port.fault_awaited),
+            ]
             wiring.connect(m, port.sender_wait, monitor.waits[number])
             wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
 

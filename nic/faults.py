@@ -22,6 +22,8 @@ class FaultCode(enum.IntEnum):
     CREDIT_OVERFLOW = 11
     NOT_COMMITTED = 12
     SETTINGS_ILLEGAL = 13
+    MEMORY_ERROR = 14
+    OUT_OF_WINDOW = 15
 
     @property
     def sentence(self) -> str:
@@ -44,6 +46,8 @@ _SENTENCES = {
     FaultCode.CREDIT_OVERFLOW: "more credits came back than were spent",
     FaultCode.NOT_COMMITTED: "start was written without a committed table",
     FaultCode.SETTINGS_ILLEGAL: "start was written with a mode or a window that does not exist",
+    FaultCode.MEMORY_ERROR: "memory answered a read or a write with an error",
+    FaultCode.OUT_OF_WINDOW: "a read or a write reached out of the window and was held back",
 }
 
 
@@ -57,6 +61,7 @@ class Awaited(enum.IntEnum):
     SIBLING = 4
     FLIT = 5
     ARRIVALS = 6
+    MEMORY_WRITE = 7
 
     @property
     def sentence(self) -> str:

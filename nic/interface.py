@@ -9,7 +9,7 @@ from multitree.hw.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.core import Core
 from multitree.nic.drain import Drain
-from multitree.nic.port import MemorySignature
+from multitree.nic.layouts import MemorySignature
 from multitree.nic.register_file import RegisterFile, readable
 
 __all__ = ["ADDRESS_WIDTH", "MODULE_NAME", "Interface", "MonitorSignature"]

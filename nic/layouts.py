@@ -4,6 +4,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import Kind
+from multitree.hw.memory_channel import ReadChannelSignature, WriteChannelSignature
 from multitree.nic.config import Config
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "ArrivalSignature",
     "LookupSignature",
     "MemoryReadSignature",
+    "MemorySignature",
     "MemoryWriteSignature",
     "QuerySignature",
     "RunSignature",
@@ -198,8 +200,8 @@ class LookupSignature(wiring.Signature):
         )
 
 
-class MemoryReadSignature(wiring.Signature):
-    """SRAM-style read channel; addresses count flits.
+class MemoryReadSignature(ReadChannelSignature):
+    """A read channel of the interface's sizes.
 
     Members
     -------
@@ -207,22 +209,16 @@ class MemoryReadSignature(wiring.Signature):
         A read is taken at an edge where valid and ready.
     data_valid, data : In
         One pulse per read, in order; room is reserved before the read, so it is never refused.
+    error : In(1)
+        Strobe, no later than the data it concerns: memory could not read.
     """
 
     def __init__(self, config: Config):
-        super().__init__(
-            {
-                "valid": Out(1),
-                "address": Out(config.address_width),
-                "ready": In(1),
-                "data_valid": In(1),
-                "data": In(8 * config.flit_bytes),
-            }
-        )
+        super().__init__(address_width=config.address_width, flit_bytes=config.flit_bytes)
 
 
-class MemoryWriteSignature(wiring.Signature):
-    """SRAM-style write channel; addresses count flits.
+class MemoryWriteSignature(WriteChannelSignature):
+    """A write channel of the interface's sizes.
 
     Members
     -------
@@ -230,16 +226,33 @@ class MemoryWriteSignature(wiring.Signature):
         A write is taken at an edge where valid and ready.
     ack : In(1)
         One pulse per write, in order: it is in memory, and every later read sees it.
+    error : In(1)
+        Strobe, no later than the acknowledgement it concerns: memory could not write.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(address_width=config.address_width, flit_bytes=config.flit_bytes)
+
+
+class MemorySignature(wiring.Signature):
+    """The three memory channels of a port.
+
+    Members
+    -------
+    send : Out(MemoryReadSignature)
+        The sender's reads.
+    fetch : Out(MemoryReadSignature)
+        The receiver's reads.
+    write : Out(MemoryWriteSignature)
+        The receiver's writes.
     """
 
     def __init__(self, config: Config):
         super().__init__(
             {
-                "valid": Out(1),
-                "address": Out(config.address_width),
-                "data": Out(8 * config.flit_bytes),
-                "ready": In(1),
-                "ack": In(1),
+                "send": Out(MemoryReadSignature(config)),
+                "fetch": Out(MemoryReadSignature(config)),
+                "write": Out(MemoryWriteSignature(config)),
             }
         )
 

@@ -97,7 +97,9 @@ class FaultMonitor(wiring.Component):
     table_index : In(16)
         Row or flow of that.
     ports : In(8), one per port
-        `FaultCode` of a receiver or a link, a strobe.
+        `FaultCode` of a receiver, a link or memory, a strobe.
+    ports_awaited : In(3), one per port
+        `Awaited`, beside a fault of memory.
     watchdog : In(8)
         `FaultCode` of the watchdog.
     waits : In(WaitSignature), senders then receivers
@@ -116,6 +118,7 @@ class FaultMonitor(wiring.Component):
                 "table": In(8),
                 "table_index": In(16),
                 "ports": In(8).array(config.num_ports),
+                "ports_awaited": In(3).array(config.num_ports),
                 "watchdog": In(8),
                 "waits": In(WaitSignature()).array(2 * config.num_ports),
                 "faulted": Out(1),
@@ -136,7 +139,8 @@ class FaultMonitor(wiring.Component):
             with m.If(code.any()):
                 known = Cat(code == kind for kind in _OF_A_MESSAGE).any()
                 flow = Mux(known, wait.flow, UNKNOWN)
-                m.d.comb += self._report(seen, code, at_port=port, flow=flow)
+                awaited = self.ports_awaited[port]
+                m.d.comb += self._report(seen, code, awaited=awaited, at_port=port, flow=flow)
         with m.If(self.table.any()):
             is_flow = self.table == FaultCode.FLOW_ILLEGAL
             row = Mux(is_flow, UNKNOWN, self.table_index)

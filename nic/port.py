@@ -11,43 +11,20 @@ from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import (
     ArrivalSignature,
     LookupSignature,
-    MemoryReadSignature,
-    MemoryWriteSignature,
+    MemorySignature,
     QuerySignature,
     RunSignature,
     WaitSignature,
     job_layout,
 )
+from multitree.nic.memory_guard import MemoryGuard
 from multitree.nic.receiver import Receiver
 from multitree.nic.sender import Sender
 
-__all__ = ["JOB_QUEUE_DEPTH", "MemorySignature", "Port", "Stall"]
+__all__ = ["JOB_QUEUE_DEPTH", "Port", "Stall"]
 
 JOB_QUEUE_DEPTH = 4
 """Rows a port may have queued: its wait does not hold up the other ports."""
-
-
-class MemorySignature(wiring.Signature):
-    """The three memory channels of a port.
-
-    Members
-    -------
-    send : Out(MemoryReadSignature)
-        The sender's reads.
-    fetch : Out(MemoryReadSignature)
-        The receiver's reads.
-    write : Out(MemoryWriteSignature)
-        The receiver's writes.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(
-            {
-                "send": Out(MemoryReadSignature(config)),
-                "fetch": Out(MemoryReadSignature(config)),
-                "write": Out(MemoryWriteSignature(config)),
-            }
-        )
 
 
 class Stall(wiring.Signature):
@@ -103,6 +80,8 @@ class Port(wiring.Component):
         A flit moved.
     fault : Out(8)
         `FaultCode`, a strobe.
+    fault_awaited : Out(3)
+        `Awaited`, beside a fault that is a read's or a write's.
     """
 
     def __init__(self, config: Config, *, port: int):
@@ -125,6 +104,7 @@ class Port(wiring.Component):
                 "idle": Out(1),
                 "progress": Out(1),
                 "fault": Out(8),
+                "fault_awaited": Out(3),
             }
         )
 
@@ -135,6 +115,7 @@ class Port(wiring.Component):
         m.submodules.queue = queue = Fifo(shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
         m.submodules.receiver = receiver = Receiver(config, port=self._port)
+        m.submodules.guard = guard = MemoryGuard(config)
         m.submodules.transmitter = transmitter = LinkTransmitter(
             flit_bytes=config.flit_bytes, credits=config.buffer_flits
         )
@@ -147,20 +128,26 @@ class Port(wiring.Component):
         wiring.connect(m, transmitter.link, wiring.flipped(self.tx))
         wiring.connect(m, wiring.flipped(self.rx), link.link)
         wiring.connect(m, link.o, receiver.flits)
-        for end in (sender, receiver):
+        for end in (sender, receiver, guard):
             wiring.connect(m, wiring.flipped(self.run), end.run)
         for inner, outer in (
             (sender.query, self.send_query),
-            (sender.memory, self.memory.send),
+            (guard.outer, self.memory),
             (receiver.query, self.receive_query),
             (receiver.lookup, self.lookup),
-            (receiver.fetch, self.memory.fetch),
-            (receiver.write, self.memory.write),
             (receiver.arrival, self.arrival),
             (receiver.wait, self.receiver_wait),
         ):
             wiring.connect(m, inner, wiring.flipped(outer))
+        for channel, guarded in (
+            (sender.memory, guard.inner.send),
+            (receiver.fetch, guard.inner.fetch),
+            (receiver.write, guard.inner.write),
+        ):
+            wiring.connect(m, channel, guarded)
         self._report(m, queue, sender, receiver, transmitter, link)
+        with m.If(guard.fault.any()):
+            m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
 
     def _report(self, m, queue, sender, receiver, transmitter, link):

@@ -35,6 +35,7 @@ COMPONENTS = {
     "nic.issuer.Issuer": CONFIG,
     "nic.memories.FlowMemory": CONFIG_CLIENTS,
     "nic.memories.TableMemory": CONFIG,
+    "nic.memory_guard.MemoryGuard": CONFIG,
     "nic.monitor.FaultMonitor": CONFIG,
     "nic.monitor.Watchdog": {},
     "nic.port.Port": CONFIG_PORT,
@@ -61,12 +62,12 @@ SIGNATURES = {
     "nic.interface.MonitorSignature": {},
     "nic.layouts.ArrivalSignature": CONFIG,
     "nic.layouts.LookupSignature": {},
+    "nic.layouts.MemorySignature": CONFIG,
     "nic.layouts.MemoryReadSignature": CONFIG,
     "nic.layouts.MemoryWriteSignature": CONFIG,
     "nic.layouts.QuerySignature": CONFIG,
     "nic.layouts.RunSignature": CONFIG,
     "nic.layouts.WaitSignature": {},
-    "nic.port.MemorySignature": CONFIG,
     "nic.port.Stall": {},
 }
 """Arguments of every signature of `hw` and `nic`, by its dotted name."""

@@ -15,6 +15,7 @@ class _Channel:
         self._request = getattr(dut, f"{prefix}_valid")
         self._ready = getattr(dut, f"{prefix}_ready")
         self._answer = getattr(dut, f"{prefix}_{answer}")
+        getattr(dut, f"{prefix}_error").value = 0
         self.address = getattr(dut, f"{prefix}_address")
         self.data = getattr(dut, f"{prefix}_data")
         self._rng, self._chance, self._latencies = rng, ready_chance, latencies

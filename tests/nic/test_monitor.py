@@ -80,9 +80,9 @@ def latch(*cycles):
             for port in range(PORTS):
                 ctx.set(block.ports[port], 0)
             for name, value in values.items():
-                if name == "ports":
+                if name.startswith("ports"):
                     for port, code in value.items():
-                        ctx.set(block.ports[port], code)
+                        ctx.set(getattr(block, name)[port], code)
                 elif name == "waits":
                     for index, fields in value.items():
                         put(ctx, block.waits[index], **fields)
@@ -156,6 +156,13 @@ def test_an_illegal_flow_is_named_as_a_flow_and_an_illegal_row_as_a_row():
 @pytest.mark.parametrize("code", sorted(LINKS))
 def test_a_fault_of_a_link_concerns_no_flow(code):
     assert latch(WAITS | {"ports": {0: code}}) == expected(code, at_port=0)
+
+
+@pytest.mark.parametrize("kind", [Awaited.MEMORY_READ, Awaited.MEMORY_WRITE])
+@pytest.mark.parametrize("code", [FaultCode.MEMORY_ERROR, FaultCode.OUT_OF_WINDOW])
+def test_a_fault_of_memory_names_its_port_and_whether_it_was_a_read_or_a_write(code, kind):
+    seen = latch(WAITS | {"ports": {1: code}, "ports_awaited": {1: kind}})
+    assert seen == expected(code, at_port=1, awaited=kind)
 
 
 def test_the_watchdog_names_the_lowest_sender_then_the_lowest_receiver_then_arrivals():
