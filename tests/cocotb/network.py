@@ -1,11 +1,23 @@
-"""The 2x2 torus of four interfaces: what is built, and what its bench has to know."""
+"""The networks of interfaces: what is built, and what their benches have to know."""
 
+from dataclasses import replace
+
+from multitree.nic.axi_interface import AXI_MODULE_NAME
 from multitree.nic.config import Config
 from multitree.topology.builders import build
-from multitree.topology.families import torus
+from multitree.topology.families import ring, torus
 from tests.cocotb.tops import network_top
 
-__all__ = ["CONFIG", "LATENCY_CYCLES", "SCHEDULE", "network_verilog", "wires"]
+__all__ = [
+    "CONFIG",
+    "LATENCY_CYCLES",
+    "PAIR_CONFIG",
+    "PAIR_SCHEDULE",
+    "SCHEDULE",
+    "network_verilog",
+    "pair_verilog",
+    "wires",
+]
 
 LATENCY_CYCLES = 6
 CONFIG = Config(
@@ -19,11 +31,12 @@ CONFIG = Config(
     address_width=12,
 )
 SCHEDULE = build(torus(2, 2), "multitree")
+PAIR_CONFIG = replace(CONFIG, num_ports=1, memory_queue_flits=64)
+PAIR_SCHEDULE = build(ring(2), "multitree")
 
 
-def wires():
+def wires(topology):
     """Every link as (rank, port, rank, port)."""
-    topology = SCHEDULE.topology
     ends = []
     for link, (src, dst) in enumerate(topology.links):
         near = list(topology.ports(src)).index(link)
@@ -35,4 +48,14 @@ def wires():
 def network_verilog(interface):
     """Verilog of the torus around that of one interface."""
     ranks = SCHEDULE.topology.num_ranks
-    return network_top(interface, wires(), num_ranks=ranks, latency_cycles=LATENCY_CYCLES)
+    return network_top(
+        interface, wires(SCHEDULE.topology), num_ranks=ranks, latency_cycles=LATENCY_CYCLES
+    )
+
+
+def pair_verilog(interface):
+    """Verilog of two interfaces with AXI4 memories around that of one."""
+    links = wires(PAIR_SCHEDULE.topology)
+    return network_top(
+        interface, links, num_ranks=2, latency_cycles=LATENCY_CYCLES, design=AXI_MODULE_NAME
+    )

@@ -5,18 +5,20 @@ import pytest
 from multitree.hw.axi_lite import AxiLiteSubordinate
 from multitree.hw.lanes import LaneAdder
 from multitree.hw.verilog import generate
+from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.reducer import Reducer
-from tests.cocotb import bench_link
-from tests.cocotb.network import CONFIG, network_verilog
+from tests.cocotb import bench_axi_memory, bench_link
+from tests.cocotb.network import CONFIG, PAIR_CONFIG, network_verilog, pair_verilog
 from tests.cocotb.simulators import run_bench
-from tests.cocotb.tops import LinkPair
+from tests.cocotb.tops import AxiManagers, LinkPair
 
 BLOCKS = {
     "bench_link": lambda: LinkPair(
         latency_cycles=bench_link.LATENCY_CYCLES, depth=bench_link.DEPTH, flit_bytes=16
     ),
     "bench_lane_adder": lambda: LaneAdder(flit_bytes=16),
+    "bench_axi_memory": lambda: AxiManagers(**bench_axi_memory.SIZES),
     "bench_axi_lite": lambda: AxiLiteSubordinate(address_width=6),
     "bench_reducer": lambda: Reducer(CONFIG),
 }
@@ -35,3 +37,9 @@ def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
 def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
     verilog = network_verilog(generate(Interface(CONFIG), name=MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_network", folder=tmp_path)
+
+
+@on_each_simulator
+def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
+    verilog = pair_verilog(generate(AxiInterface(PAIR_CONFIG), name=AXI_MODULE_NAME))
+    run_bench(simulator, verilog=verilog, top="network", bench="bench_axi_pair", folder=tmp_path)

@@ -6,9 +6,13 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
+from multitree.hw.axi import AxiSignature
+from multitree.hw.axi_burst import byte_address_width
+from multitree.hw.axi_reader import AxiReader
+from multitree.hw.axi_writer import AxiWriter
 from multitree.hw.link import LinkReceiver, LinkTransmitter
 
-__all__ = ["LinkPair", "network_top"]
+__all__ = ["AxiManagers", "LinkPair", "network_top"]
 
 _DELAY = """
 module delay_line #(parameter WIDTH = 1, parameter CYCLES = 2) (
@@ -71,19 +75,57 @@ class LinkPair(wiring.Component):
         m.d.comb += target.eq(source)
 
 
-def network_top(interface, wires, *, num_ranks, latency_cycles):
+class AxiManagers(wiring.Component):
+    """A reader and a writer on the two halves of one bus.
+
+    Parameters
+    ----------
+    address_width, flit_bytes, depth : int
+        As those of the managers.
+    """
+
+    def __init__(self, *, address_width, flit_bytes, depth):
+        sizes = {"address_width": address_width, "flit_bytes": flit_bytes, "depth": depth}
+        self._reader, self._writer = AxiReader(**sizes), AxiWriter(**sizes)
+        reads, writes = self._reader.signature.members, self._writer.signature.members
+        wide = byte_address_width(address_width=address_width, flit_bytes=flit_bytes)
+        super().__init__(
+            {
+                "read": reads["channel"],
+                "write": writes["channel"],
+                "m_axi": Out(AxiSignature(address_width=wide, data_bytes=flit_bytes)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Both managers."""
+        m = Module()
+        m.submodules.reader, m.submodules.writer = self._reader, self._writer
+        wiring.connect(m, wiring.flipped(self.read), self._reader.channel)
+        wiring.connect(m, wiring.flipped(self.write), self._writer.channel)
+        for manager in (self._reader, self._writer):
+            for label, member in manager.bus.signature.members.items():
+                ends = getattr(self.m_axi, label), getattr(manager.bus, label)
+                target, source = ends if member.flow == Out else ends[::-1]
+                m.d.comb += target.eq(source)
+        return m
+
+
+def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitree_nic"):
     """Verilog of a network of interfaces, joined by links.
 
     Parameters
     ----------
     interface : str
-        Verilog of the module `multitree_nic`.
+        Verilog of the interface.
     wires : list of (rank, port, rank, port)
         Links, each one direction.
     num_ranks : int
         Interfaces.
     latency_cycles : int
         Registers on each link, each way, at least 2.
+    design : str
+        Name of the interface's module.
 
     Returns
     -------
@@ -91,7 +133,7 @@ def network_top(interface, wires, *, num_ranks, latency_cycles):
         The interface, and a module `network` with every port that is no link's, named
         `rank_<r>_<port>`.
     """
-    module = interface[interface.index("module multitree_nic(") :].split("endmodule")[0]
+    module = interface[interface.index(f"module {design}(") :].split("endmodule")[0]
     found = re.findall(r"^\s*(input|output) (?:\[(\d+):0\] )?(\w+);", module, re.MULTILINE)
     ports = {name: (kind, int(high or 0) + 1) for kind, high, name in found}
     outside, nets, body = ["input clk", "input rst"], [], []
@@ -104,7 +146,7 @@ def network_top(interface, wires, *, num_ranks, latency_cycles):
             target, word = (nets, "wire") if name.startswith("link_") else (outside, kind)
             target.append(f"{word} [{width - 1}:0] {wire}")
             pins.append(f".{name}({wire})")
-        body.append(f"multitree_nic rank_{rank} ({', '.join(pins)});")
+        body.append(f"{design} rank_{rank} ({', '.join(pins)});")
     for number, (src, out, dst, back) in enumerate(wires):
         near, far = f"rank_{src}_link_{out}_tx", f"rank_{dst}_link_{back}_rx"
         lines = [(f"{near}_{name}", f"{far}_{name}", name) for name in _SIDEBAND]

@@ -1,0 +1,81 @@
+"""Two interfaces with AXI4 memories that pause and fail, loaded over AXI4-Lite."""
+
+import logging
+import random
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge
+
+from multitree.nic.faults import FaultCode
+from multitree.nic.table import compile_table
+from multitree.topology.execute import execute
+from tests.cocotb.axi_memory import AxiMemory
+from tests.cocotb.bench_network import NUM_FLITS, as_flits, draw, settings
+from tests.cocotb.host import DONE, FAULT, Host
+from tests.cocotb.network import LATENCY_CYCLES, PAIR_CONFIG, PAIR_SCHEDULE
+
+BASE = 230
+"""First flit of the buffer: it lies over the end of a page."""
+NUM_CYCLES = 30000
+
+
+async def start(dut, buffers, *, pause_chance):
+    """Clock, reset until the links are empty, hosts, memories; returns the last two."""
+    logging.getLogger("cocotb.network").setLevel(logging.WARNING)
+    dut.rst.value = 1
+    cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
+    hosts = [Host(dut, f"rank_{rank}_") for rank in range(2)]
+    memories = []
+    for rank, row in enumerate(buffers):
+        before = bytes(BASE * PAIR_CONFIG.flit_bytes)
+        memory = AxiMemory(dut, before + as_flits(row).tobytes(), pause_chance=pause_chance)
+        memory.serve_reads(f"rank_{rank}_m_axi_0_send")
+        memory.serve(f"rank_{rank}_m_axi_0_receive")
+        memories.append(memory)
+    await ClockCycles(dut.clk, 2 * LATENCY_CYCLES)
+    await FallingEdge(dut.clk)
+    dut.rst.value = 0
+    await FallingEdge(dut.clk)
+    return hosts, memories
+
+
+async def run_both(hosts, how):
+    """Load and run both ranks at once; returns their states."""
+
+    async def run(rank, host):
+        await host.load(compile_table(PAIR_SCHEDULE, rank, NUM_FLITS, PAIR_CONFIG), how)
+        return await host.run(NUM_CYCLES)
+
+    tasks = [cocotb.start_soon(run(rank, host)) for rank, host in enumerate(hosts)]
+    return [await task for task in tasks]
+
+
+@cocotb.test()
+@cocotb.parametrize(dtype=["float32", "int32"], pause_chance=[0.0, 0.3, 0.7])
+async def all_reduces_give_the_bits_of_execute_whatever_the_buses_do(dut, dtype, pause_chance):
+    buffers = draw(dtype, np.random.default_rng(random.getrandbits(32)))[:2]
+    hosts, memories = await start(dut, buffers, pause_chance=pause_chance)
+    states = await run_both(hosts, settings(dtype, BASE))
+    for host, state in zip(hosts, states, strict=True):
+        assert state & (DONE | FAULT) == DONE, await host.fault()
+    cycles = [await host.read("CYCLES") for host in hosts]
+    dut._log.warning("%s, pauses %s: %s cycles", dtype, pause_chance, cycles)
+    right = execute(PAIR_SCHEDULE, buffers, flit_bytes=PAIR_CONFIG.flit_bytes)
+    for row, memory in zip(right, memories, strict=True):
+        whole = bytes(BASE * PAIR_CONFIG.flit_bytes) + as_flits(row).tobytes()
+        assert bytes(memory.image) == whole
+
+
+@cocotb.test()
+async def a_place_that_memory_refuses_ends_in_the_fault_of_that_name(dut):
+    buffers = draw("int32", np.random.default_rng(1))[:2]
+    hosts, memories = await start(dut, buffers, pause_chance=0.2)
+    place = PAIR_CONFIG.flit_bytes * (BASE + random.randrange(NUM_FLITS))
+    memories[0].broken = range(place, place + 1)
+    limits = {"watchdog_cycles": 400, "first_arrival_cycles": 600}
+    states = await run_both(hosts, settings("int32", BASE, **limits))
+    assert states[0] & (DONE | FAULT) == FAULT
+    fault = await hosts[0].fault()
+    assert (fault.code, fault.at_port) == (FaultCode.MEMORY_ERROR, 0)
