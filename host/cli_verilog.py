@@ -18,8 +18,7 @@ from multitree.host.cli_common import (
 )
 from multitree.host.rtl_engine import needs_of
 from multitree.host.sizes import parse_size
-from multitree.host.verilog_files import write_verilog
-from multitree.nic.interface import MODULE_NAME
+from multitree.host.verilog_files import top_module, write_verilog
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import config_for
 
@@ -36,27 +35,31 @@ def verilog(
     out: Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")] = Path("build"),
     algorithm: AlgorithmOption = "multitree",
     size: SizeOption = "1MiB",
+    memory: Annotated[
+        str, typer.Option(help="Memory side: sram (plain channels) or axi (AXI4).", metavar="KIND")
+    ] = "sram",
     json: JsonOption = False,
 ) -> None:
     """Write the Verilog of an interface, and what goes with it.
 
     The interface is large enough for the schedule's tables at this size.
     """
-    size_bytes, model = parse_size(size), LinkModel()
+    size_bytes, model, top = parse_size(size), LinkModel(), top_module(memory)
     built, _ = build_schedule(spec, algorithm, "all_reduce", None)
     config = config_for(built.topology, model, **needs_of(built, model, size_bytes // 4))
-    with Working(f"Generating the Verilog of {MODULE_NAME}"):
-        paths = write_verilog(config, out)
+    with Working(f"Generating the Verilog of {top}"):
+        paths = write_verilog(config, out, memory=memory)
     if json:
         print_json(
             {
                 "topology": built.topology.name,
-                "top_module": MODULE_NAME,
+                "memory": memory,
+                "top_module": top,
                 "config": asdict(config),
                 "files": [str(path) for path in paths],
             }
         )
         return
     kinds = ("Verilog", "C header", "register map", "template")
-    print_pairs(f"Wrote {MODULE_NAME}", zip(kinds, paths, strict=True))
+    print_pairs(f"Wrote {top}", zip(kinds, paths, strict=True))
     print_pairs("Built for", asdict(config).items())

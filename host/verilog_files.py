@@ -4,14 +4,33 @@ from pathlib import Path
 
 from multitree.hw.register_map import c_header, markdown
 from multitree.hw.verilog import generate, instantiation_template
+from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.registers import REGISTERS
 
-__all__ = ["write_verilog"]
+__all__ = ["MEMORIES", "top_module", "write_verilog"]
+
+_TOPS = {"sram": (MODULE_NAME, Interface), "axi": (AXI_MODULE_NAME, AxiInterface)}
+
+MEMORIES = tuple(_TOPS)
+"""Kinds of memory side: SRAM-style channels, AXI4 managers."""
 
 
-def write_verilog(config: Config, folder: Path) -> list[Path]:
+def top_module(memory: str) -> str:
+    """Name of the Verilog module of the interface with that kind of memory side.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind.
+    """
+    if memory not in _TOPS:
+        raise ValueError(f"Memory must be {' or '.join(MEMORIES)}, not {memory!r}")
+    return _TOPS[memory][0]
+
+
+def write_verilog(config: Config, folder: Path, *, memory: str = "sram") -> list[Path]:
     """Write an interface's Verilog and what goes with it.
 
     Parameters
@@ -20,6 +39,8 @@ def write_verilog(config: Config, folder: Path) -> list[Path]:
         Sizes of the interface.
     folder : Path
         Where to; made if it is not there.
+    memory : str
+        One of `MEMORIES`.
 
     Returns
     -------
@@ -29,16 +50,19 @@ def write_verilog(config: Config, folder: Path) -> list[Path]:
 
     Raises
     ------
+    ValueError
+        If there is no such kind of memory.
     OSError
         If a file cannot be written.
     """
+    top = top_module(memory)
     folder.mkdir(parents=True, exist_ok=True)
-    interface = Interface(config)
+    interface = _TOPS[memory][1](config)
     texts = {
-        f"{MODULE_NAME}.v": generate(interface, name=MODULE_NAME),
-        f"{MODULE_NAME}.h": c_header(REGISTERS),
-        f"{MODULE_NAME}_registers.md": markdown(REGISTERS),
-        f"{MODULE_NAME}_template.vh": instantiation_template(interface, name=MODULE_NAME),
+        f"{top}.v": generate(interface, name=top),
+        f"{REGISTERS.name}.h": c_header(REGISTERS),
+        f"{REGISTERS.name}_registers.md": markdown(REGISTERS),
+        f"{top}_template.vh": instantiation_template(interface, name=top),
     }
     paths = []
     for name, text in texts.items():

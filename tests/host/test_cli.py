@@ -235,6 +235,24 @@ def test_verilog_writes_four_files_and_says_where(capsys):
     assert data["config"]["num_ports"] == 4
 
 
+def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
+    data = printed_json(capsys, "verilog", "torus:2x2", "--memory", "axi", "--out", "built")
+    files = {Path(path).name: Path(path).read_text() for path in data["files"]}
+    assert (data["memory"], data["top_module"]) == ("axi", "multitree_nic_axi")
+    assert list(files) == [
+        "multitree_nic_axi.v",
+        "multitree_nic.h",
+        "multitree_nic_registers.md",
+        "multitree_nic_axi_template.vh",
+    ]
+    assert "module multitree_nic_axi(" in files["multitree_nic_axi.v"]
+    assert "m_axi_1_receive_awvalid" in files["multitree_nic_axi_template.vh"]
+    assert "memory_0_send_valid" not in files["multitree_nic_axi_template.vh"]
+    assert printed_json(capsys, "verilog", "torus:2x2", "--out", "built")["memory"] == "sram"
+    for name in ("multitree_nic.h", "multitree_nic_registers.md"):
+        assert (Path("built") / name).read_text() == files[name]
+
+
 def test_doctor_empties_the_cache(capsys, monkeypatch, tmp_path):
     cache = tmp_path / "cache"
     (cache / "library-0123").mkdir(parents=True)
@@ -270,6 +288,7 @@ WRONG = [
     (["table", "full:12"], "at most 8 ports"),
     (["verilog", "full:12"], "at most 8 ports"),
     (["verilog", "torus:4x4", "--out", "/dev/null/here"], "/dev/null/here"),
+    (["verilog", "torus:4x4", "--memory", "dram"], "sram or axi, not 'dram'"),
     (["simulate", "torus:4x4", "--engine", "numpy"], "not 'numpy'"),
     (["simulate", "torus:4x4", "--engine", "analytic", "--dtype", "float64"], "not 'float64'"),
     (["simulate", "torus:4x4", "--seed", "-1"], "not -1"),
