@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 
 from amaranth.back import verilog
 from amaranth.hdl import ValueCastable
@@ -21,14 +22,20 @@ _WAKE = r"""  reg \$wake ;
 """
 
 
-def _ports(component: wiring.Component) -> dict:
+def _clock_ports(domains: Sequence[str]) -> list[str]:
+    """Clocks and resets: those of `sync`, then of the other domains."""
+    return [*_CLOCK_PORTS, *(f"{domain}_{port}" for domain in domains for port in _CLOCK_PORTS)]
+
+
+def _ports(component: wiring.Component, domains: Sequence[str]) -> dict:
     """Value and direction of every port by its flattened name; ports of no width are left out."""
     ports = {}
+    clock_ports = _clock_ports(domains)
     for path, member, value in component.signature.flatten(component):
         name = "_".join(map(str, path))
         if isinstance(value, ValueCastable):
             value = value.as_value()
-        if name in ports or name in _CLOCK_PORTS:
+        if name in ports or name in clock_ports:
             raise ValueError(f"Port names must be unique, not {name!r} twice")
         if len(value):
             is_input = member.flow == wiring.In
@@ -41,36 +48,41 @@ def _check_name(name: str) -> None:
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
 
 
-def port_names(component: wiring.Component) -> list[str]:
-    """Names of a component's ports in its Verilog, in order: clock and reset, then its members.
+def port_names(component: wiring.Component, *, domains: Sequence[str] = ()) -> list[str]:
+    """Names of a component's ports in its Verilog, in order: clocks and resets, then its members.
 
     Parameters
     ----------
     component : wiring.Component
         The component.
+    domains : sequence of str
+        Clock domains it needs beside `sync`.
 
     Raises
     ------
     ValueError
         If two members would have the same name.
     """
-    return [*_CLOCK_PORTS, *_ports(component)]
+    return [*_clock_ports(domains), *_ports(component, domains)]
 
 
-def generate(component: wiring.Component, *, name: str) -> str:
+def generate(component: wiring.Component, *, name: str, domains: Sequence[str] = ()) -> str:
     """Return the Verilog of a component and all it consists of.
 
     Ports are called after the members' paths with "_" between the parts, indices included
-    (`link_0_tx_valid`), besides `clk` and the synchronous, active-high `rst`. The text depends on
+    (`link_0_tx_valid`), besides `clk` and the synchronous, active-high `rst`. Another clock domain
+    has a clock and a reset called after it (`link_clk`, `link_rst`). The text depends on
     nothing but the component, Amaranth and its Yosys: not on the folder, the time or the hash
     seed. The component must not have been elaborated for something else before.
 
     Parameters
     ----------
     component : wiring.Component
-        The component; it needs no clock domain but `sync`.
+        The component.
     name : str
         Name of the top module; the modules below have it as a prefix.
+    domains : sequence of str
+        Clock domains it needs beside `sync`.
 
     Raises
     ------
@@ -78,7 +90,7 @@ def generate(component: wiring.Component, *, name: str) -> str:
         If `name` is not an identifier, or two members would have the same name.
     """
     _check_name(name)
-    ports = _ports(component)
+    ports = _ports(component, domains)
     # Amaranth looks for its Yosys while it converts: the one installed with it, always of the
     # same version, unless the user asks for another.
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
@@ -87,7 +99,10 @@ def generate(component: wiring.Component, *, name: str) -> str:
     )
     body = "\n".join(map(_tidy, re.split(r"^(?=module )", text, flags=re.M)[1:]))
     body = re.sub(
-        rf"^module {name}\((.*?)\);$", _sorted_header(name, ports), body, flags=re.M | re.S
+        rf"^module {name}\((.*?)\);$",
+        _sorted_header(name, port_names(component, domains=domains)),
+        body,
+        flags=re.M | re.S,
     )
     off, on = (
         "".join(f"// verilator lint_{state} {warning}\n" for warning in _HARMLESS)
@@ -134,9 +149,9 @@ def _initial_loop(match: re.Match) -> str:
     )
 
 
-def _sorted_header(name: str, ports: dict):
+def _sorted_header(name: str, ports: Sequence[str]):
     """Put the ports of the top module into the order of `port_names`."""
-    order = {port: place for place, port in enumerate([*_CLOCK_PORTS, *ports])}
+    order = {port: place for place, port in enumerate(ports)}
 
     def replace(match: re.Match) -> str:
         present = sorted(re.split(r"\s*,\s*", match[1]), key=order.__getitem__)
@@ -145,7 +160,9 @@ def _sorted_header(name: str, ports: dict):
     return replace
 
 
-def instantiation_template(component: wiring.Component, *, name: str) -> str:
+def instantiation_template(
+    component: wiring.Component, *, name: str, domains: Sequence[str] = ()
+) -> str:
     """Return Verilog that declares a wire per port and instantiates the component.
 
     Parameters
@@ -154,6 +171,8 @@ def instantiation_template(component: wiring.Component, *, name: str) -> str:
         The component.
     name : str
         Name of its module.
+    domains : sequence of str
+        Clock domains it needs beside `sync`.
 
     Raises
     ------
@@ -162,11 +181,11 @@ def instantiation_template(component: wiring.Component, *, name: str) -> str:
     """
     _check_name(name)
     wires, links = [], []
-    for port, (value, direction) in _ports(component).items():
+    for port, (value, direction) in _ports(component, domains).items():
         bits = f"[{len(value) - 1}:0] " if len(value) > 1 else ""
         wires.append(f"wire {bits}{port}; // {direction.name.lower()}")
         links.append(f"  .{port}({port})")
-    clock = [f"  .{port}({port})" for port in _CLOCK_PORTS]
+    clock = [f"  .{port}({port})" for port in _clock_ports(domains)]
     return "\n".join(
         [
             _LICENSE

@@ -14,6 +14,7 @@ COMPONENTS = {
     "hw.axi_lite.AxiLiteSubordinate": {"address_width": 12},
     "hw.axi_reader.AxiReader": {"address_width": 12, "flit_bytes": 16, "depth": 32},
     "hw.axi_writer.AxiWriter": {"address_width": 12, "flit_bytes": 16, "depth": 32},
+    "hw.crossing.LinkCrossing": {"flit_bytes": 16, "depth": 16},
     "hw.float_add.Fp32Adder": {},
     "hw.lanes.LaneAdder": {"flit_bytes": 16},
     "hw.link.LinkReceiver": {"flit_bytes": 16, "depth": 8},

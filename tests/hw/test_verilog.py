@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.axi_lite import AxiLiteSubordinate
+from multitree.hw.crossing import LINK_DOMAIN, LinkCrossing
 from multitree.hw.lanes import LaneAdder
 from multitree.hw.link import LinkReceiver, LinkSignature, LinkTransmitter
 from multitree.hw.stream import Fifo, Register
@@ -31,12 +32,26 @@ BLOCKS = {
     "link_receiver": lambda: LinkReceiver(flit_bytes=4, depth=8),
     "lane_adder": lambda: LaneAdder(flit_bytes=8),
     "axi_lite": lambda: AxiLiteSubordinate(address_width=12),
+    "link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16),
 }
 
 
 @pytest.fixture(params=BLOCKS)
 def block(request):
     return BLOCKS[request.param]()
+
+
+def domains_of(block):
+    """Clock domains of a block beside `sync`."""
+    return [LINK_DOMAIN] if isinstance(block, LinkCrossing) else []
+
+
+def text_of(block):
+    return generate(block, name="block", domains=domains_of(block))
+
+
+def template_of(block):
+    return instantiation_template(block, name="block", domains=domains_of(block))
 
 
 class Ends(wiring.Component):
@@ -79,6 +94,14 @@ def test_ports_are_called_after_the_members_paths():
     assert re.split(r"\s*,\s*", header[1].strip()) == names
 
 
+def test_another_clock_domain_has_a_clock_and_a_reset_called_after_it():
+    block = LinkCrossing(flit_bytes=4, depth=16)
+    names = port_names(block, domains=[LINK_DOMAIN])
+    assert names[:5] == ["clk", "rst", "link_clk", "link_rst", "tx_valid"]
+    header = re.search(r"^module block\((.*?)\);$", text_of(block), re.M | re.S)
+    assert re.split(r"\s*,\s*", header[1].strip()) == names
+
+
 def test_directions_and_widths_are_those_of_the_members():
     text = generate(Ends(), name="ends")
     for line in (
@@ -94,9 +117,9 @@ def test_directions_and_widths_are_those_of_the_members():
 
 
 def test_the_text_carries_its_license_and_no_trace_of_a_machine(block):
-    text = generate(block, name="block")
+    text = text_of(block)
     assert text.startswith("// SPDX-License-Identifier: Apache-2.0\n")
-    assert instantiation_template(block, name="block").startswith("// SPDX-License-Identifier:")
+    assert template_of(block).startswith("// SPDX-License-Identifier:")
     for trace in ("src =", ".py", "Yosys", "verilog_backend", str(Path.cwd())):
         assert trace not in text
 
@@ -127,14 +150,14 @@ def test_copies_in_different_folders_generate_the_same_bytes(tmp_path):
 
 
 def test_icarus_accepts_the_text_without_a_warning(block, tmp_path):
-    (tmp_path / "block.v").write_text(generate(block, name="block"))
+    (tmp_path / "block.v").write_text(text_of(block))
     warnings = icarus(tmp_path, "-s", "block", "block.v").splitlines()
     # Delays are nobody's business here, and Icarus says so of every file.
     assert [line for line in warnings if "timescale" not in line] == []
 
 
 def test_verilator_accepts_the_text(block, tmp_path):
-    (tmp_path / "block.v").write_text(generate(block, name="block"))
+    (tmp_path / "block.v").write_text(text_of(block))
     root = Path(verilator.__file__).parent
     path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)}
@@ -159,10 +182,11 @@ def test_bits_that_nobody_drives_are_zero_and_not_unknown(tmp_path):
 
 
 def test_the_template_instantiates_the_module(block, tmp_path):
-    text = instantiation_template(block, name="block")
-    (tmp_path / "top.v").write_text(f"module top(input clk, input rst);\n{text}\nendmodule\n")
-    assert re.findall(r"\.(\w+)\(\1\)", text) == port_names(block)
-    (tmp_path / "block.v").write_text(generate(block, name="block"))
+    text = template_of(block)
+    clocks = "input clk, input rst, input link_clk, input link_rst"
+    (tmp_path / "top.v").write_text(f"module top({clocks});\n{text}\nendmodule\n")
+    assert re.findall(r"\.(\w+)\(\1\)", text) == port_names(block, domains=domains_of(block))
+    (tmp_path / "block.v").write_text(text_of(block))
     icarus(tmp_path, "-s", "top", "top.v", "block.v")
 
 
