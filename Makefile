@@ -18,7 +18,7 @@ help: # list the targets
 demo: compiler $(STAMPS)/sim # 16 interfaces in RTL: MultiTree and both rings side by side
 	@$(BIN)/multitree demo
 
-verilog: $(STAMPS)/core # Verilog, register map and template of the interface, in build/ (SPEC=torus:4x4)
+verilog: $(STAMPS)/core # Verilog of the interface and all that goes with it, in build/ (SPEC=torus:4x4)
 	@$(BIN)/multitree verilog $(SPEC) --out build
 
 bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables

@@ -87,6 +87,7 @@ def demo(
         else "A rank's memory DIFFERS from the NumPy definition."
     )
     typer.echo(f"\n{verdict}")
-    typer.echo(f"The interface's Verilog is in {paths[0]}, with {paths[1].name}, ", nl=False)
-    typer.echo(f"{paths[2].name} and {paths[3].name} beside it.")
+    *others, last = (path.name for path in paths[1:])
+    typer.echo(f"The interface's Verilog is in {paths[0]}, with {', '.join(others)} ", nl=False)
+    typer.echo(f"and {last} beside it.")
     return 0 if exact else FAILED

@@ -24,6 +24,16 @@ from multitree.sim.sizing import config_for
 
 __all__ = ["add_commands"]
 
+_KINDS = (
+    "Verilog",
+    "link crossing",
+    "C header",
+    "register map",
+    "SystemRDL",
+    "template",
+    "FuseSoC core",
+)
+
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's command to the command line."""
@@ -60,6 +70,5 @@ def verilog(
             }
         )
         return
-    kinds = ("Verilog", "C header", "register map", "template")
-    print_pairs(f"Wrote {top}", zip(kinds, paths, strict=True))
+    print_pairs(f"Wrote {top}", zip(_KINDS, paths, strict=True))
     print_pairs("Built for", asdict(config).items())

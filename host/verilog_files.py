@@ -1,15 +1,22 @@
-"""The files a hardware project takes: Verilog, C header, register map, template."""
+"""The files a hardware project takes: Verilog, register map, core file, template."""
 
 from pathlib import Path
 
-from multitree.hw.register_map import c_header, markdown
+from multitree.hw.core_file import core_file
+from multitree.hw.crossing import LINK_DOMAIN, LinkCrossing, crossing_depth
+from multitree.hw.register_map import c_header
+from multitree.hw.register_markdown import markdown
+from multitree.hw.system_rdl import system_rdl
 from multitree.hw.verilog import generate, instantiation_template
 from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME, Interface
-from multitree.nic.registers import REGISTERS
+from multitree.nic.registers import REGISTERS, VERSION
 
-__all__ = ["MEMORIES", "top_module", "write_verilog"]
+__all__ = ["CROSSING_NAME", "MEMORIES", "top_module", "write_verilog"]
+
+CROSSING_NAME = "multitree_link_crossing"
+"""Name of the Verilog module between a link's clock and the interface's."""
 
 _TOPS = {"sram": (MODULE_NAME, Interface), "axi": (AXI_MODULE_NAME, AxiInterface)}
 
@@ -45,7 +52,8 @@ def write_verilog(config: Config, folder: Path, *, memory: str = "sram") -> list
     Returns
     -------
     list of Path
-        The Verilog, the register map as a C header and as Markdown, and an instantiation template.
+        The Verilog of the interface and of the crossing to a link's clock, the register map as a C
+        header, as Markdown and as SystemRDL, an instantiation template and a FuseSoC core file.
         The same bytes for the same sizes, on every machine.
 
     Raises
@@ -60,13 +68,31 @@ def write_verilog(config: Config, folder: Path, *, memory: str = "sram") -> list
     interface = _TOPS[memory][1](config)
     texts = {
         f"{top}.v": generate(interface, name=top),
+        f"{CROSSING_NAME}.v": _crossing(config),
         f"{REGISTERS.name}.h": c_header(REGISTERS),
         f"{REGISTERS.name}_registers.md": markdown(REGISTERS),
+        f"{REGISTERS.name}.rdl": system_rdl(REGISTERS),
         f"{top}_template.vh": instantiation_template(interface, name=top),
     }
+    verilog, crossing, *documents = texts
+    texts[f"{top}.core"] = core_file(
+        name=top,
+        version=f"{VERSION}.0.0",
+        description="MultiTree network interface: all-reduce by a schedule table.",
+        top=top,
+        sources=[verilog, crossing],
+        documents=documents,
+    )
     paths = []
     for name, text in texts.items():
         path = folder / name
         path.write_text(text, encoding="utf-8")
         paths.append(path)
     return paths
+
+
+def _crossing(config: Config) -> str:
+    """Verilog of a crossing that never overflows."""
+    depth = crossing_depth(buffer_flits=config.buffer_flits)
+    crossing = LinkCrossing(flit_bytes=config.flit_bytes, depth=depth)
+    return generate(crossing, name=CROSSING_NAME, domains=[LINK_DOMAIN])

@@ -1,4 +1,4 @@
-"""A register map, described once, and its C header and Markdown table."""
+"""A register map, described once, and its C header."""
 
 import itertools
 import re
@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Field", "Register", "RegisterMap", "Window", "c_header", "markdown"]
+__all__ = ["Field", "Register", "RegisterMap", "Window", "c_header"]
 
 REGISTER_BYTES = 4
+"""Bytes of a register."""
 ACCESSES = {"ro": "read-only", "rw": "read and write", "wo": "write-only"}
 
 
@@ -22,6 +23,11 @@ def _check_aligned(thing: str, value: int) -> None:
         raise ValueError(
             f"{thing} must be a multiple of {REGISTER_BYTES} and not negative, not {value!r}"
         )
+
+
+def _check_access(thing: str, value: str) -> None:
+    if value not in ACCESSES:
+        raise ValueError(f"{thing} must be one of {', '.join(ACCESSES)}, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -95,11 +101,7 @@ class Register:
     def __post_init__(self) -> None:
         _check_name("Register name", self.name)
         _check_aligned(f"Address of register {self.name}", self.address)
-        if self.access not in ACCESSES:
-            raise ValueError(
-                f"Access of register {self.name} must be one of {', '.join(ACCESSES)}, "
-                f"not {self.access!r}"
-            )
+        _check_access(f"Access of register {self.name}", self.access)
         used = 0
         for field in self.fields:
             if used & field.mask:
@@ -131,6 +133,8 @@ class Window:
         Number of entries that fit in the range; the hardware may hold fewer.
     words : int
         Words of an entry in use.
+    access : str
+        "ro", "rw" or "wo".
     description : str
         What the words mean.
 
@@ -145,12 +149,14 @@ class Window:
     stride: int
     count: int
     words: int
+    access: str
     description: str = ""
 
     def __post_init__(self) -> None:
         _check_name("Window name", self.name)
         _check_aligned(f"Base of window {self.name}", self.base)
         _check_aligned(f"Stride of window {self.name}", self.stride)
+        _check_access(f"Access of window {self.name}", self.access)
         if self.count < 1:
             raise ValueError(f"Count of window {self.name} must be at least 1, not {self.count!r}")
         if not 1 <= self.words <= self.stride // REGISTER_BYTES:
@@ -229,7 +235,8 @@ def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
             yield f"{part}_MASK", f"0x{field.mask:08X}u", ""
     for window in register_map.windows:
         name = f"{prefix}_{window.name}"
-        yield f"{name}_BASE", f"0x{window.base:05X}u", window.description
+        remark = f"{ACCESSES[window.access]}: {window.description}"
+        yield f"{name}_BASE", f"0x{window.base:05X}u", remark
         yield f"{name}_STRIDE", f"{window.stride}u", "bytes from one entry to the next"
         yield f"{name}_COUNT", f"{window.count}u", "entries that fit in the range"
         yield f"{name}_WORDS", f"{window.words}u", "words of an entry in use"
@@ -255,37 +262,3 @@ def c_header(register_map: RegisterMap) -> str:
         remark = remark.replace("/*", "/ *").replace("*/", "* /")
         lines.append(f"#define {name} {value}" + (f" /* {remark} */" if remark else ""))
     return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def markdown(register_map: RegisterMap) -> str:
-    """Return the map as Markdown: a table of registers, one of fields, one of windows.
-
-    Parameters
-    ----------
-    register_map : RegisterMap
-        The map.
-    """
-    lines = [f"# {register_map.name}", "", register_map.description, ""]
-    lines += ["| address | register | access | meaning |", "|---|---|---|---|"]
-    for register in register_map.registers:
-        lines.append(
-            f"| 0x{register.address:05X} | {register.name} | {register.access} "
-            f"| {_cell(register.description)} |"
-        )
-        for field in register.fields:
-            bits = f"{field.lsb + field.width - 1}:{field.lsb}" if field.width > 1 else field.lsb
-            name = f"{register.name}.{field.name} [{bits}]"
-            lines.append(f"| | {name} | | {_cell(field.description)} |")
-    if register_map.windows:
-        lines += ["", "| base | window | stride | entries | words | meaning |"]
-        lines += ["|---|---|---|---|---|---|"]
-    for window in register_map.windows:
-        lines.append(
-            f"| 0x{window.base:05X} | {window.name} | {window.stride} | {window.count} "
-            f"| {window.words} | {_cell(window.description)} |"
-        )
-    return "\n".join([*lines, ""])

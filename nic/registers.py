@@ -26,8 +26,9 @@ TABLE_WINDOW = Window(
     stride=8,
     count=65536,
     words=2,
+    access="wo",
     description="Rows: word 0 flow[15:0] port[19:16] op[21:20], word 1 step[15:0] stage[31:16]. "
-    "Write-only, while idle; a write takes the commit back.",
+    "While idle; a write takes the commit back.",
 )
 FLOW_WINDOW = Window(
     name="FLOW",
@@ -35,8 +36,9 @@ FLOW_WINDOW = Window(
     stride=32,
     count=4096,
     words=5,
+    access="wo",
     description="Flows: word 0 base, 1 size, 2 wave stride (all in flits), 3 child ports, 4 bits "
-    "each in the order of summation, 4 parent port; port 15 is none. Write-only, while idle.",
+    "each in the order of summation, 4 parent port; port 15 is none. While idle.",
 )
 
 REGISTERS = RegisterMap(

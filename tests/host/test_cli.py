@@ -218,20 +218,25 @@ def test_a_result_that_is_not_exact_is_status_1(capsys, monkeypatch):
     assert "NO" in out
 
 
-def test_verilog_writes_four_files_and_says_where(capsys):
+def test_verilog_writes_seven_files_and_says_where(capsys):
     data = printed_json(capsys, "verilog", "torus:4x4", "--out", "built")
     names = [Path(path).name for path in data["files"]]
     assert names == [
         "multitree_nic.v",
+        "multitree_link_crossing.v",
         "multitree_nic.h",
         "multitree_nic_registers.md",
+        "multitree_nic.rdl",
         "multitree_nic_template.vh",
+        "multitree_nic.core",
     ]
     text = [Path(path).read_text() for path in data["files"]]
     assert text[0].startswith("// SPDX-License-Identifier: Apache-2.0")
-    assert "#define MULTITREE_NIC_CONTROL 0x00018u" in text[1]
-    assert "CONTROL" in text[2]
-    assert "multitree_nic multitree_nic_instance (" in text[3]
+    assert "#define MULTITREE_NIC_CONTROL 0x00018u" in text[2]
+    assert "CONTROL" in text[3]
+    assert "addrmap multitree_nic {" in text[4]
+    assert "multitree_nic multitree_nic_instance (" in text[5]
+    assert text[6].startswith("CAPI=2:")
     assert data["config"]["num_ports"] == 4
 
 
@@ -241,9 +246,12 @@ def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
     assert (data["memory"], data["top_module"]) == ("axi", "multitree_nic_axi")
     assert list(files) == [
         "multitree_nic_axi.v",
+        "multitree_link_crossing.v",
         "multitree_nic.h",
         "multitree_nic_registers.md",
+        "multitree_nic.rdl",
         "multitree_nic_axi_template.vh",
+        "multitree_nic_axi.core",
     ]
     assert "module multitree_nic_axi(" in files["multitree_nic_axi.v"]
     assert "m_axi_1_receive_awvalid" in files["multitree_nic_axi_template.vh"]

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from multitree.hw.register_map import Field, Register, RegisterMap, Window, c_header, markdown
+from multitree.hw.register_map import Field, Register, RegisterMap, Window, c_header
+from multitree.hw.register_markdown import markdown
 
 FIELDS = (Field("done", 0, 1, "Done."), Field("code", 8, 24, "Cause | origin."))
 MAP = RegisterMap(
@@ -16,7 +17,7 @@ MAP = RegisterMap(
         Register("STATUS", 0x4, "ro", "What it does, /* or */ not.", FIELDS),
         Register("LIMIT", 0x10, "rw", "A number."),
     ),
-    windows=(Window("TABLE", 0x100, 16, 8, 3, "Rows."),),
+    windows=(Window("TABLE", 0x100, 16, 8, 3, "wo", "Rows."),),
 )
 
 
@@ -55,7 +56,7 @@ def test_the_markdown_lists_every_register_field_and_window():
         "| | STATUS.done [0] | | Done. |",
         "| | STATUS.code [31:8] | | Cause \\| origin. |",
         "| 0x00010 | LIMIT | rw | A number. |",
-        "| 0x00100 | TABLE | 16 | 8 | 3 | Rows. |",
+        "| 0x00100 | TABLE | wo | 16 | 8 | 3 | Rows. |",
     ):
         assert row in rows
     assert len(rows) == 6 + 4
@@ -83,16 +84,22 @@ def test_a_window_tells_its_addresses():
             lambda: Register("R", 0, "ro", "", (Field("a", 0, 4), Field("b", 3, 4))),
             "Fields of register R must be disjoint, not overlap at 'b'",
         ),
-        (lambda: Window("W", 0, 6, 4, 1), "Stride of window W must be a multiple of 4"),
-        (lambda: Window("W", 2, 8, 4, 1), "Base of window W must be a multiple of 4"),
-        (lambda: Window("W", 0, 8, 0, 1), "Count of window W must be at least 1"),
-        (lambda: Window("W", 0, 8, 4, 3), "Words of window W must be from 1 to its stride"),
+        (lambda: Window("W", 0, 6, 4, 1, "ro"), "Stride of window W must be a multiple of 4"),
+        (lambda: Window("W", 2, 8, 4, 1, "ro"), "Base of window W must be a multiple of 4"),
+        (lambda: Window("W", 0, 8, 0, 1, "ro"), "Count of window W must be at least 1"),
+        (
+            lambda: Window("W", 0, 8, 4, 1, "r"),
+            "Access of window W must be one of ro, rw, wo, not 'r'",
+        ),
+        (lambda: Window("W", 0, 8, 4, 3, "ro"), "Words of window W must be from 1 to its stride"),
         (
             lambda: RegisterMap("m", "", (Register("A", 0, "ro"), Register("B", 0, "ro"))),
             "Addresses of a register map must be disjoint, not 'A' and 'B'",
         ),
         (
-            lambda: RegisterMap("m", "", (Register("A", 8, "ro"),), (Window("W", 0, 4, 3, 1),)),
+            lambda: RegisterMap(
+                "m", "", (Register("A", 8, "ro"),), (Window("W", 0, 4, 3, 1, "ro"),)
+            ),
             "Addresses of a register map must be disjoint, not 'W' and 'A'",
         ),
         (
