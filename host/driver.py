@@ -7,6 +7,7 @@ from multitree.nic.faults import DeviceError
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
+    DTYPE_CODES,
     RESET,
     START,
     RunSettings,
@@ -43,6 +44,8 @@ class Sizes:
     ----------
     num_ports, flit_bytes, submessage_flits, table_depth, num_flows, buffer_flits : int
         As in `nic.Config`.
+    dtypes : tuple of str
+        Types of elements that it can reduce, as in `nic.Config`.
     """
 
     num_ports: int
@@ -51,6 +54,7 @@ class Sizes:
     table_depth: int
     num_flows: int
     buffer_flits: int
+    dtypes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Driver:
         if found != VERSION:
             raise self._error(f"register map must be version {VERSION}, not {found}")
         word = self._read("PARAMETERS")
+        dtypes = register_field("PARAMETERS", "dtypes", word)
         return Sizes(
             num_ports=register_field("PARAMETERS", "num_ports", word),
             flit_bytes=register_field("PARAMETERS", "flit_bytes", word),
@@ -114,6 +119,7 @@ class Driver:
             table_depth=self._read("TABLE_DEPTH"),
             num_flows=self._read("FLOW_DEPTH"),
             buffer_flits=self._read("BUFFER_FLITS"),
+            dtypes=tuple(name for name, code in DTYPE_CODES.items() if dtypes >> code & 1),
         )
 
     def reset(self) -> None:
@@ -168,8 +174,12 @@ class Driver:
         Raises
         ------
         DeviceError
-            If a row or a flow is illegal, or the check does not end.
+            If the interface cannot reduce such elements, a row or a flow is illegal, or the check
+            does not end.
         """
+        built = self.probe().dtypes
+        if settings.dtype not in built:
+            raise self._error(f"type of the elements must be one of {built}, not {settings.dtype}")
         for address, value in run_writes(settings):
             self._write(address, value)
         self._write(*COMMIT)

@@ -1,23 +1,21 @@
-"""Addition of binary32 floating-point numbers, exact to the last bit."""
+"""Addition and maximum of floating-point numbers, exact to the last bit."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["CANONICAL_NAN", "Fp32Adder"]
+from multitree.hw.arguments import check_integer
 
-CANONICAL_NAN = 0x7FC00000
-"""The one NaN that results, whatever NaNs went in."""
-_INFINITY = 0x7F800000
-_MAX_SHIFT = 31  # The largest distance of 5 bits: all of a 24-bit significand becomes sticky.
+__all__ = ["FloatAdder"]
 
 
 def _leading_zeros(m, word):
-    """Number of zeros above the highest one of a 28-bit word, 28 for none: a tree of halves."""
+    """Number of zeros above the highest one of a word, its length for none: a tree of halves."""
+    below = (1 << (len(word) - 1).bit_length()) - len(word)
     # Ones below the word end the count at its own width.
-    rest = Cat(Const(0xF, 4), word)
+    rest = Cat(Const((1 << below) - 1, below), word)
     count = []
-    for half in (16, 8, 4, 2, 1):
+    while (half := len(rest) // 2) > 0:
         empty = Signal(name=f"empty_{half}")
         narrower = Signal(half, name=f"upper_{half}")
         m.d.comb += [
@@ -29,34 +27,78 @@ def _leading_zeros(m, word):
     return Cat(*count)
 
 
-class Fp32Adder(wiring.Component):
-    """Adds two IEEE-754 binary32 numbers, rounding to nearest, ties to even.
+class FloatAdder(wiring.Component):
+    """Adds two IEEE-754 binary numbers, rounding to nearest, ties to even; or takes the larger.
 
     Subnormals, infinities and signed zeros are as in the standard (nothing is flushed to zero),
-    so that every result has the bits of NumPy's float32 addition; but every NaN result is
-    0x7FC00000. There is no handshake and no reset: `o` is the sum of what `a` and `b` were
-    `LATENCY` cycles before.
+    so that every float32 result has the bits of NumPy's float32 addition; but every NaN result is
+    the canonical one: positive, quiet, without payload. The maximum is the standard's `maximum`:
+    a NaN propagates, and +0 is above -0, so that it is associative and commutative.
 
-    Latency 4 cycles, one addition per cycle, no backpressure. `o` is a register.
+    Numbers with fewer bits of fraction, `narrow_fraction_width`, are added as well, in the upper
+    bits of `a` and `b` with zeros below: while `narrow`, the exact sum is rounded once, directly to
+    so many bits. It is in the upper bits of `o`; those below have then no meaning.
+
+    There is no handshake and no reset: `o` is the result for what `a`, `b`, `maximum` and `narrow`
+    were `LATENCY` cycles before. Latency 4 cycles, one result per cycle, no backpressure. `o` is a
+    register.
+
+    Parameters
+    ----------
+    exponent_width : int
+        Bits of the exponent, at least 2.
+    fraction_width : int
+        Bits of the fraction, at least 2.
+    narrow_fraction_width : int, optional
+        Bits of the fraction while `narrow`, from 2 up to `fraction_width`; all if not said.
 
     Members
     -------
-    a, b : In(32)
-        The summands.
-    o : Out(32)
-        Their sum.
+    a, b : In(1 + exponent_width + fraction_width)
+        The operands.
+    maximum : In(1)
+        Take the larger one instead of the sum.
+    narrow : In(1)
+        The operands have `narrow_fraction_width` bits of fraction, and the result shall.
+    o : Out(1 + exponent_width + fraction_width)
+        The result.
+
+    Raises
+    ------
+    TypeError
+        If a width is not an integer.
+    ValueError
+        If a width is too small, or the narrow fraction wider than the fraction.
 
     References
     ----------
-    IEEE Std 754-2019, sections 4.3.1 and 6.3.
+    IEEE Std 754-2019, sections 4.3.1, 6.3 and 9.6.
     J.-M. Muller et al., "Handbook of Floating-Point Arithmetic", 2nd edition, 2018, section 8.3.
     """
 
     LATENCY = 4
-    """Cycles from the summands to their sum."""
+    """Cycles from the operands to their result."""
 
-    def __init__(self):
-        super().__init__({"a": In(32), "b": In(32), "o": Out(32)})
+    def __init__(
+        self,
+        *,
+        exponent_width: int,
+        fraction_width: int,
+        narrow_fraction_width: int | None = None,
+    ):
+        narrow = fraction_width if narrow_fraction_width is None else narrow_fraction_width
+        check_integer("Exponent width", exponent_width, least=2)
+        check_integer("Fraction width", fraction_width, least=2)
+        check_integer("Narrow fraction width", narrow, least=2, most=fraction_width)
+        self._exponent_width = exponent_width
+        self._fraction_width = fraction_width
+        self._dropped = fraction_width - narrow
+        # The smaller significand is shifted by at most so much: all of it becomes sticky.
+        self._shift_width = (fraction_width + 3).bit_length()
+        width = 1 + exponent_width + fraction_width
+        super().__init__(
+            {"a": In(width), "b": In(width), "maximum": In(1), "narrow": In(1), "o": Out(width)}
+        )
 
     def elaborate(self, platform):
         """Sort and compare; align and add; count and normalise; finish and round: four stages."""
@@ -67,97 +109,132 @@ class Fp32Adder(wiring.Component):
         self._round(m, *signals)
         return m
 
+    def _fields(self, word):
+        """Fraction, exponent and whether the number is infinite and whether it is no number."""
+        fraction = word[: self._fraction_width]
+        exponent = word[self._fraction_width :][: self._exponent_width]
+        special = exponent.all()
+        return fraction, exponent, special & (fraction == 0), special & (fraction != 0)
+
     def _sort(self, m):
-        """Stage 1: the larger magnitude first, and how far the other is to be shifted."""
-        a, b = self.a, self.b
-        swap = Signal()
-        subtract = Signal()
-        special = Signal()
-        larger = Signal(31)
-        smaller = Signal(31)
-        distance = Signal(8)
+        """Stage 1: the larger magnitude first, and how far the other is to be shifted.
+
+        The maximum comes first instead, and 0 is added to it.
+        """
+        a, b = self.a[:-1], self.b[:-1]
+        sign_a, sign_b = self.a[-1], self.b[-1]
+        _, _, infinite_a, nan_a = self._fields(a)
+        _, _, infinite_b, nan_b = self._fields(b)
+        above, swap, subtract = Signal(), Signal(), Signal()
+        larger, smaller = Signal(len(a)), Signal(len(a))
         m.d.comb += [
-            swap.eq(b[:31] > a[:31]),
-            larger.eq(Mux(swap, b[:31], a[:31])),
-            smaller.eq(Mux(swap, a[:31], b[:31])),
-            subtract.eq(a[31] ^ b[31]),
-            special.eq(larger[23:] == 0xFF),
-            # Subnormals have the exponent 1, without a hidden one.
-            distance.eq((larger[23:] | (larger[23:] == 0)) - (smaller[23:] | (smaller[23:] == 0))),
-        ]
-        return (
-            self._register(m, "larger_1", Cat(larger[:23], larger[23:] != 0)),
-            self._register(m, "smaller_1", Cat(smaller[:23], smaller[23:] != 0)),
-            self._register(m, "exponent_1", larger[23:] | (larger[23:] == 0)),
-            self._register(m, "shift_1", Mux(distance > _MAX_SHIFT, _MAX_SHIFT, distance)[:5]),
-            self._register(m, "sign_1", Mux(swap, b[31], a[31])),
-            self._register(m, "subtract_1", subtract),
-            self._register(m, "special_1", special),
-            # The larger magnitude is not below infinity's; equal infinities may cancel.
-            self._register(
-                m,
-                "nan_1",
-                special & ((larger[:23] != 0) | (subtract & (smaller[23:] == 0xFF))),
+            above.eq(b > a),
+            # The maximum is the positive one; of two negative ones the smaller magnitude.
+            swap.eq(
+                Mux(self.maximum & (sign_a != sign_b), sign_a, above ^ (self.maximum & sign_a))
             ),
+            larger.eq(Mux(swap, b, a)),
+            smaller.eq(Mux(swap, a, b) & ~self.maximum.replicate(len(a))),
+            subtract.eq((sign_a ^ sign_b) & ~self.maximum),
+        ]
+        fraction, exponent, _, _ = self._fields(larger)
+        small_fraction, small_exponent, _, _ = self._fields(smaller)
+        # Subnormals have the exponent 1, without a hidden one.
+        distance = Signal(self._exponent_width)
+        m.d.comb += distance.eq(
+            (exponent | (exponent == 0)) - (small_exponent | (small_exponent == 0))
+        )
+        most = (1 << self._shift_width) - 1
+        shift = Mux(distance > most, most, distance)[: self._shift_width]
+        nan = nan_a | nan_b | (infinite_a & infinite_b & subtract)
+        return (
+            self._register(m, "larger_1", Cat(fraction, exponent != 0)),
+            self._register(m, "smaller_1", Cat(small_fraction, small_exponent != 0)),
+            self._register(m, "exponent_1", exponent | (exponent == 0)),
+            self._register(m, "shift_1", shift),
+            self._register(m, "sign_1", Mux(swap, sign_b, sign_a)),
+            self._register(m, "subtract_1", subtract),
+            self._register(m, "special_1", exponent.all()),
+            self._register(m, "nan_1", nan),
+            self._register(m, "narrow_1", self.narrow),
         )
 
-    def _add(self, m, larger, smaller, exponent, shift, sign, subtract, special, nan):
+    def _add(self, m, larger, smaller, exponent, shift, sign, subtract, *flags):
         """Stage 2: align the smaller significand with guard, round and sticky bit, and add."""
-        shifted = Signal(24 + _MAX_SHIFT)
-        aligned = Signal(27)
+        most = (1 << self._shift_width) - 1
+        shifted = Signal(len(smaller) + most)
+        aligned = Signal(len(smaller) + 3)
         m.d.comb += [
-            shifted.eq(Cat(Const(0, _MAX_SHIFT), smaller) >> shift),
-            aligned.eq(Cat(shifted[28] | (shifted[:28] != 0), shifted[29:])),
+            shifted.eq(Cat(Const(0, most), smaller) >> shift),
+            aligned.eq(Cat(shifted[: most - 2] != 0, shifted[most - 2 :])),
         ]
         # One adder: the lowest position is the carry that completes the two's complement.
-        addend = Mux(subtract, ~Cat(aligned, Const(0, 1)), aligned)[:28]
+        width = len(aligned) + 1
+        addend = Mux(subtract, ~Cat(aligned, Const(0, 1)), aligned)[:width]
         total = Cat(subtract, Const(0, 3), larger) + Cat(subtract, addend)
         return (
-            self._register(m, "sum_2", total[1:29]),
+            self._register(m, "sum_2", total[1 : 1 + width]),
             # The lowest place a leading one may be shifted from: exponents end at 1.
-            self._register(m, "limit_2", (Const(1 << 27, 28) >> exponent)[:28]),
+            self._register(m, "limit_2", (Const(1 << (width - 1), width) >> exponent)[:width]),
             self._register(m, "exponent_2", exponent),
             self._register(m, "sign_2", sign),
             self._register(m, "subtract_2", subtract),
-            self._register(m, "special_2", special),
-            self._register(m, "nan_2", nan),
+            *self._pass_on(m, 2, *flags),
         )
 
-    def _normalise(self, m, total, limit, exponent, sign, subtract, special, nan):
+    def _normalise(self, m, total, limit, exponent, sign, subtract, *flags):
         """Stage 3: shift the leading one to the top eight places, as far as the exponent allows."""
         zeros = _leading_zeros(m, total | limit)
         nonzero = Signal()
         m.d.comb += nonzero.eq(total != 0)
+        coarse = (total << Cat(Const(0, 3), zeros[3:]))[: len(total)]
         return (
-            self._register(m, "normal_3", (total << Cat(Const(0, 3), zeros[3:]))[:28]),
+            self._register(m, "normal_3", coarse),
             # The rest is left to the next stage, which has the time.
             self._register(m, "zeros_3", zeros),
             self._register(m, "exponent_3", exponent),
             self._register(m, "nonzero_3", nonzero),
             # A sum that cancels is +0, one of negative zeros is -0.
             self._register(m, "sign_3", sign & (nonzero | ~subtract)),
-            self._register(m, "special_3", special),
-            self._register(m, "nan_3", nan),
+            *self._pass_on(m, 3, *flags),
         )
 
-    def _round(self, m, coarse, zeros, exponent, nonzero, sign, special, nan):
+    def _round(self, m, coarse, zeros, exponent, nonzero, sign, special, nan, narrow):
         """Stage 4: round half to even; a carry runs into the exponent, and so to infinity."""
-        normal = Signal(28)
-        up = normal[3] & ((normal[:3] != 0) | normal[4])
-        biased = Signal(8)
-        rounded = Signal(32)
+        width, dropped = self._fraction_width, self._dropped
+        normal = Signal(len(coarse))
+        # Fraction bits that are cut off are made ones, through which the carry runs. It never
+        # runs out of the exponent: a sum of the two largest numbers needs no rounding.
+        ones = narrow.replicate(dropped)
+        # Up to seven places are left: what lies lower than that need not wait for the shift.
+        low = max(dropped - 4, 0)
+        rest = Mux(narrow, Cat(coarse[:low], normal[low : 3 + dropped]) != 0, normal[:3] != 0)
+        half, last = (Mux(narrow, normal[k + dropped], normal[k]) for k in (3, 4))
+        up = Signal()
+        biased = Signal(self._exponent_width)
+        rounded = Signal(len(self.o))
         m.d.comb += [
             normal.eq(coarse << zeros[:3]),
+            up.eq(half & (rest | last)),
             # One less than the exponent of a normal sum: its hidden one adds one.
             biased.eq(Mux(nonzero, exponent - zeros, 0)),
-            rounded.eq(Cat(up, normal[4:27], biased) + Cat(up, Const(0, 23), normal[27])),
+            rounded.eq(
+                Cat(up, normal[4 : 4 + width] | ones, biased)
+                + Cat(up, Const(0, width), normal[4 + width])
+            ),
         ]
         magnitude = rounded[1:]
-        infinite = special | (magnitude[23:] == 0xFF)
+        infinity = ((1 << self._exponent_width) - 1) << width
+        infinite = special | magnitude[width:].all()
         with m.If(nan):
-            m.d.sync += self.o.eq(CANONICAL_NAN)
+            m.d.sync += self.o.eq(infinity | 1 << (width - 1))
         with m.Else():
-            m.d.sync += self.o.eq(Cat(Mux(infinite, _INFINITY, magnitude)[:31], sign))
+            m.d.sync += self.o.eq(Cat(Mux(infinite, infinity, magnitude), sign))
+
+    def _pass_on(self, m, stage, special, nan, narrow):
+        """Flags of a number that the next stages need."""
+        named = {"special": special, "nan": nan, "narrow": narrow}
+        return [self._register(m, f"{name}_{stage}", value) for name, value in named.items()]
 
     @staticmethod
     def _register(m, name, value):

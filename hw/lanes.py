@@ -1,16 +1,18 @@
-"""Addition of a flit's lanes, as integers or as floating-point numbers."""
+"""Sums and maxima of a flit's lanes, integers or floating-point numbers."""
 
-from amaranth import Cat, Module, Mux, Signal
+from collections.abc import Collection
+
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
-from multitree.hw.float_add import Fp32Adder
+from multitree.hw.float_add import FloatAdder
 
-__all__ = ["DType", "LaneAdder"]
+__all__ = ["DType", "LaneOp", "LaneUnit"]
 
-LANE_BYTES = 4
-"""Bytes of a lane, little-endian in the flit."""
+WORD_BYTES = 4
+"""Bytes of a word: one lane of 32 bits or two of 16, little-endian in the flit."""
 
 
 class DType(enum.Enum, shape=2):
@@ -18,71 +20,127 @@ class DType(enum.Enum, shape=2):
 
     INT32 = 0
     FP32 = 1
+    BF16 = 2
 
 
-class LaneAdder(wiring.Component):
-    """Adds two flits lane by lane, each lane 32 bits wide, lane 0 in the lowest bytes.
+class LaneOp(enum.Enum, shape=2):
+    """What becomes of two lanes."""
 
-    INT32 lanes wrap around; FP32 lanes are added by `Fp32Adder`. The type travels with its
-    operands and may change in every cycle; a type that is not in `DType` gives the INT32 sum.
-    There is no handshake: `o` is the sum of what `a` and `b` were `LATENCY` cycles before.
+    SUM = 0
+    MAXIMUM = 1
+    SECOND = 2
 
-    Latency 4 cycles, one flit per cycle, no backpressure. `o` is a choice between two registers.
+
+class LaneUnit(wiring.Component):
+    """Combines two flits lane by lane, `a op b`, lane 0 in the lowest bytes.
+
+    INT32 lanes have 32 bits; sums wrap around, the maximum is that of signed numbers. FP32 lanes
+    have 32 bits and BF16 lanes 16: each sum is the exact one rounded once, to nearest, ties to
+    even, which for BF16 is the same as an addition in FP32 whose sum is rounded to BF16; the
+    maximum is IEEE 754-2019's; every NaN result is 0x7FC00000 or 0x7FC0. SECOND is the bits of
+    `b`, whatever they mean. Type and operation travel with their operands and may change in every
+    cycle. A type that is not built gives results without meaning, but for SECOND.
+
+    There is no handshake: `o` is the result for what was there `LATENCY` cycles before. Latency
+    4 cycles, one flit per cycle, no backpressure. `o` is a choice between registers.
+
+    The upper half of a word's BF16 lanes is added by the word's FP32 adder, where there is one:
+    its sums only have to be rounded elsewhere.
 
     Parameters
     ----------
     flit_bytes : int
         Bytes of a flit, a multiple of 4.
+    dtypes : collection of DType
+        The types to build; all if not said.
 
     Members
     -------
     a, b : In(8 * flit_bytes)
-        The summands.
+        The operands.
     dtype : In(DType)
         Type of their lanes.
+    op : In(LaneOp)
+        What becomes of them.
     o : Out(8 * flit_bytes)
-        The sums.
+        The results.
 
     Raises
     ------
     TypeError
         If `flit_bytes` is not an integer.
     ValueError
-        If it is not a positive multiple of 4.
+        If it is not a positive multiple of 4, or there is no type.
     """
 
-    LATENCY = Fp32Adder.LATENCY
-    """Cycles from the summands to their sums."""
+    LATENCY = FloatAdder.LATENCY
+    """Cycles from the operands to their results."""
 
-    def __init__(self, *, flit_bytes: int):
-        check_integer("Flit bytes", flit_bytes, least=LANE_BYTES)
-        if flit_bytes % LANE_BYTES:
-            raise ValueError(f"Flit bytes must be a multiple of {LANE_BYTES}, not {flit_bytes!r}")
+    def __init__(self, *, flit_bytes: int, dtypes: Collection[DType] = tuple(DType)):
+        check_integer("Flit bytes", flit_bytes, least=WORD_BYTES)
+        if flit_bytes % WORD_BYTES:
+            raise ValueError(f"Flit bytes must be a multiple of {WORD_BYTES}, not {flit_bytes!r}")
+        if not dtypes or not set(dtypes) <= set(DType):
+            raise ValueError(f"Dtypes must be some of {list(DType)}, not {dtypes!r}")
         self._flit_bytes = flit_bytes
+        self._dtypes = frozenset(dtypes)
         super().__init__(
             {
                 "a": In(8 * flit_bytes),
                 "b": In(8 * flit_bytes),
                 "dtype": In(DType),
+                "op": In(LaneOp),
                 "o": Out(8 * flit_bytes),
             }
         )
 
     def elaborate(self, platform):
-        """An adder per lane; the integer sums wait in one wide shift register."""
+        """Adders per word; what needs no adder of floats waits in one wide shift register."""
         m = Module()
-        floats, integers = [], []
-        for lane in range(self._flit_bytes // LANE_BYTES):
-            m.submodules[f"lane_{lane}"] = adder = Fp32Adder()
-            a, b = self.a.word_select(lane, 32), self.b.word_select(lane, 32)
-            m.d.comb += [adder.a.eq(a), adder.b.eq(b)]
-            floats.append(adder.o)
-            integers.append((a + b)[:32])
-        is_float, integer = self.dtype == DType.FP32, Cat(*integers)
+        is_float = (self.dtype != DType.INT32) & (self.op != LaneOp.SECOND)
+        if self._dtypes == {DType.INT32}:
+            is_float = Const(0)
+        words = range(self._flit_bytes // WORD_BYTES)
+        pairs = [(self.a.word_select(word, 32), self.b.word_select(word, 32)) for word in words]
+        beside = Cat(
+            is_float, self.dtype == DType.BF16, *(self._waiting_word(a, b) for a, b in pairs)
+        )
         for stage in range(1, self.LATENCY + 1):
-            next_is_float = Signal(name=f"is_float_{stage}")
-            next_integer = Signal(8 * self._flit_bytes, name=f"integer_{stage}", reset_less=True)
-            m.d.sync += [next_is_float.eq(is_float), next_integer.eq(integer)]
-            is_float, integer = next_is_float, next_integer
-        m.d.comb += self.o.eq(Mux(is_float, Cat(*floats), integer))
+            delayed = Signal(len(beside), name=f"beside_{stage}", reset_less=True)
+            m.d.sync += delayed.eq(beside)
+            beside = delayed
+        floats = [self._float_word(m, word, a, b, beside[1]) for word, (a, b) in enumerate(pairs)]
+        m.d.comb += self.o.eq(Mux(beside[0], Cat(*floats), beside[2:]))
         return m
+
+    def _waiting_word(self, a, b):
+        """The result of a word as an integer, or its second operand."""
+        if DType.INT32 not in self._dtypes:
+            return b
+        # One adder gives one of its operands as well: the other one is made 0.
+        above = a.as_signed() > b.as_signed()
+        has_a = (self.op == LaneOp.SUM) | ((self.op == LaneOp.MAXIMUM) & above)
+        has_b = (self.op != LaneOp.MAXIMUM) | ~above
+        return ((a & has_a.replicate(32)) + (b & has_b.replicate(32)))[:32]
+
+    def _float_word(self, m, word, a, b, was_bf16):
+        """The result of a word as FP32 or BF16 lanes, `LATENCY` cycles later."""
+        has_fp32, has_bf16 = DType.FP32 in self._dtypes, DType.BF16 in self._dtypes
+        is_bf16 = self.dtype == DType.BF16
+
+        def add(name, a, b, **widths):
+            m.submodules[f"{name}_{word}"] = adder = FloatAdder(exponent_width=8, **widths)
+            m.d.comb += [adder.a.eq(a), adder.b.eq(b), adder.narrow.eq(is_bf16)]
+            m.d.comb += adder.maximum.eq(self.op == LaneOp.MAXIMUM)
+            return adder.o
+
+        if not has_fp32 and not has_bf16:
+            return Const(0, 32)
+        if not has_bf16:
+            return add("fp32", a, b, fraction_width=23)
+        lower = add("bf16_lower", a[:16], b[:16], fraction_width=7)
+        if not has_fp32:
+            return Cat(lower, add("bf16_upper", a[16:], b[16:], fraction_width=7))
+        kept = Cat((~is_bf16).replicate(16), Const(-1, 16))
+        both = add("fp32", a & kept, b & kept, fraction_width=23, narrow_fraction_width=7)
+        return Cat(Mux(was_bf16, lower, both[:16]), both[16:])

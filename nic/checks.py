@@ -4,7 +4,6 @@ from amaranth import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.lanes import DType
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW
@@ -106,7 +105,7 @@ class SettingsCheck(wiring.Component):
     mode, num_rows, num_flows, window_base, window_flits : In(32)
         The registers.
     legal : Out(1)
-        The type of the elements exists, and the buffer lies in the memory's address range.
+        The type of the elements is built, and the buffer lies in the memory's address range.
     """
 
     def __init__(self, config: Config):
@@ -118,7 +117,8 @@ class SettingsCheck(wiring.Component):
         """Sizes of tables are held against their depths by the fetcher: here only their width."""
         m = Module()
         end = 1 << self._config.address_width
-        known = Cat(self.mode[:2] == kind.value for kind in DType).any() & (self.mode[5:] == 0)
+        built = Cat(self.mode[:2] == kind.value for kind in self._config.lane_types).any()
+        known = built & (self.mode[6:] == 0)
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
         counts = (self.num_rows[17:] == 0) & (self.num_flows[17:] == 0)
         m.d.comb += self.legal.eq(known & inside & counts)

@@ -1,8 +1,13 @@
 """Every size of one network interface, in one frozen object."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-__all__ = ["Config"]
+from multitree.hw.lanes import DType
+
+__all__ = ["LANE_TYPES", "Config"]
+
+LANE_TYPES = {"int32": DType.INT32, "float32": DType.FP32, "bfloat16": DType.BF16}
+"""Types of lanes by the names that NumPy and its extensions have for them."""
 
 _LIMITS = {
     "num_ports": (1, 8),
@@ -44,11 +49,15 @@ class Config:
         cycles, or the port cannot run at line rate.
     address_width : int
         Bits of a memory address; addresses count flits.
+    dtypes : tuple of str
+        Types of lanes it can reduce: one or more of "int32", "float32", "bfloat16", in this order
+        (given in another, they are sorted).
 
     Raises
     ------
     TypeError, ValueError
-        If a size is no int, out of its range, or has to be a power of two and is not.
+        If a size is no int, out of its range, or has to be a power of two and is not; if there is
+        no type, or one that is not known.
     """
 
     num_ports: int = 4
@@ -59,20 +68,31 @@ class Config:
     submessage_flits: int = 16
     memory_queue_flits: int = 64
     address_width: int = 24
+    dtypes: tuple[str, ...] = tuple(LANE_TYPES)
 
     def __post_init__(self) -> None:
         """Check every field against its range."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            low, high = _LIMITS[field.name]
+        for name, (low, high) in _LIMITS.items():
+            value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"Config {field.name} must be an int, not {value!r}")
+                raise TypeError(f"Config {name} must be an int, not {value!r}")
             if not low <= value <= high:
-                raise ValueError(f"Config {field.name} must be in {low}..{high}, not {value!r}")
+                raise ValueError(f"Config {name} must be in {low}..{high}, not {value!r}")
         for name in ("flit_bytes", "submessage_flits"):
             value = getattr(self, name)
             if value & (value - 1):
                 raise ValueError(f"Config {name} must be a power of two, not {value!r}")
+        if not isinstance(self.dtypes, tuple):
+            raise TypeError(f"Config dtypes must be a tuple of names, not {self.dtypes!r}")
+        if not self.dtypes or not set(self.dtypes) <= set(LANE_TYPES):
+            raise ValueError(f"Config dtypes must be some of {[*LANE_TYPES]}, not {self.dtypes!r}")
+        ordered = tuple(name for name in LANE_TYPES if name in self.dtypes)
+        object.__setattr__(self, "dtypes", ordered)
+
+    @property
+    def lane_types(self) -> tuple[DType, ...]:
+        """The types of lanes it can reduce, as the hardware has them."""
+        return tuple(LANE_TYPES[name] for name in self.dtypes)
 
     @property
     def count_width(self) -> int:

@@ -122,6 +122,7 @@ class Core(wiring.Component):
             run.lockstep.eq(mode[2]),
             run.cut_through.eq(mode[3]),
             run.packets.eq(mode[4]),
+            run.maximum.eq(mode[5]),
             run.window_base.eq(settings["WINDOW_BASE"]),
             run.window_flits.eq(settings["WINDOW_FLITS"]),
             run.num_rows.eq(settings["NUM_ROWS"]),
@@ -244,7 +245,10 @@ class Core(wiring.Component):
         values = {
             "ID": ID,
             "VERSION": VERSION,
-            "PARAMETERS": config.num_ports | config.flit_bytes << 8 | config.submessage_flits << 16,
+            "PARAMETERS": config.num_ports
+            | sum(1 << kind.value for kind in config.lane_types) << 4
+            | config.flit_bytes << 8
+            | config.submessage_flits << 16,
             "TABLE_DEPTH": config.table_depth,
             "FLOW_DEPTH": config.num_flows,
             "BUFFER_FLITS": config.buffer_flits,

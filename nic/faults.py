@@ -45,7 +45,7 @@ _SENTENCES = {
     FaultCode.BUFFER_OVERFLOW: "a flit came without a credit",
     FaultCode.CREDIT_OVERFLOW: "more credits came back than were spent",
     FaultCode.NOT_COMMITTED: "start was written without a committed table",
-    FaultCode.SETTINGS_ILLEGAL: "start was written with a mode or a window that does not exist",
+    FaultCode.SETTINGS_ILLEGAL: "start was written with a mode, type or window that does not exist",
     FaultCode.MEMORY_ERROR: "memory answered a read or a write with an error",
     FaultCode.OUT_OF_WINDOW: "a read or a write reached out of the window and was held back",
 }

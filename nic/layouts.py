@@ -96,6 +96,8 @@ class RunSignature(wiring.Signature):
         A row waits for each sub-message that it needs, not for whole chunks.
     packets : Out(1)
         A head flit before every sub-message, not one per message.
+    maximum : Out(1)
+        Keep the larger one of two lanes instead of their sum.
     window_base : Out(address_width)
         First flit of the buffer in memory.
     window_flits : Out(address_width)
@@ -116,6 +118,7 @@ class RunSignature(wiring.Signature):
                 "lockstep": Out(1),
                 "cut_through": Out(1),
                 "packets": Out(1),
+                "maximum": Out(1),
                 "window_base": Out(config.address_width),
                 "window_flits": Out(config.address_width),
                 "num_rows": Out(17),

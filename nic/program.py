@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
 from multitree.nic.table import NO_PORT, Table
@@ -13,6 +14,7 @@ __all__ = [
     "DEPENDENCIES",
     "DTYPE_CODES",
     "FLOW_CONTROLS",
+    "REDUCTIONS",
     "RESET",
     "START",
     "Fault",
@@ -30,8 +32,11 @@ START = (ADDRESS["CONTROL"], 2)
 ACKNOWLEDGE = (ADDRESS["CONTROL"], 4)
 RESET = (ADDRESS["CONTROL"], 8)
 
-DTYPE_CODES = {"int32": 0, "float32": 1}
+DTYPE_CODES = {name: kind.value for name, kind in LANE_TYPES.items()}
 """Code of a NumPy dtype's name in the MODE register."""
+
+REDUCTIONS = ("sum", "max")
+"""What becomes of the contributions, by its bit in the MODE register."""
 
 DEPENDENCIES = ("chunk", "submessage")
 """What a row may wait for, by its bit in the MODE register."""
@@ -46,7 +51,7 @@ class RunSettings:
     Parameters
     ----------
     dtype : str
-        "int32" or "float32".
+        "int32", "float32" or "bfloat16".
     window_base, window_flits : int
         Where the buffer lies in memory, in flits.
     watchdog_cycles, first_arrival_cycles : int
@@ -59,11 +64,13 @@ class RunSettings:
         "chunk": a row waits for whole chunks; "submessage": for each sub-message it sends on.
     flow_control : str
         "message": one head flit per message; "packet": one per sub-message.
+    reduction : str
+        "sum", or "max": the larger one is kept.
 
     Raises
     ------
     ValueError
-        If the dtype is none the interface adds, or a number does not fit 32 bits.
+        If the dtype is none that interfaces reduce, or a number does not fit 32 bits.
     """
 
     dtype: str
@@ -75,12 +82,17 @@ class RunSettings:
     step_cycles: int = 0
     dependency: str = "chunk"
     flow_control: str = "message"
+    reduction: str = "sum"
 
     def __post_init__(self) -> None:
         """Check the dtype and the ranges."""
         if self.dtype not in DTYPE_CODES:
             raise ValueError(f"Dtype must be one of {sorted(DTYPE_CODES)}, not {self.dtype!r}")
-        for name, known in (("dependency", DEPENDENCIES), ("flow_control", FLOW_CONTROLS)):
+        for name, known in (
+            ("dependency", DEPENDENCIES),
+            ("flow_control", FLOW_CONTROLS),
+            ("reduction", REDUCTIONS),
+        ):
             if getattr(self, name) not in known:
                 raise ValueError(
                     f"{name.capitalize()} must be one of {list(known)}, not {getattr(self, name)!r}"
@@ -134,6 +146,7 @@ def run_writes(settings: RunSettings) -> Writes:
     mode = DTYPE_CODES[settings.dtype] | int(settings.lockstep) << 2
     mode |= DEPENDENCIES.index(settings.dependency) << 3
     mode |= FLOW_CONTROLS.index(settings.flow_control) << 4
+    mode |= REDUCTIONS.index(settings.reduction) << 5
     return [
         (ADDRESS["MODE"], mode),
         (ADDRESS["WINDOW_BASE"], settings.window_base),

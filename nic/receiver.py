@@ -85,6 +85,7 @@ class Receiver(wiring.Component):
         wiring.connect(m, admission.items, reducer.items)
         m.d.comb += [
             reducer.dtype.eq(self.run.dtype),
+            reducer.maximum.eq(self.run.maximum),
             admission.drained.eq(reducer.idle),
             self.fault.eq(admission.fault),
         ]

@@ -1,10 +1,10 @@
-"""A port's reduction datapath: read, add, write, and count what is acknowledged."""
+"""A port's reduction datapath: read, combine, write, count what is acknowledged."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.lanes import DType, LaneAdder
+from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.hw.stream import Fifo, Register
 from multitree.nic.config import Config
 from multitree.nic.layouts import (
@@ -115,11 +115,12 @@ class Acknowledger(wiring.Component):
 class Reducer(wiring.Component):
     """Adds payload flits to memory, or writes them over it, in order and at line rate.
 
-    A flit to be added is read, added lane by lane (memory's value plus the contribution) and
-    written back; a flit to replace takes the same pipeline without the read, so that writes stay
-    in order. Room for all that is in flight is reserved when a flit is taken: neither the adder
-    nor a read ever waits for the write channel. The same address must not come again before its
-    arrival was reported: the receiver sees to it by waiting for the siblings before it.
+    A flit to be added is read, combined lane by lane (memory's value plus the contribution, or the
+    larger of the two) and written back; a flit to replace takes the same pipeline without the read,
+    so that writes stay in order. Room for all that is in flight is reserved when a flit is taken:
+    neither the adder nor a read ever waits for the write channel. The same address must not come
+    again before its arrival was reported: the receiver sees to it by waiting for the siblings
+    before it.
 
     Latency from a flit to its write request: the memory's read latency + adder + 7 cycles; one
     flit per cycle as long as that, with the write's acknowledgement, is at most
@@ -135,6 +136,8 @@ class Reducer(wiring.Component):
         Flits (`item_layout`).
     dtype : In(2)
         `hw.lanes.DType` of the lanes.
+    maximum : In(1)
+        Keep the larger one instead of the sum.
     fetch : Out(MemoryReadSignature)
         Read channel.
     write : Out(MemoryWriteSignature)
@@ -151,6 +154,7 @@ class Reducer(wiring.Component):
             {
                 "items": In(stream.Signature(item_layout(config))),
                 "dtype": In(2),
+                "maximum": In(1),
                 "fetch": Out(MemoryReadSignature(config)),
                 "write": Out(MemoryWriteSignature(config)),
                 "arrival": Out(ArrivalSignature(config)),
@@ -171,7 +175,9 @@ class Reducer(wiring.Component):
         m.submodules.writes = writes = Fifo(shape=data.StructLayout(place), depth=depth)
         m.submodules.marks = marks = Fifo(shape=_mark_layout(config), depth=depth)
         m.submodules.reads = reads = Register(shape=config.address_width)
-        m.submodules.adder = adder = LaneAdder(flit_bytes=config.flit_bytes)
+        m.submodules.adder = adder = LaneUnit(
+            flit_bytes=config.flit_bytes, dtypes=config.lane_types
+        )
         m.submodules.acknowledger = acknowledger = Acknowledger(config)
 
         inflight = Signal(range(depth + 1))
@@ -215,21 +221,28 @@ class Reducer(wiring.Component):
     def _add(self, m, operands, responses, adder, writes):
         """Pair operands with responses; the address travels beside the adder.
 
-        A flit to replace is added to 0 as an integer, which keeps its bits.
+        A flit to replace is the second operand as it is, whatever its bits mean.
         """
         operand = operands.o.payload
         pair = operands.o.valid & (operand.replace | responses.o.valid)
         stage = Cat(pair, operand.end, operand.address)
-        for index in range(LaneAdder.LATENCY):
+        for index in range(LaneUnit.LATENCY):
             delayed = Signal(len(stage), name=f"beside_{index}")
             m.d.sync += delayed.eq(stage)
             stage = delayed
         m.d.comb += [
             operands.o.ready.eq(pair),
             responses.o.ready.eq(pair & ~operand.replace),
-            adder.a.eq(Mux(operand.replace, 0, responses.o.payload)),
+            adder.a.eq(responses.o.payload),
             adder.b.eq(operand.payload),
-            adder.dtype.eq(Mux(operand.replace, DType.INT32, self.dtype)),
+            adder.dtype.eq(self.dtype),
+            adder.op.eq(
+                Mux(
+                    operand.replace,
+                    LaneOp.SECOND,
+                    Mux(self.maximum, LaneOp.MAXIMUM, LaneOp.SUM),
+                )
+            ),
             writes.i.valid.eq(stage[0]),
             writes.i.payload.end.eq(stage[1]),
             writes.i.payload.address.eq(stage[2:]),

@@ -66,6 +66,7 @@ async def start(dut, seed, **timing):
     dut.rst.value = 1
     dut.items_valid.value = 0
     dut.dtype.value = DType.FP32.value
+    dut.maximum.value = 0
     cocotb.start_soon(Clock(dut.clk, CLOCK_NS, "ns").start())
     cocotb.start_soon(memory.serve())
     for _ in range(3):

@@ -3,7 +3,7 @@
 import pytest
 
 from multitree.hw.axi_lite import AxiLiteSubordinate
-from multitree.hw.lanes import LaneAdder
+from multitree.hw.lanes import LaneUnit
 from multitree.hw.verilog import generate
 from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.interface import MODULE_NAME, Interface
@@ -17,7 +17,7 @@ BLOCKS = {
     "bench_link": lambda: LinkPair(
         latency_cycles=bench_link.LATENCY_CYCLES, depth=bench_link.DEPTH, flit_bytes=16
     ),
-    "bench_lane_adder": lambda: LaneAdder(flit_bytes=16),
+    "bench_lane_unit": lambda: LaneUnit(flit_bytes=16),
     "bench_axi_memory": lambda: AxiManagers(**bench_axi_memory.SIZES),
     "bench_axi_lite": lambda: AxiLiteSubordinate(address_width=6),
     "bench_reducer": lambda: Reducer(CONFIG),

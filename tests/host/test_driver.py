@@ -148,6 +148,7 @@ class SilentBus:
 
 
 SIZES = {"ID": 0x4D544E49, "VERSION": 1, "TABLE_DEPTH": 1, "FLOW_DEPTH": 1}
+SIZES["PARAMETERS"] = 0b0111_0100
 
 
 def test_something_else_behind_the_bus_is_not_taken_for_an_interface():
@@ -170,7 +171,15 @@ def test_a_table_of_another_rank_or_too_large_is_not_written(schedule):
 def test_a_check_that_never_ends_is_an_error(monkeypatch):
     monkeypatch.setattr("multitree.host.driver.MAX_POLLS", 10)
     with pytest.raises(DeviceError, match="Rank 2: table is not accepted after 10 reads"):
-        Driver(SilentBus(), 2).commit(settings())
+        Driver(SilentBus(**SIZES), 2).commit(settings())
+
+
+def test_elements_that_the_interface_cannot_reduce_are_refused_before_anything_is_written():
+    bus = SilentBus(**SIZES | {"PARAMETERS": 0b0101_0100})
+    assert Driver(bus, 2).probe().dtypes == ("int32", "bfloat16")
+    with pytest.raises(DeviceError, match=r"Rank 2: type of the elements must be .*, not float32"):
+        Driver(bus, 2).commit(settings())
+    assert not bus.written
 
 
 def test_a_reset_lasts_until_the_interface_is_no_longer_busy(monkeypatch):

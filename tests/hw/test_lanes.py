@@ -1,56 +1,136 @@
-"""Tests of the addition of a flit's lanes."""
+"""Tests of the lane unit: NumPy's bits for every type, simulated and in Verilog."""
+
+import importlib.util
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from multitree.hw.float_add import CANONICAL_NAN
-from multitree.hw.lanes import DType, LaneAdder
+from multitree.hw.lanes import DType, LaneOp, LaneUnit
 from tests.hw.streams import assert_refused, run
 
-
-def reference(a, b, dtype):
-    """Sum of two flits, bytes in and bytes out, by NumPy."""
-    if dtype is DType.FP32:
-        with np.errstate(all="ignore"):
-            total = np.frombuffer(a, "<f4") + np.frombuffer(b, "<f4")
-        bits = np.where(np.isnan(total), np.uint32(CANONICAL_NAN), total.view("<u4"))
-        return bits.astype("<u4").tobytes()
-    return (np.frombuffer(a, "<i4") + np.frombuffer(b, "<i4")).tobytes()
+BENCH = Path(__file__).parents[2] / "bench" / "lane_unit.py"
+ODD = [0x7F800001, 0xFF800001, 0x80000000, 0x80000001, 0xFFFFFFFF, 0x7F81FF81]
 
 
-def simulate(flit_bytes, stimulus):
-    """The same of the block, one pair of flits per cycle."""
-    adder, sums = LaneAdder(flit_bytes=flit_bytes), []
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("lane_unit_bench", BENCH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def simulate(stimulus, *, flit_bytes=16, dtypes=tuple(DType)):
+    """Results of the block, words in and words out, one pair of flits per cycle."""
+    unit, results = LaneUnit(flit_bytes=flit_bytes, dtypes=dtypes), []
 
     async def drive(ctx):
-        for cycle in range(len(stimulus) + LaneAdder.LATENCY):
+        for cycle in range(len(stimulus) + LaneUnit.LATENCY):
             if cycle < len(stimulus):
-                a, b, dtype = stimulus[cycle]
-                ctx.set(adder.a, int.from_bytes(a, "little"))
-                ctx.set(adder.b, int.from_bytes(b, "little"))
-                ctx.set(adder.dtype, dtype)
-            sums.append(ctx.get(adder.o).to_bytes(flit_bytes, "little"))
+                a, b, dtype, op = stimulus[cycle]
+                ctx.set(unit.a, int.from_bytes(a.tobytes(), "little"))
+                ctx.set(unit.b, int.from_bytes(b.tobytes(), "little"))
+                ctx.set(unit.dtype, dtype)
+                ctx.set(unit.op, op)
+            results.append(ctx.get(unit.o).to_bytes(flit_bytes, "little"))
             await ctx.tick()
 
-    run(adder, drive)
-    return sums[LaneAdder.LATENCY :]
+    run(unit, drive)
+    return [np.frombuffer(flit, np.uint32).tolist() for flit in results[LaneUnit.LATENCY :]]
+
+
+def draw(bench, flit_bytes, dtypes, count, seed):
+    """Flits of all types and operations, mixed."""
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    lanes = flit_bytes // 4
+    pairs = {t: bench.random_pairs(count * lanes, seed, t) for t in dtypes}
+    stimulus = []
+    for k in range(count):
+        dtype, op = dtypes[rng.integers(len(dtypes))], list(LaneOp)[rng.integers(3)]
+        a, b = (words[k * lanes : (k + 1) * lanes] for words in pairs[dtype])
+        stimulus.append((a, b, dtype, op))
+    return stimulus
 
 
 @pytest.mark.parametrize("flit_bytes", [4, 16, 32])
-def test_lanes_add_up_as_in_numpy_whatever_their_type(flit_bytes):
-    seed = 3
+def test_lanes_are_combined_as_in_numpy_whatever_their_type(bench, flit_bytes):
+    stimulus = draw(bench, flit_bytes, list(DType), 300, 3)
+    right = [bench.expected(*each).tolist() for each in stimulus]
+    assert simulate(stimulus, flit_bytes=flit_bytes) == right
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        (DType.INT32,),
+        (DType.FP32,),
+        (DType.BF16,),
+        (DType.INT32, DType.BF16),
+        (DType.FP32, DType.BF16),
+    ],
+    ids=lambda dtypes: "+".join(dtype.name for dtype in dtypes),
+)
+def test_a_unit_of_some_types_gives_their_results(bench, dtypes):
+    stimulus = draw(bench, 8, list(dtypes), 200, 4)
+    right = [bench.expected(*each).tolist() for each in stimulus]
+    assert simulate(stimulus, flit_bytes=8, dtypes=dtypes) == right
+
+
+def test_integers_wrap_around_and_have_a_signed_maximum():
+    largest, one, smallest = (np.array([x], np.uint32) for x in (2**31 - 1, 1, 2**31))
+    stimulus = [(largest, one, DType.INT32, LaneOp.SUM)]
+    stimulus += [(smallest, one, DType.INT32, LaneOp.MAXIMUM)]
+    assert simulate(stimulus, flit_bytes=4) == [[2**31], [1]]
+
+
+@pytest.mark.parametrize("built", [tuple(DType), (DType.FP32,), (DType.BF16,)], ids=str)
+def test_the_second_operand_keeps_its_bits_whatever_they_mean(built):
+    odd = [np.array([word], np.uint32) for word in ODD]
+    stimulus = [(odd[k - 1], odd[k], t, LaneOp.SECOND) for k in range(len(odd)) for t in DType]
+    right = [second.tolist() for _, second, _, _ in stimulus]
+    assert simulate(stimulus, flit_bytes=4, dtypes=built) == right
+
+
+def test_a_million_words_of_each_type_through_the_verilog_differ_in_no_bit(bench, tmp_path):
+    unit = bench.build(tmp_path)
+    seed = 1
     print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
-    stimulus = [
-        (rng.bytes(flit_bytes), rng.bytes(flit_bytes), rng.choice(list(DType))) for _ in range(300)
-    ]
-    assert simulate(flit_bytes, stimulus) == [reference(*pair) for pair in stimulus]
+    for dtype in DType:
+        for pairs in (bench.corner_pairs(dtype), bench.random_pairs(1_000_000, seed, dtype)):
+            for op in LaneOp:
+                assert bench.differing(unit, *pairs, dtype, op) == 0
 
 
-def test_integers_wrap_around():
-    largest, one = (2**31 - 1).to_bytes(4, "little"), (1).to_bytes(4, "little")
-    smallest = (2**31).to_bytes(4, "little")
-    assert simulate(4, [(largest, one, DType.INT32)]) == [smallest]
+@pytest.mark.parametrize(("dtype", "width"), [(DType.FP32, 23), (DType.BF16, 7)])
+def test_the_random_pairs_reach_every_kind_of_sum(bench, dtype, width):
+    a, b = bench.random_pairs(1_000_000, 1, dtype)
+    total = bench.expected(a, b, dtype, LaneOp.SUM)
+    if dtype is DType.BF16:
+        a, b, total = (words & 0xFFFF for words in (a, b, total))
+    exponent = [word >> width & 0xFF for word in (a, b, total)]
+    magnitude = total & ((1 << width + 8) - 1)
+    distance = np.abs(exponent[0].astype(int) - exponent[1])
+    opposite = (a ^ b) >> (width + 8) == 1
+    finite = (exponent[0] < 255) & (exponent[1] < 255)
+    kinds = {
+        "overflow": finite & (exponent[2] == 255),
+        "subnormal sum of normal numbers": (exponent[0] > 0)
+        & (exponent[1] > 0)
+        & (exponent[2] == 0)
+        & (magnitude != 0),
+        "normal sum of subnormal numbers": (exponent[0] == 0)
+        & (exponent[1] == 0)
+        & (exponent[2] == 1),
+        "cancellation to zero": opposite & finite & (magnitude == 0),
+        "NaN": total == 0x1FF << (width - 1),
+        **{f"distance {d}, same sign": (distance == d) & ~opposite for d in range(width + 5)},
+        **{f"distance {d}, opposite sign": (distance == d) & opposite for d in range(width + 5)},
+    }
+    assert {name: bool(hits.sum() > 100) for name, hits in kinds.items()} == dict.fromkeys(
+        kinds, True
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,4 +138,11 @@ def test_integers_wrap_around():
 )
 def test_a_wrong_size_is_named(flit_bytes, error):
     message = rf"Flit bytes must be .*, not {flit_bytes!r}"
-    assert_refused(lambda: LaneAdder(flit_bytes=flit_bytes), error, message)
+    assert_refused(lambda: LaneUnit(flit_bytes=flit_bytes), error, message)
+
+
+@pytest.mark.parametrize("dtypes", [(), ("int32",)])
+def test_a_unit_without_a_type_is_refused(dtypes):
+    assert_refused(
+        lambda: LaneUnit(flit_bytes=4, dtypes=dtypes), ValueError, "Dtypes must be some of .*, not "
+    )

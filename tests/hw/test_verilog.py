@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.axi_lite import AxiLiteSubordinate
 from multitree.hw.crossing import LINK_DOMAIN, LinkCrossing
-from multitree.hw.lanes import LaneAdder
+from multitree.hw.lanes import LaneUnit
 from multitree.hw.link import LinkReceiver, LinkSignature, LinkTransmitter
 from multitree.hw.stream import Fifo, Register
 from multitree.hw.verilog import generate, instantiation_template, port_names
@@ -30,7 +30,7 @@ BLOCKS = {
     "round_robin_of_one": lambda: RoundRobin(count=1),
     "link_transmitter": lambda: LinkTransmitter(flit_bytes=4, credits=8),
     "link_receiver": lambda: LinkReceiver(flit_bytes=4, depth=8),
-    "lane_adder": lambda: LaneAdder(flit_bytes=8),
+    "lane_unit": lambda: LaneUnit(flit_bytes=8),
     "axi_lite": lambda: AxiLiteSubordinate(address_width=12),
     "link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16),
 }
@@ -129,10 +129,10 @@ def test_copies_in_different_folders_generate_the_same_bytes(tmp_path):
         "import multitree.hw as hw, sys\n"
         "assert hw.__file__.startswith(sys.argv[1]), hw.__file__\n"
         "from multitree.hw.axi_lite import AxiLiteSubordinate\n"
-        "from multitree.hw.lanes import LaneAdder\n"
+        "from multitree.hw.lanes import LaneUnit\n"
         "from multitree.hw.link import LinkReceiver\n"
         "from multitree.hw.verilog import generate\n"
-        "blocks = AxiLiteSubordinate(address_width=12), LaneAdder(flit_bytes=8)\n"
+        "blocks = AxiLiteSubordinate(address_width=12), LaneUnit(flit_bytes=8)\n"
         "for block in (*blocks, LinkReceiver(flit_bytes=4, depth=8)):\n"
         "    sys.stdout.write(generate(block, name='block'))\n"
     )

@@ -1,11 +1,14 @@
 """Tests of the checks that pass nothing illegal: rows, flows, settings, heads."""
 
+from dataclasses import replace
+
 import pytest
 
 from multitree.nic.checks import FlowCheck, RowCheck, SettingsCheck
 from multitree.nic.expectation import Expectation
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import NO_PORT
+from multitree.nic.program import DTYPE_CODES
 from tests.hw.streams import assert_refused
 from tests.nic.blocks import SMALL, entry, evaluate, row, seeded
 
@@ -152,9 +155,9 @@ LEGAL_SETTINGS |= {"window_base": 24, "window_flits": END - 24}
     [
         ({}, 1),
         ({"mode": 0}, 1),
-        ({"mode": 2}, 0),
+        ({"mode": 0b111110}, 1),
         ({"mode": 3}, 0),
-        ({"mode": 8}, 0),
+        ({"mode": 1 << 6}, 0),
         ({"mode": 1 << 31}, 0),
         ({"num_rows": 1 << 17}, 0),
         ({"num_rows": (1 << 31) + 1}, 0),
@@ -171,3 +174,10 @@ LEGAL_SETTINGS |= {"window_base": 24, "window_flits": END - 24}
 def test_settings_that_the_interface_would_cut_short_are_illegal(change, legal):
     check = SettingsCheck(SMALL)
     assert evaluate(check, [LEGAL_SETTINGS | change], check.legal) == [legal]
+
+
+@pytest.mark.parametrize("dtypes", [("int32",), ("float32",), ("bfloat16", "int32")], ids=str)
+def test_a_type_of_lanes_that_is_not_built_is_illegal(dtypes):
+    check = SettingsCheck(replace(SMALL, dtypes=dtypes))
+    inputs = [LEGAL_SETTINGS | {"mode": code} for code in DTYPE_CODES.values()]
+    assert evaluate(check, inputs, check.legal) == [int(name in dtypes) for name in DTYPE_CODES]

@@ -26,6 +26,7 @@ UNEVEN = Config(
     submessage_flits=1024,
     memory_queue_flits=5,
     address_width=8,
+    dtypes=("float32",),
 )
 
 
@@ -58,6 +59,19 @@ def test_a_size_out_of_range_is_an_error_that_names_it(name, value):
 def test_a_size_that_is_no_integer_is_an_error_that_names_it(value):
     with pytest.raises(TypeError, match=f"Config num_ports must be an int, not {value!r}"):
         Config(num_ports=value)
+
+
+@pytest.mark.parametrize("dtypes", [(), ("float64",), ("int32", "fp32")])
+def test_types_of_lanes_that_nobody_knows_are_an_error(dtypes):
+    with pytest.raises(ValueError, match=r"Config dtypes must be some of .*, not "):
+        Config(dtypes=dtypes)
+
+
+def test_types_of_lanes_must_be_a_tuple_and_are_kept_in_one_order():
+    with pytest.raises(TypeError, match="Config dtypes must be a tuple of names, not 'int32'"):
+        Config(dtypes="int32")
+    assert Config(dtypes=("bfloat16", "int32")) == Config(dtypes=("int32", "bfloat16"))
+    assert Config().dtypes == ("int32", "float32", "bfloat16")
 
 
 @pytest.mark.parametrize("config", [LEAST, UNEVEN], ids=["least", "uneven"])

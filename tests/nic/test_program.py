@@ -94,6 +94,8 @@ def test_settings_are_written_to_the_registers_of_their_names():
         }.items()
     }
     assert dict(run_writes(RunSettings("int32", 0, 1, 0, 0)))[ADDRESS["MODE"]] == 0
+    largest = RunSettings("bfloat16", 0, 1, 0, 0, reduction="max")
+    assert dict(run_writes(largest))[ADDRESS["MODE"]] == 0b100010
 
 
 def test_each_command_is_the_bit_of_its_field():
@@ -107,6 +109,7 @@ def test_each_command_is_the_bit_of_its_field():
     "wrong",
     [
         {"dtype": "int64"},
+        {"reduction": "min"},
         *(
             {name: value}
             for name in ("window_base", "window_flits", "watchdog_cycles", "first_arrival_cycles")

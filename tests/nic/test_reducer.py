@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from multitree.hw.lanes import DType
 from multitree.nic.reducer import Acknowledger, Reducer
@@ -13,26 +14,32 @@ from tests.nic.memory import latencies, reader, writer
 
 S = SMALL.submessage_flits
 DEPTH = 1 << SMALL.address_width
-QUIET_NAN = 0x7FC00000
+KINDS = {
+    DType.INT32: (np.int32, None),
+    DType.FP32: (np.float32, np.uint32(0x7FC00000)),
+    DType.BF16: (bfloat16, np.uint16(0x7FC0)),
+}
 READ_CYCLES, WRITE_CYCLES = 12, 8
 
 
-def add(a, b, dtype):
-    """The sum of two flits, lane by lane."""
-    a, b = (np.array([value], np.uint64).view(np.uint32) for value in (a, b))
-    if dtype == DType.INT32:
-        total = a + b
-    else:
-        with np.errstate(all="ignore"):
-            sums = a.view(np.float32) + b.view(np.float32)
-        total = np.where(np.isnan(sums), np.uint32(QUIET_NAN), sums.view(np.uint32))
-    return int(total.astype(np.uint32).view(np.uint64)[0])
+def combine(a, b, dtype, maximum):
+    """The sum of two flits, lane by lane, or the larger lanes."""
+    kind, nan = KINDS[dtype]
+    a, b = (np.array([value], np.uint64).view(kind) for value in (a, b))
+    with np.errstate(all="ignore"):
+        result = np.maximum(a, b) if maximum else a + b
+    if nan is not None:
+        result = np.where(np.isnan(result), nan.view(kind), result)
+    return int(result.view(np.uint64)[0])
 
 
 def random_flit(rng):
     """Lanes of ordinary numbers of all exponents, or any bits at all."""
     if rng.random() < 0.2:
         return rng.getrandbits(64)
+    if rng.random() < 0.3:
+        values = [rng.uniform(-2, 2) * 2.0 ** rng.randrange(-5, 5) for _ in range(4)]
+        return int(np.array(values, bfloat16).view(np.uint64)[0])
     values = [rng.uniform(-2, 2) * 2.0 ** rng.randrange(-20, 20) for _ in range(2)]
     return int(np.array(values, np.float32).view(np.uint64)[0])
 
@@ -55,7 +62,16 @@ def messages(rng, count, sizes=(1, S - 1, S, 23), replace=None):
     return items, arrivals
 
 
-def simulate(items, num_arrivals, *, dtype=DType.INT32, seed=0, timing=None, stalls=("never",) * 3):
+def simulate(
+    items,
+    num_arrivals,
+    *,
+    dtype=DType.INT32,
+    maximum=0,
+    seed=0,
+    timing=None,
+    stalls=("never",) * 3,
+):
     """Memory before and after, arrivals with their cycle, and the cycles of items and acks."""
     rng = seeded(seed)
     block = Reducer(SMALL)
@@ -66,6 +82,7 @@ def simulate(items, num_arrivals, *, dtype=DType.INT32, seed=0, timing=None, sta
 
     async def give(ctx):
         ctx.set(block.dtype, dtype)
+        ctx.set(block.maximum, maximum)
         await send(ctx, block.items, items, go(stalls[0], f"{seed} items"), seen.times)
 
     async def watch(ctx):
@@ -95,16 +112,18 @@ def simulate(items, num_arrivals, *, dtype=DType.INT32, seed=0, timing=None, sta
     return seen
 
 
-def expected_memory(before, items, dtype):
+def expected_memory(before, items, dtype, maximum):
     after = list(before)
     for item in items:
         place, payload = item["address"], item["payload"]
-        after[place] = payload if item["replace"] else add(after[place], payload, dtype)
+        after[place] = (
+            payload if item["replace"] else combine(after[place], payload, dtype, maximum)
+        )
     return after
 
 
-def assert_right(seen, items, arrivals, dtype):
-    assert seen.after == expected_memory(seen.before, items, dtype)
+def assert_right(seen, items, arrivals, dtype, maximum=0):
+    assert seen.after == expected_memory(seen.before, items, dtype, maximum)
     assert [mark for mark, _ in seen.arrivals] == [mark for mark, _ in arrivals]
     assert [a for _, a in seen.acked] == [item["address"] for item in items]
     assert [a for _, a in seen.reads] == [i["address"] for i in items if not i["replace"]]
@@ -117,7 +136,7 @@ def assert_right(seen, items, arrivals, dtype):
 @pytest.mark.parametrize("stall_write", PATTERNS)
 def test_contributions_are_added_and_chunks_replaced_in_order(stall_read, stall_write):
     seed = f"{stall_read} {stall_write}"
-    dtype = DType.FP32 if stall_read in ("never", "bursts") else DType.INT32
+    dtype = DType.FP32 if stall_read in ("never", "bursts") else DType.BF16
     items, arrivals = messages(seeded(seed), 14)
     stalls = ("seldom", stall_read, stall_write)
     seen = simulate(items, len(arrivals), dtype=dtype, seed=seed, stalls=stalls)
@@ -139,6 +158,13 @@ def test_one_flit_per_cycle_and_one_report_per_submessage(dtype, replace):
         seen.acked[0][0] + k for k in range(len(items))
     ], "writes come at line rate"
     assert seen.arrivals[0][1] == seen.acked[S - 1][0] + 2
+
+
+@pytest.mark.parametrize("dtype", list(DType), ids=lambda dtype: dtype.name)
+def test_the_larger_one_is_kept_on_request(dtype):
+    items, arrivals = messages(seeded(4), 6, sizes=(23,))
+    seen = simulate(items, len(arrivals), dtype=dtype, maximum=1, stalls=("seldom",) * 3)
+    assert_right(seen, items, arrivals, dtype, maximum=1)
 
 
 def test_a_late_memory_only_slows_it_down():
