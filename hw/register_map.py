@@ -1,21 +1,15 @@
 """A register map, described once, and its C header."""
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Field", "Register", "RegisterMap", "Window", "c_header"]
+from multitree.hw.register_field import REGISTER_BYTES, Field, check_name
 
-REGISTER_BYTES = 4
-"""Bytes of a register."""
+__all__ = ["REGISTER_BYTES", "Field", "Register", "RegisterMap", "Window", "c_header"]
+
 ACCESSES = {"ro": "read-only", "rw": "read and write", "wo": "write-only"}
-
-
-def _check_name(thing: str, name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise ValueError(f"{thing} must be a name of letters, digits and _, not {name!r}")
 
 
 def _check_aligned(thing: str, value: int) -> None:
@@ -28,45 +22,6 @@ def _check_aligned(thing: str, value: int) -> None:
 def _check_access(thing: str, value: str) -> None:
     if value not in ACCESSES:
         raise ValueError(f"{thing} must be one of {', '.join(ACCESSES)}, not {value!r}")
-
-
-@dataclass(frozen=True)
-class Field:
-    """Some bits of a register.
-
-    Parameters
-    ----------
-    name : str
-        Name.
-    lsb : int
-        Lowest bit.
-    width : int
-        Number of bits.
-    description : str
-        One line.
-
-    Raises
-    ------
-    ValueError
-        If it does not lie in 32 bits or has no proper name.
-    """
-
-    name: str
-    lsb: int
-    width: int
-    description: str = ""
-
-    def __post_init__(self) -> None:
-        _check_name("Field name", self.name)
-        if self.lsb < 0 or self.width < 1 or self.lsb + self.width > 8 * REGISTER_BYTES:
-            raise ValueError(
-                f"Field {self.name} must lie in 32 bits, not lsb, width {(self.lsb, self.width)!r}"
-            )
-
-    @property
-    def mask(self) -> int:
-        """The bits of the field in its register, all ones."""
-        return ((1 << self.width) - 1) << self.lsb
 
 
 @dataclass(frozen=True)
@@ -99,7 +54,7 @@ class Register:
     fields: tuple[Field, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_name("Register name", self.name)
+        check_name("Register name", self.name)
         _check_aligned(f"Address of register {self.name}", self.address)
         _check_access(f"Access of register {self.name}", self.access)
         used = 0
@@ -153,7 +108,7 @@ class Window:
     description: str = ""
 
     def __post_init__(self) -> None:
-        _check_name("Window name", self.name)
+        check_name("Window name", self.name)
         _check_aligned(f"Base of window {self.name}", self.base)
         _check_aligned(f"Stride of window {self.name}", self.stride)
         _check_access(f"Access of window {self.name}", self.access)
@@ -207,7 +162,7 @@ class RegisterMap:
     windows: tuple[Window, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_name("Map name", self.name)
+        check_name("Map name", self.name)
         names = Counter(name for name, _, _ in _c_lines(self))
         for name, times in names.items():
             if times > 1:
@@ -222,6 +177,11 @@ class RegisterMap:
                 )
 
 
+def _c_string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
     """Name, value and remark of every definition."""
     prefix = register_map.name.upper()
@@ -233,6 +193,14 @@ def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
             part = f"{name}_{field.name}".upper()
             yield f"{part}_LSB", f"{field.lsb}u", field.description
             yield f"{part}_MASK", f"0x{field.mask:08X}u", ""
+            for value, number, meaning in field.values:
+                yield f"{part}_{value}", f"{number}u", meaning
+            if field.values:
+                texts = (
+                    (value, number, _c_string(meaning)) for value, number, meaning in field.values
+                )
+                listed = " ".join(f"X({value}, {number}u, {text})" for value, number, text in texts)
+                yield f"{part}_VALUES(X)", listed, ""
     for window in register_map.windows:
         name = f"{prefix}_{window.name}"
         remark = f"{ACCESSES[window.access]}: {window.description}"
@@ -243,7 +211,9 @@ def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
 
 
 def c_header(register_map: RegisterMap) -> str:
-    """Return the map as a C header: byte addresses, fields' lowest bits and masks.
+    """Return the map as a C header: byte addresses, fields' lowest bits, masks and values.
+
+    Where values have names, a macro `..._VALUES(X)` is `X(name, number, "meaning")` for each.
 
     Parameters
     ----------

@@ -27,7 +27,9 @@ def markdown(register_map: RegisterMap) -> str:
         for field in register.fields:
             bits = f"{field.lsb + field.width - 1}:{field.lsb}" if field.width > 1 else field.lsb
             name = f"{register.name}.{field.name} [{bits}]"
-            lines.append(f"| | {name} | | {_cell(field.description)} |")
+            values = "; ".join(f"{number} {value}" for value, number, _ in field.values)
+            meaning = f"{field.description} {values}" if values else field.description
+            lines.append(f"| | {name} | | {_cell(meaning)} |")
     if register_map.windows:
         lines += ["", "| base | window | access | stride | entries | words | meaning |"]
         lines += ["|---|---|---|---|---|---|---|"]

@@ -20,7 +20,7 @@ def system_rdl(register_map: RegisterMap) -> str:
 
     A register without fields has one, `value`, of all its bits; entries of a window are regfiles
     of registers `word_0`, `word_1` and so on. A name that could be a keyword of SystemRDL is
-    escaped with a backslash, which is not part of the name.
+    escaped with a backslash, which is not part of the name. Named values of a field are an enum.
 
     Parameters
     ----------
@@ -74,9 +74,17 @@ def _register(description: str, access: str, fields: tuple[Field, ...]) -> list[
     lines += [f"default sw = {software};", f"default hw = {hardware};"]
     for field in fields:
         body = f"desc = {_string(field.description)}; " if field.description else ""
+        if field.values:
+            lines += [f"enum {field.name}_e {{", *_inside(_enumerators(field)), "};"]
+            body += f"encode = {field.name}_e; "
         bits = f"[{field.lsb + field.width - 1}:{field.lsb}]"
         lines.append(f"field {{ {body}}} {_name(field.name)}{bits};")
     return list(_inside(lines))
+
+
+def _enumerators(field: Field) -> Iterator[str]:
+    for name, number, meaning in field.values:
+        yield f"{_name(name)} = {field.width}'d{number} {{ desc = {_string(meaning)}; }};"
 
 
 def _window(window: Window) -> list[str]:

@@ -1,6 +1,9 @@
 """The register map, declared once for RTL, driver and documentation."""
 
+from collections.abc import Iterable
+
 from multitree.hw.register_map import Field, Register, RegisterMap, Window
+from multitree.nic.faults import Awaited, FaultCode
 
 __all__ = ["ADDRESS", "FLOW_WINDOW", "ID", "REGISTERS", "TABLE_WINDOW", "VERSION", "register_field"]
 
@@ -16,8 +19,11 @@ def _register(address: int, name: str, access: str, description: str, *fields: F
     )
 
 
-def _field(name: str, lsb: int, width: int, description: str) -> Field:
-    return Field(name=name, lsb=lsb, width=width, description=description)
+def _field(
+    name: str, lsb: int, width: int, description: str, values: Iterable[FaultCode | Awaited] = ()
+) -> Field:
+    named = tuple((value.name, int(value), value.sentence) for value in values)
+    return Field(name=name, lsb=lsb, width=width, description=description, values=named)
 
 
 TABLE_WINDOW = Window(
@@ -122,8 +128,8 @@ REGISTERS = RegisterMap(
             "FAULT",
             "ro",
             "The first fault, kept until reset.",
-            _field("code", 0, 8, "Cause."),
-            _field("awaited", 8, 3, "What was awaited."),
+            _field("code", 0, 8, "Cause.", FaultCode),
+            _field("awaited", 8, 3, "What was awaited.", Awaited),
             _field("op", 11, 1, "Op of what was awaited."),
             _field("port", 12, 4, "Port of what was awaited; 15 unknown."),
             _field("at_port", 16, 4, "Port that waited or faulted; 15 none."),

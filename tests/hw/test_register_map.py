@@ -8,7 +8,8 @@ import pytest
 from multitree.hw.register_map import Field, Register, RegisterMap, Window, c_header
 from multitree.hw.register_markdown import markdown
 
-FIELDS = (Field("done", 0, 1, "Done."), Field("code", 8, 24, "Cause | origin."))
+VALUES = (("NONE", 0, 'Not "late".'), ("LATE", 1 << 23, "Late."))
+FIELDS = (Field("done", 0, 1, "Done."), Field("code", 8, 24, "Cause | origin.", VALUES))
 MAP = RegisterMap(
     name="device",
     description="Registers of a device.",
@@ -33,12 +34,19 @@ def test_the_c_header_compiles_and_says_what_the_map_says(tmp_path):
         "DEVICE_STATUS_DONE_MASK": 0x1,
         "DEVICE_STATUS_CODE_LSB": 8,
         "DEVICE_STATUS_CODE_MASK": 0xFFFFFF00,
+        "DEVICE_STATUS_CODE_NONE": 0,
+        "DEVICE_STATUS_CODE_LATE": 1 << 23,
+        "(0 DEVICE_STATUS_CODE_VALUES(OR_VALUE))": 1 << 23,
         "DEVICE_TABLE_BASE": 0x100,
         "DEVICE_TABLE_STRIDE": 16,
         "DEVICE_TABLE_COUNT": 8,
         "DEVICE_TABLE_WORDS": 3,
     }
-    lines = ['#include "device.h"', '#include "device.h"']
+    lines = [
+        '#include "device.h"',
+        '#include "device.h"',
+        "#define OR_VALUE(name, number, text) | (number + 0 * sizeof(text))",
+    ]
     for number, (name, value) in enumerate(wanted.items()):
         lines.append(f"typedef char check_{number}[({name} == {value}u) ? 1 : -1];")
     (tmp_path / "check.c").write_text("\n".join([*lines, ""]))
@@ -54,7 +62,7 @@ def test_the_markdown_lists_every_register_field_and_window():
         "| 0x00000 | CONTROL | wo | Commands. |",
         "| 0x00004 | STATUS | ro | What it does, /* or */ not. |",
         "| | STATUS.done [0] | | Done. |",
-        "| | STATUS.code [31:8] | | Cause \\| origin. |",
+        "| | STATUS.code [31:8] | | Cause \\| origin. 0 NONE; 8388608 LATE |",
         "| 0x00010 | LIMIT | rw | A number. |",
         "| 0x00100 | TABLE | wo | 16 | 8 | 3 | Rows. |",
     ):
@@ -77,6 +85,11 @@ def test_a_window_tells_its_addresses():
         (lambda: Field("two words", 0, 1), "Field name must be a name"),
         (lambda: Field("f", 30, 3), r"Field f must lie in 32 bits, not lsb, width \(30, 3\)"),
         (lambda: Field("f", 0, 0), "Field f must lie in 32 bits"),
+        (lambda: Field("f", 0, 2, "", (("A", 4, ""),)), "Value A of field f must fit it, not 4"),
+        (
+            lambda: Field("f", 0, 2, "", (("a b", 1, ""),)),
+            "Name of a value of field f must be a name",
+        ),
         (lambda: Register("R", 2, "rw"), "Address of register R must be a multiple of 4"),
         (lambda: Register("R", -4, "rw"), "Address of register R must be a multiple of 4"),
         (lambda: Register("R", 0, "w"), "Access of register R must be one of ro, rw, wo, not 'w'"),

@@ -16,7 +16,14 @@ KEYWORDS = RegisterMap(
     description='Says "no" to a \\ and names of the language.',
     registers=(
         Register(
-            "reg", 0x0, "wo", 'A "word".', (Field("field", 3, 1, "x\\y"), Field("rw1", 8, 24))
+            "reg",
+            0x0,
+            "wo",
+            'A "word".',
+            (
+                Field("field", 3, 1, "x\\y"),
+                Field("rw1", 8, 24, "", (("ALL", 2**24 - 1, '"All".'), ("enum", 1, "E."))),
+            ),
         ),
         Register("STATUS", 0x10, "ro"),
     ),
@@ -50,11 +57,24 @@ def by_lsb(fields):
     return tuple(sorted(fields, key=lambda field: field.lsb))
 
 
+def values_of(field):
+    """Names of values, as an enum of the language has them."""
+    encoding = field.get_property("encode")
+    members = encoding.members.values() if encoding else ()
+    return tuple((member.name, member.value, member.rdl_desc) for member in members)
+
+
 def read_register(node):
     """The register that the compiler found, as this project declares one."""
     assert (node.size, node.get_property("accesswidth")) == (4, 32)
     fields = tuple(
-        Field(field.inst_name, field.lsb, field.width, field.get_property("desc") or "")
+        Field(
+            field.inst_name,
+            field.lsb,
+            field.width,
+            field.get_property("desc") or "",
+            values_of(field),
+        )
         for field in by_lsb(node.fields())
     )
     (access,) = set(map(access_of, node.fields()))
