@@ -92,6 +92,8 @@ class Window:
         "ro", "rw" or "wo".
     description : str
         What the words mean.
+    registers : tuple of Register
+        The words by name, all or none: at their addresses in an entry, with its access.
 
     Raises
     ------
@@ -106,6 +108,7 @@ class Window:
     words: int
     access: str
     description: str = ""
+    registers: tuple[Register, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("Window name", self.name)
@@ -117,6 +120,11 @@ class Window:
         if not 1 <= self.words <= self.stride // REGISTER_BYTES:
             raise ValueError(
                 f"Words of window {self.name} must be from 1 to its stride, not {self.words!r}"
+            )
+        found = [(register.address, register.access) for register in self.registers]
+        if found not in ([], [(REGISTER_BYTES * k, self.access) for k in range(self.words)]):
+            raise ValueError(
+                f"Registers of window {self.name} must be its words in order, not {found!r}"
             )
 
     @property
@@ -208,6 +216,9 @@ def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
         yield f"{name}_STRIDE", f"{window.stride}u", "bytes from one entry to the next"
         yield f"{name}_COUNT", f"{window.count}u", "entries that fit in the range"
         yield f"{name}_WORDS", f"{window.words}u", "words of an entry in use"
+        for register in window.registers:
+            place = f"0x{register.address:02X}u"
+            yield f"{name}_{register.name}_OFFSET", place, register.description
 
 
 def c_header(register_map: RegisterMap) -> str:

@@ -38,4 +38,7 @@ def markdown(register_map: RegisterMap) -> str:
             f"| 0x{window.base:05X} | {window.name} | {window.access} | {window.stride} "
             f"| {window.count} | {window.words} | {_cell(window.description)} |"
         )
+        for register in window.registers:
+            place, name = f"+ 0x{register.address:02X}", f"{window.name}.{register.name}"
+            lines.append(f"| {place} | {name} | | | | | {_cell(register.description)} |")
     return "\n".join([*lines, ""])

@@ -19,8 +19,9 @@ def system_rdl(register_map: RegisterMap) -> str:
     """Return the map as SystemRDL: an addrmap of registers, and an external regfile per window.
 
     A register without fields has one, `value`, of all its bits; entries of a window are regfiles
-    of registers `word_0`, `word_1` and so on. A name that could be a keyword of SystemRDL is
-    escaped with a backslash, which is not part of the name. Named values of a field are an enum.
+    of registers `word_0`, `word_1` and so on, unless they have names. A name that could be a
+    keyword of SystemRDL is escaped with a backslash, which is not part of the name. Named values
+    of a field are an enum.
 
     Parameters
     ----------
@@ -91,7 +92,11 @@ def _window(window: Window) -> list[str]:
     """An array of entries; external, since the words are kept in a memory."""
     lines = ["external regfile {", f"{_INDENT}desc = {_string(window.description)};"]
     for word in range(window.words):
-        body = ["reg {", *_register("", window.access, _WHOLE)]
-        lines += _inside([*body, f"}} word_{word} @ 0x{REGISTER_BYTES * word:X};"])
+        name, description = f"word_{word}", ""
+        if window.registers:
+            named = window.registers[word]
+            name, description = _name(named.name), named.description
+        body = ["reg {", *_register(description, window.access, _WHOLE)]
+        lines += _inside([*body, f"}} {name} @ 0x{REGISTER_BYTES * word:X};"])
     place = f"@ 0x{window.base:X} += 0x{window.stride:X}"
     return [*lines, f"}} {_name(window.name)}[{window.count}] {place};"]

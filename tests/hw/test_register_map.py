@@ -10,6 +10,7 @@ from multitree.hw.register_markdown import markdown
 
 VALUES = (("NONE", 0, 'Not "late".'), ("LATE", 1 << 23, "Late."))
 FIELDS = (Field("done", 0, 1, "Done."), Field("code", 8, 24, "Cause | origin.", VALUES))
+COUNTERS = (Register("SENT", 0, "ro", "Flits | sent."), Register("LOW", 4, "ro", "Least."))
 MAP = RegisterMap(
     name="device",
     description="Registers of a device.",
@@ -18,7 +19,10 @@ MAP = RegisterMap(
         Register("STATUS", 0x4, "ro", "What it does, /* or */ not.", FIELDS),
         Register("LIMIT", 0x10, "rw", "A number."),
     ),
-    windows=(Window("TABLE", 0x100, 16, 8, 3, "wo", "Rows."),),
+    windows=(
+        Window("TABLE", 0x100, 16, 8, 3, "wo", "Rows."),
+        Window("PORT", 0x200, 8, 4, 2, "ro", "Counters.", COUNTERS),
+    ),
 )
 
 
@@ -41,6 +45,12 @@ def test_the_c_header_compiles_and_says_what_the_map_says(tmp_path):
         "DEVICE_TABLE_STRIDE": 16,
         "DEVICE_TABLE_COUNT": 8,
         "DEVICE_TABLE_WORDS": 3,
+        "DEVICE_PORT_BASE": 0x200,
+        "DEVICE_PORT_STRIDE": 8,
+        "DEVICE_PORT_COUNT": 4,
+        "DEVICE_PORT_WORDS": 2,
+        "DEVICE_PORT_SENT_OFFSET": 0,
+        "DEVICE_PORT_LOW_OFFSET": 4,
     }
     lines = [
         '#include "device.h"',
@@ -65,13 +75,16 @@ def test_the_markdown_lists_every_register_field_and_window():
         "| | STATUS.code [31:8] | | Cause \\| origin. 0 NONE; 8388608 LATE |",
         "| 0x00010 | LIMIT | rw | A number. |",
         "| 0x00100 | TABLE | wo | 16 | 8 | 3 | Rows. |",
+        "| 0x00200 | PORT | ro | 8 | 4 | 2 | Counters. |",
+        "| + 0x00 | PORT.SENT | | | | | Flits \\| sent. |",
+        "| + 0x04 | PORT.LOW | | | | | Least. |",
     ):
         assert row in rows
-    assert len(rows) == 6 + 4
+    assert len(rows) == 9 + 4
 
 
 def test_a_window_tells_its_addresses():
-    (window,) = MAP.windows
+    window, _ = MAP.windows
     assert window.end == 0x180
     assert [window.address(0), window.address(7, 2)] == [0x100, 0x178]
     for place in ((8, 0), (0, 3), (-1, 0)):
@@ -105,6 +118,12 @@ def test_a_window_tells_its_addresses():
             "Access of window W must be one of ro, rw, wo, not 'r'",
         ),
         (lambda: Window("W", 0, 8, 4, 3, "ro"), "Words of window W must be from 1 to its stride"),
+        (
+            lambda: Window("W", 0, 16, 4, 3, "ro", "", COUNTERS),
+            r"Registers of window W must be its words in order, not \[\(0, 'ro'\), \(4, 'ro'\)\]",
+        ),
+        (lambda: Window("W", 0, 16, 4, 2, "rw", "", COUNTERS), "Registers of window W must be"),
+        (lambda: Window("W", 0, 16, 4, 2, "ro", "", COUNTERS[::-1]), "Registers of window W must"),
         (
             lambda: RegisterMap("m", "", (Register("A", 0, "ro"), Register("B", 0, "ro"))),
             "Addresses of a register map must be disjoint, not 'A' and 'B'",

@@ -106,7 +106,14 @@ def test_every_window_is_an_array_of_its_words(declared, compiled):
         (count,) = node.array_dimensions
         description = node.get_property("desc")
         place = base, node.array_stride, count, len(words)
-        found.append(Window(node.inst_name, *place, access, description))
+        named = (
+            ()
+            if words[0].name == "word_0"
+            else tuple(
+                dataclasses.replace(word, address=word.address - base, fields=()) for word in words
+            )
+        )
+        found.append(Window(node.inst_name, *place, access, description, named))
     assert found == sorted(declared.windows, key=lambda window: window.base)
 
 
