@@ -113,6 +113,8 @@ class LinkTransmitter(wiring.Component):
         The link.
     stalled : Out(1)
         A flit waits for a credit; combinational.
+    available : Out(range(credits + 1))
+        Credits left.
     fault_credit : Out(1)
         In the cycle before, a credit came that no flit had spent.
 
@@ -137,6 +139,7 @@ class LinkTransmitter(wiring.Component):
                 "link": Out(LinkSignature(flit_bytes=flit_bytes)),
                 "i": In(stream.Signature(_unit_layout(flit_bytes))),
                 "stalled": Out(1),
+                "available": Out(range(credits + 1), init=credits),
                 "fault_credit": Out(1),
             }
         )
@@ -145,7 +148,7 @@ class LinkTransmitter(wiring.Component):
         """Count credits; stamp and register the flit that is taken."""
         m = Module()
         link = self.link
-        available = Signal(range(self._credits + 1), init=self._credits)
+        available = self.available
         number = Signal(SEQUENCE_WIDTH)
         flit = Signal(flit_layout(flit_bytes=self._flit_bytes), reset_less=True)
         sent, unspent = Signal(), Signal()

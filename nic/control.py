@@ -1,4 +1,4 @@
-"""The control: commit, start, done; counters of cycles and stalls."""
+"""The control: commit, start, done, and the cycles between."""
 
 from amaranth import Module, Signal
 from amaranth.lib import wiring
@@ -7,43 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 
-__all__ = ["Control", "StallCounters"]
-
-
-class StallCounters(wiring.Component):
-    """Counts port-cycles lost, by cause, while a collective runs; starts at 0 with each.
-
-    Members
-    -------
-    start : In(1)
-        Set all counts to 0.
-    running : In(1)
-        Count.
-    stalled : In(num_ports), one per cause
-        Ports that stall in this cycle.
-    counts : Out(32), one per cause
-        Port-cycles.
-    """
-
-    def __init__(self, *, num_ports: int, num_causes: int):
-        super().__init__(
-            {
-                "start": In(1),
-                "running": In(1),
-                "stalled": In(num_ports).array(num_causes),
-                "counts": Out(32).array(num_causes),
-            }
-        )
-
-    def elaborate(self, platform):
-        """One adder per cause."""
-        m = Module()
-        for stalled, count in zip(self.stalled, self.counts, strict=True):
-            with m.If(self.start):
-                m.d.sync += count.eq(0)
-            with m.Elif(self.running):
-                m.d.sync += count.eq(count + sum(bit for bit in stalled))
-        return m
+__all__ = ["Control"]
 
 
 class Control(wiring.Component):

@@ -1,13 +1,14 @@
 """The core: ports, memories, tracker, fetcher and control wired together."""
 
-from amaranth import Cat, Const, Module, Signal
+from amaranth import Array, Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import LinkSignature
 from multitree.nic.checks import SettingsCheck
 from multitree.nic.config import Config
-from multitree.nic.control import Control, StallCounters
+from multitree.nic.control import Control
+from multitree.nic.counters import PortCounters
 from multitree.nic.fetcher import Fetcher
 from multitree.nic.layouts import ArrivalSignature, MemorySignature, RunSignature
 from multitree.nic.memories import FlowMemory, TableMemory
@@ -40,11 +41,13 @@ class Core(wiring.Component):
     table_write, flow_write : In(1)
         Store `data`.
     index : In(16)
-        Row or flow.
+        Row, flow or port.
     word : In(3)
         Word of it.
     data : In(32)
         What to store.
+    counter : Out(32)
+        The counter of port `index` whose number is `word`.
     busy, running : Out(1)
         A check or a collective runs; a collective runs.
     irq : Out(1)
@@ -72,6 +75,7 @@ class Core(wiring.Component):
                 "index": In(16),
                 "word": In(3),
                 "data": In(32),
+                "counter": Out(32),
                 "busy": Out(1),
                 "running": Out(1),
                 "irq": Out(1),
@@ -107,8 +111,8 @@ class Core(wiring.Component):
         self._check_settings(m, control, settings)
         self._wire_control(m, ports, fetcher, control, settings)
         self._wire_monitor(m, ports, fetcher, control, monitor, settings)
-        stalls = self._wire_stalls(m, ports, control)
-        self._show_status(m, fetcher, control, monitor, stalls, missing_count)
+        self._wire_counters(m, ports, control)
+        self._show_status(m, fetcher, control, monitor, missing_count)
         return m
 
     def _drive_run(self, m, run, settings, control, monitor):
@@ -229,16 +233,20 @@ class Core(wiring.Component):
             wiring.connect(m, port.sender_wait, monitor.waits[number])
             wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
 
-    def _wire_stalls(self, m, ports, control):
-        """Stall counters by cause, named as their registers."""
-        causes = ("dependency", "credit", "memory", "sibling")
-        m.submodules.stalls = stalls = StallCounters(num_ports=len(ports), num_causes=len(causes))
-        m.d.comb += [stalls.start.eq(control.launch), stalls.running.eq(control.running)]
-        for index, cause in enumerate(causes):
-            m.d.comb += stalls.stalled[index].eq(Cat(getattr(p.stall, cause) for p in ports))
-        return {f"STALL_{cause.upper()}": stalls.counts[i] for i, cause in enumerate(causes)}
+    def _wire_counters(self, m, ports, control):
+        """Counters per port, and the one that the bus asks for."""
+        words = []
+        for number, port in enumerate(ports):
+            m.submodules[f"counters_{number}"] = counters = PortCounters(self._config)
+            wiring.connect(m, port.activity, counters.activity)
+            m.d.comb += [
+                counters.start.eq(control.launch),
+                counters.running.eq(control.running),
+            ]
+            words.append(Array(counters.counts))
+        m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
-    def _show_status(self, m, fetcher, control, monitor, stalls, count):
+    def _show_status(self, m, fetcher, control, monitor, count):
         """The value of every register that is read."""
         config = self._config
         fault = monitor.fault.as_value()
@@ -266,7 +274,6 @@ class Core(wiring.Component):
             "CYCLES": control.cycles,
             "ARRIVALS_MISSING": control.missing,
             "COUNT": count,
-            **stalls,
         }
         for name, status in zip(readable(), self.status, strict=True):
             m.d.comb += status.eq(values[name])

@@ -88,6 +88,7 @@ class Interface(wiring.Component):
             address_width=ADDRESS_WIDTH,
             table_depth=self._config.table_depth,
             num_flows=self._config.num_flows,
+            num_ports=self._config.num_ports,
         )
         core = Core(self._config)
         m.submodules.drain = drain = Drain(self._config)
@@ -101,6 +102,7 @@ class Interface(wiring.Component):
         m.d.comb += self.irq.eq(core.irq)
         for name in ("command", "changed", "table_write", "flow_write", "index", "word", "data"):
             m.d.comb += getattr(core, name).eq(getattr(registers, name))
+        m.d.comb += registers.counter.eq(core.counter)
         for inner, outer in zip(core.settings, registers.config, strict=True):
             m.d.comb += inner.eq(outer)
         for name, inner, outer in zip(readable(), core.status, registers.status, strict=True):

@@ -4,9 +4,10 @@ from amaranth import Cat, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.link import LinkReceiver, LinkSignature, LinkTransmitter
+from multitree.hw.link import Kind, LinkReceiver, LinkSignature, LinkTransmitter
 from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
+from multitree.nic.counters import ActivitySignature
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import (
     ArrivalSignature,
@@ -21,26 +22,16 @@ from multitree.nic.memory_guard import MemoryGuard
 from multitree.nic.receiver import Receiver
 from multitree.nic.sender import Sender
 
-__all__ = ["JOB_QUEUE_DEPTH", "Port", "Stall"]
+__all__ = ["JOB_QUEUE_DEPTH", "Port"]
 
 JOB_QUEUE_DEPTH = 4
 """Rows a port may have queued: its wait does not hold up the other ports."""
 
 
-class Stall(wiring.Signature):
-    """What stalls a port in this cycle, one bit per cause.
-
-    Members
-    -------
-    dependency, credit, memory, sibling : Out(1)
-        A row waits for its dependency, a flit for a credit, a payload flit for memory, a
-        contribution for a sibling.
-    """
-
-    def __init__(self):
-        super().__init__(
-            {"dependency": Out(1), "credit": Out(1), "memory": Out(1), "sibling": Out(1)}
-        )
+def _is_payload(flits):
+    """A flit between head and tail, or the tail: what carries the buffer."""
+    kind = flits.payload.kind
+    return (kind == Kind.BODY) | (kind == Kind.TAIL)
 
 
 class Port(wiring.Component):
@@ -72,8 +63,8 @@ class Port(wiring.Component):
         A sub-message is in memory.
     sender_wait, receiver_wait : Out(WaitSignature)
         What is awaited.
-    stall : Out(Stall)
-        What stalls.
+    activity : Out(ActivitySignature)
+        What it does, to be counted.
     idle : Out(1)
         Nothing left to send.
     progress : Out(1)
@@ -100,7 +91,7 @@ class Port(wiring.Component):
                 "arrival": Out(ArrivalSignature(config)),
                 "sender_wait": Out(WaitSignature()),
                 "receiver_wait": Out(WaitSignature()),
-                "stall": Out(Stall()),
+                "activity": Out(ActivitySignature(config)),
                 "idle": Out(1),
                 "progress": Out(1),
                 "fault": Out(8),
@@ -151,7 +142,7 @@ class Port(wiring.Component):
         return m
 
     def _report(self, m, queue, sender, receiver, transmitter, link):
-        """Waits, stalls, progress and faults of the blocks together."""
+        """Waits, activity, progress and faults of the blocks together."""
         wait = sender.wait
         sent = transmitter.i.valid & transmitter.i.ready
         taken = link.o.valid & link.o.ready
@@ -163,10 +154,13 @@ class Port(wiring.Component):
                 Mux(wait.awaited == Awaited.DEPENDENCY, wait.port, self._port)
             ),
             self.sender_wait.op.eq(wait.op),
-            self.stall.dependency.eq(wait.awaited == Awaited.DEPENDENCY),
-            self.stall.memory.eq(wait.awaited == Awaited.MEMORY_READ),
-            self.stall.credit.eq(wait.awaited == Awaited.CREDIT),
-            self.stall.sibling.eq(receiver.wait.awaited == Awaited.SIBLING),
+            self.activity.sent.eq(sent & _is_payload(transmitter.i)),
+            self.activity.received.eq(taken & _is_payload(link.o)),
+            self.activity.dependency.eq(wait.awaited == Awaited.DEPENDENCY),
+            self.activity.memory.eq(wait.awaited == Awaited.MEMORY_READ),
+            self.activity.credit.eq(wait.awaited == Awaited.CREDIT),
+            self.activity.sibling.eq(receiver.wait.awaited == Awaited.SIBLING),
+            self.activity.credits.eq(transmitter.available),
             self.idle.eq(sender.idle & (queue.level == 0)),
             self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),
             self.fault.eq(receiver.fault),

@@ -1,11 +1,11 @@
 """The registers behind the bus: settings out, status in, table writes through."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.axi_lite import RegisterRequestSignature, RegisterResponseSignature
-from multitree.nic.registers import FLOW_WINDOW, REGISTERS, TABLE_WINDOW
+from multitree.nic.registers import FLOW_WINDOW, PORT_WINDOW, REGISTERS, TABLE_WINDOW
 
 __all__ = ["RegisterFile", "readable", "writable"]
 
@@ -36,6 +36,8 @@ class RegisterFile(wiring.Component):
         Bits of the byte address.
     table_depth, num_flows : int
         Rows and flows that the memories hold.
+    num_ports : int
+        Ports that count.
 
     Members
     -------
@@ -56,15 +58,18 @@ class RegisterFile(wiring.Component):
     table_write, flow_write : Out(1)
         Store `data` at `index` and `word`.
     index : Out(16)
-        Row or flow.
+        Row, flow or port.
     word : Out(3)
         Word of it.
     data : Out(32)
         What to store.
+    counter : In(32)
+        The counter of port `index` whose number is `word`, in the same cycle.
     """
 
-    def __init__(self, *, address_width: int, table_depth: int, num_flows: int):
+    def __init__(self, *, address_width: int, table_depth: int, num_flows: int, num_ports: int):
         self._depths = table_depth, num_flows
+        self._num_ports = num_ports
         super().__init__(
             {
                 "request": In(RegisterRequestSignature(address_width=address_width)),
@@ -80,6 +85,7 @@ class RegisterFile(wiring.Component):
                 "index": Out(16),
                 "word": Out(3),
                 "data": Out(32),
+                "counter": In(32),
             }
         )
 
@@ -108,6 +114,18 @@ class RegisterFile(wiring.Component):
                 self.flow_write.eq(write & ~self.busy & exists),
             ]
             m.d.sync += response.error.eq(self.busy | ~exists)
+        with m.Elif(address >= PORT_WINDOW.base):
+            # Entries are aligned: the bits above the first one's number them from its number on.
+            word = address[2:6]
+            exists = (self.index < self._num_ports) & (word < PORT_WINDOW.words)
+            m.d.comb += [
+                self.index.eq((address >> 6) - (PORT_WINDOW.base >> 6)),
+                self.word.eq(word),
+            ]
+            m.d.sync += [
+                response.error.eq(request.write | ~exists),
+                response.data.eq(Mux(exists, self.counter, 0)),
+            ]
         with m.Else(), m.Switch(address):
             for register in REGISTERS.registers:
                 with m.Case(register.address):

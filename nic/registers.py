@@ -5,7 +5,17 @@ from collections.abc import Iterable
 from multitree.hw.register_map import Field, Register, RegisterMap, Window
 from multitree.nic.faults import Awaited, FaultCode
 
-__all__ = ["ADDRESS", "FLOW_WINDOW", "ID", "REGISTERS", "TABLE_WINDOW", "VERSION", "register_field"]
+__all__ = [
+    "ADDRESS",
+    "FLOW_WINDOW",
+    "ID",
+    "PORT_COUNTERS",
+    "PORT_WINDOW",
+    "REGISTERS",
+    "TABLE_WINDOW",
+    "VERSION",
+    "register_field",
+]
 
 ID = 0x4D544E49
 """'MTNI', the value of the ID register."""
@@ -45,6 +55,41 @@ FLOW_WINDOW = Window(
     access="wo",
     description="Flows: word 0 base, 1 size, 2 wave stride (all in flits), 3 child ports, 4 bits "
     "each in the order of summation, 4 parent port; port 15 is none. While idle.",
+)
+
+PORT_COUNTERS = (
+    "FLITS_SENT",
+    "FLITS_RECEIVED",
+    "STALL_DEPENDENCY",
+    "STALL_CREDIT",
+    "STALL_MEMORY",
+    "STALL_SIBLING",
+    "CREDITS_LOW",
+)
+"""Counters of a port, in the order of their words."""
+
+_COUNTED = (
+    "Payload flits put on the link.",
+    "Payload flits taken out of the link's buffer.",
+    "Cycles a row waited for its dependency.",
+    "Cycles a flit waited for a credit.",
+    "Cycles a payload flit waited for memory.",
+    "Cycles a contribution waited for a sibling.",
+    "Least credits left.",
+)
+
+PORT_WINDOW = Window(
+    name="PORT",
+    base=0x100,
+    stride=0x40,
+    count=8,
+    words=len(PORT_COUNTERS),
+    access="ro",
+    description="Counters per port, of the collective that runs or ran last.",
+    registers=tuple(
+        _register(4 * word, name, "ro", meaning)
+        for word, (name, meaning) in enumerate(zip(PORT_COUNTERS, _COUNTED, strict=True))
+    ),
 )
 
 REGISTERS = RegisterMap(
@@ -143,10 +188,6 @@ REGISTERS = RegisterMap(
             _field("flow", 16, 16, "Flow; 0xFFFF unknown."),
         ),
         _register(0x050, "CYCLES", "ro", "Cycles from start to done of the last collective."),
-        _register(0x054, "STALL_DEPENDENCY", "ro", "Port-cycles a row waited for its dependency."),
-        _register(0x058, "STALL_CREDIT", "ro", "Port-cycles a flit waited for a credit."),
-        _register(0x05C, "STALL_MEMORY", "ro", "Port-cycles a payload flit waited for memory."),
-        _register(0x060, "STALL_SIBLING", "ro", "Port-cycles a contribution waited for a sibling."),
         _register(0x064, "ARRIVALS_MISSING", "ro", "Messages that have not come in yet."),
         _register(
             0x068,
@@ -159,7 +200,7 @@ REGISTERS = RegisterMap(
         ),
         _register(0x06C, "COUNT", "ro", "Sub-messages that came in, as selected 32 cycles before."),
     ),
-    windows=(FLOW_WINDOW, TABLE_WINDOW),
+    windows=(PORT_WINDOW, FLOW_WINDOW, TABLE_WINDOW),
 )
 
 ADDRESS = {register.name: register.address for register in REGISTERS.registers}

@@ -27,8 +27,8 @@ COMPONENTS = {
     "nic.checks.RowCheck": CONFIG,
     "nic.checks.SettingsCheck": CONFIG,
     "nic.control.Control": CONFIG,
-    "nic.control.StallCounters": {"num_ports": 4, "num_causes": 3},
     "nic.core.Core": CONFIG,
+    "nic.counters.PortCounters": CONFIG,
     "nic.drain.Drain": CONFIG,
     "nic.expectation.Expectation": {"port": 1},
     "nic.fetcher.Fetcher": CONFIG,
@@ -44,7 +44,12 @@ COMPONENTS = {
     "nic.receiver.Receiver": CONFIG_PORT,
     "nic.reducer.Acknowledger": CONFIG,
     "nic.reducer.Reducer": CONFIG,
-    "nic.register_file.RegisterFile": {"address_width": 20, "table_depth": 6, "num_flows": 4},
+    "nic.register_file.RegisterFile": {
+        "address_width": 20,
+        "table_depth": 6,
+        "num_flows": 4,
+        "num_ports": 3,
+    },
     "nic.sender.Sender": CONFIG,
     "nic.steps.StepCounter": CONFIG,
     "nic.tracker.DependencyTracker": CONFIG_CLIENTS,
@@ -62,6 +67,7 @@ SIGNATURES = {
     "hw.memory_channel.ReadChannelSignature": {"address_width": 8, "flit_bytes": 16},
     "hw.memory_channel.WriteChannelSignature": {"address_width": 8, "flit_bytes": 16},
     "nic.axi_interface.AxiPortSignature": CONFIG,
+    "nic.counters.ActivitySignature": CONFIG,
     "nic.interface.MonitorSignature": {},
     "nic.layouts.ArrivalSignature": CONFIG,
     "nic.layouts.LookupSignature": {},
@@ -71,6 +77,5 @@ SIGNATURES = {
     "nic.layouts.QuerySignature": CONFIG,
     "nic.layouts.RunSignature": CONFIG,
     "nic.layouts.WaitSignature": {},
-    "nic.port.Stall": {},
 }
 """Arguments of every signature of `hw` and `nic`, by its dotted name."""

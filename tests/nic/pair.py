@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 
 from multitree.hw.axi_lite import Response
 from multitree.nic.config import Config
+from multitree.nic.counts import count_addresses, counts_of
 from multitree.nic.interface import Interface
 from multitree.nic.program import COMMIT, RunSettings, decode_fault, run_writes, table_writes
 from multitree.nic.registers import ADDRESS, ID, REGISTERS
@@ -79,6 +80,11 @@ class Host:
         value, refused = await self.access(ADDRESS[name])
         assert not refused
         return value
+
+    async def ports(self):
+        """What the ports counted."""
+        places = count_addresses(CONFIG.num_ports)
+        return counts_of([(await self.access(place))[0] for place in places])
 
     async def status(self):
         """The fields of STATUS by name."""

@@ -2,9 +2,7 @@
 
 import pytest
 
-from multitree.nic.control import StallCounters
 from multitree.nic.faults import FaultCode
-from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put, seeded
 from tests.nic.controls import CHECK_CYCLES, FETCH_CYCLES, committed, scenario
 
@@ -205,23 +203,3 @@ def test_collectives_are_numbered_modulo_256():
         assert nic.launches == 258
 
     scenario(steps)
-
-
-def test_port_cycles_are_counted_by_cause_and_only_while_a_collective_runs():
-    rng = seeded(0)
-    block = StallCounters(num_ports=3, num_causes=4)
-
-    async def drive(ctx):
-        counts = [0] * 4
-        for _ in range(300):
-            start, running = rng.random() < 0.01, rng.random() < 0.7
-            stalled = [rng.getrandbits(3) for _ in range(4)]
-            put(ctx, block, start=start, running=running)
-            for cause in range(4):
-                ctx.set(block.stalled[cause], stalled[cause])
-                ones = bin(stalled[cause]).count("1")
-                counts[cause] = 0 if start else counts[cause] + running * ones
-            await ctx.tick()
-            assert [ctx.get(count) for count in block.counts] == counts
-
-    run(block, drive)

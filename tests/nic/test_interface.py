@@ -9,6 +9,7 @@ from multitree.topology.families import ring
 from multitree.topology.schedule import Schedule
 from tests.nic.pair import (
     BASE,
+    CONFIG,
     LANES,
     SCHEDULE,
     integers,
@@ -54,6 +55,9 @@ def test_both_ranks_end_with_the_sum_in_memory_each_time_the_table_runs(count, s
                 assert await host.read("ARRIVALS_MISSING") == 0
                 assert await host.read("SEQUENCE") == number + 1
                 assert 0 < await host.read("CYCLES") < 900
+                (port,) = await host.ports()
+                assert port.flits_sent == port.flits_received == num_flits
+                assert port.credits_low < CONFIG.buffer_flits
                 await host.write(ACKNOWLEDGE)
 
         return host_of

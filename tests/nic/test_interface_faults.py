@@ -33,6 +33,10 @@ def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_tell
         fault = await host.fault()
         assert (fault.code, fault.awaited) == (FaultCode.FIRST_ARRIVAL, Awaited.DEPENDENCY)
         assert (fault.port, fault.at_port) == (0, 0)
+        waited = [await host.ports()]
+        await host.wait(50)
+        waited.append(await host.ports())
+        assert waited[0] == waited[1] and waited[0][0].stall_dependency_cycles > 400
 
     def watch(pair):
         async def process(ctx):
@@ -95,7 +99,7 @@ def test_a_fault_is_kept_until_reset_and_then_the_same_table_runs():
         async def host_of(host):
             await prepare(host, tables(4)[rank], settings(4, window_base=0))
             await host.committed()
-            await host.write((ADDRESS["MODE"], 2), START)
+            await host.write((ADDRESS["MODE"], 1 << 31), START)
             await host.interrupt()
             assert (await host.fault()).code == FaultCode.SETTINGS_ILLEGAL
             await host.write(ACKNOWLEDGE, START)

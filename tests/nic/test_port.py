@@ -6,7 +6,7 @@ from multitree.hw.link import Kind
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.port import JOB_QUEUE_DEPTH, Port
 from tests.hw.streams import run
-from tests.nic.blocks import SMALL, start
+from tests.nic.blocks import SMALL, entry, start
 from tests.nic.memory import latencies, reader
 
 CREDITS = SMALL.buffer_flits
@@ -25,9 +25,12 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
         "awaited": port.sender_wait.awaited,
         "at": port.sender_wait.port,
         "row": port.sender_wait.row,
-        "credit": port.stall.credit,
-        "dependency": port.stall.dependency,
-        "memory": port.stall.memory,
+        "credit": port.activity.credit,
+        "dependency": port.activity.dependency,
+        "memory": port.activity.memory,
+        "payload sent": port.activity.sent,
+        "payload received": port.activity.received,
+        "credits": port.activity.credits,
     }
 
     async def drive(ctx):
@@ -131,6 +134,33 @@ def test_it_sends_no_more_flits_than_the_buffer_has_places():
         1,
     )
     assert not stuck["progress"]
+
+
+def test_payload_flits_alone_are_counted_and_every_flit_takes_a_credit():
+    jobs = [{"size": 6}, {"flow": 1, "size": 0}, {"flow": 2, "size": 3}]
+    seen, _ = simulate(nothing, jobs=jobs)
+    # A flit is on the link in the cycle after it was counted.
+    counted = [now["payload sent"] for now in seen[:-1]]
+    assert counted == [now["sent"] and now["kind"] in (Kind.BODY, Kind.TAIL) for now in seen[1:]]
+    assert sum(counted) == 6 + 3
+    sent = 0
+    for now in seen:
+        sent += now["sent"]
+        assert now["credits"] == CREDITS - sent
+
+    def step(cycle, port, put_value):
+        kinds = [Kind.HEAD, *[Kind.BODY] * 3, Kind.TAIL]
+        if cycle < len(kinds):
+            flit(port, put_value, sequence=cycle, kind=kinds[cycle])
+        else:
+            flit(port, put_value, valid=0)
+        # The entry that is looked up expects a chunk of four flits from this port's child.
+        put_value(port.lookup.granted, cycle == 12)
+        put_value(port.lookup.entry, entry(children=[1], size=4))
+        put_value(port.memory.fetch.ready, 1)
+
+    seen, _ = simulate(step)
+    assert sum(now["payload received"] for now in seen) == 4
 
 
 def test_every_flit_sent_or_taken_is_progress_and_waiting_is_none():

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from multitree.nic.register_file import RegisterFile, readable, writable
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, REGISTERS, TABLE_WINDOW
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, PORT_WINDOW, REGISTERS, TABLE_WINDOW
 from tests.hw.streams import run
 from tests.nic.blocks import put, seeded
 
-DEPTH, FLOWS = 12, 6
+DEPTH, FLOWS, PORTS = 12, 6, 3
 ACCESS = {register.name: register.access for register in REGISTERS.registers}
 ANYTIME = "COUNT_SELECT"
 COMMIT, START, ACKNOWLEDGE, RESET = 1, 2, 4, 8
@@ -56,14 +56,17 @@ class Bus:
         put(self.ctx, self.block, busy=busy, running=running)
 
 
-def scenario(steps):
-    """Run an async function of a bus."""
-    block = RegisterFile(address_width=20, table_depth=DEPTH, num_flows=FLOWS)
+def scenario(steps, process=None):
+    """Run an async function of a bus, beside a process of the block that goes on for ever."""
+    block = RegisterFile(address_width=20, table_depth=DEPTH, num_flows=FLOWS, num_ports=PORTS)
 
     async def drive(ctx):
         await steps(Bus(ctx, block))
 
-    run(block, drive)
+    async def beside(ctx):
+        await process(ctx, block)
+
+    run(block, drive, background=[] if process is None else [beside])
 
 
 @pytest.mark.parametrize("busy", [0, 1])
@@ -155,6 +158,25 @@ def test_every_word_of_every_row_and_flow_is_written_where_it_belongs():
     scenario(steps)
 
 
+@pytest.mark.parametrize("busy", [0, 1])
+def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_written(busy):
+    async def counters(ctx, block):
+        async for _ in ctx.changed(block.index, block.word):
+            ctx.set(block.counter, 0xC0DE00 + (ctx.get(block.index) << 4) + ctx.get(block.word))
+
+    async def steps(bus):
+        bus.state(busy, busy)
+        for port in range(PORTS):
+            for word in range(PORT_WINDOW.words):
+                place = PORT_WINDOW.address(port, word)
+                seen = await bus.access(place)
+                assert (seen.data, seen.error) == (0xC0DE00 + (port << 4) + word, 0)
+                refused = await bus.access(place, 1)
+                assert refused.error and not refused.strobes
+
+    scenario(steps, counters)
+
+
 def test_tables_written_while_busy_are_refused():
     async def steps(bus):
         for busy, running in ((1, 0), (1, 1)):
@@ -171,7 +193,13 @@ def test_tables_written_while_busy_are_refused():
     [
         0x070,
         0x074,
-        0x100,
+        PORT_WINDOW.base - 4,
+        PORT_WINDOW.base + 4 * PORT_WINDOW.words,
+        PORT_WINDOW.base + 32,
+        PORT_WINDOW.base + PORT_WINDOW.stride - 4,
+        PORT_WINDOW.address(PORTS),
+        PORT_WINDOW.address(PORT_WINDOW.count - 1, PORT_WINDOW.words - 1),
+        PORT_WINDOW.end,
         0x3FFFC,
         FLOW_WINDOW.base + 20,
         FLOW_WINDOW.base + 28,

@@ -1,0 +1,95 @@
+"""Counters of a port: payload flits, stalls by cause, the least credits seen."""
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.registers import PORT_COUNTERS
+
+__all__ = ["ActivitySignature", "PortCounters"]
+
+_EVENTS = {
+    "FLITS_SENT": "sent",
+    "FLITS_RECEIVED": "received",
+    "STALL_DEPENDENCY": "dependency",
+    "STALL_CREDIT": "credit",
+    "STALL_MEMORY": "memory",
+    "STALL_SIBLING": "sibling",
+}
+"""What each counter counts, by its register; the other one keeps the least credits."""
+
+
+class ActivitySignature(wiring.Signature):
+    """What a port does in this cycle.
+
+    Members
+    -------
+    sent, received : Out(1)
+        A payload flit goes on the link; one is taken out of the link's buffer.
+    dependency, credit, memory, sibling : Out(1)
+        A row waits for its dependency, a flit for a credit, a payload flit for memory, a
+        contribution for a sibling.
+    credits : Out
+        Credits that are left.
+    """
+
+    def __init__(self, config: Config):
+        events = {name: Out(1) for name in _EVENTS.values()}
+        super().__init__({**events, "credits": Out(range(config.buffer_flits + 1))})
+
+
+class PortCounters(wiring.Component):
+    """Counts what a port does while a collective runs; starts anew with each.
+
+    Counts follow an event by two cycles and wrap at 2^32. The least credits are those of the
+    whole buffer until fewer are seen.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    start : In(1)
+        A collective starts: begin anew.
+    running : In(1)
+        Count.
+    activity : In(ActivitySignature)
+        What to count.
+    counts : Out(32), one per counter
+        In the order of `registers.PORT_COUNTERS`.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "start": In(1),
+                "running": In(1),
+                "activity": In(ActivitySignature(config)),
+                "counts": Out(32).array(len(PORT_COUNTERS)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Registers, then an adder each, so that what a port does has a whole cycle."""
+        m = Module()
+        running, credits = Signal(), Signal.like(self.activity.credits)
+        least = Signal.like(credits, init=self._config.buffer_flits)
+        m.d.sync += [running.eq(self.running), credits.eq(self.activity.credits)]
+        with m.If(self.start):
+            m.d.sync += least.eq(self._config.buffer_flits)
+        with m.Elif(running & (credits < least)):
+            m.d.sync += least.eq(credits)
+        for name, count in zip(PORT_COUNTERS, self.counts, strict=True):
+            if name not in _EVENTS:
+                m.d.comb += count.eq(least)
+                continue
+            happened = Signal(name=_EVENTS[name])
+            m.d.sync += happened.eq(getattr(self.activity, _EVENTS[name]))
+            with m.If(self.start):
+                m.d.sync += count.eq(0)
+            with m.Elif(running & happened):
+                m.d.sync += count.eq(count + 1)
+        return m
