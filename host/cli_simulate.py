@@ -1,9 +1,9 @@
 """The commands simulate and compare: when it happens, and what is faster."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,6 +25,8 @@ from multitree.host.comparison import COLUMNS, compare_all, shown_cells
 from multitree.host.figures import bound_of
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, parse_size
+from multitree.host.work import WorkReport
+from multitree.nic.counts import PortCounts
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Waveform
 from multitree.topology.families import parse_topology
@@ -98,7 +100,7 @@ def simulate(
     if json:
         print_json(
             identity_of(built)
-            | asdict(report)
+            | _figures(report)
             | {"dependency": dependency, "flow_control": flow_control}
             | {"dtype": dtype, "seed": seed, "memory_cycles": memory_cycles}
             | {"trace": None if trace is None else str(trace)}
@@ -160,6 +162,14 @@ def compare(
             if result["error"] is not None:
                 typer.echo(f"{result['algorithm']}: {result['error']}")
     return FAILED if any(result["exact"] is False for result in results) else 0
+
+
+def _figures(report: WorkReport) -> dict[str, Any]:
+    """A report for programs, with the counters of all ports together; unknown is None."""
+    named = asdict(report)
+    del named["ports"]
+    totals = {} if report.totals is None else asdict(report.totals)
+    return named | {field.name: totals.get(field.name) for field in fields(PortCounts)}
 
 
 def _link_model(memory_cycles: int, dependency: str, flow_control: str) -> LinkModel:

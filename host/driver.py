@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from multitree.nic.counts import PortCounts, count_addresses, counts_of
 from multitree.nic.faults import DeviceError
 from multitree.nic.program import (
     ACKNOWLEDGE,
@@ -65,16 +66,12 @@ class Counters:
     ----------
     cycles : int
         From start to done.
-    stall_dependency, stall_credit, stall_memory, stall_sibling : int
-        Port-cycles that a row waited for its dependency, a flit for a credit, a flit for memory,
-        a contribution for a sibling that is added before it.
+    ports : tuple of PortCounts
+        Flits, stalls by cause and least credits, per link port of the interface.
     """
 
     cycles: int
-    stall_dependency: int
-    stall_credit: int
-    stall_memory: int
-    stall_sibling: int
+    ports: tuple[PortCounts, ...]
 
 
 class Driver:
@@ -222,14 +219,10 @@ class Driver:
         self._write(*ACKNOWLEDGE)
 
     def counters(self) -> Counters:
-        """Read the counters of the last collective."""
-        return Counters(
-            cycles=self._read("CYCLES"),
-            stall_dependency=self._read("STALL_DEPENDENCY"),
-            stall_credit=self._read("STALL_CREDIT"),
-            stall_memory=self._read("STALL_MEMORY"),
-            stall_sibling=self._read("STALL_SIBLING"),
-        )
+        """Read the counters of the last collective, before the next one starts."""
+        num_ports = register_field("PARAMETERS", "num_ports", self._read("PARAMETERS"))
+        words = [self._bus.read(address) for address in count_addresses(num_ports)]
+        return Counters(cycles=self._read("CYCLES"), ports=counts_of(words))
 
     def _check_fault(self, status: int) -> None:
         """Raise the fault that STATUS speaks of."""

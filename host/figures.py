@@ -3,6 +3,7 @@
 import numpy as np
 
 from multitree.host.work import WorkReport
+from multitree.nic.counts import PortCounts
 from multitree.sim.link_model import LinkModel
 from multitree.topology.bounds import bound_cycles
 from multitree.topology.schedule import Schedule
@@ -45,6 +46,7 @@ def report_on(
     exact: bool | None,
     wall_seconds: float,
     cpu_seconds: float,
+    ports: tuple[tuple[PortCounts, ...], ...] | None = None,
 ) -> WorkReport:
     """Put figures beside what an engine counted.
 
@@ -58,7 +60,7 @@ def report_on(
         Bytes of one rank's buffer.
     link_model : LinkModel
         Clock and flits.
-    cycles, link_utilization, exact, wall_seconds, cpu_seconds
+    cycles, link_utilization, exact, wall_seconds, cpu_seconds, ports
         As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio.
 
     Returns
@@ -89,4 +91,5 @@ def report_on(
         exact=exact,
         wall_seconds=wall_seconds,
         cpu_seconds=cpu_seconds,
+        ports=ports,
     )

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.counts import PortCounts
+
 __all__ = ["Outcome", "average_of", "on_host"]
 
 
@@ -21,11 +23,14 @@ class Outcome:
         From the first rank's start to the last rank's done; None without a clock.
     link_utilization : float or None
         Payload flits over links x cycles; None without a clock.
+    ports : tuple of tuples of PortCounts, or None
+        What interfaces counted, per rank and port; None where there are no interfaces.
     """
 
     memory: Any
     cycles: int | None = None
     link_utilization: float | None = None
+    ports: tuple[tuple[PortCounts, ...], ...] | None = None
 
 
 def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[np.float32]:

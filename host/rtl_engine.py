@@ -94,13 +94,14 @@ class RtlEngine:
         assert self._session is not None, "prepare comes first"
         try:
             runs = self._session.run(schedule, [on_host(memory)], progress=self._progress)
+            ports = self._session.counts()
         except BaseException:
             self.close()  # interfaces that have stopped half-way are of no more use
             raise
         image, trace = runs[0]
         if average:
             image = average_of(image, schedule.topology.num_ranks)
-        return Outcome(image, cycles=trace.cycles, link_utilization=trace.link_utilization)
+        return Outcome(image, trace.cycles, trace.link_utilization, ports)
 
     def close(self) -> None:
         """Give back the network."""

@@ -144,6 +144,7 @@ def run_on(
         link_model=link_model,
         cycles=outcome.cycles,
         link_utilization=outcome.link_utilization,
+        ports=outcome.ports,
         exact=exact,
         wall_seconds=wall,
         cpu_seconds=cpu,

@@ -1,8 +1,11 @@
 """A collective under way, and the report of what it cost."""
 
+import itertools
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
+
+from multitree.nic.counts import PortCounts, sum_of
 
 __all__ = ["Work", "WorkReport"]
 
@@ -37,6 +40,8 @@ class WorkReport:
         Whether every rank's memory equals `execute` bit for bit; None if it was not compared.
     wall_seconds, cpu_seconds : float
         Time the engine took on this machine, without the build of a simulator.
+    ports : tuple of tuples of PortCounts, or None
+        What interfaces counted, per rank and port that has a link; None without interfaces.
     """
 
     engine: str
@@ -54,6 +59,12 @@ class WorkReport:
     exact: bool | None
     wall_seconds: float
     cpu_seconds: float
+    ports: tuple[tuple[PortCounts, ...], ...] | None = None
+
+    @property
+    def totals(self) -> PortCounts | None:
+        """Counters of all ports of all ranks together: sums, and the least credits left."""
+        return None if self.ports is None else sum_of(itertools.chain(*self.ports))
 
     def __str__(self) -> str:
         """The report as a few lines for people, with units."""
@@ -73,6 +84,8 @@ class WorkReport:
             lines.append(f"  {bound}, links used {_number(self.link_utilization, scale=100)} %")
         else:
             lines.append("  cycles unknown: this engine has no clock")
+        if self.totals is not None:
+            lines.append(f"  {_stalls(self.totals)}")
         verdict = {True: "yes, bit for bit", False: "NO", None: "not compared"}[self.exact]
         lines.append(f"  equal to execute: {verdict}")
         lines.append(
@@ -80,6 +93,15 @@ class WorkReport:
             f"schedule {self.schedule_hash[:16]}"
         )
         return "\n".join(lines)
+
+
+def _stalls(totals: PortCounts) -> str:
+    """How long ports waited for what, and how near they came to be without a credit."""
+    return (
+        f"port-cycles waited: dependency {totals.stall_dependency_cycles}, "
+        f"credit {totals.stall_credit_cycles}, memory {totals.stall_memory_cycles}, "
+        f"sibling {totals.stall_sibling_cycles}; least credits left {totals.credits_low}"
+    )
 
 
 def _number(value: float | None, *, scale: float = 1, digits: int = 4) -> str:

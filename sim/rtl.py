@@ -6,6 +6,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import Table, compile_table
 from multitree.sim.events import traces_of
@@ -177,6 +178,10 @@ class RtlSession:
         sent, arrived = self.network.sent(), self.network.arrived()
         traces = traces_of(schedule, num_flits, sent, arrived, start, done)
         return [(_taken(memory[:, k], first), trace) for k, trace in enumerate(traces)]
+
+    def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
+        """Counters of the last collective, per rank and port that has a link."""
+        return self._host.counts()
 
     def _limits(
         self, schedule: Schedule, num_flits: int, max_skew_cycles: int, lockstep: bool

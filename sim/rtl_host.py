@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.counts import PortCounts, count_addresses, counts_of
 from multitree.nic.faults import DeviceError
 from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes, table_writes
 from multitree.nic.registers import ADDRESS, register_field
@@ -140,6 +141,23 @@ class RtlHost:
             start[:, rank] = result["begin"][starts]
             done[:, rank] = result["end"][starts + 1]
         return start, done
+
+    def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
+        """Read what every rank's ports that have a link counted in the last collective."""
+        network, topology = self._network, self._network.topology
+        addresses = [
+            count_addresses(len(topology.ports(rank))) for rank in range(topology.num_ranks)
+        ]
+        for rank, places in enumerate(addresses):
+            network.set_script(rank, [HostOp.read(place) for place in places])
+        finished = network.run(_CYCLES_PER_ACCESS * max(map(len, addresses)))
+        check_responses(network)
+        if not finished:
+            raise DeviceError("Interfaces must answer on their register bus, but one does not")
+        return tuple(
+            counts_of([int(value) for value in network.results(rank)["value"]])
+            for rank in range(topology.num_ranks)
+        )
 
     def _collective(self, k: int) -> list[HostOp]:
         """What a host does for one collective."""

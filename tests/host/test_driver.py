@@ -9,6 +9,7 @@ from multitree import DeviceError, execute, ring
 from multitree.host.driver import Driver
 from multitree.host.emulated_bus import EmulatedBus
 from multitree.nic.config import Config
+from multitree.nic.counts import PortCounts
 from multitree.nic.program import RESET, RunSettings
 from multitree.nic.registers import ADDRESS, REGISTERS
 from multitree.nic.table import compile_table
@@ -75,7 +76,11 @@ def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, mem
         assert (bits(result) == bits(execute(schedule, buffers))).all()
     counters = drivers[1].counters()
     assert 300 < counters.cycles < LIMIT_CYCLES
-    assert counters.stall_dependency > 0
+    (used, *unused) = counters.ports
+    assert used.flits_sent == used.flits_received == NUM_FLITS
+    assert used.stall_dependency_cycles > 0
+    assert set(unused) == {PortCounts(*[0] * 6, credits_low=Config().buffer_flits)}
+    assert len(counters.ports) == Config().num_ports
 
 
 @needs_rtl

@@ -1,10 +1,13 @@
 """Figures follow from cycles, size and the bound of the topology."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from multitree import LinkModel, Topology, torus
 from multitree.host.figures import bound_of, report_on
+from multitree.nic.counts import PortCounts
 from multitree.topology.builders import build
 
 
@@ -50,6 +53,17 @@ def test_figures_of_a_run():
     assert "links used 50 %" in text
     assert "yes, bit for bit" in text
     assert "2.000 s on this machine (1.000 CPU s)" in text
+
+
+def test_the_totals_of_a_report_are_sums_and_the_least_credits():
+    found = report(build(torus(4, 4), "multitree"), 61440)
+    assert found.ports is found.totals is None
+    assert "port-cycles" not in str(found)
+    ports = (PortCounts(1, 2, 3, 4, 5, 6, 70), PortCounts(10, 20, 30, 40, 50, 60, 7))
+    found = dataclasses.replace(found, ports=(ports, (), ports[:1]))
+    assert found.totals == PortCounts(12, 24, 36, 48, 60, 72, 7)
+    text = "port-cycles waited: dependency 36, credit 48, memory 60, sibling 72"
+    assert f"{text}; least credits left 7" in str(found)
 
 
 def test_only_an_all_reduce_has_a_bound():

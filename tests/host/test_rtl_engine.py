@@ -57,6 +57,12 @@ def test_average_is_one_division_after_the_sum(comm):
 def test_the_report_has_cycles_and_what_follows(comm):
     report = comm.all_reduce(make_buffers(6, 16, 4096)).report
     assert report.engine == "rtl"
+    assert [len(ports) for ports in report.ports] == [4] * 16
+    # Every rank sends its share of every flow but its own up and down the trees.
+    assert report.totals.flits_sent == report.totals.flits_received == 2 * 15 * 1024
+    cycles = report.cycles * report.link_utilization * 64
+    assert report.totals.flits_sent == pytest.approx(cycles)
+    assert "port-cycles waited: dependency " in str(report)
     assert report.cycles > report.bound_cycles == 600
     assert report.link_utilization == pytest.approx(30 * 1024 / (64 * report.cycles))
     assert report.bandwidth_gbytes_per_s == pytest.approx(16384 / report.cycles)
