@@ -1,0 +1,203 @@
+"""The C driver does what the driver in Python does, and says the same of faults."""
+
+import ctypes
+import importlib.util
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multitree import DeviceError, LinkModel, build, fully_connected, ring
+from multitree.host.emulated_bus import EmulatedBus
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.program import (
+    ACKNOWLEDGE,
+    COMMIT,
+    RESET,
+    START,
+    RunSettings,
+    decode_fault,
+    run_writes,
+    table_writes,
+)
+from multitree.nic.registers import ADDRESS, ID, REGISTERS, VERSION
+from multitree.nic.table import compile_table
+from multitree.sim.library import network_library
+from multitree.sim.network import Network
+from multitree.sim.sizing import config_for
+from multitree.sim.verilator import why_not
+
+RUN = Path(__file__).resolve().parent.parent / "examples" / "c_driver" / "run.py"
+STATUS = next(register for register in REGISTERS.registers if register.name == "STATUS")
+MASK = {field.name: field.mask for field in STATUS.fields}
+SIZES = {"ID": ID, "VERSION": VERSION, "TABLE_DEPTH": 256, "FLOW_DEPTH": 128}
+
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+
+
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location("c_driver_run", RUN)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def driver(example, tmp_path_factory):
+    return example.compile_driver(tmp_path_factory.mktemp("driver"))
+
+
+class FakeBus:
+    """Registers that answer with fixed words, the last of a list again and again."""
+
+    def __init__(self, **words):
+        listed = {name: word if isinstance(word, list) else [word] for name, word in words.items()}
+        self.words = {ADDRESS[name]: words for name, words in listed.items()}
+        self.written, self.pauses = [], 0
+
+    def write(self, address, value):
+        self.written.append((address, value))
+
+    def read(self, address):
+        words = self.words.get(address, [0])
+        return words.pop(0) if len(words) > 1 else words[0]
+
+    def wait_interrupt(self, timeout_cycles):
+        self.pauses += 1
+        return False
+
+
+def opened(example, driver, bus, rank=0, max_polls=5):
+    """One card behind a fake bus, and a function that calls the driver with it."""
+    cards = example.Cards(driver, [example.bus_of(bus)])
+    card = cards.structs[0]
+    card.rank, card.max_polls = rank, max_polls
+
+    def call(name, *arguments):
+        function = getattr(driver, f"multitree_{name}")
+        status = function(ctypes.byref(card), *map(ctypes.byref, arguments))
+        if status:
+            raise DeviceError(card.error.decode())
+
+    call.cards = cards
+    return call
+
+
+@needs_rtl
+@pytest.mark.parametrize(("spec", "size"), [("ring:4", "64KiB"), ("full:4", "100")])
+def test_four_cards_driven_in_c_all_reduce_bit_for_bit(spec, size):
+    command = [sys.executable, str(RUN), "--spec", spec, "--size", size]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "4 cards" in done.stdout and "equal to execute: yes" in done.stdout
+
+
+@needs_rtl
+def test_a_neighbour_that_never_starts_is_a_fault_in_words(example, driver):
+    topology = ring(4)
+    config = config_for(topology, LinkModel())
+    table = compile_table(build(topology, "multitree"), 0, 100, config)
+    with Network(topology, config, network_library(config)) as network:
+        network.set_memory(np.zeros((4, 100, config.flit_bytes), dtype=np.uint8))
+        call = opened(example, driver, EmulatedBus(network, 0), max_polls=1000)
+        call("reset")
+        call("load", example.c_table(table))
+        call("commit", example.CSettings(1, 0, 100, 700, 700))
+        driver.multitree_start(ctypes.byref(call.cards.structs[0]))
+        with pytest.raises(DeviceError, match=r"^Rank 0.*FIRST_ARRIVAL\); awaited"):
+            call("wait")
+
+
+def test_it_writes_what_the_driver_in_python_writes_and_commits_last(example, driver):
+    table = compile_table(build(fully_connected(4), "multitree"), 2, 1000, Config())
+    settings = RunSettings("float32", 64, 1000, 5000, 70000)
+    wanted = dict([*table_writes(table), *run_writes(settings)])
+    bus = FakeBus(**SIZES, STATUS=[MASK["busy"], MASK["committed"]])
+    call = opened(example, driver, bus)
+    call("load", example.c_table(table))
+    call("commit", example.CSettings(wanted[ADDRESS["MODE"]], 64, 1000, 5000, 70000))
+    *before, last = bus.written
+    assert last == COMMIT
+    assert len(before) == len(wanted) and dict(before) == wanted
+
+
+def test_reset_start_and_wait_write_their_bit_of_control_and_sleep_between_looks(example, driver):
+    busy = MASK["busy"] | MASK["fault"]
+    bus = FakeBus(**SIZES, STATUS=[busy, busy, 0])
+    opened(example, driver, bus)("reset")
+    assert (bus.written, bus.pauses) == ([RESET], 2)
+    bus = FakeBus(**SIZES, STATUS=[MASK["busy"], MASK["done"]])
+    call = opened(example, driver, bus)
+    driver.multitree_start(ctypes.byref(call.cards.structs[0]))
+    call("wait")
+    assert (bus.written, bus.pauses) == ([START, ACKNOWLEDGE], 1)
+
+
+@pytest.mark.parametrize("code", [code for code in FaultCode if code])
+def test_a_fault_is_said_as_the_driver_in_python_says_it(example, driver, code):
+    print("seed", int(code))
+    rng = random.Random(int(code))
+    for awaited in Awaited:
+        word = code | awaited << 8 | rng.getrandbits(1) << 11 | rng.randrange(8) << 12
+        word |= rng.choice([rng.randrange(8), 15]) << 16
+        row = rng.choice([rng.randrange(300), 0xFFFF])
+        where = row | rng.randrange(100) << 16
+        bus = FakeBus(**SIZES, STATUS=MASK["fault"], FAULT=word, FAULT_ROW=where)
+        rank = rng.randrange(1000)
+        wanted = re.escape(str(decode_fault(word, where).error(rank)))
+        for name in ("wait", "commit"):
+            call = opened(example, driver, bus, rank=rank)
+            with pytest.raises(DeviceError, match=f"^{wanted}$"):
+                call(name, *([example.CSettings()] if name == "commit" else []))
+
+
+def test_a_flow_that_is_not_known_is_left_out(example, driver):
+    bus = FakeBus(**SIZES, STATUS=MASK["fault"], FAULT=FaultCode.NOT_COMMITTED | 0xF << 16)
+    bus.words[ADDRESS["FAULT_ROW"]] = [0xFFFFFFFF]
+    with pytest.raises(DeviceError, match=r"^Rank 0: start was written .* \(NOT_COMMITTED\)$"):
+        opened(example, driver, bus)("wait")
+
+
+def test_a_card_that_is_gone_is_no_known_fault(example, driver):
+    bus = FakeBus(**SIZES, STATUS=0xFFFFFFF8, FAULT=0xFFFFFFFF)
+    with pytest.raises(DeviceError, match=r"^Rank 0: unknown fault 0xffffffff$"):
+        opened(example, driver, bus)("wait")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"ID": 0xFFFFFFFF}, "Rank 0: ID must be 0x4d544e49, not 0xffffffff"),
+        ({"ID": ID, "VERSION": 99}, f"Rank 0: register map must be version {VERSION}, not 99"),
+    ],
+)
+def test_something_else_behind_the_bus_is_not_taken_for_a_card(example, driver, words, message):
+    with pytest.raises(DeviceError, match=f"^{message}$"):
+        opened(example, driver, FakeBus(**words))
+
+
+@pytest.mark.parametrize(("rows", "flows"), [(257, 1), (1, 129)])
+def test_a_table_that_is_too_large_is_not_written(example, driver, rows, flows):
+    bus = FakeBus(**SIZES)
+    message = f"^Rank 0: rows and flows must be at most 256 and 128, not {rows} and {flows}$"
+    with pytest.raises(DeviceError, match=message):
+        opened(example, driver, bus)("load", example.CTable(rows, flows, None, None))
+    assert not bus.written
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("reset", "reset is not over"), ("commit", "table is not accepted"), ("wait", "not done")],
+)
+def test_what_does_not_end_is_given_up_after_as_many_looks_as_allowed(example, driver, name, what):
+    bus = FakeBus(**SIZES, STATUS=MASK["busy"], ARRIVALS_MISSING=3)
+    message = f"^Rank 0: {what} after 5 reads of STATUS, 3 messages still to come in$"
+    with pytest.raises(DeviceError, match=message):
+        opened(example, driver, bus)(name, *([example.CSettings()] if name == "commit" else []))
+    assert bus.pauses == 5
