@@ -168,9 +168,12 @@ class Admission(wiring.Component):
         left = Signal(config.address_width)
         next_count, known = Signal(config.count_width), Signal(config.count_width)
         gate = Signal()
-        m.d.comb += gate.eq(~after | (known >= next_count))
+        fresh = self.query.answered & asked
+        m.d.comb += gate.eq(
+            ~after | (known >= next_count) | (fresh & (self.query.count >= next_count))
+        )
         m.d.sync += asked.eq(self.query.valid)
-        with m.If(self.query.answered & asked):
+        with m.If(fresh):
             m.d.sync += known.eq(self.query.count)
         return after, left, next_count, known, asked, gate
 

@@ -71,50 +71,63 @@ class Issuer(wiring.Component):
         m = Module()
         config = self._config
         job = Signal(job_layout(config))
-        known, asked = Signal(config.count_width), Signal()
-        # The count that the next flit needs, and whether it is reached.
-        needed, gate = Signal(config.count_width), Signal()
-        m.d.comb += gate.eq(~job.needs | (known >= needed))
+        # The count that the next flit needs.
+        needed = Signal(config.count_width)
+        gate = self._gate(m, job, needed)
         room = Signal(range(config.memory_queue_flits + 1), init=config.memory_queue_flits)
         issued = self.reads.valid & self.reads.ready
         m.d.sync += room.eq(room + self.returned - issued)
         address, left = Signal(config.address_width), Signal(config.address_width)
         place = Signal(config.submessage_flits.bit_length() - 1)
+        readable = gate & (left != 0) & (room != 0) & self.run.running
+        done = (left == 0) | (issued & (left == 1))
         self._name(m, job, address)
-        m.d.sync += asked.eq(self.query.valid)
-        with m.If(self.query.answered & asked):
-            m.d.sync += known.eq(self.query.count)
         with m.FSM():
             with m.State("TAKE"):
+                offered = self.jobs.payload
                 m.d.comb += [self.jobs.ready.eq(self.run.running), self.idle.eq(~self.jobs.valid)]
-                m.d.sync += [job.eq(self.jobs.payload), known.eq(0), place.eq(0)]
-                m.d.sync += needed.eq(self._first_needed(self.jobs.payload))
+                m.d.sync += [job.eq(offered), place.eq(0), needed.eq(self._first_needed(offered))]
+                m.d.sync += [address.eq(self.run.window_base + offered.base), left.eq(offered.size)]
                 with m.If(self.jobs.valid & self.run.running):
                     m.next = "AWAIT"
             with m.State("AWAIT"):
                 m.d.comb += [
-                    self.query.valid.eq(~gate),
+                    self.query.valid.eq(job.needs),
                     self.wait.awaited.eq(Mux(gate, Awaited.NOTHING, Awaited.DEPENDENCY)),
                     self.descriptors.valid.eq(gate & self.run.running),
+                    self.reads.valid.eq(readable & self.descriptors.ready),
                 ]
-                m.d.sync += [address.eq(self.run.window_base + job.base), left.eq(job.size)]
                 with m.If(self.descriptors.valid & self.descriptors.ready):
                     m.next = "READ"
+                    with m.If(done):
+                        m.next = "TAKE"
             with m.State("READ"):
                 m.d.comb += [
                     self.held.eq(~gate & (left != 0)),
                     # Asked ahead, so that counts are known before the reads get there.
                     self.query.valid.eq(job.needs & self.run.cut_through),
                     self.wait.awaited.eq(Mux(self.held, Awaited.DEPENDENCY, Awaited.NOTHING)),
-                    self.reads.valid.eq((left != 0) & (room != 0) & gate & self.run.running),
+                    self.reads.valid.eq(readable),
                 ]
-                with m.If(issued):
-                    m.d.sync += [address.eq(address + 1), left.eq(left - 1), place.eq(place + 1)]
-                    with m.If(place.all() & self.run.cut_through):
-                        m.d.sync += needed.eq(needed + 1)
-                with m.If((left == 0) | (issued & (left == 1))):
+                with m.If(done):
                     m.next = "TAKE"
+        with m.If(issued):
+            m.d.sync += [address.eq(address + 1), left.eq(left - 1), place.eq(place + 1)]
+            with m.If(place.all() & self.run.cut_through):
+                m.d.sync += needed.eq(needed + 1)
         return m
+
+    def _gate(self, m, job, needed):
+        """Whether as much as is needed came in, by the answer of this very cycle too."""
+        known, asked, gate = Signal(self._config.count_width), Signal(), Signal()
+        fresh = self.query.answered & asked
+        m.d.sync += asked.eq(self.query.valid)
+        with m.If(fresh):
+            m.d.sync += known.eq(self.query.count)
+        with m.If(self.jobs.ready):
+            m.d.sync += known.eq(0)
+        m.d.comb += gate.eq(~job.needs | (known >= needed) | (fresh & (self.query.count >= needed)))
+        return gate
 
     def _first_needed(self, job):
         """The count that the first flit needs: one sub-message, or all of the chunk's."""

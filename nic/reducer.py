@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.lanes import LaneOp, LaneUnit
-from multitree.hw.stream import Fifo, Register
+from multitree.hw.stream import Fifo, QuickFifo, Register
 from multitree.nic.config import Config
 from multitree.nic.layouts import (
     ArrivalSignature,
@@ -88,7 +88,7 @@ class Acknowledger(wiring.Component):
         depth = self._config.memory_queue_flits
         m.submodules.ends = ends = Fifo(shape=1, depth=depth)
         outstanding, acked = Signal(range(depth + 2)), Signal(range(depth + 2))
-        retire = ends.o.valid & (acked != 0) & (~ends.o.payload | self.marks.valid)
+        retire = ends.o.valid & ((acked != 0) | self.ack) & (~ends.o.payload | self.marks.valid)
         mark = self.marks.payload
         m.d.sync += [
             outstanding.eq(outstanding + self.taken - retire),
@@ -115,16 +115,16 @@ class Acknowledger(wiring.Component):
 class Reducer(wiring.Component):
     """Adds payload flits to memory, or writes them over it, in order and at line rate.
 
-    A flit to be added is read, combined lane by lane (memory's value plus the contribution, or the
-    larger of the two) and written back; a flit to replace takes the same pipeline without the read,
-    so that writes stay in order. Room for all that is in flight is reserved when a flit is taken:
+    A flit to be added is read, combined lane by lane (memory's value plus the contribution, or
+    the larger of the two) and written back; a flit to replace is not read and passes by an empty
+    adder. Writes stay in order. Room for all that is in flight is reserved when a flit is taken:
     neither the adder nor a read ever waits for the write channel. The same address must not come
     again before its arrival was reported: the receiver sees to it by waiting for the siblings
     before it.
 
-    Latency from a flit to its write request: the memory's read latency + adder + 7 cycles; one
-    flit per cycle as long as that, with the write's acknowledgement, is at most
-    `memory_queue_flits`.
+    Latency from a flit to its write request: the memory's read latency + adder + 3 cycles, 2 for
+    a flit to replace while nothing is being added; one flit per cycle as long as that, with the
+    write's acknowledgement, is at most `memory_queue_flits`.
 
     Parameters
     ----------
@@ -170,9 +170,9 @@ class Reducer(wiring.Component):
         item = self.items.payload
         place = {"payload": width, "address": config.address_width, "end": 1}
         operand = data.StructLayout({**place, "replace": 1})
-        m.submodules.operands = operands = Fifo(shape=operand, depth=depth)
-        m.submodules.responses = responses = Fifo(shape=width, depth=depth)
-        m.submodules.writes = writes = Fifo(shape=data.StructLayout(place), depth=depth)
+        m.submodules.operands = operands = QuickFifo(shape=operand, depth=depth)
+        m.submodules.responses = responses = QuickFifo(shape=width, depth=depth)
+        m.submodules.writes = writes = QuickFifo(shape=data.StructLayout(place), depth=depth)
         m.submodules.marks = marks = Fifo(shape=_mark_layout(config), depth=depth)
         m.submodules.reads = reads = Register(shape=config.address_width)
         m.submodules.adder = adder = LaneUnit(
@@ -221,16 +221,22 @@ class Reducer(wiring.Component):
     def _add(self, m, operands, responses, adder, writes):
         """Pair operands with responses; the address travels beside the adder.
 
-        A flit to replace is the second operand as it is, whatever its bits mean.
+        A flit to replace passes by the adder while that is empty. Behind a flit that is being
+        added it goes through as the second operand as it is, so that writes stay in order.
         """
         operand = operands.o.payload
         pair = operands.o.valid & (operand.replace | responses.o.valid)
-        stage = Cat(pair, operand.end, operand.address)
+        added, passes = Signal(), Signal()
+        stage, busy = Cat(added, operand.end, operand.address), []
         for index in range(LaneUnit.LATENCY):
             delayed = Signal(len(stage), name=f"beside_{index}")
             m.d.sync += delayed.eq(stage)
             stage = delayed
+            busy.append(delayed[0])
+        place = Mux(passes, Cat(operand.end, operand.address), stage[1:])
         m.d.comb += [
+            passes.eq(operands.o.valid & operand.replace & ~Cat(busy).any()),
+            added.eq(pair & ~passes),
             operands.o.ready.eq(pair),
             responses.o.ready.eq(pair & ~operand.replace),
             adder.a.eq(responses.o.payload),
@@ -243,8 +249,7 @@ class Reducer(wiring.Component):
                     Mux(self.maximum, LaneOp.MAXIMUM, LaneOp.SUM),
                 )
             ),
-            writes.i.valid.eq(stage[0]),
-            writes.i.payload.end.eq(stage[1]),
-            writes.i.payload.address.eq(stage[2:]),
-            writes.i.payload.payload.eq(adder.o),
+            writes.i.valid.eq(stage[0] | passes),
+            Cat(writes.i.payload.end, writes.i.payload.address).eq(place),
+            writes.i.payload.payload.eq(Mux(passes, operand.payload, adder.o)),
         ]

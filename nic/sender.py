@@ -4,7 +4,7 @@ from amaranth import Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.stream import Fifo, Register
+from multitree.hw.stream import QuickFifo, Register
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
 from multitree.nic.framer import Framer
@@ -26,8 +26,8 @@ class Sender(wiring.Component):
     """Executes a port's rows in order: dependency, head flit, chunk out of memory.
 
     One flit per cycle, at most one cycle lost per message: the reads of the next message overlap
-    the sending of this one. Latency from a satisfied dependency to the head at `flits`: 2 cycles;
-    to the first payload flit: the memory's read latency and 4 cycles.
+    the sending of this one. Latency from a satisfied dependency to the head at `flits`: 1 cycle;
+    to the first payload flit: the memory's read latency and 2 cycles.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ class Sender(wiring.Component):
         width = 8 * config.flit_bytes
         m.submodules.issuer = issuer = Issuer(config)
         m.submodules.framer = framer = Framer(config)
-        m.submodules.descriptors = descriptors = Fifo(shape=descriptor_layout(config), depth=4)
+        m.submodules.descriptors = descriptors = QuickFifo(shape=descriptor_layout(config), depth=4)
         m.submodules.reads = reads = Register(shape=config.address_width)
-        m.submodules.payload = payload = Fifo(shape=width, depth=config.memory_queue_flits)
+        m.submodules.payload = payload = QuickFifo(shape=width, depth=config.memory_queue_flits)
         wiring.connect(m, wiring.flipped(self.jobs), issuer.jobs)
         wiring.connect(m, issuer.descriptors, descriptors.i)
         wiring.connect(m, descriptors.o, framer.descriptors)

@@ -16,9 +16,11 @@ __all__ = ["DependencyTracker"]
 class DependencyTracker(wiring.Component):
     """Per port, flow and op one count of the sub-messages that are in memory.
 
-    Receivers report; senders and receivers ask, and are answered in turn as long as they ask, so
-    that a client sees a report at most `num_clients + 2` cycles after it was made. Counts are
-    never reset between collectives: each carries the lowest bit of the collective it was made
+    Receivers report; senders and receivers ask. What was reported before a question is read from
+    memory, clients taking turns: the answer comes at most `num_clients + 1` cycles after the
+    question. A report that concerns a standing question is answered in the next cycle, whoever
+    else asks: waiting for a turn at every hop would lengthen each tree's path. Counts are never
+    reset between collectives: each carries the lowest bit of the collective it was made
     in, and one of the collective before reads as 0. That is sound because a collective only ends
     when every expected message is in, so that no expected count is ever two collectives old;
     `clear` sets all counts to 0 for a new table.
@@ -93,6 +95,23 @@ class DependencyTracker(wiring.Component):
             granted = arbiter.valid & (arbiter.grant == client)
             with m.If(granted):
                 m.d.comb += [port.eq(query.port), index.eq(Cat(query.op, query.flow))]
-            m.d.comb += [arbiter.requests[client].eq(query.valid), query.count.eq(count)]
-            m.d.sync += query.answered.eq(granted)
+            answering = Signal(name=f"answering_{client}")
+            overheard, newest = self._overhear(m, client, query)
+            m.d.sync += answering.eq(granted)
+            m.d.comb += [
+                arbiter.requests[client].eq(query.valid),
+                query.answered.eq(answering | overheard),
+                query.count.eq(Mux(overheard, newest, count)),
+            ]
         return m
+
+    def _overhear(self, m, client, query):
+        """Whether a port reported in the cycle before what a client asks for, and its count."""
+        overheard = Signal(name=f"overheard_{client}")
+        newest = Signal(self._config.count_width, name=f"newest_{client}", reset_less=True)
+        m.d.sync += overheard.eq(0)
+        for number, arrival in enumerate(self.arrivals):
+            concerned = (query.port == number) & (query.op == arrival.op)
+            with m.If(query.valid & arrival.valid & concerned & (query.flow == arrival.flow)):
+                m.d.sync += [overheard.eq(1), newest.eq(arrival.count)]
+        return overheard, newest

@@ -20,6 +20,7 @@ COMPONENTS = {
     "hw.link.LinkReceiver": {"flit_bytes": 16, "depth": 8},
     "hw.link.LinkTransmitter": {"flit_bytes": 16, "credits": 8},
     "hw.stream.Fifo": {"shape": 8, "depth": 4},
+    "hw.stream.QuickFifo": {"shape": 8, "depth": 4},
     "hw.stream.Register": {"shape": 8},
     "nic.admission.Admission": CONFIG_PORT,
     "nic.axi_interface.AxiInterface": CONFIG,

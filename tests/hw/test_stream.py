@@ -6,7 +6,7 @@ import random
 import pytest
 from amaranth.lib import data
 
-from multitree.hw.stream import Fifo, Register
+from multitree.hw.stream import Fifo, QuickFifo, Register
 from tests.hw.streams import (
     PATTERNS,
     assert_no_path,
@@ -21,6 +21,7 @@ from tests.hw.streams import (
 BLOCKS = {
     "register": lambda: Register(shape=16),
     **{f"fifo {d}": (lambda d=d: Fifo(shape=16, depth=d)) for d in (1, 2, 3, 8)},
+    **{f"quick fifo {d}": (lambda d=d: QuickFifo(shape=16, depth=d)) for d in (3, 8)},
 }
 STALLS = list(itertools.product(PATTERNS, PATTERNS))
 
@@ -59,6 +60,8 @@ def take_over(block, count):
         (Fifo(shape=16, depth=2), 2, 2),
         (Fifo(shape=16, depth=3), 2, 1),
         (Fifo(shape=16, depth=8), 2, 1),
+        (QuickFifo(shape=16, depth=3), 1, 1),
+        (QuickFifo(shape=16, depth=8), 1, 1),
     ],
     ids=str,
 )
@@ -91,10 +94,14 @@ def test_a_register_holds_two_payloads():
     assert capacity(Register(shape=4)) == 2
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 8])
-def test_a_fifo_holds_its_depth_and_tells_its_level(depth):
-    assert capacity(Fifo(shape=4, depth=depth)) == depth
-    block, held = Fifo(shape=4, depth=depth), []
+@pytest.mark.parametrize(
+    ("kind", "depth", "holds"),
+    [(Fifo, depth, depth) for depth in (1, 2, 3, 8)]
+    + [(QuickFifo, depth, depth + 1) for depth in (3, 8)],
+)
+def test_a_fifo_holds_its_depth_and_tells_its_level(kind, depth, holds):
+    assert capacity(kind(shape=4, depth=depth)) == holds
+    block, held = kind(shape=4, depth=depth), []
 
     async def check(ctx):
         inside, rng = 0, random.Random(depth)
@@ -108,10 +115,17 @@ def test_a_fifo_holds_its_depth_and_tells_its_level(depth):
             held.append(inside)
 
     run(block, check)
-    assert set(held) == set(range(depth + 1))
+    assert set(held) == set(range(holds + 1))
 
 
-@pytest.mark.parametrize("make", [Register, lambda shape: Fifo(shape=shape, depth=4)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        Register,
+        lambda shape: Fifo(shape=shape, depth=4),
+        lambda shape: QuickFifo(shape=shape, depth=4),
+    ],
+)
 def test_payloads_may_be_structures(make):
     layout = data.StructLayout({"low": 3, "high": 5})
     payloads = [{"low": n % 8, "high": n % 32} for n in range(20)]
@@ -119,7 +133,16 @@ def test_payloads_may_be_structures(make):
     assert [{"low": g.low, "high": g.high} for g in got] == payloads
 
 
-@pytest.mark.parametrize(("depth", "error"), [(0, ValueError), (-1, ValueError), ("4", TypeError)])
-def test_a_wrong_depth_is_named(depth, error):
+@pytest.mark.parametrize(
+    ("kind", "depth", "error"),
+    [
+        (Fifo, 0, ValueError),
+        (Fifo, -1, ValueError),
+        (Fifo, "4", TypeError),
+        (QuickFifo, 2, ValueError),
+        (QuickFifo, "4", TypeError),
+    ],
+)
+def test_a_wrong_depth_is_named(kind, depth, error):
     message = rf"Depth must be .*, not {depth!r}"
-    assert_refused(lambda: Fifo(shape=8, depth=depth), error, message)
+    assert_refused(lambda: kind(shape=8, depth=depth), error, message)

@@ -151,13 +151,13 @@ def test_one_flit_per_cycle_and_one_report_per_submessage(dtype, replace):
     seen = simulate(items, len(arrivals), dtype=dtype, timing=timing)
     assert_right(seen, items, arrivals, dtype)
     assert seen.times == list(range(len(items)))
-    # Adder 4, queues 7, and the acknowledgement itself.
-    latency = READ_CYCLES * (1 - replace) + 4 + 7 + WRITE_CYCLES
-    assert seen.acked[0][0] <= latency
+    # Adder 4, address register, queues of responses and writes; to replace, two queues.
+    latency = 2 if replace else READ_CYCLES + 4 + 3
+    assert seen.acked[0][0] == latency + WRITE_CYCLES
     assert [cycle for cycle, _ in seen.acked] == [
         seen.acked[0][0] + k for k in range(len(items))
     ], "writes come at line rate"
-    assert seen.arrivals[0][1] == seen.acked[S - 1][0] + 2
+    assert seen.arrivals[0][1] == seen.acked[S - 1][0] + 1
 
 
 @pytest.mark.parametrize("dtype", list(DType), ids=lambda dtype: dtype.name)

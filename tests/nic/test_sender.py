@@ -112,7 +112,7 @@ def test_no_head_and_no_read_before_the_last_submessage_it_depends_on(seed):
         whole = [c for c, flow, n in answers if flow == job["flow"] and n == submessages(job)]
         if job["needs"]:
             assert 1 <= len(whole) <= 2, "it stops asking when it knows"
-            assert times[place] == max(whole[0] + 3, times[place - 1] + 1 if place else 0)
+            assert times[place] == max(whole[0] + 1, times[place - 1] + 1 if place else 0)
             reads_of_it = [c for c, a in reads if 0 <= a - BASE - job["base"] < job["size"]]
             assert all(cycle > whole[0] for cycle in reads_of_it)
         place += 1 + job["size"]
@@ -132,9 +132,9 @@ def test_the_first_flits_come_as_soon_as_documented(latency):
     job = {"flow": 1, "base": 5, "size": 9}
     _, times, reads, *_ = simulate([job], latency=latencies(None, latency))
     satisfied = 1  # The job is taken in cycle 0 and waits for nothing.
-    assert times[0] == satisfied + 2
-    assert times[1] == satisfied + latency + 4
-    assert [cycle for cycle, _ in reads] == list(range(satisfied + 2, satisfied + 11))
+    assert times[0] == satisfied + 1
+    assert times[1] == satisfied + latency + 2
+    assert [cycle for cycle, _ in reads] == list(range(satisfied + 1, satisfied + 10))
 
 
 @pytest.mark.parametrize("stop", range(3, 60, 4))
