@@ -14,6 +14,7 @@ import numpy as np
 
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
@@ -26,11 +27,12 @@ TOPOLOGIES = "torus:4x4,torus:8x8,mesh:4x4,mesh:8x8"
 ROW = "{:<10} {:<20} {:>8} {:>9} {:>9} {:>7} {:>7} {:>6}"
 
 
-def compare(spec: str, algorithm: str, size_bytes: int, seed: int) -> dict[str, Any]:
+def compare(
+    spec: str, algorithm: str, size_bytes: int, model: LinkModel, seed: int
+) -> dict[str, Any]:
     """One row: both engines on one schedule and size."""
     topology = parse_topology(spec)
     schedule = build(topology, algorithm)
-    model = LinkModel()
     buffers = make_buffers(seed, topology.num_ranks, size_bytes // 4, "float32")
     num_flits = model.num_flits(size_bytes // 4, 4)
     predicted = analytic(schedule, num_flits, model)
@@ -63,10 +65,13 @@ def main() -> int:
     parser.add_argument("--topologies", default=TOPOLOGIES, help="specs with commas between")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--sizes", default="32KiB,1MiB")
+    parser.add_argument("--dependency", choices=DEPENDENCIES, default=DEPENDENCIES[0])
+    parser.add_argument("--flow-control", choices=FLOW_CONTROLS, default=FLOW_CONTROLS[0])
     parser.add_argument("--tolerance", type=float, default=0.02, help="of the ratio to 1")
     parser.add_argument("--seed", type=int, default=1, help="of the buffers")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    model = LinkModel(dependency=arguments.dependency, flow_control=arguments.flow_control)
     if not arguments.json:
         columns = ("topology", "algorithm", "size", "rtl", "analytic", "ratio", "worst", "exact")
         print(ROW.format(*columns))
@@ -74,7 +79,7 @@ def main() -> int:
     for size in arguments.sizes.split(","):
         for spec in arguments.topologies.split(","):
             for algorithm in arguments.algorithms.split(","):
-                row = compare(spec, algorithm, parse_size(size), arguments.seed)
+                row = compare(spec, algorithm, parse_size(size), model, arguments.seed)
                 rows.append(row)
                 if not arguments.json:
                     cells = (row["rtl_cycles"], row["analytic_cycles"], f"{row['ratio']:.4f}")

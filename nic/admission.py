@@ -138,6 +138,7 @@ class Admission(wiring.Component):
     def _repeat(self, m, head, op, flow, after):
         """Between packets: the head must be that of the message in hand."""
         same = (head.op == op) & (head.flow == flow) & (head.sequence == self.run.sequence)
+        same &= head.continued
         m.d.comb += [self.query.valid.eq(after), self.flits.ready.eq(self.run.running)]
         with m.If(self.flits.valid & self.run.running):
             m.next = "PASS"
@@ -150,7 +151,7 @@ class Admission(wiring.Component):
         """Ask the flow memory about a head of this collective; a later one's has to wait."""
         run = self.run
         behind = (head.sequence - run.sequence)[:8]
-        with m.If(~is_head):
+        with m.If(~is_head | head.continued):
             m.d.comb += self.fault.eq(FaultCode.FRAMING)
         with m.Elif(behind[7]):
             m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)

@@ -71,6 +71,7 @@ class Framer(wiring.Component):
             message.eq(Mux(begun, held.as_value(), self.descriptors.payload.as_value())),
             head.flow.eq(message.flow),
             head.op.eq(message.op),
+            head.continued.eq(begun),
             head.sequence.eq(self.run.sequence),
             self.wait.port.eq(NO_PORT),
         ]

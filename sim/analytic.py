@@ -22,9 +22,10 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     """Time every transfer of a schedule in closed form, step by step.
 
     Ports send and receive in the order of the table. A message leaves when its row was read, its
-    port is free and all it waits for has arrived; it arrives when its last flit was added or
-    written, which may have to wait for the sibling that is added before it, sub-message by
-    sub-message; and a receiver that waits holds up its sender when the link buffer is full.
+    port is free and all it waits for has arrived, or with cut-through the first sub-message of
+    it, and then ends no sooner than the last sub-message allows; it arrives when its last flit was
+    added or written, which may have to wait for the sibling that is added before it, sub-message
+    by sub-message; and a receiver that waits holds up its sender when the link buffer is full.
     Within a message flits go evenly, so that its first and last flit tell all.
 
     Parameters
@@ -51,8 +52,7 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     Notes
     -----
     O(num_transfers) with a few NumPy calls per group of transfers that do not wait for each
-    other. Within 2 % of the rtl engine, see `bench/analytic_vs_rtl.py`: what is only averaged
-    is the time until a tracker that is asked by several ports answers.
+    other. Within 2 % of the rtl engine, see `bench/analytic_vs_rtl.py`.
 
     Examples
     --------
@@ -88,14 +88,20 @@ class _Timing:
         self._model = model
         self._latency = model.latency_cycles(topology).astype(np.float64)
         self._interval = model.cycles_per_flit(topology)
-        self._size = np.diff(schedule.chunks(num_flits))[schedule.flow].astype(np.float64)
+        payload = np.diff(schedule.chunks(num_flits))[schedule.flow].astype(np.float64)
+        self._payload = payload
+        # Flits of a message behind its first head, and of a sub-message, on the link.
+        packets = model.flow_control == "packet"
+        more_heads = np.maximum(np.ceil(payload / model.submessage_flits) - 1, 0)
+        self._size = payload + more_heads if packets else payload
+        self._part = model.submessage_flits + packets
+        self._cut_through = model.dependency == "submessage"
         self._link = schedule.route_links[schedule.route_offsets[:-1]].astype(np.int64)
         # What a message's way from the reducer to its arrival takes, by op.
-        written = model.add_cycles + model.memory_write_cycles + model.complete_cycles
-        fetched = model.memory_read_cycles + model.fetch_cycles
-        settle = np.where(schedule.op == Op.REDUCE, written + fetched, written)
+        written = model.memory_write_cycles + model.complete_cycles
+        added = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+        settle = np.where(schedule.op == Op.REDUCE, written + added, written)
         self._settle = np.where(self._size > 0, settle, model.empty_cycles)
-        self._queue = model.sibling_cycles + _num_siblings(schedule) // 2
 
         self._read = np.full(num_ranks, model.start_cycles - model.row_cycles, np.float64)
         self._taken = np.full((num_links, max(model.port_queue_rows, 1)), _NEVER)
@@ -104,7 +110,10 @@ class _Timing:
         self._entered = np.full(num_links, _NEVER)
         self._passed = np.full(num_links, _NEVER)
         self._drained = np.full(num_links, _NEVER)
-        self._ready = np.full((schedule.num_flows, num_ranks), _NEVER)
+        # When what came in of a flow lets a message begin, and end.
+        self._ready, self._whole = (
+            np.full((schedule.num_flows, num_ranks), _NEVER) for _ in range(2)
+        )
         self._buffers = LinkBuffers(self._link, self._size, num_links, model.buffer_flits)
 
         self._sent, self._arrived, self._first_pass, self._last_pass = (
@@ -126,8 +135,12 @@ class _Timing:
         self._tail[link], self._passed[link], self._drained[link] = tail, end, arrived
         busy = (self._size[rows] + 1) * self._interval[link]
         self._entered[link] = np.maximum(head, self._entered[link]) + busy
-        flow, dst = self._schedule.flow[rows], self._schedule.dst[rows]
-        np.maximum.at(self._ready, (flow, dst), arrived)
+        place = self._schedule.flow[rows], self._schedule.dst[rows]
+        np.maximum.at(self._whole, place, arrived)
+        if self._cut_through:
+            part = np.clip(self._size[rows], 1, self._part)
+            arrived = np.minimum(arrived, start + part - 1 + self._settle[rows])
+        np.maximum.at(self._ready, place, arrived)
 
     def _send(self, rows: IntArray, link: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Cycles of head, first and last payload flit at the near end of the link."""
@@ -140,7 +153,6 @@ class _Timing:
         taken = np.maximum(read, self._issued[link])
         self._taken[link] = np.concatenate([self._taken[link, 1:], taken[:, None]], axis=1)
         issue = np.maximum(taken, self._ready[flow, src] + model.dependency_cycles)
-        self._issued[link] = issue + size + model.issue_cycles
 
         returned = self._latency[link] + model.credit_cycles
         head = np.maximum(issue, self._tail[link] + 1)
@@ -149,6 +161,11 @@ class _Timing:
         first = np.maximum(head + 1, fetched)
         first = np.maximum(first, self._buffers.earlier(rows, 1) + returned)
         tail = first + size - 1
+        if self._cut_through:
+            came = self._whole[flow, src] + model.dependency_cycles + (size - 1) % self._part
+            tail = np.maximum(tail, came + model.memory_read_cycles + model.payload_cycles)
+        delayed = tail - (first + size - 1)
+        self._issued[link] = issue + size + delayed + model.issue_cycles
         empty = size == 0
         return head, np.where(empty, head, first), np.where(empty, head, tail)
 
@@ -190,12 +207,12 @@ class _Timing:
         start = np.where(size > 0, start, np.maximum(start, self._drained[link] + 1))
         last = np.maximum(start + np.maximum(size - 1, 0), tail + way)
         waits = sibling >= 0
-        part = np.clip(size, 1, model.submessage_flits)
-        behind = self._settle[sibling] + self._queue[rows]
+        part = np.clip(size, 1, self._part)
+        behind = self._settle[sibling] + model.sibling_cycles
         start = np.where(
             waits, np.maximum(start, self._first_pass[sibling] + part - 1 + behind), start
         )
-        rest = np.where(size > 0, (size - 1) % model.submessage_flits, 0)
+        rest = np.where(size > 0, (size - 1) % self._part, 0)
         last = np.maximum(last, start + np.maximum(size - 1, 0))
         end = np.where(waits, np.maximum(last, self._last_pass[sibling] + behind + rest), last)
         return start, end
@@ -215,13 +232,5 @@ class _Timing:
             arrived=np.rint(self._arrived).astype(np.int64)[None],
             start=np.zeros(num_ranks, dtype=np.int64),
             done=np.rint(done + self._model.done_cycles).astype(np.int64),
-            link_flits=np.bincount(self._link, self._size, num_links).astype(np.int64),
+            link_flits=np.bincount(self._link, self._payload, num_links).astype(np.int64),
         )
-
-
-def _num_siblings(schedule: Schedule) -> IntArray:
-    """How many contributions of its flow come to a transfer's destination."""
-    place = schedule.flow.astype(np.int64) * schedule.topology.num_ranks + schedule.dst
-    is_reduce = schedule.op == Op.REDUCE
-    counts: IntArray = np.bincount(place[is_reduce], minlength=int(place.max(initial=0)) + 1)[place]
-    return counts

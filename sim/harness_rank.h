@@ -133,7 +133,7 @@ private:
             std::memcpy(flit.payload, port.tx_payload, FLIT_BYTES);
             if (flit.kind == BODY || flit.kind == TAIL) {
                 if (link.message != NEVER) ++sent[link.message].num_payload;
-            } else {
+            } else if (!continues(flit.payload)) {
                 link.message = sent.size();
                 sent.push_back(head_event(now, p, flit.payload));
             }
@@ -170,9 +170,15 @@ private:
         *read.ready = channel.ready();
         if (*read.valid && *read.ready) channel.take_read(now, *read.address, memory);
     }
-    Event head_event(uint64_t now, uint8_t p, const uint8_t* payload) const {
-        uint64_t head = 0;  // flow in bits 15..0, op in bit 32, collective sequence in 47..40
+    // A head's bits: flow in 15..0, op in 32, continued in 33, collective sequence in 47..40.
+    static uint64_t head_bits(const uint8_t* payload) {
+        uint64_t head = 0;
         std::memcpy(&head, payload, std::min<size_t>(sizeof head, FLIT_BYTES));
+        return head;
+    }
+    static bool continues(const uint8_t* payload) { return head_bits(payload) >> 33 & 1; }
+    Event head_event(uint64_t now, uint8_t p, const uint8_t* payload) const {
+        const uint64_t head = head_bits(payload);
         return {now,     0, uint16_t(head),         uint16_t(head >> 40 & 0xff),
                 number_, p, uint8_t(head >> 32 & 1), 0};
     }

@@ -57,17 +57,15 @@ class LinkModel:
     payload_cycles : int
         From a head flit to its payload, beyond the memory's read latency.
     dependency_cycles : int
-        From an arrival to the head flit that waited for it; the trackers are asked in turn, and
-        this is what it takes on average.
+        From an arrival to the head flit that waited for it.
     sibling_cycles : int
-        From an arrival to the contribution that waited for it to be added, on average: as many
-        cycles, and half a cycle for every child of the flow.
+        From an arrival to the contribution that waited for it.
     receive_cycles : int
         From the end of a link to the reducer.
     fetch_cycles : int
         From the reducer to the adder, beyond the memory's read latency.
     complete_cycles : int
-        From the reducer to the arrival, beyond adder and memory.
+        From the reducer to the arrival, beyond memory and, for what is added, the adder.
     empty_cycles : int
         From a head flit at the end of a link to the arrival of a message without payload, beyond
         `receive_cycles`.
@@ -92,17 +90,17 @@ class LinkModel:
     memory_read_cycles: int = 4
     memory_write_cycles: int = 4
     add_cycles: int = 4
-    start_cycles: int = 12
+    start_cycles: int = 11
     row_cycles: int = 4
     port_queue_rows: int = 4
-    refill_cycles: int = 8
+    refill_cycles: int = 7
     issue_cycles: int = 2
-    payload_cycles: int = 2
-    dependency_cycles: int = 6
-    sibling_cycles: int = 5
+    payload_cycles: int = 1
+    dependency_cycles: int = 2
+    sibling_cycles: int = 2
     receive_cycles: int = 4
     fetch_cycles: int = 1
-    complete_cycles: int = 6
+    complete_cycles: int = 3
     empty_cycles: int = 2
     credit_cycles: int = 2
     done_cycles: int = 2

@@ -38,6 +38,19 @@ class Bench(Elaboratable):
         return m
 
 
+def packets(number, op, rng=None):
+    """Flits of a flow's message in packets: a head before every sub-message."""
+    first, *payload = message(number, op, rng)
+    flits = []
+    for k, flit in enumerate(payload):
+        if k % S == 0:
+            fields = {"flow": number, "op": op, "sequence": SEQUENCE, "continued": int(k > 0)}
+            flits.append(first | {"payload": head(**fields)})
+        is_tail = k % S == S - 1 or k == len(payload) - 1
+        flits.append(flit | {"kind": Kind.TAIL if is_tail else Kind.BODY})
+    return flits or [first]
+
+
 def message(number, op, rng=None, *, size=None, **fields):
     """Flits of a flow's message as a sender makes them, but for the fields of its head given."""
     size = FLOWS[number]["size"] if size is None else size

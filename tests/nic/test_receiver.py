@@ -2,10 +2,21 @@
 
 import pytest
 
+from multitree.hw.link import Kind
 from multitree.nic.faults import Awaited
 from tests.hw.streams import PATTERNS
 from tests.nic.blocks import SMALL, seeded
-from tests.nic.receivers import BASE, FLOWS, GATHER, REDUCE, SECOND, SEQUENCE, message, simulate
+from tests.nic.receivers import (
+    BASE,
+    FLOWS,
+    GATHER,
+    REDUCE,
+    SECOND,
+    SEQUENCE,
+    message,
+    packets,
+    simulate,
+)
 
 S = SMALL.submessage_flits
 
@@ -15,7 +26,8 @@ def assert_received(seen, messages):
     expected, reports = list(seen.before), []
     for flow, op, flits in messages:
         size, place = FLOWS[flow]["size"], BASE + FLOWS[flow]["base"]
-        for k, flit in enumerate(flits[1:]):
+        payload = (flit for flit in flits if flit["kind"] in (Kind.BODY, Kind.TAIL))
+        for k, flit in enumerate(payload):
             old = expected[place + k]
             lanes = [(old >> s & 0xFFFFFFFF) + (flit["payload"] >> s & 0xFFFFFFFF) for s in (0, 32)]
             total = (lanes[0] & 0xFFFFFFFF) | (lanes[1] & 0xFFFFFFFF) << 32
@@ -29,15 +41,17 @@ def assert_received(seen, messages):
 
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("stall_memory", PATTERNS)
-def test_expected_messages_are_added_or_replace_and_are_reported(stall_flits, stall_memory):
+@pytest.mark.parametrize("framed", [message, packets], ids=["messages", "packets"])
+def test_expected_messages_are_added_or_replace_and_are_reported(stall_flits, stall_memory, framed):
     seed = f"{stall_flits} {stall_memory}"
     rng = seeded(seed)
     kinds = [(0, REDUCE), (1, REDUCE), (2, GATHER), (3, REDUCE), (3, GATHER)]
     rng.shuffle(kinds)
-    messages = [(flow, op, message(flow, op, rng)) for flow, op in kinds]
+    messages = [(flow, op, framed(flow, op, rng)) for flow, op in kinds]
+    script = {0: {"packets": int(framed is packets)}}
     stalls = (stall_flits, "seldom", stall_memory, stall_memory, "often")
     flits = [flit for *_, flits in messages for flit in flits]
-    assert_received(simulate(flits, seed=seed, stalls=stalls), messages)
+    assert_received(simulate(flits, seed=seed, stalls=stalls, script=script), messages)
 
 
 def test_one_flit_per_cycle_and_one_more_cycle_per_head():

@@ -5,6 +5,7 @@ import pytest
 from multitree.hw.link import Kind
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import UNKNOWN
+from tests.nic.blocks import SMALL, head
 from tests.nic.receivers import (
     FIRST,
     GATHER,
@@ -13,15 +14,18 @@ from tests.nic.receivers import (
     SECOND,
     SEQUENCE,
     message,
+    packets,
     simulate,
 )
 
 CYCLES = 150
+S = SMALL.submessage_flits
 
 
-def assert_faulted(flits, code, flow, written):
+def assert_faulted(flits, code, flow, written, **settings):
     """The fault is this one, and only so many flits of the message were written."""
-    seen = simulate([*message(2, GATHER), *flits], cycles=CYCLES, slow=4)
+    script = {0: settings}
+    seen = simulate([*message(2, GATHER), *flits], cycles=CYCLES, slow=4, script=script)
     before = len(message(2, GATHER)) - 1
     assert [fault[1:] for fault in seen.faults] == [(code, flow)]
     assert len(seen.acked) == before + written
@@ -72,6 +76,28 @@ def replaced(flits, index, kind):
 def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(index, kind):
     flits = replaced(message(0, REDUCE), index, kind)
     assert_faulted(flits, FaultCode.FRAMING, 0, index - 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"flow": 1}, {"op": GATHER}, {"sequence": SEQUENCE - 1}, {"continued": 0}],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields):
+    flits = packets(0, REDUCE)
+    named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "continued": 1}
+    flits[1 + S] = {"kind": Kind.HEAD, "payload": head(**named | fields)}
+    assert_faulted(flits, FaultCode.FRAMING, 0, S, packets=1)
+
+
+def test_a_packet_that_continues_nothing_is_a_fault():
+    assert_faulted(message(0, REDUCE, continued=1), FaultCode.FRAMING, 0, 0)
+
+
+@pytest.mark.parametrize("framed", [message, packets])
+def test_packets_for_a_message_and_a_message_for_packets_are_faults(framed):
+    other = int(framed is message)
+    assert_faulted(framed(0, REDUCE), FaultCode.FRAMING, 0, S - 1, packets=other)
 
 
 @pytest.mark.parametrize("kind", [Kind.HEAD, Kind.BODY, Kind.SINGLE])

@@ -13,16 +13,20 @@ S = SMALL.submessage_flits
 BASE, SEQUENCE = 17, 200
 
 
-def flits_of(job, memory):
-    """The message that a job stands for."""
-    first = head(flow=job["flow"], op=job.get("op", 0), sequence=SEQUENCE)
+def flits_of(job, memory, packets=0):
+    """The message that a job stands for, with a head per sub-message if it goes in packets."""
+    named = {"flow": job["flow"], "op": job.get("op", 0), "sequence": SEQUENCE}
     size = job["size"]
     if size == 0:
-        return [{"kind": Kind.SINGLE.value, "payload": first}]
+        return [{"kind": Kind.SINGLE.value, "payload": head(**named)}]
     chunk = memory[BASE + job["base"] :][:size]
-    kinds = [Kind.BODY.value] * (size - 1) + [Kind.TAIL.value]
-    body = [{"kind": k, "payload": p} for k, p in zip(kinds, chunk, strict=True)]
-    return [{"kind": Kind.HEAD.value, "payload": first}, *body]
+    flits = []
+    for place in range(0, size, S if packets else size):
+        part = chunk[place : place + S] if packets else chunk
+        flits.append({"kind": Kind.HEAD.value, "payload": head(**named, continued=int(place > 0))})
+        flits += [{"kind": Kind.BODY.value, "payload": flit} for flit in part]
+        flits[-1]["kind"] = Kind.TAIL.value
+    return flits
 
 
 def submessages(job):
@@ -44,7 +48,8 @@ def simulate(jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, *
     rng = seeded(seed)
     block = Sender(SMALL)
     memory = [rng.getrandbits(64) for _ in range(1 << SMALL.address_width)]
-    flits = [flit for job in jobs for flit in flits_of(job, memory)]
+    packets = settings.get("packets", 0)
+    flits = [flit for job in jobs for flit in flits_of(job, memory, packets)]
     got, times, reads, answers, idle = [], [], [], [], []
 
     async def give(ctx):
@@ -82,11 +87,14 @@ def simulate(jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, *
 
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("stall_memory", PATTERNS)
-def test_messages_are_the_jobs_bit_for_bit_and_every_flit_is_read_once(stall_flits, stall_memory):
+@pytest.mark.parametrize("packets", [0, 1])
+def test_messages_are_the_jobs_bit_for_bit_and_every_flit_is_read_once(
+    stall_flits, stall_memory, packets
+):
     seed = f"{stall_flits} {stall_memory}"
     jobs = random_jobs(seeded(seed), 10)
     stalls = ("seldom", stall_flits, stall_memory, "often")
-    got, _, reads, _, flits = simulate(jobs, seed=seed, stalls=stalls)
+    got, _, reads, _, flits = simulate(jobs, seed=seed, stalls=stalls, packets=packets)
     assert got == flits
     assert [a for _, a in reads] == [BASE + j["base"] + k for j in jobs for k in range(j["size"])]
 
@@ -115,6 +123,37 @@ def test_no_head_and_no_read_before_the_last_submessage_it_depends_on(seed):
             assert times[place] == max(whole[0] + 1, times[place - 1] + 1 if place else 0)
             reads_of_it = [c for c, a in reads if 0 <= a - BASE - job["base"] < job["size"]]
             assert all(cycle > whole[0] for cycle in reads_of_it)
+        place += 1 + job["size"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("interval", [2, 9])
+def test_with_cut_through_each_submessage_is_read_once_as_much_came_in(seed, interval):
+    jobs = [job | {"needs": 1} for job in random_jobs(seeded(seed), 8)]
+    due, known = {}, {}
+
+    def count(cycle, port, op, flow):
+        first = due.setdefault(flow, cycle)
+        known[flow] = min((cycle - first) // interval, submessages(jobs[flow]))
+        return known[flow]
+
+    got, times, reads, answers, flits = simulate(
+        jobs, seed=seed, count=count, stalls=("never",) * 4, cut_through=1
+    )
+    assert got == flits
+    place = 0
+    for job in jobs:
+        came = [
+            min(cycle for cycle, flow, n in answers if flow == job["flow"] and n >= number)
+            for number in range(1, submessages(job) + 1)
+        ]
+        behind = times[place - 1] + 2 if place else 0
+        assert came[0] + 1 <= times[place] <= max(came[0] + 1, behind)
+        for cycle, address in reads:
+            offset = address - BASE - job["base"]
+            if 0 <= offset < job["size"]:
+                assert cycle > came[offset // S]
+                assert interval < 9 or offset % S or cycle == came[offset // S] + 1
         place += 1 + job["size"]
 
 

@@ -25,10 +25,10 @@ MODELS = [
 
 def way(model, num_flits, op, latency=150):
     """From a head flit that nothing delays to the arrival of its message."""
-    to_memory = model.receive_cycles + model.add_cycles + model.memory_write_cycles
+    to_memory = model.receive_cycles + model.memory_write_cycles
     cycles = model.memory_read_cycles + model.payload_cycles + num_flits - 1 + latency
     if op == Op.REDUCE:
-        cycles += model.memory_read_cycles + model.fetch_cycles
+        cycles += model.memory_read_cycles + model.fetch_cycles + model.add_cycles
     return cycles + to_memory + model.complete_cycles
 
 
@@ -66,6 +66,25 @@ def test_a_chain_takes_its_hops_one_after_the_other(model, hops):
     assert found.cycles == model.start_cycles + cycles + model.done_cycles
 
 
+@pytest.mark.parametrize("hops", [1, 5])
+@pytest.mark.parametrize("num_flits", [10, 16, 100])
+def test_with_cut_through_a_hop_is_its_overhead_and_one_submessage(hops, num_flits):
+    model = LinkModel(dependency="submessage")
+    found = analytic(chain(ring(8), hops), num_flits, model)
+    first = min(num_flits, model.submessage_flits)
+    cycles = way(model, num_flits, Op.GATHER)
+    cycles += (hops - 1) * (way(model, first, Op.GATHER) + model.dependency_cycles)
+    assert found.cycles == model.start_cycles + cycles + model.done_cycles
+
+
+@pytest.mark.parametrize(("num_flits", "num_packets"), [(0, 1), (16, 1), (17, 2), (160, 10)])
+def test_a_packet_is_a_head_more_on_the_link_and_no_payload(num_flits, num_packets):
+    packets = analytic(chain(ring(4), 1), num_flits, LinkModel(flow_control="packet"))
+    message = analytic(chain(ring(4), 1), num_flits)
+    assert packets.cycles == message.cycles + num_packets - 1
+    assert packets.link_flits.tolist() == message.link_flits.tolist()
+
+
 def test_messages_that_are_ready_follow_each_other_on_a_link():
     rows = [[step, Op.GATHER, step, 0, 1] for step in range(3)]
     schedule = Schedule.from_rows(
@@ -95,7 +114,7 @@ def test_a_late_sibling_costs_one_submessage_not_a_chunk():
     assert found[0] == model.start_cycles + way(model, 160, Op.REDUCE)
     settle = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
     settle += model.memory_write_cycles + model.complete_cycles
-    behind = settle + model.sibling_cycles + 3 // 2 + model.submessage_flits - 1
+    behind = settle + model.sibling_cycles + model.submessage_flits - 1
     assert np.diff(found[np.argsort(schedule.order)]).tolist() == [behind, behind]
 
 
@@ -169,7 +188,7 @@ def test_a_contribution_ends_behind_a_sibling_that_came_slowly():
     settle = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
     settle += model.memory_write_cycles + model.complete_cycles
     last_submessage = 99 % model.submessage_flits
-    assert found[1] - found[0] == settle + model.sibling_cycles + 2 // 2 + last_submessage
+    assert found[1] - found[0] == settle + model.sibling_cycles + last_submessage
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "hypercube:4"])

@@ -1,6 +1,7 @@
 """The rtl engine: right bits whatever the timing, and faults that say where."""
 
 import dataclasses
+import itertools
 import os
 
 import networkx
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.nic.registers import ADDRESS, ID
 from multitree.nic.table import compile_table
 from multitree.sim.analytic import analytic
@@ -97,16 +99,43 @@ def test_payload_flits_are_counted_on_the_links_that_the_schedule_uses():
     assert trace.link_utilization == trace.link_flits.sum() / (64 * trace.cycles)
 
 
+MODES = list(itertools.product(DEPENDENCIES, FLOW_CONTROLS))
+
+
+@pytest.mark.parametrize(("dependency", "flow_control"), MODES)
 @pytest.mark.parametrize(
     ("spec", "algorithm"),
     [("ring:2", "multitree"), ("torus:4x4", "multitree"), ("mesh:4x4", "bidirectional_ring")],
 )
-def test_the_analytic_engine_predicts_cycles_within_two_percent(spec, algorithm):
+def test_the_analytic_engine_predicts_cycles_within_two_percent(
+    spec, algorithm, dependency, flow_control
+):
     schedule = build(parse_topology(spec), algorithm)
-    _, trace = run_rtl(schedule, buffers_of(SEED, schedule.topology.num_ranks, 16_384))
-    predicted = analytic(schedule, 4096)
+    model = LinkModel(dependency=dependency, flow_control=flow_control)
+    buffers = buffers_of(SEED, schedule.topology.num_ranks, 16_384)
+    memory, trace = run_rtl(schedule, buffers, link_model=model)
+    assert same_bits(memory, execute(schedule, buffers))
+    assert int(trace.link_flits.sum()) == sum(np.diff(schedule.chunks(4096))[schedule.flow])
+    predicted = analytic(schedule, 4096, model)
     assert abs(predicted.cycles / trace.cycles - 1) < 0.02
     assert abs(predicted.arrived - trace.arrived).max() < 0.02 * trace.cycles
+
+
+@pytest.mark.parametrize(("dependency", "flow_control"), MODES[1:])
+def test_in_every_mode_sizes_that_fill_no_submessage_and_late_ranks_change_no_bit(
+    dependency, flow_control
+):
+    topology = random_topology(SEED)
+    schedule = build_multitree(topology)
+    model = LinkModel(dependency=dependency, flow_control=flow_control)
+    timing = MemoryTiming(extra_cycles=40, stall_percent=30, seed=SEED)
+    skews = np.random.default_rng(SEED).integers(0, 3000, topology.num_ranks).tolist()
+    with RtlSession(topology, link_model=model, memory_timing=timing) as session:
+        for n in (0, 7, 577, 1013):
+            buffers = [buffers_of(SEED + k, topology.num_ranks, n) for k in range(3)]
+            results = session.run(schedule, buffers, start_skew_cycles=skews)
+            for buffer, (memory, _) in zip(buffers, results, strict=True):
+                assert same_bits(memory, execute(schedule, buffer))
 
 
 def test_slower_memory_and_links_are_slower_as_predicted_and_change_no_bit():
