@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Form", "same_stream", "take_buffers", "take_pieces"]
+from multitree.host.tensors import to_array, to_tensor
+from multitree.topology.elements import check_dtype
 
-DTYPES = ("float32", "int32")
+__all__ = ["Form", "same_stream", "take_buffers", "take_pieces"]
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,8 @@ class Form:
     def to_home(self, memory: Any) -> Any:
         """Turn an array into the caller's kind: an array, or a tensor on the caller's device."""
         if self.device is None:
-            return memory if isinstance(memory, np.ndarray) else memory.cpu().numpy()
-        torch = sys.modules["torch"]
-        tensor = torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
-        return tensor.to(self.device)
+            return to_array(memory)
+        return to_tensor(memory).to(self.device)
 
 
 def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
@@ -61,8 +60,8 @@ def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
     Parameters
     ----------
     buffers : array, tensor, or sequence of num_ranks arrays or tensors
-        float32 or int32, one equal shape per rank. They are read before this returns and never
-        modified.
+        float32, int32 or bfloat16 (`ml_dtypes.bfloat16` in arrays), one equal shape per rank. They
+        are read before this returns and never modified.
     num_ranks : int
         Ranks of the topology.
 
@@ -76,7 +75,7 @@ def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
     Raises
     ------
     TypeError
-        If the buffers are neither arrays nor tensors of float32 or int32.
+        If the buffers are neither arrays nor tensors, or of another type.
     ValueError
         If their number, shapes, types or devices do not agree.
     """
@@ -116,8 +115,7 @@ def _check_kinds(parts: list[Any]) -> None:
             torch is None or not isinstance(part, torch.Tensor)
         ):
             raise TypeError(f"Buffers must be arrays or tensors, not {type(part).__name__}")
-        if str(part.dtype).removeprefix("torch.") not in DTYPES:
-            raise TypeError(f"Buffers must be float32 or int32, not {part.dtype}")
+        check_dtype("Buffers", part.dtype)
 
 
 def _check_agreement(parts: list[Any], num_ranks: int, names: tuple[str, ...]) -> None:
@@ -134,7 +132,7 @@ def _check_agreement(parts: list[Any], num_ranks: int, names: tuple[str, ...]) -
 
 
 def take_pieces(
-    pieces: Any, num_ranks: int, owned: Callable[[int], list[slice]]
+    pieces: Any, num_ranks: int, owned: Callable[[int, int], list[slice]]
 ) -> tuple[Any, Form]:
     """Copy the pieces of an all-gather to where their ranks own them, zeros elsewhere.
 
@@ -145,7 +143,8 @@ def take_pieces(
     num_ranks : int
         Ranks of the topology.
     owned : callable
-        From the number of all elements to the part of them that each rank owns.
+        From the number of all elements, and the bytes of one, to the part of them that each rank
+        owns.
 
     Returns
     -------
@@ -165,7 +164,7 @@ def take_pieces(
     _check_kinds(parts)
     _check_agreement(parts, num_ranks, ("ndim", "dtype", "device"))
     num_elements = sum(len(part.reshape(-1)) for part in parts)
-    slices = owned(num_elements)
+    slices = owned(num_elements, parts[0].dtype.itemsize)
     is_array = isinstance(parts[0], np.ndarray)
     shape = (num_ranks, num_elements)
     memory = np.zeros(shape, parts[0].dtype) if is_array else parts[0].new_zeros(shape)

@@ -50,7 +50,7 @@ def demo(
     ):
         results = compare_all(simulator, SIZE_BYTES)
     schedule = build(topology, "multitree")
-    config = config_for(topology, model, **needs_of(schedule, model, SIZE_BYTES // 4))
+    config = config_for(topology, model, **needs_of(schedule, model, SIZE_BYTES))
     table = compile_table(schedule, RANK, model.num_flits(SIZE_BYTES, 1), config)
     rows = table_rows(table, topology, config.flit_bytes)
     with Working("Generating the Verilog"):

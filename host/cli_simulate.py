@@ -36,7 +36,8 @@ __all__ = ["add_commands"]
 FAILED = 1
 
 EngineOption = Annotated[str, typer.Option(help="rtl or analytic.", metavar="NAME")]
-DtypeOption = Annotated[str, typer.Option(help="float32 or int32.", metavar="NAME")]
+DtypeOption = Annotated[str, typer.Option(help="float32, int32 or bfloat16.", metavar="NAME")]
+OpOption = Annotated[str, typer.Option(help="sum or max.", metavar="NAME")]
 DependencyOption = Annotated[
     str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
 ]
@@ -62,6 +63,7 @@ def simulate(
     dependency: DependencyOption = "chunk",
     flow_control: FlowControlOption = "message",
     dtype: DtypeOption = "float32",
+    op: OpOption = "sum",
     seed: SeedOption = SEED,
     memory_cycles: Annotated[
         int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
@@ -89,6 +91,7 @@ def simulate(
             topology,
             engine,
             dtype=dtype,
+            op=op,
             seed=seed,
             link_model=model,
             waveform=waveform,
@@ -102,7 +105,7 @@ def simulate(
             identity_of(built)
             | _figures(report)
             | {"dependency": dependency, "flow_control": flow_control}
-            | {"dtype": dtype, "seed": seed, "memory_cycles": memory_cycles}
+            | {"dtype": dtype, "op": op, "seed": seed, "memory_cycles": memory_cycles}
             | {"trace": None if trace is None else str(trace)}
         )
     else:
@@ -119,6 +122,7 @@ def compare(
     dependency: DependencyOption = "chunk",
     flow_control: FlowControlOption = "message",
     dtype: DtypeOption = "float32",
+    op: OpOption = "sum",
     seed: SeedOption = SEED,
     json: JsonOption = False,
 ) -> int:
@@ -131,6 +135,7 @@ def compare(
             topology,
             engine,
             dtype=dtype,
+            op=op,
             seed=seed,
             link_model=model,
             progress=work.count_cycles,
@@ -149,6 +154,7 @@ def compare(
                 "dependency": dependency,
                 "flow_control": flow_control,
                 "dtype": dtype,
+                "op": op,
                 "seed": seed,
                 "bound_cycles": bound,
                 "results": results,

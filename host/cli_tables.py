@@ -108,7 +108,7 @@ def table(
     """Print one rank's schedule table, in the paper's columns."""
     size_bytes, model = parse_size(size), LinkModel()
     built, _ = build_schedule(spec, algorithm, collective, root)
-    needs = needs_of(built, model, size_bytes // 4)
+    needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs)
     compiled = compile_table(built, rank, model.num_flits(size_bytes, 1), config)
     rows = table_rows(compiled, built.topology, config.flit_bytes)

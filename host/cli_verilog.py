@@ -56,7 +56,7 @@ def verilog(
     """
     size_bytes, model, top = parse_size(size), LinkModel(), top_module(memory)
     built, _ = build_schedule(spec, algorithm, "all_reduce", None)
-    config = config_for(built.topology, model, **needs_of(built, model, size_bytes // 4))
+    config = config_for(built.topology, model, **needs_of(built, model, size_bytes))
     with Working(f"Generating the Verilog of {top}"):
         paths = write_verilog(config, out, memory=memory)
     if json:

@@ -107,15 +107,16 @@ class Communicator:
         return self._runner.schedule(collective, root)
 
     def all_reduce(self, buffers: Any, op: str = "sum") -> Work:
-        """Start the sum, or the average, of all ranks' buffers on every rank.
+        """Start the sum, the maximum or the average of all ranks' buffers on every rank.
 
         Parameters
         ----------
         buffers : (num_ranks, ...) array or tensor, or list of num_ranks arrays or tensors
-            float32 or int32, any shape and length. They are read before this returns and never
-            modified.
+            float32, int32 or bfloat16 (`ml_dtypes.bfloat16` in arrays), any shape and length. They
+            are read before this returns and never modified.
         op : str
-            "sum", or "average" (float32 only): the sum, then one IEEE division by num_ranks.
+            "sum", "max", or "average" (floats only): the sum, then one float32 division by
+            num_ranks.
 
         Returns
         -------
@@ -150,7 +151,7 @@ class Communicator:
             If the buffers or the op do not fit.
         """
         memory, form = take_buffers(buffers, self.topology.num_ranks)
-        owned = self._owned("reduce_scatter", memory.shape[1])
+        owned = self._owned("reduce_scatter", memory.shape[1], memory.dtype.itemsize)
 
         def own_parts(image: Any) -> list[Any]:
             rows = form.to_home(image)
@@ -177,7 +178,7 @@ class Communicator:
             If the pieces do not fit.
         """
         memory, form = take_pieces(
-            pieces, self.topology.num_ranks, lambda n: self._owned("all_gather", n)
+            pieces, self.topology.num_ranks, lambda *size: self._owned("all_gather", *size)
         )
         return self._runner.start("all_gather", memory, form.give_back)
 
@@ -205,7 +206,7 @@ class Communicator:
         return self._runner.start("broadcast", memory, form.give_back, root=root)
 
     def reduce(self, buffers: Any, *, root: int, op: str = "sum") -> Work:
-        """Start the sum, or the average, of all ranks' buffers on the root.
+        """Start the sum, the maximum or the average of all ranks' buffers on the root.
 
         Parameters
         ----------
@@ -228,11 +229,15 @@ class Communicator:
         memory, form = take_buffers(buffers, self.topology.num_ranks)
         return self._runner.start("reduce", memory, form.give_back, root=root, op=op)
 
-    def _owned(self, collective: str, num_elements: int) -> list[slice]:
+    def _owned(self, collective: str, num_elements: int, element_bytes: int) -> list[slice]:
         """Part of the buffer that each rank owns in a collective that scatters."""
-        schedule, flit_bytes = self.schedule(collective), self._runner.link_model.flit_bytes
+        schedule = self.schedule(collective)
+        sizes = {
+            "flit_bytes": self._runner.link_model.flit_bytes,
+            "element_bytes": element_bytes,
+        }
         return [
-            slice(*owned_range(schedule, rank, num_elements, flit_bytes=flit_bytes))
+            slice(*owned_range(schedule, rank, num_elements, **sizes))
             for rank in range(self.topology.num_ranks)
         ]
 

@@ -5,8 +5,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from multitree.host.outcome import Outcome, average_of, on_host
+from multitree.host.outcome import Outcome, finished, reduction_of
 from multitree.host.rtl_engine import RtlEngine
+from multitree.host.tensors import to_array, to_tensor
 from multitree.sim import verilator
 from multitree.sim.link_model import LinkModel
 from multitree.topology.execute import execute
@@ -34,31 +35,35 @@ class Engine(Protocol):
 
     name: str
 
-    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+    def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Build what a run needs, so that the run's time is the run's."""
 
-    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
-        """Run a verified schedule on memory of shape (num_ranks, n), which is not modified."""
+    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
+        """Run a verified schedule on memory of shape (num_ranks, n), which is not modified.
+
+        `op` is "sum", "max" or "average".
+        """
 
     def close(self) -> None:
         """Give back what the engine holds."""
 
 
 class NumpyEngine:
-    """The definition: `execute`, and one IEEE division for an average."""
+    """The definition: `execute`, and one division for an average."""
 
     name = "numpy"
 
     def __init__(self, link_model: LinkModel) -> None:
         self._flit_bytes = link_model.flit_bytes
 
-    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+    def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Nothing is built."""
 
-    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
+    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
         """Run `execute`; tensors come through the host's memory."""
-        image = execute(schedule, on_host(memory), flit_bytes=self._flit_bytes)
-        return Outcome(average_of(image, schedule.topology.num_ranks) if average else image)
+        reduction = reduction_of(op)
+        image = execute(schedule, to_array(memory), reduction, flit_bytes=self._flit_bytes)
+        return Outcome(finished(image, op, schedule.topology.num_ranks))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -79,19 +84,15 @@ class TorchEngine:
         self._executor = TorchExecutor()
         self._flit_bytes = link_model.flit_bytes
 
-    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+    def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Index tensors are made on the device of the first run."""
 
-    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
+    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
         """Run the schedule on the device, and wait for it."""
-        is_array = isinstance(memory, np.ndarray)
-        tensor = self._torch.from_numpy(memory) if is_array else memory
-        image = self._executor.execute(
-            schedule, tensor, average=average, flit_bytes=self._flit_bytes
-        )
+        image = self._executor.execute(schedule, to_tensor(memory), op, flit_bytes=self._flit_bytes)
         if image.is_cuda:
             self._torch.cuda.current_stream(image.device).synchronize()
-        return Outcome(image.numpy() if is_array else image)
+        return Outcome(to_array(image) if isinstance(memory, np.ndarray) else image)
 
     def close(self) -> None:
         """Forget the index tensors."""

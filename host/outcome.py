@@ -7,8 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.counts import PortCounts
+from multitree.topology.elements import make_canonical
 
-__all__ = ["Outcome", "average_of", "on_host"]
+__all__ = ["OPS", "Outcome", "average_of", "finished", "reduction_of"]
+
+OPS = ("sum", "max", "average")
+"""What becomes of all ranks' elements: those of `execute`, and the sum divided."""
 
 
 @dataclass(frozen=True)
@@ -33,27 +37,33 @@ class Outcome:
     ports: tuple[tuple[PortCounts, ...], ...] | None = None
 
 
-def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[np.float32]:
-    """Divide sums by the number of ranks: one IEEE division each, NaN made canonical.
+def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[Any]:
+    """Divide sums by the number of ranks: one float32 division each, NaN made canonical.
 
     Parameters
     ----------
-    image : float32 array
+    image : float32 or bfloat16 array
         Sums.
     num_ranks : int
         What to divide by.
 
     Returns
     -------
-    float32 array of the same shape
+    array of the same shape and type
+        bfloat16 sums are divided as float32, and the quotient is rounded to bfloat16.
     """
     with np.errstate(all="ignore"):
-        divisor = np.float32(num_ranks)
-        quotient: npt.NDArray[np.float32] = np.divide(image, divisor, dtype=np.float32)
-    quotient.view(np.uint32)[np.isnan(quotient)] = 0x7FC00000
-    return quotient
+        quotient = np.divide(image.astype(np.float32), np.float32(num_ranks), dtype=np.float32)
+        average = quotient.astype(image.dtype, copy=False)
+    make_canonical(average)
+    return average
 
 
-def on_host(memory: Any) -> npt.NDArray[Any]:
-    """Memory as an array, wherever it is."""
-    return memory if isinstance(memory, np.ndarray) else memory.cpu().numpy()
+def reduction_of(op: str) -> str:
+    """The op of `execute` that comes first."""
+    return "sum" if op == "average" else op
+
+
+def finished(image: npt.NDArray[Any], op: str, num_ranks: int) -> npt.NDArray[Any]:
+    """What is left to the host once the sums or maxima are there: the division of an average."""
+    return average_of(image, num_ranks) if op == "average" else image

@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from multitree.host.outcome import Outcome, average_of, on_host
+from multitree.host.outcome import Outcome, finished, reduction_of
+from multitree.host.tensors import to_array
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, RtlSession, Waveform
-from multitree.sim.sizing import config_for
+from multitree.sim.sizing import config_for, emulated_dtypes
 from multitree.sim.verilator import Say
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
@@ -15,7 +16,7 @@ from multitree.topology.topology import Topology
 __all__ = ["RtlEngine", "needs_of"]
 
 
-def needs_of(schedule: Schedule, link_model: LinkModel, num_elements: int) -> dict[str, Any]:
+def needs_of(schedule: Schedule, link_model: LinkModel, size_bytes: int) -> dict[str, Any]:
     """Sizes that interfaces must have at least to run a schedule.
 
     Parameters
@@ -23,8 +24,8 @@ def needs_of(schedule: Schedule, link_model: LinkModel, num_elements: int) -> di
     schedule : Schedule
     link_model : LinkModel
         Flits.
-    num_elements : int
-        Elements of one rank's buffer.
+    size_bytes : int
+        Bytes of one rank's buffer.
 
     Returns
     -------
@@ -34,7 +35,7 @@ def needs_of(schedule: Schedule, link_model: LinkModel, num_elements: int) -> di
     return {
         "num_rows": int(np.bincount(schedule.src).max(initial=0)),
         "num_flows": schedule.num_flows,
-        "memory_flits": link_model.num_flits(num_elements, 4),
+        "memory_flits": link_model.num_flits(size_bytes, 1),
     }
 
 
@@ -69,15 +70,20 @@ class RtlEngine:
         self._waveform = waveform
         self._progress = progress
         self._say = say
-        self._needs: dict[str, Any] = {"num_rows": 0, "num_flows": 0, "memory_flits": 0}
+        self._needs = {"num_rows": 0, "num_flows": 0, "memory_flits": 0}
+        self._dtypes = emulated_dtypes("float32")
         config_for(topology, link_model)  # raises at once where no interface has so many ports
         self._session: RtlSession | None = None
 
-    def prepare(self, schedule: Schedule, num_elements: int) -> None:
+    def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Compile the interfaces and wire them, unless those at hand are large enough."""
-        needs = needs_of(schedule, self._link_model, num_elements)
+        needs = needs_of(schedule, self._link_model, memory.shape[1] * memory.dtype.itemsize)
+        dtype = str(memory.dtype).removeprefix("torch.")
+        if dtype not in self._dtypes:
+            self._dtypes = emulated_dtypes(dtype)
         self._needs = {name: max(value, needs[name]) for name, value in self._needs.items()}
-        config = config_for(self._topology, self._link_model, **self._needs)
+        sizes: dict[str, Any] = {**self._needs, "dtypes": self._dtypes}
+        config = config_for(self._topology, self._link_model, **sizes)
         if self._session is not None and self._session.config != config:
             self.close()
         if self._session is None:
@@ -86,21 +92,22 @@ class RtlEngine:
                 link_model=self._link_model,
                 waveform=self._waveform,
                 say=self._say,
-                **self._needs,
+                **sizes,
             )
 
-    def run(self, schedule: Schedule, memory: Any, *, average: bool) -> Outcome:
+    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
         """Run the interfaces; the division of an average is the host's."""
         assert self._session is not None, "prepare comes first"
         try:
-            runs = self._session.run(schedule, [on_host(memory)], progress=self._progress)
+            runs = self._session.run(
+                schedule, [to_array(memory)], op=reduction_of(op), progress=self._progress
+            )
             ports = self._session.counts()
         except BaseException:
             self.close()  # interfaces that have stopped half-way are of no more use
             raise
         image, trace = runs[0]
-        if average:
-            image = average_of(image, schedule.topology.num_ranks)
+        image = finished(image, op, schedule.topology.num_ranks)
         return Outcome(image, trace.cycles, trace.link_utilization, ports)
 
     def close(self) -> None:

@@ -5,23 +5,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 from multitree.host.buffers import same_stream
 from multitree.host.engines import Engine, open_engine
 from multitree.host.figures import report_on
-from multitree.host.outcome import Outcome, average_of, on_host
+from multitree.host.outcome import OPS, Outcome, finished, reduction_of
+from multitree.host.tensors import to_array
 from multitree.host.work import Work, WorkReport
 from multitree.sim.link_model import LinkModel
 from multitree.topology.builders import build
+from multitree.topology.elements import as_bits
 from multitree.topology.execute import execute
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
 
 __all__ = ["Runner", "run_on"]
-
-ELEMENT_BYTES = 4
 
 
 class Runner:
@@ -67,11 +65,10 @@ class Runner:
         op: str = "sum",
     ) -> Work:
         """Check the op, and hand the collective to the worker."""
-        if op not in ("sum", "average"):
-            raise ValueError(f"Op must be 'sum' or 'average', not {op!r}")
-        average = op == "average"
-        if average and "float" not in str(memory.dtype):
-            raise TypeError(f"Buffers must be float32 for an average, not {memory.dtype}")
+        if op not in OPS:
+            raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
+        if op == "average" and "float" not in str(memory.dtype):
+            raise TypeError(f"Buffers must be floats for an average, not {memory.dtype}")
         schedule = self.schedule(collective, root)
         if self._closed:
             raise RuntimeError("Communicator must be open, not closed")
@@ -84,7 +81,7 @@ class Runner:
                     schedule,
                     memory,
                     link_model=self.link_model,
-                    average=average,
+                    op=op,
                     check=self._check,
                 )
                 return finish(image), report
@@ -104,7 +101,7 @@ def run_on(
     memory: Any,
     *,
     link_model: LinkModel,
-    average: bool = False,
+    op: str = "sum",
     check: bool = False,
 ) -> tuple[Any, WorkReport]:
     """Run a schedule on an engine, timed without what the engine has to build.
@@ -115,11 +112,11 @@ def run_on(
     schedule : Schedule
         One that `verify` accepts.
     memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        float32 or int32; not modified.
+        float32, int32 or bfloat16; not modified.
     link_model : LinkModel
         Clock and flits.
-    average : bool
-        Divide the sums by the number of ranks.
+    op : str
+        "sum", "max", or "average": the sums are divided by the number of ranks.
     check : bool
         Compare every rank's memory with `execute`.
 
@@ -129,18 +126,17 @@ def run_on(
         Every rank's memory at the end.
     report : WorkReport
     """
-    num_elements = memory.shape[1]
-    engine.prepare(schedule, num_elements)
+    engine.prepare(schedule, memory)
     wall, cpu = time.perf_counter(), time.process_time()
-    outcome = engine.run(schedule, memory, average=average)
+    outcome = engine.run(schedule, memory, op=op)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     exact = None
     if check:
-        exact = _is_exact(schedule, memory, average, outcome, link_model.flit_bytes)
+        exact = _is_exact(schedule, memory, op, outcome, link_model.flit_bytes)
     report = report_on(
         schedule,
         engine=engine.name,
-        size_bytes=ELEMENT_BYTES * num_elements,
+        size_bytes=memory.dtype.itemsize * memory.shape[1],
         link_model=link_model,
         cycles=outcome.cycles,
         link_utilization=outcome.link_utilization,
@@ -152,11 +148,8 @@ def run_on(
     return outcome.memory, report
 
 
-def _is_exact(
-    schedule: Schedule, memory: Any, average: bool, outcome: Outcome, flit_bytes: int
-) -> bool:
+def _is_exact(schedule: Schedule, memory: Any, op: str, outcome: Outcome, flit_bytes: int) -> bool:
     """Whether every rank's memory equals `execute` bit for bit."""
-    expected = execute(schedule, on_host(memory), flit_bytes=flit_bytes)
-    if average:
-        expected = average_of(expected, schedule.topology.num_ranks)
-    return bool((expected.view(np.uint32) == on_host(outcome.memory).view(np.uint32)).all())
+    expected = execute(schedule, to_array(memory), reduction_of(op), flit_bytes=flit_bytes)
+    expected = finished(expected, op, schedule.topology.num_ranks)
+    return bool((as_bits(expected) == as_bits(to_array(outcome.memory))).all())

@@ -16,6 +16,7 @@ from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, Waveform
 from multitree.sim.verilator import Say
+from multitree.topology.elements import DTYPES, OPS
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
@@ -23,7 +24,6 @@ from multitree.topology.verify import verify
 __all__ = ["CLOCKED_ENGINES", "Simulator", "make_buffers"]
 
 CLOCKED_ENGINES = ("analytic", "rtl")
-DTYPES = ("float32", "int32")
 SEED = 1
 
 
@@ -37,17 +37,18 @@ def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[A
     num_ranks, n : int
         Shape of the result.
     dtype : str
-        "float32": normal values with exponents spread over 2^±20. "int32": all values.
+        "float32", "bfloat16": normal values with exponents spread over 2^±20. "int32": all values.
 
     Returns
     -------
-    float32 or int32 array, shape (num_ranks, n)
+    array of the type, shape (num_ranks, n)
     """
     rng = np.random.default_rng(seed)
     if dtype == "int32":
         return rng.integers(-(2**31), 2**31, (num_ranks, n), dtype=np.int32)
     scale = np.ldexp(np.float32(1), rng.integers(-20, 21, (num_ranks, n), dtype=np.int32))
-    return rng.standard_normal((num_ranks, n), dtype=np.float32) * scale
+    values = rng.standard_normal((num_ranks, n), dtype=np.float32) * scale
+    return values.astype(DTYPES[dtype], copy=False)
 
 
 class Simulator:
@@ -61,7 +62,9 @@ class Simulator:
     engine : str
         "analytic" or "rtl".
     dtype : str
-        "float32" or "int32"; matters only where data are carried.
+        "float32", "int32" or "bfloat16"; matters only where data are carried.
+    op : str
+        "sum" or "max"; the same.
     seed : int
         Of the data.
     link_model : LinkModel, optional
@@ -87,6 +90,7 @@ class Simulator:
         engine: str,
         *,
         dtype: str = "float32",
+        op: str = "sum",
         seed: int = SEED,
         link_model: LinkModel | None = None,
         waveform: Waveform | None = None,
@@ -97,13 +101,16 @@ class Simulator:
             known = " or ".join(CLOCKED_ENGINES)
             raise ValueError(f"Engine must be one with a clock ({known}), not {engine!r}")
         if dtype not in DTYPES:
-            raise ValueError(f"Dtype must be float32 or int32, not {dtype!r}")
+            raise ValueError(f"Dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
+        if op not in OPS:
+            raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
         if seed < 0:
             raise ValueError(f"Seed must be at least 0, not {seed!r}")
         if waveform is not None and engine != "rtl":
             raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
         self.topology = topology
         self._dtype = dtype
+        self._op = op
         self._seed = seed
         self._model = link_model or LinkModel()
         self._rtl: RtlEngine | None = None
@@ -138,9 +145,12 @@ class Simulator:
         """
         verify(schedule)
         if self._rtl is not None:
-            shape = schedule.topology.num_ranks, size_bytes // 4
+            shape = schedule.topology.num_ranks, size_bytes // DTYPES[self._dtype].itemsize
             memory = make_buffers(self._seed, *shape, self._dtype)
-            return run_on(self._rtl, schedule, memory, link_model=self._model, check=True)[1]
+            _, report = run_on(
+                self._rtl, schedule, memory, link_model=self._model, op=self._op, check=True
+            )
+            return report
         wall, cpu = time.perf_counter(), time.process_time()
         trace = analytic(schedule, self._model.num_flits(size_bytes, 1), self._model)
         return report_on(

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from multitree.topology.elements import CANONICAL_NAN, check_dtype
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedule import Op, Schedule
 
 __all__ = ["TorchExecutor"]
 
-CANONICAL_NAN = 0x7FC00000
 MAX_PLANS = 8
 
 IntArray = npt.NDArray[np.int64]
@@ -59,8 +59,8 @@ class TorchExecutor:
         self,
         schedule: Schedule,
         memory: torch.Tensor,
+        op: str = "sum",
         *,
-        average: bool = False,
         flit_bytes: int = 16,
     ) -> torch.Tensor:
         """Run a schedule on the device its tensor is on.
@@ -70,48 +70,52 @@ class TorchExecutor:
         schedule : Schedule
             A verified schedule.
         memory : torch.Tensor, shape (num_ranks, n)
-            float32 or int32; not modified.
-        average : bool
-            Divide what was summed by the number of ranks; float32 only.
+            float32, int32 or bfloat16; not modified.
+        op : str
+            "sum", "max", or "average": sums divided by the number of ranks; floats only.
         flit_bytes : int
             Bytes per flit: chunks are whole flits.
 
         Returns
         -------
         torch.Tensor, shape (num_ranks, n)
-            The same bits that `multitree.topology.execute.execute` returns; of their IEEE quotients
-            for an average.
+            The same bits that `multitree.topology.execute.execute` returns; of `average_of` its
+            sums for an average.
 
         Raises
         ------
         TypeError
-            If the tensor is neither float32 nor int32.
+            If the tensor is of another type.
         ValueError
             If it does not have one row per rank.
         ScheduleError
             If a flow adds after it has begun to copy.
         """
         num_ranks = schedule.topology.num_ranks
-        if memory.dtype not in (torch.float32, torch.int32):
-            raise TypeError(f"Memory must be float32 or int32, not {memory.dtype}")
+        check_dtype("Memory", memory.dtype)
         if memory.ndim != 2 or len(memory) != num_ranks:
             shape = tuple(memory.shape)
             raise ValueError(f"Memory must have shape ({num_ranks}, n), not {shape}")
         if memory.shape[1] == 0:
             return memory.clone()
-        plan = self._plan(schedule, memory.shape[1], flit_bytes, memory.device)
+        flit_elements = flit_bytes // memory.dtype.itemsize
+        plan = self._plan(schedule, memory.shape[1], flit_elements, memory.device)
         rows = _spread(memory, plan)
         for source, destination in plan.additions:
             value = rows.index_select(0, destination)
-            value.add_(rows.index_select(0, source))
+            contribution = rows.index_select(0, source)
+            if op == "max":
+                value = _maximum(value, contribution)
+            else:
+                value.add_(contribution)
             rows.index_copy_(0, destination, value)
-        return _collect(rows, plan, num_ranks, average)
+        return _collect(rows, plan, num_ranks, average=op == "average")
 
-    def _plan(self, schedule: Schedule, n: int, flit_bytes: int, device: torch.device) -> _Plan:
+    def _plan(self, schedule: Schedule, n: int, flit_elements: int, device: torch.device) -> _Plan:
         """Look the plan up, or make it and forget the one used longest ago."""
-        key = (schedule.hash, n, flit_bytes, str(device))
+        key = (schedule.hash, n, flit_elements, str(device))
         if key not in self._plans:
-            self._plans[key] = _make_plan(schedule, n, flit_bytes // 4, device)
+            self._plans[key] = _make_plan(schedule, n, flit_elements, device)
             if len(self._plans) > MAX_PLANS:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(key)
@@ -125,7 +129,22 @@ def _spread(memory: torch.Tensor, plan: _Plan) -> torch.Tensor:
     return memory.index_select(1, plan.spread).reshape(-1, plan.piece)
 
 
-def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, average: bool) -> torch.Tensor:
+def _maximum(value: torch.Tensor, contribution: torch.Tensor) -> torch.Tensor:
+    """The larger ones, NaN if one is, and +0 rather than -0."""
+    larger = torch.maximum(value, contribution)
+    if not larger.is_floating_point():
+        return larger
+    # Equal numbers differ at most in the sign of zero.
+    both = _bits(value) & _bits(contribution)
+    return torch.where(value == contribution, both, _bits(larger)).view(value.dtype)
+
+
+def _bits(rows: torch.Tensor) -> torch.Tensor:
+    """The same memory as integers."""
+    return rows.view(torch.int16 if rows.dtype == torch.bfloat16 else torch.int32)
+
+
+def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, *, average: bool) -> torch.Tensor:
     """Do all copies at once, divide, make NaN canonical, and bring rows back into buffers."""
     origin, summed = plan.origin, plan.summed
     if origin is not None and plan.one_origin:
@@ -135,11 +154,12 @@ def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, average: bool) -> 
     if average:
         # A divisor on the device: CUDA multiplies by the reciprocal of a Python number, and the
         # reciprocal of 15 is not exact.
-        rows = rows / torch.full((1, 1), num_ranks, dtype=rows.dtype, device=rows.device)
+        divisor = torch.full((1, 1), num_ranks, dtype=torch.float32, device=rows.device)
+        rows = (rows.to(torch.float32) / divisor).to(rows.dtype)
         summed = torch.ones_like(summed)
-    if rows.dtype == torch.float32:
-        bits = rows.view(torch.int32)
-        bits.masked_fill_(torch.isnan(rows) & summed[:, None], CANONICAL_NAN)
+    if rows.is_floating_point():
+        canonical = CANONICAL_NAN[str(rows.dtype).removeprefix("torch.")]
+        _bits(rows).masked_fill_(torch.isnan(rows) & summed[:, None], canonical)
     image = rows.reshape(-1, plan.num_pieces * plan.piece)
     if plan.collect is not None:
         image = image.index_select(1, plan.collect)

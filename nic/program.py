@@ -6,6 +6,7 @@ from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
 from multitree.nic.table import NO_PORT, Table
+from multitree.topology.elements import OPS
 from multitree.topology.schedule import Op
 
 __all__ = [
@@ -35,7 +36,7 @@ RESET = (ADDRESS["CONTROL"], 8)
 DTYPE_CODES = {name: kind.value for name, kind in LANE_TYPES.items()}
 """Code of a NumPy dtype's name in the MODE register."""
 
-REDUCTIONS = ("sum", "max")
+REDUCTIONS = OPS
 """What becomes of the contributions, by its bit in the MODE register."""
 
 DEPENDENCIES = ("chunk", "submessage")

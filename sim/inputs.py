@@ -1,12 +1,12 @@
 """What engines are given: schedules, buffers and skews that fit each other."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.program import DTYPE_CODES
+from multitree.topology.elements import DTYPES, check_dtype
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
@@ -30,14 +30,18 @@ def check_topology(schedule: Schedule, topology: Topology) -> None:
         raise ValueError(f"Schedule must be for {topology.name}, not for {other.name}")
 
 
-def check_buffers(schedule: Schedule, buffers: Sequence[Buffers]) -> Buffers:
+def check_buffers(
+    schedule: Schedule, buffers: Sequence[Buffers], dtypes: Collection[str] = tuple(DTYPES)
+) -> Buffers:
     """Return the first of several sets of buffers, or raise where they are not alike and right.
 
     Parameters
     ----------
     schedule : Schedule
         What they are for.
-    buffers : sequence of float32 or int32 arrays, each of shape (num_ranks, n)
+    buffers : sequence of float32, int32 or bfloat16 arrays, each of shape (num_ranks, n)
+    dtypes : collection of str
+        Types that the interfaces are built for.
 
     Raises
     ------
@@ -47,9 +51,14 @@ def check_buffers(schedule: Schedule, buffers: Sequence[Buffers]) -> Buffers:
         raise ValueError("Buffers must be at least one set, not none")
     num_ranks = schedule.topology.num_ranks
     for buffer in buffers:
-        if not isinstance(buffer, np.ndarray) or buffer.dtype.name not in DTYPE_CODES:
-            kind = getattr(buffer, "dtype", type(buffer).__name__)
-            raise TypeError(f"Buffers must be float32 or int32 arrays, not {kind}")
+        if not isinstance(buffer, np.ndarray):
+            raise TypeError(f"Buffers must be NumPy arrays, not {type(buffer).__name__}")
+        check_dtype("Buffers", buffer.dtype)
+        if buffer.dtype.name not in dtypes:
+            built = " or ".join(dtypes)
+            raise TypeError(
+                f"Buffers must be of a type that is built ({built}), not {buffer.dtype}"
+            )
         if buffer.ndim != 2 or len(buffer) != num_ranks:
             raise ValueError(f"Buffers must be of shape ({num_ranks}, n), not {buffer.shape}")
         if buffer.shape != buffers[0].shape or buffer.dtype != buffers[0].dtype:

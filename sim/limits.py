@@ -34,17 +34,21 @@ class Limits:
     watchdog_cycles: int
     step_cycles: int | None
 
-    def settings(self, dtype: str, num_flits: int, link_model: LinkModel) -> RunSettings:
+    def settings(
+        self, dtype: str, num_flits: int, link_model: LinkModel, op: str = "sum"
+    ) -> RunSettings:
         """What an interface is told of a collective whose first buffer lies at address 0.
 
         Parameters
         ----------
         dtype : str
-            "int32" or "float32".
+            "int32", "float32" or "bfloat16".
         num_flits : int
             Of one rank's buffer.
         link_model : LinkModel
             Its `dependency` and `flow_control`.
+        op : str
+            "sum" or "max".
         """
         return RunSettings(
             dtype=dtype,
@@ -56,6 +60,7 @@ class Limits:
             step_cycles=self.step_cycles or 0,
             dependency=link_model.dependency,
             flow_control=link_model.flow_control,
+            reduction=op,
         )
 
     def run_cycles(self, num_collectives: int) -> int:

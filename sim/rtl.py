@@ -18,7 +18,7 @@ from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
 from multitree.sim.postmortem import first_missing
 from multitree.sim.rtl_host import RtlHost
-from multitree.sim.sizing import config_for
+from multitree.sim.sizing import config_for, emulated_dtypes
 from multitree.sim.trace import Trace
 from multitree.sim.verilator import Say
 from multitree.sim.waveform import Waveform
@@ -28,8 +28,6 @@ from multitree.topology.topology import Topology
 __all__ = ["MemoryTiming", "RtlSession", "Waveform", "run_rtl"]
 
 Progress = Callable[[int], None]
-
-_ELEMENT_BYTES = 4
 
 
 class RtlSession:
@@ -49,6 +47,8 @@ class RtlSession:
         Dumped from the first collective's first start on.
     num_rows, num_flows, memory_flits : int
         Least sizes of the interfaces; `run` says so where they are too small.
+    dtypes : tuple of str
+        Types of elements that the interfaces can reduce.
     say : callable, optional
         Told before something takes long; by default stderr is.
 
@@ -70,6 +70,7 @@ class RtlSession:
         num_rows: int = 0,
         num_flows: int = 0,
         memory_flits: int = 0,
+        dtypes: tuple[str, ...] = emulated_dtypes("float32"),
         say: Say | None = None,
     ) -> None:
         self.link_model = link_model or LinkModel()
@@ -81,6 +82,7 @@ class RtlSession:
             num_rows=num_rows,
             num_flows=num_flows,
             memory_flits=memory_flits,
+            dtypes=dtypes,
         )
         kind = None if waveform is None else waveform.kind
         self.network = Network(
@@ -115,6 +117,7 @@ class RtlSession:
         schedule: Schedule,
         buffers: Sequence[Buffers],
         *,
+        op: str = "sum",
         start_skew_cycles: Sequence[int] | None = None,
         lockstep: bool = False,
         idle_ranks: Collection[int] = (),
@@ -127,8 +130,10 @@ class RtlSession:
         ----------
         schedule : Schedule
             One that `verify` accepts, on the session's topology.
-        buffers : sequence of float32 or int32 arrays, each of shape (num_ranks, n)
+        buffers : sequence of float32, int32 or bfloat16 arrays, each of shape (num_ranks, n)
             One per collective, all of one shape and type; never modified.
+        op : str
+            "sum" or "max".
         start_skew_cycles : sequence of int, optional
             How long after the first possible cycle each rank starts.
         lockstep : bool
@@ -149,19 +154,18 @@ class RtlSession:
         Raises
         ------
         TypeError, ValueError, ScheduleError
-            If schedule, buffers or skews do not fit each other or the interfaces.
+            If schedule, buffers, op or skews do not fit each other or the interfaces.
         DeviceError
-            For the fault nearest to its cause, with rank, port, flow and what was awaited, and
-            the first message that is missing.
+            For the fault nearest to its cause, what was awaited, and the first message missing.
         """
         check_topology(schedule, self.network.topology)
-        first = check_buffers(schedule, buffers)
+        first = check_buffers(schedule, buffers, self.config.dtypes)
         skews = check_skews(start_skew_cycles, schedule.topology.num_ranks)
-        num_flits = self.link_model.num_flits(first.shape[1], _ELEMENT_BYTES)
+        num_flits = self.link_model.num_flits(first.shape[1], first.dtype.itemsize)
         limits = self._limits(schedule, num_flits, max(skews, default=0), lockstep)
         loaded = tables or self._tables_of(schedule, num_flits, lockstep)
         memory = self._fill(buffers, num_flits)
-        self._host.load(loaded, limits.settings(first.dtype.name, num_flits, self.link_model))
+        self._host.load(loaded, limits.settings(first.dtype.name, num_flits, self.link_model, op))
         self._open_waveform()
         self.network.forget_messages()
         try:
@@ -204,7 +208,7 @@ class RtlSession:
         memory = np.zeros((num_ranks, len(buffers), buffer_bytes), dtype=np.uint8)
         for k, buffer in enumerate(buffers):
             content = np.ascontiguousarray(buffer).view(np.uint8)
-            memory[:, k, : n * _ELEMENT_BYTES] = content.reshape(num_ranks, -1)
+            memory[:, k, : n * buffer.dtype.itemsize] = content.reshape(num_ranks, -1)
         self.network.set_memory(memory.reshape(num_ranks, -1, self.config.flit_bytes))
         return memory
 
@@ -233,6 +237,7 @@ def run_rtl(
     schedule: Schedule,
     buffers: Buffers,
     *,
+    op: str = "sum",
     link_model: LinkModel | None = None,
     start_skew_cycles: Sequence[int] | None = None,
     memory_timing: MemoryTiming | None = None,
@@ -246,11 +251,11 @@ def run_rtl(
     ----------
     schedule : Schedule
         One that `verify` accepts.
-    buffers : float32 or int32 array, shape (num_ranks, n)
+    buffers : float32, int32 or bfloat16 array, shape (num_ranks, n)
         Never modified.
     link_model, memory_timing, waveform, say
         As for `RtlSession`.
-    start_skew_cycles, progress
+    op, start_skew_cycles, progress
         As for `RtlSession.run`.
 
     Returns
@@ -274,14 +279,16 @@ def run_rtl(
         waveform=waveform,
         num_rows=int(np.bincount(schedule.src).max(initial=0)),
         num_flows=schedule.num_flows,
-        memory_flits=model.num_flits(first.shape[1], _ELEMENT_BYTES),
+        memory_flits=model.num_flits(first.shape[1], first.dtype.itemsize),
+        dtypes=emulated_dtypes(first.dtype.name),
         say=say,
     ) as session:
         skews = start_skew_cycles
-        return session.run(schedule, [buffers], start_skew_cycles=skews, progress=progress)[0]
+        runs = session.run(schedule, [buffers], op=op, start_skew_cycles=skews, progress=progress)
+        return runs[0]
 
 
 def _taken(memory: npt.NDArray[np.uint8], like: Buffers) -> Buffers:
     """Elements of all ranks out of their memory, without the padding."""
-    content = memory[:, : like.shape[1] * _ELEMENT_BYTES]
+    content = memory[:, : like.shape[1] * like.dtype.itemsize]
     return np.ascontiguousarray(content).view(like.dtype).reshape(like.shape)

@@ -5,7 +5,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.topology.errors import TopologyError
 from multitree.topology.topology import Topology
 
-__all__ = ["MAX_PORTS", "config_for"]
+__all__ = ["MAX_PORTS", "config_for", "emulated_dtypes"]
 
 MAX_PORTS = 8
 _LEAST_QUEUE_MARGIN = 16
@@ -19,6 +19,7 @@ def config_for(
     num_rows: int = 0,
     num_flows: int = 0,
     memory_flits: int = 0,
+    dtypes: tuple[str, ...] = _DEFAULTS.dtypes,
 ) -> Config:
     """Sizes of an interface for every rank of a topology.
 
@@ -34,6 +35,8 @@ def config_for(
         What the largest table needs.
     memory_flits : int
         Flits of memory that are addressed.
+    dtypes : tuple of str
+        Types of elements that are reduced.
 
     Returns
     -------
@@ -62,7 +65,18 @@ def config_for(
         submessage_flits=link_model.submessage_flits,
         memory_queue_flits=_power_of_two(round_trip, _DEFAULTS.memory_queue_flits),
         address_width=max(_DEFAULTS.address_width, memory_flits.bit_length()),
+        dtypes=dtypes,
     )
+
+
+def emulated_dtypes(dtype: str) -> tuple[str, ...]:
+    """Types that an emulated interface is built with, so that few are compiled.
+
+    int32 and float32 without bfloat16, whose adders would cost the emulator a quarter more time;
+    all of them where it is asked for.
+    """
+    without = tuple(name for name in _DEFAULTS.dtypes if name != "bfloat16")
+    return without if dtype in without else _DEFAULTS.dtypes
 
 
 def _power_of_two(number: int, least: int) -> int:

@@ -7,28 +7,31 @@ import numpy.typing as npt
 
 from multitree.topology.arrays import Int64Array
 from multitree.topology.collectives import Op
+from multitree.topology.elements import OPS, check_dtype, combine
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedule import Schedule
 
-ELEMENT_BYTES = 4
-CANONICAL_NAN = np.uint32(0x7FC00000).view(np.float32)
 Buffers = npt.NDArray[Any]
 
 
-def execute(schedule: Schedule, buffers: Buffers, *, flit_bytes: int = 16) -> Buffers:
-    """Run a schedule on the ranks' memories, sum as the operation, and return these memories.
+def execute(
+    schedule: Schedule, buffers: Buffers, op: str = "sum", *, flit_bytes: int = 16
+) -> Buffers:
+    """Run a schedule on the ranks' memories, and return these memories.
 
-    Row by row in ascending (step, order): REDUCE adds the chunk at `src` into the one at
-    `dst`, GATHER replaces it. So a rank's own value comes first in a sum, then the arrivals
-    by ascending (step, order), and every engine that carries data gives the same bits
-    everywhere, partial sums at inner nodes included.
+    Row by row in ascending (step, order): REDUCE adds the chunk at `src` into the one at `dst`,
+    or keeps the larger elements, GATHER replaces it. So a rank's own value comes first in a
+    sum, then the arrivals by ascending (step, order), and every engine that carries data gives
+    the same bits everywhere, partial sums at inner nodes included.
 
     Parameters
     ----------
     schedule : Schedule
         One that `verify` accepts.
-    buffers : numpy.ndarray, float32 or int32 (num_ranks, n)
-        Each rank's buffer; never modified.
+    buffers : numpy.ndarray, float32, int32 or bfloat16 (num_ranks, n)
+        Each rank's buffer; never modified. bfloat16 is `ml_dtypes.bfloat16`.
+    op : str
+        "sum" or "max".
     flit_bytes : int
         Chunks begin at whole flits of so many bytes; the buffer counts as padded with zeros
         to whole flits.
@@ -43,14 +46,16 @@ def execute(schedule: Schedule, buffers: Buffers, *, flit_bytes: int = 16) -> Bu
     Raises
     ------
     TypeError
-        If the buffers are not float32 or int32.
+        If the buffers are of another type.
     ValueError
-        If their shape or `flit_bytes` is wrong.
+        If their shape, `op` or `flit_bytes` is wrong.
 
     Notes
     -----
-    int32 wraps around; float32 rounds to nearest even with subnormals, and every sum that is
-    not a number is 0x7FC00000. O(num_transfers + bytes moved).
+    int32 wraps around; float32 and bfloat16 round to nearest even with subnormals, and every
+    result that is not a number is 0x7FC00000 or 0x7FC0. A bfloat16 sum is rounded where it is
+    written, which is where it is sent on from. The maximum of floats is that of IEEE 754-2019,
+    so that it does not depend on the order. O(num_transfers + bytes moved).
 
     Examples
     --------
@@ -59,36 +64,38 @@ def execute(schedule: Schedule, buffers: Buffers, *, flit_bytes: int = 16) -> Bu
     >>> execute(build_multitree(ring(3)), np.arange(6, dtype=np.int32).reshape(3, 2)).tolist()
     [[6, 9], [6, 9], [6, 9]]
     """
+    if op not in OPS:
+        raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
     memory = _checked(schedule, buffers).copy()
-    bounds = flow_ranges(schedule, memory.shape[1], flit_bytes=flit_bytes).tolist()
+    element_bytes = memory.dtype.itemsize
+    bounds = flow_ranges(
+        schedule, memory.shape[1], flit_bytes=flit_bytes, element_bytes=element_bytes
+    ).tolist()
     by_order = np.lexsort((schedule.src, schedule.order, schedule.step))
     columns = (schedule.op, schedule.flow, schedule.src, schedule.dst)
     rows = zip(*(column[by_order].tolist() for column in columns), strict=True)
-    is_float = memory.dtype == np.float32
-    with np.errstate(all="ignore"):
-        for op, flow, src, dst in rows:
-            chunk = slice(bounds[flow], bounds[flow + 1])
-            target = memory[dst, chunk]
-            if op == Op.GATHER:
-                target[...] = memory[src, chunk]
-                continue
-            np.add(target, memory[src, chunk], out=target)
-            if is_float:
-                not_a_number = np.isnan(target)
-                if not_a_number.any():
-                    target[not_a_number] = CANONICAL_NAN
+    for row_op, flow, src, dst in rows:
+        chunk = slice(bounds[flow], bounds[flow + 1])
+        if row_op == Op.GATHER:
+            memory[dst, chunk] = memory[src, chunk]
+        else:
+            combine(memory[dst, chunk], memory[src, chunk], op)
     return memory
 
 
-def flow_ranges(schedule: Schedule, num_elements: int, *, flit_bytes: int = 16) -> Int64Array:
+def flow_ranges(
+    schedule: Schedule, num_elements: int, *, flit_bytes: int = 16, element_bytes: int = 4
+) -> Int64Array:
     """Where each flow's chunk begins in a buffer of elements.
 
     Parameters
     ----------
     schedule : Schedule
     num_elements : int
-        Elements of 4 bytes in one rank's buffer.
+        Elements in one rank's buffer.
     flit_bytes : int
+    element_bytes : int
+        Bytes of an element.
 
     Returns
     -------
@@ -98,19 +105,26 @@ def flow_ranges(schedule: Schedule, num_elements: int, *, flit_bytes: int = 16) 
     Raises
     ------
     ValueError
-        If `num_elements` is negative or `flit_bytes` no positive multiple of 4.
+        If `num_elements` is negative or `flit_bytes` no positive multiple of `element_bytes`.
     """
-    if flit_bytes < ELEMENT_BYTES or flit_bytes % ELEMENT_BYTES:
-        raise ValueError(f"Flit bytes must be a positive multiple of 4, not {flit_bytes!r}")
+    if flit_bytes < element_bytes or flit_bytes % element_bytes:
+        raise ValueError(
+            f"Flit bytes must be a positive multiple of {element_bytes}, not {flit_bytes!r}"
+        )
     if num_elements < 0:
         raise ValueError(f"Number of elements must be at least 0, not {num_elements!r}")
-    elements_per_flit = flit_bytes // ELEMENT_BYTES
+    elements_per_flit = flit_bytes // element_bytes
     num_flits = -(-num_elements // elements_per_flit)
     return np.minimum(schedule.chunks(num_flits) * elements_per_flit, num_elements)
 
 
 def owned_range(
-    schedule: Schedule, rank: int, num_elements: int, *, flit_bytes: int = 16
+    schedule: Schedule,
+    rank: int,
+    num_elements: int,
+    *,
+    flit_bytes: int = 16,
+    element_bytes: int = 4,
 ) -> tuple[int, int]:
     """The elements that a rank owns after reduce_scatter and before all_gather.
 
@@ -121,7 +135,7 @@ def owned_range(
     rank : int
     num_elements : int
         In one rank's whole buffer.
-    flit_bytes : int
+    flit_bytes, element_bytes : int
 
     Returns
     -------
@@ -136,15 +150,14 @@ def owned_range(
     flows = np.flatnonzero(schedule.flow_roots == rank)
     if len(flows) != 1:
         raise ScheduleError(f"Flows rooted at rank {rank} must be one, not {len(flows)}")
-    ranges = flow_ranges(schedule, num_elements, flit_bytes=flit_bytes)
+    ranges = flow_ranges(schedule, num_elements, flit_bytes=flit_bytes, element_bytes=element_bytes)
     return int(ranges[flows[0]]), int(ranges[flows[0] + 1])
 
 
 def _checked(schedule: Schedule, buffers: Buffers) -> Buffers:
     if not isinstance(buffers, np.ndarray):
         raise TypeError(f"Buffers must be a NumPy array, not {type(buffers).__name__}")
-    if buffers.dtype not in (np.dtype(np.float32), np.dtype(np.int32)):
-        raise TypeError(f"Buffers must be float32 or int32, not {buffers.dtype}")
+    check_dtype("Buffers", buffers.dtype)
     num_ranks = schedule.topology.num_ranks
     if buffers.ndim != 2 or len(buffers) != num_ranks:
         raise ValueError(f"Buffers must be of shape ({num_ranks}, n), not {buffers.shape}")

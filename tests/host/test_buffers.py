@@ -44,8 +44,8 @@ def test_arrays_of_any_strides_are_taken():
     [
         (np.zeros((3, 5), np.float32), ValueError, "4 rows, one per rank, not shape (3, 5)"),
         (np.zeros((), np.float32), ValueError, "4 rows"),
-        (np.zeros((4, 5)), TypeError, "float32 or int32, not float64"),
-        (np.zeros((4, 5), ">f4"), TypeError, "float32 or int32, not >f4"),
+        (np.zeros((4, 5)), TypeError, "float32 or bfloat16, not float64"),
+        (np.zeros((4, 5), ">f4"), TypeError, "float32 or bfloat16, not >f4"),
         ([[1.0]] * 4, TypeError, "arrays or tensors, not list"),
         (7, TypeError, "arrays or tensors, not int"),
         ([np.zeros(5, np.float32)] * 3, ValueError, "must be 4, one per rank, not 3"),
@@ -68,7 +68,7 @@ def test_buffers_that_do_not_fit_are_refused_in_one_sentence(buffers, error, say
     assert says in str(caught.value)
 
 
-def owned(num_elements):
+def owned(num_elements, element_bytes):
     """Parts of 2 ranks that own unequal parts."""
     return [slice(0, num_elements // 3), slice(num_elements // 3, num_elements)]
 

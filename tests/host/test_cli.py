@@ -170,11 +170,13 @@ def test_slower_memory_costs_cycles(capsys):
 
 
 @needs_rtl
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_simulate_in_rtl_is_exact(capsys, dtype):
-    data = printed_json(
-        capsys, "simulate", "torus:4x4", "--size", "4100", "--engine", "rtl", "--dtype", dtype
-    )
+@pytest.mark.parametrize(
+    ("dtype", "op"), [("float32", "sum"), ("int32", "max"), ("bfloat16", "sum")]
+)
+def test_simulate_in_rtl_is_exact(capsys, dtype, op):
+    options = ["--size", "4100", "--engine", "rtl", "--dtype", dtype, "--op", op]
+    data = printed_json(capsys, "simulate", "torus:4x4", *options)
+    assert (data["dtype"], data["op"]) == (dtype, op)
     assert keys_of(data, "simulate") == documented_keys("simulate")
     assert data["exact"] is True
     assert data["cycles"] > data["bound_cycles"]

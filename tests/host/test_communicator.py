@@ -30,15 +30,18 @@ def comm():
         yield opened
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("op", ["sum", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_all_reduce_is_execute_bit_for_bit(comm, n, dtype):
+def test_all_reduce_is_execute_bit_for_bit(comm, n, dtype, op):
     buffers = make_buffers(n, 6, n, dtype)
-    if n > 16 and dtype == "float32":
+    if n > 16 and dtype != "int32":
         buffers = with_odd_values(buffers)
     before = buffers.copy()
-    result = comm.all_reduce(buffers).wait()
-    expected = execute(build(comm.topology, "multitree"), buffers)
+    work = comm.all_reduce(buffers, op=op)
+    result = work.wait()
+    assert work.report.size_bytes == buffers[0].nbytes
+    expected = execute(build(comm.topology, "multitree"), buffers, op)
     assert (bits(result) == bits(expected)).all()
     assert (bits(result) == bits(result)[0]).all()
     assert (bits(buffers) == bits(before)).all()
@@ -50,6 +53,14 @@ def test_average_is_the_sum_divided_once_by_the_number_of_ranks(comm):
     work = comm.all_reduce(buffers, op="average")
     assert (bits(work.wait()) == bits(total / np.float32(6))).all()
     assert work.report.exact is True
+
+
+def test_an_average_of_bfloat16_is_a_float32_quotient_rounded(comm):
+    buffers = make_buffers(1, 6, 101, "bfloat16")
+    total = comm.all_reduce(buffers).wait().astype(np.float32)
+    average = comm.all_reduce(buffers, op="average").wait()
+    assert average.dtype == buffers.dtype
+    assert (bits(average) == bits((total / np.float32(6)).astype(buffers.dtype))).all()
 
 
 def test_the_nan_of_an_average_is_the_canonical_one(comm):
@@ -82,6 +93,9 @@ def test_all_gather_of_reduce_scatter_is_all_reduce(comm, n):
     buffers = make_buffers(n, 6, n)
     gathered = comm.all_gather(comm.reduce_scatter(buffers).wait()).wait()
     assert (bits(gathered) == bits(comm.all_reduce(buffers).wait())).all()
+    halves = make_buffers(n, 6, n, "bfloat16")
+    gathered = comm.all_gather(comm.reduce_scatter(halves, op="max").wait()).wait()
+    assert (gathered == halves.max(axis=0)).all()
 
 
 def test_chunks_are_whole_flits_of_the_link_model():
@@ -161,10 +175,10 @@ class BrokenEngine:
     def __init__(self):
         self.gate = threading.Event()
 
-    def prepare(self, schedule, num_elements):
+    def prepare(self, schedule, memory):
         pass
 
-    def run(self, schedule, memory, *, average):
+    def run(self, schedule, memory, *, op):
         self.gate.wait(10)
         raise engines.EngineError("rank 3, port 1: credit awaited")
 
@@ -204,7 +218,7 @@ def test_check_sees_one_wrong_bit(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda c: c.all_reduce(np.ones((6, 2), np.float32), op="max"), ValueError, "not 'max'"),
+        (lambda c: c.all_reduce(np.ones((6, 2), np.float32), op="min"), ValueError, "not 'min'"),
         (lambda c: c.all_reduce(np.ones((6, 2), np.int32), op="average"), TypeError, "not int32"),
         (lambda c: c.all_reduce(np.ones((5, 2), np.int32)), ValueError, "6 rows"),
         (lambda c: c.broadcast(np.ones((6, 2), np.int32), root=6), ValueError, "rank 0..5, not 6"),

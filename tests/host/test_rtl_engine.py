@@ -9,6 +9,7 @@ from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import config_for
 from multitree.sim.verilator import why_not
 from multitree.topology.builders import build
+from multitree.topology.elements import DTYPES
 from multitree.topology.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
@@ -111,9 +112,14 @@ def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):
     small = build(torus(16, 16), "multitree", "broadcast", root=0)
     large = build(torus(16, 16), "multitree")
     for schedule in (small, small, large, small, large):
-        engine.prepare(schedule, 100)
+        engine.prepare(schedule, np.zeros((256, 100), np.float32))
     first, second = Recorder.opened
     assert not first.is_open and second.is_open
     assert second.config.num_flows >= 256 > first.config.num_flows
+    for dtype in (DTYPES["bfloat16"], np.int32):
+        engine.prepare(small, np.zeros((256, 100), dtype))
+    *_, third = Recorder.opened
+    assert len(Recorder.opened) == 3 and not second.is_open
+    assert "bfloat16" in third.config.dtypes and "bfloat16" not in second.config.dtypes
     engine.close()
-    assert not second.is_open
+    assert not third.is_open

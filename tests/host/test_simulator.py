@@ -19,7 +19,7 @@ def test_sums_of_the_data_depend_on_the_order():
     assert exponents.min() < -18 and exponents.max() > 18
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
 def test_equal_seeds_give_equal_data_of_the_type(dtype):
     buffers = make_buffers(7, 3, 5, dtype)
     assert (buffers.shape, buffers.dtype) == ((3, 5), np.dtype(dtype))

@@ -1,12 +1,16 @@
 """The torch engine has the bits of execute, on every device there is."""
 
+import itertools
+
 import networkx as nx
 import numpy as np
 import pytest
 
 from multitree import Communicator, Topology, mesh, ring, torus
 from multitree.host.buffers import take_buffers
+from multitree.host.tensors import to_array, to_tensor
 from multitree.topology.builders import build
+from multitree.topology.elements import DTYPES
 from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
 from multitree.topology.schedule import Schedule
@@ -46,15 +50,16 @@ def executor():
 def test_every_memory_equals_execute_bit_for_bit(executor, topology, collective, root, device):
     schedule = build(topology, "multitree", collective, root=root)
     for n in LENGTHS:
-        for dtype in ("float32", "int32"):
+        for dtype, op in itertools.product(DTYPES, ("sum", "max")):
             values = make_buffers(n, topology.num_ranks, n, dtype)
-            if n > 16 and dtype == "float32":
+            if n > 16 and dtype != "int32":
                 values = with_odd_values(values)
-            tensor = torch.from_numpy(values.copy()).to(device)
-            image = executor.execute(schedule, tensor)
-            assert image.device == tensor.device
-            assert (bits(image.cpu().numpy()) == bits(execute(schedule, values))).all(), (n, dtype)
-            assert (bits(tensor.cpu().numpy()) == bits(values)).all()
+            tensor = to_tensor(values.copy()).to(device)
+            image = executor.execute(schedule, tensor, op)
+            assert image.device == tensor.device and image.dtype == tensor.dtype
+            right = bits(execute(schedule, values, op))
+            assert (bits(to_array(image)) == right).all(), (n, dtype, op)
+            assert (bits(to_array(tensor)) == bits(values)).all()
 
 
 def lopsided_schedule():
@@ -130,6 +135,21 @@ def test_tensors_come_back_as_tensors_on_their_device(engine, stacked, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("op", ["sum", "max", "average"])
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+def test_bfloat16_tensors_stay_bfloat16_tensors(engine, op, device):
+    values = with_odd_values(make_buffers(5, 15, 77, "bfloat16"))
+    tensors = to_tensor(values).to(device)
+    with Communicator(mesh(5, 3), engine=engine, check=True) as comm:
+        work = comm.all_reduce(tensors, op=op)
+        result = work.wait()
+        assert work.report.exact is True
+        pieces = comm.reduce_scatter(list(tensors), op=op).wait()
+    assert (result.dtype, result.device) == (torch.bfloat16, tensors.device)
+    assert (bits(to_array(torch.cat(pieces))) == bits(to_array(result[0]))).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_average_divides_and_does_not_multiply_by_the_reciprocal(device):
     values = with_odd_values(make_buffers(5, 15, 5000))
     with Communicator(mesh(5, 3), engine="torch") as comm:
@@ -195,6 +215,6 @@ def test_index_tensors_are_kept_for_the_last_few_lengths(executor):
     schedule = build(torus(2, 2), "multitree")
     for n in range(1, 30):
         executor.execute(schedule, torch.zeros(4, n))
-    first = executor._plan(schedule, 29, 16, torch.device("cpu"))
-    assert first is executor._plan(schedule, 29, 16, torch.device("cpu"))
+    first = executor._plan(schedule, 29, 4, torch.device("cpu"))
+    assert first is executor._plan(schedule, 29, 4, torch.device("cpu"))
     assert len(executor._plans) == 8

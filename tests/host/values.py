@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from multitree.topology.elements import CANONICAL_NAN, DTYPES, as_bits
+
 __all__ = ["bits", "make_buffers", "with_odd_values"]
 
 
@@ -11,22 +13,26 @@ def make_buffers(seed, num_ranks, n, dtype="float32"):
     if dtype == "int32":
         return rng.integers(-(2**31), 2**31, (num_ranks, n)).astype(np.int32)
     scale = 2.0 ** rng.integers(-20, 21, (num_ranks, n))
-    return (rng.standard_normal((num_ranks, n)) * scale).astype(np.float32)
+    values = (rng.standard_normal((num_ranks, n)) * scale).astype(np.float32)
+    return values.astype(DTYPES[dtype])
 
 
 def with_odd_values(buffers):
     """Add infinities, NaNs of other bits, signed zeros and subnormals, columns 3 to 15."""
     odd = buffers.copy()
-    words = odd.view(np.uint32)
+    words = as_bits(odd)
+    canonical = CANONICAL_NAN[odd.dtype.name]
+    infinity = canonical - (canonical & -canonical)
     odd[0, 3], odd[1, 3] = np.inf, -np.inf
-    words[1, 5] = 0xFFC12345
-    words[0, 7] = 0x7F800001
+    words[1, 5] = np.iinfo(words.dtype).max  # a NaN with a payload and a sign
+    words[0, 7] = infinity + 1  # a signalling NaN
     odd[:, 9] = -0.0
+    odd[1:, 10] = -0.0
     words[:, 11] = np.arange(len(odd)) + 1
-    odd[:, 13] = np.finfo(np.float32).max
+    words[:, 13] = infinity - 1  # the largest number
     return odd
 
 
 def bits(array):
-    """The bits of an array of 32-bit elements."""
-    return np.ascontiguousarray(array).view(np.uint32)
+    """The bits of an array's elements."""
+    return as_bits(np.ascontiguousarray(array))

@@ -21,6 +21,7 @@ from multitree.sim.rtl import RtlSession, run_rtl
 from multitree.sim.verilator import why_not
 from multitree.sim.waveform import Waveform
 from multitree.topology.builders import build
+from multitree.topology.elements import DTYPES, OPS
 from multitree.topology.errors import TopologyError
 from multitree.topology.execute import execute
 from multitree.topology.families import fully_connected, parse_topology, ring, torus
@@ -39,7 +40,8 @@ def buffers_of(seed, num_ranks, n, dtype="float32"):
     if dtype == "int32":
         return rng.integers(-(2**31), 2**31, (num_ranks, n), dtype=np.int32)
     scale = np.exp2(rng.integers(-20, 21, (num_ranks, n))).astype(np.float32)
-    return rng.standard_normal((num_ranks, n), dtype=np.float32) * scale
+    values = rng.standard_normal((num_ranks, n), dtype=np.float32) * scale
+    return values.astype(DTYPES[dtype])
 
 
 def same_bits(found, wanted):
@@ -55,22 +57,26 @@ def random_topology(seed):
 
 
 @pytest.mark.parametrize(
-    ("spec", "algorithm", "n", "dtype"),
+    ("spec", "algorithm", "n", "dtype", "op"),
     [
-        ("ring:2", "multitree", 40, "float32"),
-        ("torus:4x4", "multitree", 4099, "float32"),
-        ("torus:4x4", "bidirectional_ring", 1000, "int32"),
-        ("mesh:3x2", "ring", 333, "float32"),
-        ("mesh:5x3", "multitree", 2047, "int32"),
-        ("full:5", "multitree", 777, "float32"),
+        ("ring:2", "multitree", 40, "float32", "sum"),
+        ("torus:4x4", "multitree", 4099, "float32", "sum"),
+        ("torus:4x4", "multitree", 4099, "bfloat16", "sum"),
+        ("torus:4x4", "multitree", 4101, "bfloat16", "max"),
+        ("torus:4x4", "bidirectional_ring", 1000, "int32", "sum"),
+        ("torus:4x4", "multitree", 1001, "float32", "max"),
+        ("mesh:3x2", "ring", 333, "float32", "sum"),
+        ("mesh:5x3", "multitree", 2047, "int32", "sum"),
+        ("mesh:5x3", "multitree", 47, "int32", "max"),
+        ("full:5", "multitree", 777, "float32", "sum"),
     ],
 )
-def test_every_rank_s_memory_equals_execute_bit_for_bit(spec, algorithm, n, dtype):
+def test_every_rank_s_memory_equals_execute_bit_for_bit(spec, algorithm, n, dtype, op):
     schedule = build(parse_topology(spec), algorithm)
     buffers = buffers_of(SEED, schedule.topology.num_ranks, n, dtype)
     before = buffers.copy()
-    memory, trace = run_rtl(schedule, buffers)
-    assert same_bits(memory, execute(schedule, buffers)) and same_bits(buffers, before)
+    memory, trace = run_rtl(schedule, buffers, op=op)
+    assert same_bits(memory, execute(schedule, buffers, op)) and same_bits(buffers, before)
     assert trace.engine == "rtl" and trace.schedule is schedule
     assert (trace.arrived > trace.sent).all() and trace.cycles == trace.done.max()
 
@@ -83,11 +89,26 @@ def test_every_collective_leaves_the_memory_that_execute_says(collective):
     assert same_bits(run_rtl(schedule, buffers)[0], execute(schedule, buffers))
 
 
-def test_special_values_and_the_empty_buffer():
-    schedule = build_multitree(ring(4))
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, 1.0, 1e-38]
-    buffers = np.random.default_rng(SEED).choice(np.float32(special), (4, 203))
-    assert same_bits(run_rtl(schedule, buffers)[0], execute(schedule, buffers))
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("op", OPS)
+def test_special_values_are_those_of_execute(dtype, op):
+    schedule = build_multitree(torus(4, 4))
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.3e38, 1.0, 1e-38, 1e-40]
+    values = np.random.default_rng(SEED).choice(np.array(special, DTYPES[dtype]), (16, 203))
+    # Zeros of both signs alone: a larger number would hide which one is the maximum.
+    values[1:, 5:50], values[0, 5:50] = -0.0, 0.0
+    assert same_bits(run_rtl(schedule, values, op=op)[0], execute(schedule, values, op))
+
+
+def test_a_type_that_the_session_is_not_built_for_is_refused():
+    schedule = build_multitree(torus(4, 4))
+    values = np.zeros((16, 8), DTYPES["bfloat16"])
+    with RtlSession(torus(4, 4)) as session, pytest.raises(TypeError, match="not bfloat16"):
+        session.run(schedule, [values])
+
+
+def test_the_empty_buffer():
+    schedule, buffers = build_multitree(ring(4)), np.zeros((4, 203), np.float32)
     memory, trace = run_rtl(schedule, buffers[:, :0])
     assert memory.shape == (4, 0) and trace.cycles > 300 and not trace.link_flits.any()
 
@@ -295,7 +316,9 @@ def test_a_register_that_an_interface_refuses_is_named():
 def test_what_the_engine_cannot_run_is_refused_with_the_reason():
     schedule = build_multitree(ring(4))
     with RtlSession(ring(4)) as session:
-        with pytest.raises(TypeError, match="Buffers must be float32 or int32 arrays, not float64"):
+        with pytest.raises(
+            TypeError, match="Buffers must be int32, float32 or bfloat16, not float64"
+        ):
             session.run(schedule, [np.zeros((4, 8))])
         with pytest.raises(ValueError, match=r"Buffers must be of shape \(4, n\), not \(3, 8\)"):
             session.run(schedule, [np.zeros((3, 8), np.int32)])

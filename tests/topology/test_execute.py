@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ml_dtypes import bfloat16
 
 from multitree.topology.builders import ALGORITHMS, build
 from multitree.topology.collectives import COLLECTIVES, ROOTED
@@ -147,6 +148,10 @@ def test_corner_values_are_ieee_and_raise_no_warning(recwarn):
     buffers = np.array([[huge, tiny, -0.0, 1.0], [huge, tiny, -0.0, -1.0]], np.float32)
     total = execute(build_multitree(ring(2)), buffers)
     assert (bits(total) == bits(np.array([np.inf, 2 * tiny, -0.0, 0.0], np.float32))).all()
+    signalling = np.full((2, 3), 0xFF81, np.uint16).view(bfloat16)
+    for op in ("sum", "max"):
+        quiet = execute(build_multitree(ring(2)), signalling, op)
+        assert (quiet.view(np.uint16) == 0x7FC0).all()
     wrapped = execute(build_multitree(ring(2)), np.full((2, 3), 2**31 - 1, np.int32))
     assert (wrapped == -2).all()
     assert not recwarn.list
@@ -187,16 +192,39 @@ def test_64_ranks_of_1_mib_all_end_with_the_same_sum():
     np.testing.assert_allclose(result[0], buffers.sum(axis=0), atol=1e-4)
 
 
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_bfloat16_partial_sum_is_rounded_where_it_is_written(length):
+    buffers = spread_normals(length, (16, length)).astype(bfloat16)
+    schedule = build_multitree(torus(4, 4))
+    result = execute(schedule, buffers)
+    ranges = flow_ranges(schedule, length, element_bytes=2)
+    assert ((ranges % 8 == 0) | (ranges == length)).all()
+    for flow, root in enumerate(schedule.flow_roots.tolist()):
+        for place in range(ranges[flow], ranges[flow + 1]):
+            wanted = sum_in_order(schedule, flow, root, buffers[:, place])
+            assert (result[:, place].view(np.uint16) == wanted.view(np.uint16)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, bfloat16])
+def test_a_maximum_is_numpys_whatever_the_schedule(dtype):
+    buffers = np.trunc(spread_normals(5, (12, 333)) % 1000).astype(dtype)
+    for algorithm in ("multitree", "ring"):
+        result = execute(build(mesh(3, 4), algorithm), buffers, "max")
+        assert result.dtype == dtype and (result == buffers.max(axis=0)).all()
+
+
 def test_what_cannot_be_executed_is_refused():
     schedule = build_multitree(ring(4))
     for wrong in (np.float64, np.int64, np.dtype(">f4"), np.uint32):
-        with pytest.raises(TypeError, match="Buffers must be float32 or int32, not"):
+        with pytest.raises(TypeError, match="Buffers must be int32, float32 or bfloat16, not"):
             execute(schedule, np.zeros((4, 8), wrong))
     with pytest.raises(TypeError, match="Buffers must be a NumPy array, not list"):
         execute(schedule, [[0.0]] * 4)
     for shape in ((8,), (3, 8), (4, 2, 2)):
         with pytest.raises(ValueError, match=r"Buffers must be of shape \(4, n\), not"):
             execute(schedule, np.zeros(shape, np.float32))
+    with pytest.raises(ValueError, match="Op must be one of sum, max, not 'min'"):
+        execute(schedule, np.zeros((4, 8), np.float32), "min")
     for wrong in (0, 6, -4):
         with pytest.raises(ValueError, match=f"must be a positive multiple of 4, not {wrong}"):
             execute(schedule, np.zeros((4, 8), np.float32), flit_bytes=wrong)
