@@ -8,12 +8,6 @@ from cocotbext.axi import AxiBus, AxiReadBus, AxiSlaveRead, AxiSlaveWrite
 __all__ = ["AxiMemory"]
 
 
-def _pauses(chance):
-    """A slave's pauses, without end; `chance` is asked anew in every cycle."""
-    while True:
-        yield random.random() < chance
-
-
 class AxiMemory:
     """Bytes behind any number of AXI4 buses; what lies in `broken` answers SLVERR.
 
@@ -24,12 +18,12 @@ class AxiMemory:
     contents : bytes-like
         Contents, copied.
     pause_chance : float
-        Share of the cycles in which a channel pauses.
+        Share of the cycles in which a channel pauses; may be changed at any time.
     """
 
     def __init__(self, dut, contents, *, pause_chance=0.0):
         logging.getLogger(f"cocotb.{dut._name}").setLevel(logging.WARNING)
-        self._dut, self._chance = dut, pause_chance
+        self._dut, self.pause_chance = dut, pause_chance
         self.image = bytearray(contents)
         self.broken = range(0)
         self.num_reads = self.num_writes = 0
@@ -51,8 +45,12 @@ class AxiMemory:
         self._pause(slave, "aw", "w", "b")
 
     def _pause(self, slave, *channels):
-        for name in channels if self._chance else ():
-            getattr(slave, f"{name}_channel").set_pause_generator(_pauses(self._chance))
+        for name in channels:
+            getattr(slave, f"{name}_channel").set_pause_generator(self._pauses())
+
+    def _pauses(self):
+        while True:
+            yield random.random() < self.pause_chance
 
     def _check(self, address, length):
         assert address + length <= len(self.image), f"access at {address:#x}"

@@ -8,12 +8,13 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
-from multitree.nic.faults import FaultCode
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.program import RESET, START
 from multitree.nic.table import compile_table
 from multitree.topology.execute import execute
 from tests.cocotb.axi_memory import AxiMemory
 from tests.cocotb.bench_network import NUM_FLITS, as_flits, draw, settings
-from tests.cocotb.host import DONE, FAULT, Host
+from tests.cocotb.host import BUSY, DONE, FAULT, Host
 from tests.cocotb.network import LATENCY_CYCLES, PAIR_CONFIG, PAIR_SCHEDULE
 
 BASE = 230
@@ -48,8 +49,21 @@ async def run_both(hosts, how):
         await host.load(compile_table(PAIR_SCHEDULE, rank, NUM_FLITS, PAIR_CONFIG), how)
         return await host.run(NUM_CYCLES)
 
-    tasks = [cocotb.start_soon(run(rank, host)) for rank, host in enumerate(hosts)]
+    return await at_once(run(rank, host) for rank, host in enumerate(hosts))
+
+
+async def at_once(coroutines):
+    """Run some at the same time; returns what they do."""
+    tasks = [cocotb.start_soon(coroutine) for coroutine in coroutines]
     return [await task for task in tasks]
+
+
+def check(memories, buffers):
+    """Hold both memories, whole, against the definition."""
+    right = execute(PAIR_SCHEDULE, buffers, flit_bytes=PAIR_CONFIG.flit_bytes)
+    for row, memory in zip(right, memories, strict=True):
+        whole = bytes(BASE * PAIR_CONFIG.flit_bytes) + as_flits(row).tobytes()
+        assert bytes(memory.image) == whole
 
 
 @cocotb.test()
@@ -62,10 +76,37 @@ async def all_reduces_give_the_bits_of_execute_whatever_the_buses_do(dut, dtype,
         assert state & (DONE | FAULT) == DONE, await host.fault()
     cycles = [await host.read("CYCLES") for host in hosts]
     dut._log.warning("%s, pauses %s: %s cycles", dtype, pause_chance, cycles)
-    right = execute(PAIR_SCHEDULE, buffers, flit_bytes=PAIR_CONFIG.flit_bytes)
-    for row, memory in zip(right, memories, strict=True):
-        whole = bytes(BASE * PAIR_CONFIG.flit_bytes) + as_flits(row).tobytes()
-        assert bytes(memory.image) == whole
+    check(memories, buffers)
+
+
+@cocotb.test()
+@cocotb.parametrize(after_cycles=[20, 45, 70, 110])
+async def a_reset_lasts_until_the_buses_have_answered_and_leaves_nothing_behind(dut, after_cycles):
+    """Memory stands still around the reset: the links run empty, and accesses stay in flight."""
+    buffers = draw("int32", np.random.default_rng(after_cycles))[:2]
+    hosts, memories = await start(dut, buffers, pause_chance=0.1)
+    contents = [bytes(memory.image) for memory in memories]
+    for rank, host in enumerate(hosts):
+        table = compile_table(PAIR_SCHEDULE, rank, NUM_FLITS, PAIR_CONFIG)
+        await host.load(table, settings("int32", BASE))
+    await at_once(host.write(*START) for host in hosts)
+    await ClockCycles(dut.clk, after_cycles)
+    for memory in memories:
+        memory.pause_chance = 1.0
+    await ClockCycles(dut.clk, 100)
+    await at_once(host.write(*RESET) for host in hosts)
+    await ClockCycles(dut.clk, 100)
+    busy = [await host.read("STATUS") & BUSY for host in hosts]
+    assert busy == [BUSY, BUSY]
+    for memory in memories:
+        memory.pause_chance = 0.5
+    for host, memory, content in zip(hosts, memories, contents, strict=True):
+        while await host.read("STATUS") & BUSY:
+            pass
+        memory.image[:] = content
+    states = await run_both(hosts, settings("int32", BASE))
+    assert [state & (DONE | FAULT) for state in states] == [DONE, DONE]
+    check(memories, buffers)
 
 
 @cocotb.test()
@@ -79,3 +120,5 @@ async def a_place_that_memory_refuses_ends_in_the_fault_of_that_name(dut):
     assert states[0] & (DONE | FAULT) == FAULT
     fault = await hosts[0].fault()
     assert (fault.code, fault.at_port) == (FaultCode.MEMORY_ERROR, 0)
+    # A read of the place comes before any write to it.
+    assert fault.awaited == Awaited.MEMORY_READ

@@ -8,7 +8,7 @@ from multitree.nic.registers import ADDRESS
 
 __all__ = ["Host"]
 
-COMMITTED, DONE, FAULT = 1 << 1, 1 << 2, 1 << 3
+BUSY, COMMITTED, DONE, FAULT = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 
 
 class Host:
