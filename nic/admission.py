@@ -18,6 +18,7 @@ from multitree.nic.layouts import (
     WaitSignature,
     flit_stream,
 )
+from multitree.nic.ledger import Ledger
 from multitree.nic.reducer import item_layout
 
 __all__ = ["Admission"]
@@ -30,7 +31,8 @@ class Admission(wiring.Component):
 
     A message of a later collective, or one that arrives while nothing runs, waits in the link
     buffer; a contribution waits there, sub-message by sub-message, for the sibling before it.
-    Anything the flow memory does not expect is a fault and moves nothing to memory. One flit per
+    Anything the flow memory does not expect, or that came in this collective before, is a fault
+    and moves nothing to memory; so is an entry whose parity is wrong. One flit per
     cycle; two cycles per head. While `run.faulted` everything is taken and dropped, so that the
     links drain.
 
@@ -85,7 +87,7 @@ class Admission(wiring.Component):
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
         head = data.View(HEAD, flit.payload[: HEAD.size])
-        op, flow, single = Signal(), Signal(16), Signal()
+        op, flow, single, phase = Signal(), Signal(16), Signal(), Signal()
         after, left, next_count, known, asked, gate = self._progress(m)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
         m.d.comb += [
@@ -96,11 +98,16 @@ class Admission(wiring.Component):
         ]
         m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
+        m.submodules.ledger = ledger = Ledger(self._config)
+        m.d.comb += [ledger.bank.eq(run.bank), ledger.clear.eq(run.clear), ledger.phase.eq(phase)]
+        m.d.comb += [ledger.op.eq(op), ledger.flow.eq(flow)]
         with m.FSM():
             with m.State("AWAIT_HEAD"):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
                 m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(1)]
+                m.d.sync += phase.eq(head.sequence[0])
+                m.d.comb += [ledger.op.eq(head.op), ledger.flow.eq(head.flow)]
                 with m.If(self.flits.valid & run.running):
                     self._judge(m, head, is_head)
                 with m.If(self.lookup.granted):
@@ -114,14 +121,13 @@ class Admission(wiring.Component):
                     after.eq(expectation.after),
                     self.query.port.eq(expectation.sibling),
                 ]
-                with m.If(expectation.expected):
+                self._refuse(m, expectation, ledger)
+                m.next = "AWAIT_HEAD"
+                with m.If(self.fault == 0):
+                    m.d.comb += ledger.mark.eq(1)
+                    m.next = "PASS"
                     with m.If(single):
                         m.next = "REPORT"
-                    with m.Else():
-                        m.next = "PASS"
-                with m.Else():
-                    m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
-                    m.next = "AWAIT_HEAD"
             with m.State("PASS"):
                 self._pass(m, after, left, next_count, gate)
             with m.State("REPORT"):
@@ -146,6 +152,15 @@ class Admission(wiring.Component):
                 m.d.comb += self.fault.eq(FaultCode.FRAMING)
         with m.If(self.run.faulted):
             m.next = "AWAIT_HEAD"
+
+    def _refuse(self, m, expectation, ledger):
+        """Name what is wrong with the message whose flow's entry is valid in this cycle."""
+        with m.If(~self.lookup.intact):
+            m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
+        with m.Elif(~expectation.expected):
+            m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
+        with m.Elif(ledger.seen):
+            m.d.comb += self.fault.eq(FaultCode.DUPLICATE_MESSAGE)
 
     def _judge(self, m, head, is_head):
         """Ask the flow memory about a head of this collective; a later one's has to wait."""

@@ -102,24 +102,27 @@ class SettingsCheck(wiring.Component):
 
     Members
     -------
-    mode, num_rows, num_flows, window_base, window_flits : In(32)
+    mode, window_base, window_flits : In(32)
         The registers.
+    committed_flits : In(32)
+        The length of the buffer that the table was checked for.
     legal : Out(1)
-        The type of the elements is built, and the buffer lies in the memory's address range.
+        The type of the elements is built, and the buffer lies in the memory's address range and
+        has the length that the table was checked for.
     """
 
     def __init__(self, config: Config):
         self._config = config
-        names = ("mode", "num_rows", "num_flows", "window_base", "window_flits")
+        names = ("mode", "window_base", "window_flits", "committed_flits")
         super().__init__({**{name: In(32) for name in names}, "legal": Out(1)})
 
     def elaborate(self, platform):
-        """Sizes of tables are held against their depths by the fetcher: here only their width."""
+        """Sizes of tables were held against their depths by the checker."""
         m = Module()
         end = 1 << self._config.address_width
         built = Cat(self.mode[:2] == kind.value for kind in self._config.lane_types).any()
         known = built & (self.mode[6:] == 0)
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
-        counts = (self.num_rows[17:] == 0) & (self.num_flows[17:] == 0)
-        m.d.comb += self.legal.eq(known & inside & counts)
+        checked = self.window_flits == self.committed_flits
+        m.d.comb += self.legal.eq(known & inside & checked)
         return m

@@ -11,14 +11,17 @@ __all__ = ["Control"]
 
 
 class Control(wiring.Component):
-    """Takes commands one at a time: commit checks the table, start runs it once.
+    """Takes commits and starts, also while a collective runs, and carries each out in turn.
 
-    A start with a commit, or while a table is checked, is remembered until it is. A start without
-    a committed table, with illegal settings or with iterations is a fault; none may come while a
-    collective runs. Done means: all rows are queued, all senders are idle (so all reads have
-    returned) and every expected message is in memory, acknowledged. The sequence number moves on
-    when a collective is done; `irq` is high from done until acknowledged or the next start, and
-    while there is a fault.
+    A commit has the shadow bank checked at once; when that is over and no collective runs, the
+    banks are swapped, or the fault that was found is told. A start runs the active bank's table
+    once; one that comes with a commit, before its swap, or while a collective runs is remembered
+    until then. A start without a committed table, with illegal settings or with iterations is a
+    fault. Done means: all rows are queued, all senders are idle (so all reads have returned) and
+    every expected message is in memory, acknowledged. The sequence number moves on when a
+    collective is done. Each collective that is done asks for an acknowledgement of its own, of
+    which up to three are counted: `irq` is high until all are given, and while there is a fault.
+    From done to the launch of what was remembered: two cycles.
 
     Parameters
     ----------
@@ -27,27 +30,49 @@ class Control(wiring.Component):
     Members
     -------
     commit, start, acknowledge : In(1)
-        Commands, strobes.
-    invalidate : In(1)
-        Table, flows or sizes were written: the commit is void.
+        Commands, strobes; no commit while `claimed`, no start while `start_waits`.
+    claimed : Out(1)
+        A commit or a start waits: what it goes by must stay as it is written.
+    start_waits : Out(1)
+        A start is remembered.
     legal : In(1)
         The settings are such as the interface can run.
     iterations : In(32)
         Extra runs of the table; must be 0.
     faulted : In(1)
-        There is a fault.
-    check, launch : Out(1)
-        To the fetcher: begin to check, to run.
-    fetching, clearing, sending : In(1)
-        Fetcher busy, tracker clearing, a sender not idle.
+        There is a fault; what was remembered is forgotten.
+    check : Out(1)
+        To the checker, the tracker and the ledgers: a table is committed.
+    checking, clearing : In(1)
+        Checker busy; counts or marks of the shadow bank being cleared.
+    refused : In(1)
+        The checker found a fault.
+    swap : Out(1)
+        The shadow bank becomes the active one, a strobe.
+    refuse : Out(1)
+        The checker's fault is to be told, a strobe in its place.
+    bank : Out(1)
+        The active bank.
+    launch : Out(1)
+        To the fetcher: run.
+    fetching, sending : In(1)
+        Fetcher busy, a sender not idle.
     num_arrivals : In(20)
-        Messages that come in.
+        Messages that come in with the table that was checked.
     arrived : In(num_ports)
         A message came in, per port.
     missing : Out(20)
         Messages that have not come in yet.
-    running, busy, committed, done : Out(1)
-        State.
+    held : Out(1)
+        A collective runs, or has a fault in this cycle.
+    running : Out(1)
+        A collective runs and there is no fault.
+    busy : Out(1)
+        Something runs, is checked or waits.
+    committed : Out(1)
+        The active bank holds a table.
+    done : Out(1)
+        A collective is done and not acknowledged.
     sequence : Out(8)
         Number of the collective that runs or is next.
     cycles : Out(32)
@@ -59,85 +84,85 @@ class Control(wiring.Component):
     """
 
     def __init__(self, config: Config):
+        inputs = ("commit", "start", "acknowledge", "legal", "faulted", "checking", "clearing")
+        inputs += ("refused", "fetching", "sending")
+        outputs = ("claimed", "start_waits", "check", "swap", "refuse", "bank", "launch")
+        outputs += ("held", "running", "busy", "committed", "done", "irq")
         super().__init__(
-            {
-                "commit": In(1),
-                "start": In(1),
-                "acknowledge": In(1),
-                "invalidate": In(1),
-                "legal": In(1),
+            {name: In(1) for name in inputs}
+            | {name: Out(1) for name in outputs}
+            | {
                 "iterations": In(32),
-                "faulted": In(1),
-                "check": Out(1),
-                "launch": Out(1),
-                "fetching": In(1),
-                "clearing": In(1),
-                "sending": In(1),
                 "num_arrivals": In(20),
                 "arrived": In(config.num_ports),
                 "missing": Out(20),
-                "running": Out(1),
-                "busy": Out(1),
-                "committed": Out(1),
-                "done": Out(1),
                 "sequence": Out(8),
                 "cycles": Out(32),
-                "irq": Out(1),
                 "fault": Out(8),
             }
         )
 
     def elaborate(self, platform):
-        """One state machine: IDLE, CHECK a table, RUN a collective."""
+        """One state machine: IDLE or RUN a collective; a commit is checked beside both."""
         m = Module()
-        arrived = sum(bit for bit in self.arrived)
-        m.d.sync += [self.irq.eq(self.faulted | (self.done & ~self.launch))]
-        with m.If(self.acknowledge | self.start):
-            m.d.sync += [self.done.eq(0), self.irq.eq(self.faulted)]
-        with m.If(self.invalidate):
-            m.d.sync += self.committed.eq(0)
-        pending = Signal()
-        start = self.start | pending
-        m.d.sync += pending.eq(0)
+        commit_waits, settled, finished = Signal(), Signal(), Signal()
+        expected = Signal(20)
+        start = self.start | self.start_waits
+        m.d.sync += self.start_waits.eq(start)
+        m.d.comb += self.check.eq(self.commit & ~commit_waits & ~self.faulted)
+        with m.If(self.check):
+            m.d.sync += commit_waits.eq(1)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 with m.If(self.faulted):
-                    m.next = "IDLE"
-                with m.Elif(self.commit):
-                    m.d.comb += self.check.eq(1)
-                    m.d.sync += [self.committed.eq(0), pending.eq(start)]
-                    m.next = "CHECK"
-                with m.Elif(start & ~self.committed):
-                    m.d.comb += self.fault.eq(FaultCode.NOT_COMMITTED)
-                with m.Elif(start & ~self.legal):
-                    m.d.comb += self.fault.eq(FaultCode.SETTINGS_ILLEGAL)
-                with m.Elif(start & (self.iterations != 0)):
-                    m.d.comb += self.fault.eq(FaultCode.ITERATIONS)
-                with m.Elif(start):
-                    m.d.comb += self.launch.eq(1)
-                    m.d.sync += [
-                        self.missing.eq(self.num_arrivals),
-                        self.cycles.eq(0),
-                        self.done.eq(0),
-                    ]
-                    m.next = "RUN"
-            with m.State("CHECK"):
-                m.d.sync += pending.eq(start)
-                with m.If(~self.fetching & ~self.clearing):
-                    m.d.sync += self.committed.eq(~self.faulted)
-                    m.next = "IDLE"
+                    m.d.sync += [commit_waits.eq(0), self.start_waits.eq(0)]
+                with m.Elif(commit_waits & ~self.checking & ~self.clearing):
+                    m.d.comb += [self.swap.eq(~self.refused), self.refuse.eq(self.refused)]
+                    m.d.sync += commit_waits.eq(0)
+                    with m.If(self.swap):
+                        m.d.sync += [self.bank.eq(~self.bank), self.committed.eq(1)]
+                        m.d.sync += expected.eq(self.num_arrivals)
+                # Settings follow their registers with a cycle's delay when a collective is over.
+                with m.Elif(start & ~commit_waits & ~self.check & settled):
+                    m.d.sync += self.start_waits.eq(0)
+                    self._refuse_start(m)
+                    with m.If(self.fault == 0):
+                        m.d.comb += self.launch.eq(1)
+                        m.d.sync += [self.missing.eq(expected), self.cycles.eq(0)]
+                        m.next = "RUN"
             with m.State("RUN"):
-                m.d.sync += [
-                    self.missing.eq(self.missing - arrived),
-                    self.cycles.eq(self.cycles + 1),
-                ]
-                with m.If(self.faulted):
+                arrived = sum(bit for bit in self.arrived)
+                m.d.sync += [self.missing.eq(self.missing - arrived)]
+                m.d.sync += self.cycles.eq(self.cycles + 1)
+                over = (self.missing == 0) & ~self.fetching & ~self.sending
+                m.d.comb += finished.eq(over & ~self.faulted)
+                with m.If(finished):
+                    m.d.sync += self.sequence.eq(self.sequence + 1)
+                with m.If(self.faulted | finished):
                     m.next = "IDLE"
-                with m.Elif((self.missing == 0) & ~self.fetching & ~self.sending):
-                    m.d.sync += [self.done.eq(1), self.sequence.eq(self.sequence + 1)]
-                    m.next = "IDLE"
+        self._interrupt(m, finished)
+        m.d.sync += settled.eq(~self.held)
         m.d.comb += [
-            self.running.eq(fsm.ongoing("RUN") & ~self.faulted),
-            self.busy.eq(~fsm.ongoing("IDLE")),
+            self.held.eq(fsm.ongoing("RUN")),
+            self.running.eq(self.held & ~self.faulted),
+            self.claimed.eq(commit_waits | self.start_waits),
+            self.busy.eq(self.held | self.claimed | self.checking),
         ]
         return m
+
+    def _refuse_start(self, m):
+        """Name what a start cannot run with."""
+        with m.If(~self.committed):
+            m.d.comb += self.fault.eq(FaultCode.NOT_COMMITTED)
+        with m.Elif(~self.legal):
+            m.d.comb += self.fault.eq(FaultCode.SETTINGS_ILLEGAL)
+        with m.Elif(self.iterations != 0):
+            m.d.comb += self.fault.eq(FaultCode.ITERATIONS)
+
+    def _interrupt(self, m, finished):
+        """Count what is done and not acknowledged; a start does not know what it came after."""
+        unread, left = Signal(2), Signal(2)
+        m.d.comb += left.eq(unread - (self.acknowledge & unread.any()))
+        m.d.sync += unread.eq(left + (finished & ~left.all()))
+        m.d.sync += self.irq.eq(self.faulted | left.any())
+        m.d.comb += self.done.eq(unread.any())

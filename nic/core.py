@@ -1,6 +1,6 @@
 """The core: ports, memories, tracker, fetcher and control wired together."""
 
-from amaranth import Array, Cat, Const, Module, Signal
+from amaranth import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,11 +11,11 @@ from multitree.nic.control import Control
 from multitree.nic.counters import PortCounters
 from multitree.nic.fetcher import Fetcher
 from multitree.nic.layouts import ArrivalSignature, MemorySignature, RunSignature
-from multitree.nic.memories import FlowMemory, TableMemory
 from multitree.nic.monitor import FaultMonitor, Watchdog
 from multitree.nic.port import Port
 from multitree.nic.register_file import readable, writable
 from multitree.nic.registers import ID, VERSION
+from multitree.nic.tables import Tables
 from multitree.nic.tracker import DependencyTracker
 
 __all__ = ["Core"]
@@ -48,8 +48,8 @@ class Core(wiring.Component):
         What to store.
     counter : Out(32)
         The counter of port `index` whose number is `word`.
-    busy, running : Out(1)
-        A check or a collective runs; a collective runs.
+    claimed, start_waits : Out(1)
+        A commit or a start waits; a start waits.
     irq : Out(1)
         Interrupt.
     tx, rx : LinkSignature, one per port
@@ -76,8 +76,8 @@ class Core(wiring.Component):
                 "word": In(3),
                 "data": In(32),
                 "counter": Out(32),
-                "busy": Out(1),
-                "running": Out(1),
+                "claimed": Out(1),
+                "start_waits": Out(1),
                 "irq": Out(1),
                 "tx": Out(link).array(ports),
                 "rx": In(link).array(ports),
@@ -97,27 +97,29 @@ class Core(wiring.Component):
             wiring.connect(m, wiring.flipped(self.rx[number]), port.rx)
             wiring.connect(m, port.memory, wiring.flipped(self.memory[number]))
         m.submodules.fetcher = fetcher = Fetcher(config)
+        m.submodules.tables = tables = Tables(config)
         m.submodules.control = control = Control(config)
         m.submodules.monitor = monitor = FaultMonitor(config)
         settings = dict(zip(writable(), self.settings, strict=True))
+        used = dict(zip(writable(), tables.used, strict=True))
         run = RunSignature(config).create()
         for block in (fetcher, *ports):
             wiring.connect(m, run, block.run)
         for jobs, port in zip(fetcher.jobs, ports, strict=True):
             wiring.connect(m, jobs, port.jobs)
-        self._drive_run(m, run, settings, control, monitor)
-        self._wire_memories(m, ports, fetcher)
+        self._drive_run(m, run, used, control, monitor)
+        self._wire_tables(m, ports, fetcher, tables, control)
         missing_count = self._wire_tracker(m, ports, control, settings["COUNT_SELECT"])
-        self._check_settings(m, control, settings)
-        self._wire_control(m, ports, fetcher, control, settings)
-        self._wire_monitor(m, ports, fetcher, control, monitor, settings)
+        self._check_settings(m, control, settings, used)
+        self._wire_control(m, ports, fetcher, control)
+        self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
         self._wire_counters(m, ports, control)
-        self._show_status(m, fetcher, control, monitor, missing_count)
+        self._show_status(m, fetcher, control, monitor, missing_count, used)
         return m
 
-    def _drive_run(self, m, run, settings, control, monitor):
+    def _drive_run(self, m, run, used, control, monitor):
         """What the blocks have to know of the collective that runs."""
-        mode = settings["MODE"]
+        mode = used["MODE"]
         m.d.comb += [
             run.running.eq(control.running),
             run.faulted.eq(monitor.faulted),
@@ -127,36 +129,48 @@ class Core(wiring.Component):
             run.cut_through.eq(mode[3]),
             run.packets.eq(mode[4]),
             run.maximum.eq(mode[5]),
-            run.window_base.eq(settings["WINDOW_BASE"]),
-            run.window_flits.eq(settings["WINDOW_FLITS"]),
-            run.num_rows.eq(settings["NUM_ROWS"]),
-            run.num_flows.eq(settings["NUM_FLOWS"]),
-            run.step_cycles.eq(settings["STEP_CYCLES"]),
+            run.window_base.eq(used["WINDOW_BASE"]),
+            run.window_flits.eq(used["WINDOW_FLITS"]),
+            run.num_rows.eq(used["NUM_ROWS"]),
+            run.num_flows.eq(used["NUM_FLOWS"]),
+            run.step_cycles.eq(used["STEP_CYCLES"]),
+            run.bank.eq(control.bank),
+            run.clear.eq(control.check),
             control.faulted.eq(monitor.faulted),
         ]
 
-    def _check_settings(self, m, control, settings):
-        """What the registers hold is held against what the interface can run."""
-        m.submodules.settings_check = check = SettingsCheck(self._config)
-        for name in ("mode", "num_rows", "num_flows", "window_base", "window_flits"):
-            m.d.comb += getattr(check, name).eq(settings[name.upper()])
-        m.d.comb += control.legal.eq(check.legal)
-
-    def _wire_memories(self, m, ports, fetcher):
-        """Table and flow memory: written from the bus, read by the fetcher and the receivers."""
-        config = self._config
-        m.submodules.table = table = TableMemory(config)
-        m.submodules.flows = flows = FlowMemory(config, num_clients=config.num_ports + 1)
-        for memory, write in ((table, self.table_write), (flows, self.flow_write)):
-            m.d.comb += [
-                memory.write.eq(write),
-                memory.index.eq(self.index),
-                memory.word.eq(self.word),
-                memory.data.eq(self.data),
-            ]
-        m.d.comb += [table.address.eq(fetcher.address), fetcher.row.eq(table.row)]
-        for client, lookup in zip((*ports, fetcher), flows.lookups, strict=True):
+    def _wire_tables(self, m, ports, fetcher, tables, control):
+        """Tables are written and checked for the next collective, and read for this one."""
+        for outer, inner in zip(self.settings, tables.settings, strict=True):
+            m.d.comb += inner.eq(outer)
+        for name in ("table_write", "flow_write", "index", "word", "data"):
+            m.d.comb += getattr(tables, name).eq(getattr(self, name))
+        m.d.comb += [
+            tables.bank.eq(control.bank),
+            tables.check.eq(control.check),
+            tables.swap.eq(control.swap),
+            tables.held.eq(control.held),
+            tables.address.eq(fetcher.address),
+            fetcher.row.eq(tables.row),
+            fetcher.row_intact.eq(tables.row_intact),
+            control.checking.eq(tables.checking),
+            control.refused.eq(tables.code.any()),
+            control.num_arrivals.eq(tables.num_arrivals),
+        ]
+        for client, lookup in zip((*ports, fetcher), tables.lookups, strict=True):
             wiring.connect(m, client.lookup, lookup)
+
+    def _check_settings(self, m, control, settings, used):
+        """What a start would use is held against what the interface can run."""
+        m.submodules.settings_check = check = SettingsCheck(self._config)
+        m.d.comb += [
+            check.mode.eq(used["MODE"]),
+            check.window_base.eq(used["WINDOW_BASE"]),
+            check.window_flits.eq(settings["WINDOW_FLITS"]),
+            check.committed_flits.eq(used["WINDOW_FLITS"]),
+            control.legal.eq(check.legal),
+            control.iterations.eq(used["ITERATIONS"]),
+        ]
 
     def _wire_tracker(self, m, ports, control, select):
         """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""
@@ -180,6 +194,7 @@ class Core(wiring.Component):
             query.valid.eq(~changed),
             Cat(query.flow, query.port, query.op).eq(select),
             tracker.phase.eq(control.sequence[0]),
+            tracker.bank.eq(control.bank),
             tracker.clear.eq(control.check),
             control.clearing.eq(tracker.clearing),
         ]
@@ -188,43 +203,37 @@ class Core(wiring.Component):
             m.d.sync += count.eq(query.count)
         return count
 
-    def _wire_control(self, m, ports, fetcher, control, settings):
-        """Commands in, collective out; a write that changes what was checked voids the commit."""
-        void = [
-            self.changed[writable().index(name)]
-            for name in ("NUM_ROWS", "NUM_FLOWS", "WINDOW_FLITS")
-        ]
+    def _wire_control(self, m, ports, fetcher, control):
+        """Commands in, collective out."""
         m.d.comb += [
             control.commit.eq(self.command[0]),
             control.start.eq(self.command[1]),
             control.acknowledge.eq(self.command[2]),
-            control.invalidate.eq(self.table_write | self.flow_write | Cat(void).any()),
-            control.iterations.eq(settings["ITERATIONS"]),
             control.fetching.eq(fetcher.busy),
             control.sending.eq(~Cat(port.idle for port in ports).all()),
-            control.num_arrivals.eq(fetcher.num_arrivals),
             control.arrived.eq(Cat(port.arrival.valid & port.arrival.last for port in ports)),
-            fetcher.check.eq(control.check),
             fetcher.start.eq(control.launch),
-            self.busy.eq(control.busy),
-            self.running.eq(control.running),
+            self.claimed.eq(control.claimed),
+            self.start_waits.eq(control.start_waits),
             self.irq.eq(control.irq),
         ]
 
-    def _wire_monitor(self, m, ports, fetcher, control, monitor, settings):
+    def _wire_monitor(self, m, ports, fetcher, tables, control, monitor, used):
         """Every source of a fault, and what everybody waits for."""
         m.submodules.watchdog = watchdog = Watchdog()
         m.d.comb += [
             watchdog.running.eq(control.running),
             watchdog.progress.eq(Cat(port.progress for port in ports).any()),
             watchdog.arrived.eq(Cat(port.arrival.valid for port in ports).any()),
-            watchdog.watchdog_cycles.eq(settings["WATCHDOG_CYCLES"]),
-            watchdog.first_arrival_cycles.eq(settings["FIRST_ARRIVAL_CYCLES"]),
+            watchdog.watchdog_cycles.eq(used["WATCHDOG_CYCLES"]),
+            watchdog.first_arrival_cycles.eq(used["FIRST_ARRIVAL_CYCLES"]),
             monitor.watchdog.eq(watchdog.code),
             monitor.control.eq(control.fault),
-            monitor.table.eq(fetcher.fault),
-            monitor.table_index.eq(fetcher.fault_index),
+            monitor.table.eq(Mux(control.refuse, tables.code, fetcher.fault)),
         ]
+        for told in ("index", "of_flow"):
+            found = [getattr(block, f"fault_{told}") for block in (tables, fetcher)]
+            m.d.comb += getattr(monitor, f"table_{told}").eq(Mux(control.refuse, *found))
         for number, port in enumerate(ports):
             m.d.comb += [
                 monitor.ports[number].eq(port.fault),
@@ -246,7 +255,7 @@ class Core(wiring.Component):
             words.append(Array(counters.counts))
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
-    def _show_status(self, m, fetcher, control, monitor, count):
+    def _show_status(self, m, fetcher, control, monitor, count, used):
         """The value of every register that is read."""
         config = self._config
         fault = monitor.fault.as_value()
@@ -265,7 +274,8 @@ class Core(wiring.Component):
                 control.committed,
                 control.done,
                 monitor.faulted,
-                Const(0, 12),
+                control.claimed,
+                Const(0, 11),
                 fetcher.step,
             ),
             "SEQUENCE": control.sequence,
@@ -274,6 +284,7 @@ class Core(wiring.Component):
             "CYCLES": control.cycles,
             "ARRIVALS_MISSING": control.missing,
             "COUNT": count,
+            "ACTIVE_CRC": used["TABLE_CRC"],
         }
         for name, status in zip(readable(), self.status, strict=True):
             m.d.comb += status.eq(values[name])

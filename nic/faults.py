@@ -24,6 +24,9 @@ class FaultCode(enum.IntEnum):
     SETTINGS_ILLEGAL = 13
     MEMORY_ERROR = 14
     OUT_OF_WINDOW = 15
+    TABLE_CRC = 16
+    TABLE_PARITY = 17
+    DUPLICATE_MESSAGE = 18
 
     @property
     def sentence(self) -> str:
@@ -45,9 +48,13 @@ _SENTENCES = {
     FaultCode.BUFFER_OVERFLOW: "a flit came without a credit",
     FaultCode.CREDIT_OVERFLOW: "more credits came back than were spent",
     FaultCode.NOT_COMMITTED: "start was written without a committed table",
-    FaultCode.SETTINGS_ILLEGAL: "start was written with a mode, type or window that does not exist",
+    FaultCode.SETTINGS_ILLEGAL: "start was written with a mode, type or window that does not "
+    "exist, or another length of the window than was committed",
     FaultCode.MEMORY_ERROR: "memory answered a read or a write with an error",
     FaultCode.OUT_OF_WINDOW: "a read or a write reached out of the window and was held back",
+    FaultCode.TABLE_CRC: "the table in memory is not the one whose CRC-32 the host wrote",
+    FaultCode.TABLE_PARITY: "a bit of the table or flow memory has flipped",
+    FaultCode.DUPLICATE_MESSAGE: "a message came a second time in one collective",
 }
 
 

@@ -1,4 +1,4 @@
-"""The fetcher: checks a committed table, then hands its rows to the ports."""
+"""The fetcher: hands a committed table's rows to the ports, one after the other."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -17,11 +17,10 @@ _OP_NOP = 2
 
 
 class _Hand:
-    """The row or flow in hand: its index, and the job it became."""
+    """The row in hand: its index, and the job it became."""
 
     def __init__(self, config):
         self.index = Signal(17)
-        self.checking = Signal()
         self.job = Signal(job_layout(config))
         self.port = Signal(4)
         self.nop = Signal()
@@ -29,13 +28,13 @@ class _Hand:
 
 
 class Fetcher(wiring.Component):
-    """Reads the table in order, checks every row and flow, and queues jobs at the ports.
+    """Reads the table in order, checks every row and its flow once more, and queues jobs.
 
-    On `check` all flows and rows are read and checked without sending anything, and the
-    messages that will come in are counted; on `start` the rows are read and checked again and
-    each is given to its port with the dependency that its flow's entry implies: a REDUCE and a
-    root's GATHER wait for the flow's last child, another GATHER for the flow's parent. The first
-    illegal row or flow ends in a fault with its index. Four cycles per row, two per flow.
+    On `start` the rows are read, each once, and each is given to its port with the dependency
+    that its flow's entry implies: a REDUCE and a root's GATHER wait for the flow's last child,
+    another GATHER for the flow's parent. A row or flow that is illegal, or whose parity is wrong
+    in any cycle in which it is used, ends in a fault with its index, and no job is made of it.
+    Four cycles per row.
 
     Parameters
     ----------
@@ -45,26 +44,28 @@ class Fetcher(wiring.Component):
     -------
     run : In(RunSignature)
         Sizes and mode.
-    check, start : In(1)
-        Begin to check, or to run.
+    start : In(1)
+        Begin.
     address : Out(16)
         Row to read.
     row : In(ROW)
         That row, a cycle later.
+    row_intact : In(1)
+        Its parity is right.
     lookup : Out(LookupSignature)
         Question to the flow memory.
     jobs : Out(stream), one per port
         Checked rows (`job_layout`).
     busy : Out(1)
         Not all rows are queued.
-    num_arrivals : Out(20)
-        Messages that come in, counted by the last check.
     step : Out(16)
         The step reached.
     fault : Out(8)
         `FaultCode`, a strobe.
     fault_index : Out(16)
         Row or flow of the fault.
+    fault_of_flow : Out(1)
+        It is a flow.
     """
 
     def __init__(self, config: Config):
@@ -72,74 +73,37 @@ class Fetcher(wiring.Component):
         super().__init__(
             {
                 "run": In(RunSignature(config)),
-                "check": In(1),
                 "start": In(1),
                 "address": Out(16),
                 "row": In(ROW),
+                "row_intact": In(1),
                 "lookup": Out(LookupSignature()),
                 "jobs": Out(stream.Signature(job_layout(config))).array(config.num_ports),
                 "busy": Out(1),
-                "num_arrivals": Out(20),
                 "step": Out(16),
                 "fault": Out(8),
                 "fault_index": Out(16),
+                "fault_of_flow": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """One state machine: per flow ASK_FLOW, CHECK_FLOW; per row READ_ROW .. PUSH."""
+        """One state machine: READ_ROW, ASK_ROW for its flow, CAPTURE that, PUSH the job."""
         m = Module()
-        config, run = self._config, self.run
-        m.submodules.row_check = row_check = RowCheck(config)
-        m.submodules.flow_check = flow_check = FlowCheck(config)
-        m.submodules.steps = steps = StepCounter(config)
-        hand = _Hand(config)
+        m.submodules.row_check = row_check = RowCheck(self._config)
+        m.submodules.flow_check = flow_check = FlowCheck(self._config)
+        m.submodules.steps = steps = StepCounter(self._config)
+        hand = _Hand(self._config)
         self._connect(m, row_check, flow_check, steps, hand)
-        stop = self.fault.any() | run.faulted
+        stop = self.fault.any() | self.run.faulted
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                m.d.sync += [
-                    hand.index.eq(0),
-                    hand.checking.eq(self.check),
-                    row_check.previous_step.eq(0),
-                ]
-                with m.If(self.check):
-                    m.d.sync += self.num_arrivals.eq(0)
-                    with m.If(run.num_rows > config.table_depth):
-                        m.d.comb += self.fault.eq(FaultCode.ROW_ILLEGAL)
-                    with m.Elif(run.num_flows > config.num_flows):
-                        m.d.comb += self.fault.eq(FaultCode.FLOW_ILLEGAL)
-                    with m.Else():
-                        m.next = "ASK_FLOW"
-                with m.Elif(self.start):
+                m.d.sync += [hand.index.eq(0), row_check.previous_step.eq(0)]
+                with m.If(self.start):
                     m.next = "READ_ROW"
-            self._check_flows(m, flow_check, hand, stop)
             self._take_rows(m, row_check, flow_check, steps, hand, stop)
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
         return m
-
-    def _check_flows(self, m, flow_check, hand, stop):
-        """States that check the flow memory entry by entry and count what comes in."""
-        run = self.run
-        with m.State("ASK_FLOW"):
-            m.d.comb += [
-                self.lookup.valid.eq(hand.index < run.num_flows),
-                self.lookup.flow.eq(hand.index),
-            ]
-            with m.If(self.lookup.granted):
-                m.next = "CHECK_FLOW"
-            with m.Elif(~self.lookup.valid):
-                m.d.sync += hand.index.eq(0)
-                m.next = "READ_ROW"
-        with m.State("CHECK_FLOW"):
-            m.d.comb += self.fault.eq(flow_check.code)
-            m.d.sync += [
-                hand.index.eq(hand.index + 1),
-                self.num_arrivals.eq(self.num_arrivals + flow_check.num_arrivals),
-            ]
-            m.next = "ASK_FLOW"
-            with m.If(stop):
-                m.next = "IDLE"
 
     def _take_rows(self, m, row_check, flow_check, steps, hand, stop):
         """States that read a row, look its flow up, and push the job to its port."""
@@ -150,9 +114,13 @@ class Fetcher(wiring.Component):
             with m.If(hand.index == run.num_rows):
                 m.next = "IDLE"
         with m.State("ASK_ROW"):
-            m.d.comb += self.lookup.valid.eq(~is_nop & (row_check.code == 0))
-            m.d.comb += [self.lookup.flow.eq(self.row.flow), self.fault.eq(row_check.code)]
+            m.d.comb += [
+                self.lookup.valid.eq(~is_nop & (self.fault == 0)),
+                self.lookup.flow.eq(self.row.flow),
+                self.fault.eq(row_check.code),
+            ]
             m.d.sync += [hand.port.eq(self.row.port), hand.nop.eq(is_nop)]
+            self._mind_parity(m, hand.index)
             with m.If(stop):
                 m.next = "IDLE"
             with m.Elif(self.lookup.granted):
@@ -160,21 +128,31 @@ class Fetcher(wiring.Component):
             with m.Elif(is_nop):
                 m.next = "PUSH"
         with m.State("CAPTURE"):
-            m.d.comb += [self.fault.eq(flow_check.code), self.fault_index.eq(self.row.flow)]
+            code = Mux(self.lookup.intact, flow_check.code, FaultCode.TABLE_PARITY)
+            m.d.comb += [self.fault.eq(code), self.fault_of_flow.eq(1)]
+            m.d.comb += self.fault_index.eq(self.row.flow)
             m.d.sync += hand.job.eq(self._job(m, hand.index))
+            self._mind_parity(m, hand.index)
             m.next = "PUSH"
             with m.If(stop):
                 m.next = "IDLE"
         with m.State("PUSH"):
-            m.d.comb += steps.row_valid.eq(~hand.checking)
-            with m.If(run.faulted):
+            m.d.comb += steps.row_valid.eq(self.row_intact)
+            self._mind_parity(m, hand.index)
+            with m.If(stop):
                 m.next = "IDLE"
-            with m.Elif(hand.checking | (steps.go & (hand.nop | hand.taken))):
+            with m.Elif(steps.go & (hand.nop | hand.taken)):
                 m.d.sync += [
                     hand.index.eq(hand.index + 1),
                     row_check.previous_step.eq(self.row.step),
                 ]
                 m.next = "READ_ROW"
+
+    def _mind_parity(self, m, index):
+        """The row is read anew in every cycle: it must be whole in each that uses it."""
+        with m.If(~self.row_intact):
+            m.d.comb += [self.fault.eq(FaultCode.TABLE_PARITY), self.fault_of_flow.eq(0)]
+            m.d.comb += self.fault_index.eq(index)
 
     def _connect(self, m, row_check, flow_check, steps, hand):
         """Feed the checks and the step counter; offer the job to its port."""

@@ -111,6 +111,10 @@ class RunSignature(wiring.Signature):
         Rows and flows in use.
     step_cycles : Out(32)
         Estimated serialisation time of a step in lockstep.
+    bank : Out(1)
+        The bank of tables, counts and marks in use.
+    clear : Out(1)
+        Begin to clear the marks of the other bank.
     """
 
     def __init__(self, config: Config):
@@ -129,6 +133,8 @@ class RunSignature(wiring.Signature):
                 "num_rows": Out(17),
                 "num_flows": Out(17),
                 "step_cycles": Out(32),
+                "bank": Out(1),
+                "clear": Out(1),
             }
         )
 
@@ -200,11 +206,19 @@ class LookupSignature(wiring.Signature):
         Taken in this cycle (combinational).
     entry : In(FLOW_ENTRY)
         The answer, valid only in the cycle after `granted`.
+    intact : In(1)
+        Its parity is right; what is not may not be used.
     """
 
     def __init__(self):
         super().__init__(
-            {"valid": Out(1), "flow": Out(16), "granted": In(1), "entry": In(FLOW_ENTRY)}
+            {
+                "valid": Out(1),
+                "flow": Out(16),
+                "granted": In(1),
+                "entry": In(FLOW_ENTRY),
+                "intact": In(1),
+            }
         )
 
 

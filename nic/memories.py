@@ -1,19 +1,105 @@
-"""Table and flow memory: written over the bus, read by fetcher and receivers."""
+"""Table and flow memory in two banks: one is executed, the other one written."""
 
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Mux
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.nic.config import Config
 from multitree.nic.layouts import FLOW_ENTRY, ROW, LookupSignature
 
-__all__ = ["FlowMemory", "TableMemory"]
+__all__ = ["BankedMemory", "FlowMemory", "TableMemory"]
+
+_STORED_WIDTH = 33
+
+
+class BankedMemory(wiring.Component):
+    """Entries of words of 32 bits in two banks, each word with its parity.
+
+    Reads of the active bank and of the shadow bank do not disturb each other; writes go to the
+    shadow bank. A word is stored with the parity it had when it was written, so that a single
+    bit that flips in memory shows in every later read. The entry comes in the cycle after its
+    address.
+
+    Parameters
+    ----------
+    depth : int
+        Entries per bank.
+    num_words : int
+        Words of an entry.
+
+    Members
+    -------
+    bank : In(1)
+        The active bank; the other one is the shadow.
+    write : In(1)
+        Store `data` at word `word` of entry `index` of the shadow bank.
+    index : In(16)
+        Entry.
+    word : In(3)
+        Word of the entry.
+    data : In(32)
+        What to store.
+    address, shadow_address : In(16)
+        Entry to read of the active and of the shadow bank.
+    entry, shadow_entry : Out(32 * num_words)
+        The entry at the address in the cycle before.
+    intact, shadow_intact : Out(1)
+        Its words have the parity they were written with.
+    """
+
+    def __init__(self, *, depth: int, num_words: int):
+        self._num_words = num_words
+        stored = _STORED_WIDTH * num_words
+        # Held by the component, so that a test can flip bits in it.
+        self.banks = [MemoryData(shape=stored, depth=depth, init=[]) for _ in range(2)]
+        super().__init__(
+            {
+                "bank": In(1),
+                "write": In(1),
+                "index": In(16),
+                "word": In(3),
+                "data": In(32),
+                "address": In(16),
+                "shadow_address": In(16),
+                "entry": Out(32 * num_words),
+                "shadow_entry": Out(32 * num_words),
+                "intact": Out(1),
+                "shadow_intact": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Two memories, whose read ports change places with the bank."""
+        m = Module()
+        found = []
+        for number, content in enumerate(self.banks):
+            m.submodules[f"bank_{number}"] = memory = Memory(content)
+            write = memory.write_port(granularity=_STORED_WIDTH)
+            read = memory.read_port()
+            shadow = self.bank != number
+            m.d.comb += [
+                write.addr.eq(self.index),
+                write.data.eq(Cat(self.data, self.data.xor()).replicate(self._num_words)),
+                write.en.eq((self.write & shadow) << self.word),
+                read.addr.eq(Mux(shadow, self.shadow_address, self.address)),
+            ]
+            found.append(read.data)
+        for entry, intact, stored in (
+            (self.entry, self.intact, Mux(self.bank, found[1], found[0])),
+            (self.shadow_entry, self.shadow_intact, Mux(self.bank, found[0], found[1])),
+        ):
+            words = [stored[_STORED_WIDTH * k :][:_STORED_WIDTH] for k in range(self._num_words)]
+            m.d.comb += [
+                entry.eq(Cat(word[:32] for word in words)),
+                intact.eq(~Cat(word.xor() for word in words).any()),
+            ]
+        return m
 
 
 class TableMemory(wiring.Component):
-    """Rows of the schedule table, two words of 32 bits each.
+    """Rows of the schedule table, two words of 32 bits each, in two banks (`BankedMemory`).
 
     Parameters
     ----------
@@ -21,56 +107,63 @@ class TableMemory(wiring.Component):
 
     Members
     -------
+    bank : In(1)
+        The active bank.
     write : In(1)
-        Store `data` at word `word` of row `index`.
+        Store `data` at word `word` of row `index` of the shadow bank.
     index : In(16)
         Row.
-    word : In(1)
+    word : In(3)
         Word of the row.
     data : In(32)
         What to store.
-    address : In(16)
-        Row to read.
-    row : Out(ROW)
-        The row at `address` in the cycle before.
+    address, shadow_address : In(16)
+        Row to read of the active and of the shadow bank.
+    row, shadow_row : Out(ROW)
+        The row at the address in the cycle before.
+    intact, shadow_intact : Out(1)
+        Its parity is right.
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.content = BankedMemory(depth=config.table_depth, num_words=ROW.size // 32)
         super().__init__(
             {
+                "bank": In(1),
                 "write": In(1),
                 "index": In(16),
-                "word": In(1),
+                "word": In(3),
                 "data": In(32),
                 "address": In(16),
+                "shadow_address": In(16),
                 "row": Out(ROW),
+                "shadow_row": Out(ROW),
+                "intact": Out(1),
+                "shadow_intact": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """One memory, written word by word."""
+        """Name the words."""
         m = Module()
-        m.submodules.memory = memory = Memory(
-            shape=ROW.size, depth=self._config.table_depth, init=[]
-        )
-        write = memory.write_port(granularity=32)
-        read = memory.read_port()
+        m.submodules.content = content = self.content
+        for name in ("bank", "write", "index", "word", "data", "address", "shadow_address"):
+            m.d.comb += getattr(content, name).eq(getattr(self, name))
         m.d.comb += [
-            write.addr.eq(self.index),
-            write.data.eq(self.data.replicate(2)),
-            write.en.eq(self.write << self.word),
-            read.addr.eq(self.address),
-            self.row.eq(read.data),
+            self.row.eq(content.entry),
+            self.shadow_row.eq(content.shadow_entry),
+            self.intact.eq(content.intact),
+            self.shadow_intact.eq(content.shadow_intact),
         ]
         return m
 
 
 class FlowMemory(wiring.Component):
-    """Entries of the flows, five words of 32 bits each; one look-up per cycle, taken in turn.
+    """Entries of the flows, five words of 32 bits each, in two banks (`BankedMemory`).
 
-    A look-up is granted in the cycle it is asked for unless another client is before it, at most
-    `num_clients - 1` cycles later; the entry follows in the cycle after.
+    Clients look up entries of the active bank, one per cycle, taken in turn: a look-up is granted
+    in the cycle it is asked for unless another client is before it, at most `num_clients - 1`
+    cycles later; the entry follows in the cycle after. The shadow bank has one reader.
 
     Parameters
     ----------
@@ -80,55 +173,62 @@ class FlowMemory(wiring.Component):
 
     Members
     -------
+    bank : In(1)
+        The active bank.
     write : In(1)
-        Store `data` at word `word` of entry `index`.
+        Store `data` at word `word` of entry `index` of the shadow bank.
     index : In(16)
         Entry.
     word : In(3)
         Word of the entry.
     data : In(32)
         What to store.
+    shadow_address : In(16)
+        Entry to read of the shadow bank.
+    shadow_entry : Out(FLOW_ENTRY)
+        That entry, a cycle later.
+    shadow_intact : Out(1)
+        Its parity is right.
     lookups : In(LookupSignature), one per client
         Questions.
     """
 
     def __init__(self, config: Config, *, num_clients: int):
-        self._config = config
         self._num_clients = num_clients
+        self.content = BankedMemory(depth=config.num_flows, num_words=FLOW_ENTRY.size // 32)
         super().__init__(
             {
+                "bank": In(1),
                 "write": In(1),
                 "index": In(16),
                 "word": In(3),
                 "data": In(32),
+                "shadow_address": In(16),
+                "shadow_entry": Out(FLOW_ENTRY),
+                "shadow_intact": Out(1),
                 "lookups": In(LookupSignature()).array(num_clients),
             }
         )
 
     def elaborate(self, platform):
-        """One memory behind a round-robin arbiter."""
+        """The active bank behind a round-robin arbiter."""
         m = Module()
-        words = FLOW_ENTRY.size // 32
-        m.submodules.memory = memory = Memory(
-            shape=FLOW_ENTRY.size, depth=self._config.num_flows, init=[]
-        )
+        m.submodules.content = content = self.content
         m.submodules.arbiter = arbiter = RoundRobin(count=self._num_clients)
-        write = memory.write_port(granularity=32)
-        read = memory.read_port()
-        entry = Signal(FLOW_ENTRY)
+        for name in ("bank", "write", "index", "word", "data", "shadow_address"):
+            m.d.comb += getattr(content, name).eq(getattr(self, name))
         m.d.comb += [
-            write.addr.eq(self.index),
-            write.data.eq(self.data.replicate(words)),
-            write.en.eq(self.write << self.word),
             arbiter.advance.eq(1),
-            entry.eq(read.data),
+            self.shadow_entry.eq(content.shadow_entry),
+            self.shadow_intact.eq(content.shadow_intact),
         ]
         for client, lookup in enumerate(self.lookups):
             m.d.comb += [
                 arbiter.requests[client].eq(lookup.valid),
                 lookup.granted.eq(arbiter.valid & (arbiter.grant == client)),
-                lookup.entry.eq(entry),
+                lookup.entry.eq(content.entry),
+                lookup.intact.eq(content.intact),
             ]
             with m.If(lookup.granted):
-                m.d.comb += read.addr.eq(lookup.flow)
+                m.d.comb += content.address.eq(lookup.flow)
         return m

@@ -28,7 +28,13 @@ FAULT = data.StructLayout(
 are 0xFFFF, ports 15, where they are unknown.
 """
 
-_OF_A_MESSAGE = (FaultCode.FRAMING, FaultCode.UNEXPECTED_MESSAGE, FaultCode.STALE_SEQUENCE)
+_OF_A_MESSAGE = (
+    FaultCode.FRAMING,
+    FaultCode.UNEXPECTED_MESSAGE,
+    FaultCode.STALE_SEQUENCE,
+    FaultCode.TABLE_PARITY,
+    FaultCode.DUPLICATE_MESSAGE,
+)
 
 
 class Watchdog(wiring.Component):
@@ -93,9 +99,11 @@ class FaultMonitor(wiring.Component):
     control : In(8)
         `FaultCode` of the control, a strobe.
     table : In(8)
-        `FaultCode` of the fetcher, a strobe.
+        `FaultCode` of checker or fetcher, a strobe.
     table_index : In(16)
         Row or flow of that.
+    table_of_flow : In(1)
+        It is a flow.
     ports : In(8), one per port
         `FaultCode` of a receiver, a link or memory, a strobe.
     ports_awaited : In(3), one per port
@@ -117,6 +125,7 @@ class FaultMonitor(wiring.Component):
                 "control": In(8),
                 "table": In(8),
                 "table_index": In(16),
+                "table_of_flow": In(1),
                 "ports": In(8).array(config.num_ports),
                 "ports_awaited": In(3).array(config.num_ports),
                 "watchdog": In(8),
@@ -142,9 +151,8 @@ class FaultMonitor(wiring.Component):
                 awaited = self.ports_awaited[port]
                 m.d.comb += self._report(seen, code, awaited=awaited, at_port=port, flow=flow)
         with m.If(self.table.any()):
-            is_flow = self.table == FaultCode.FLOW_ILLEGAL
-            row = Mux(is_flow, UNKNOWN, self.table_index)
-            flow = Mux(is_flow, self.table_index, UNKNOWN)
+            row = Mux(self.table_of_flow, UNKNOWN, self.table_index)
+            flow = Mux(self.table_of_flow, self.table_index, UNKNOWN)
             m.d.comb += self._report(seen, self.table, row=row, flow=flow)
         with m.If(self.control.any()):
             m.d.comb += self._report(seen, self.control)

@@ -1,5 +1,6 @@
 """Register writes that load and start a table, and faults read back in words."""
 
+import zlib
 from dataclasses import dataclass
 
 from multitree.nic.config import LANE_TYPES
@@ -113,6 +114,8 @@ class RunSettings:
 def table_writes(table: Table) -> Writes:
     """Writes that load a table and its flow memory; commit comes after `run_writes`.
 
+    They may be made while another table runs, as long as no commit and no start waits.
+
     Parameters
     ----------
     table : Table
@@ -120,7 +123,7 @@ def table_writes(table: Table) -> Writes:
     Returns
     -------
     list of (address, value)
-        Two writes per row, five per flow, two sizes.
+        Two writes per row, five per flow, two sizes, and the CRC-32 of rows and flows.
     """
     writes: Writes = []
     for row in range(table.num_rows):
@@ -134,15 +137,17 @@ def table_writes(table: Table) -> Writes:
         words = (table.base[flow], table.size[flow], table.stride[flow], children)
         words = (*words, table.parent[flow])
         writes.extend((place + 4 * k, int(word)) for k, word in enumerate(words))
+    content = b"".join(value.to_bytes(4, "little") for _, value in writes)
     writes.append((ADDRESS["NUM_ROWS"], table.num_rows))
     writes.append((ADDRESS["NUM_FLOWS"], table.num_flows))
+    writes.append((ADDRESS["TABLE_CRC"], zlib.crc32(content)))
     return writes
 
 
 def run_writes(settings: RunSettings) -> Writes:
-    """Writes that set how and where the next collective runs; only while idle.
+    """Writes that set how and where the next collective runs; not while a commit or start waits.
 
-    A change of `window_flits` voids the commit, another base does not.
+    Another `window_flits` needs a commit of a table, anything else does not.
     """
     mode = DTYPE_CODES[settings.dtype] | int(settings.lockstep) << 2
     mode |= DEPENDENCIES.index(settings.dependency) << 3

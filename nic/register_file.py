@@ -25,10 +25,10 @@ def readable() -> list[str]:
 class RegisterFile(wiring.Component):
     """Answers register accesses in two cycles; one access at a time.
 
-    A write to the table, the flow memory or the configuration while the interface is busy, to a
-    read-only register, to a row or flow beyond the memories or to no register at all changes
-    nothing and is answered with an error; so is a commit while busy and a start while a
-    collective runs.
+    The host writes tables and settings for the next collective, also while one runs. While a
+    commit or a start waits, what it goes by must not change: such a write is answered with an
+    error and changes nothing, and so is a second commit or a second start, and a write to a
+    read-only register, to a row or flow beyond the memories or to no register at all.
 
     Parameters
     ----------
@@ -45,8 +45,10 @@ class RegisterFile(wiring.Component):
         Access from the bus.
     response : Out(RegisterResponseSignature)
         Its answer.
-    busy, running : In(1)
-        A check or a collective runs; a collective runs.
+    claimed : In(1)
+        A commit or a start waits.
+    start_waits : In(1)
+        A start waits.
     config : Out(32), one per register that is written
         Values, in the order of `writable()`.
     status : In(32), one per register that is read
@@ -74,8 +76,8 @@ class RegisterFile(wiring.Component):
             {
                 "request": In(RegisterRequestSignature(address_width=address_width)),
                 "response": Out(RegisterResponseSignature()),
-                "busy": In(1),
-                "running": In(1),
+                "claimed": In(1),
+                "start_waits": In(1),
                 "config": Out(32).array(len(writable())),
                 "status": In(32).array(len(readable())),
                 "command": Out(32),
@@ -103,17 +105,17 @@ class RegisterFile(wiring.Component):
             m.d.comb += [
                 self.index.eq((address - TABLE_WINDOW.base) >> 3),
                 self.word.eq(address[2]),
-                self.table_write.eq(write & ~self.busy & exists),
+                self.table_write.eq(write & ~self.claimed & exists),
             ]
-            m.d.sync += response.error.eq(self.busy | ~exists)
+            m.d.sync += response.error.eq(self.claimed | ~exists)
         with m.Elif((address >= FLOW_WINDOW.base) & request.write):
             exists = (self.index < num_flows) & (address[2:5] < FLOW_WINDOW.words)
             m.d.comb += [
                 self.index.eq((address - FLOW_WINDOW.base) >> 5),
                 self.word.eq(address[2:5]),
-                self.flow_write.eq(write & ~self.busy & exists),
+                self.flow_write.eq(write & ~self.claimed & exists),
             ]
-            m.d.sync += response.error.eq(self.busy | ~exists)
+            m.d.sync += response.error.eq(self.claimed | ~exists)
         with m.Elif(address >= PORT_WINDOW.base):
             # Entries are aligned: the bits above the first one's number them from its number on.
             word = address[2:6]
@@ -139,9 +141,9 @@ class RegisterFile(wiring.Component):
             value = self.status[readable().index(register.name)]
             m.d.sync += [response.error.eq(request.write), response.data.eq(value)]
             return
-        allowed = ~self.busy if register.name not in _ANYTIME else 1
+        allowed = ~self.claimed if register.name not in _ANYTIME else 1
         if register.access == "wo":
-            refused = (request.data[0] & self.busy) | (request.data[1] & self.running)
+            refused = (request.data[0] & self.claimed) | (request.data[1] & self.start_waits)
             m.d.sync += response.error.eq(~request.write | refused)
             with m.If(write & ~refused):
                 m.d.comb += self.command.eq(request.data)

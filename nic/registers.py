@@ -44,7 +44,7 @@ TABLE_WINDOW = Window(
     words=2,
     access="wo",
     description="Rows: word 0 flow[15:0] port[19:16] op[21:20], word 1 step[15:0] stage[31:16]. "
-    "While idle; a write takes the commit back.",
+    "Of the next table, also while one runs: all rows in use, then commit.",
 )
 FLOW_WINDOW = Window(
     name="FLOW",
@@ -54,7 +54,7 @@ FLOW_WINDOW = Window(
     words=5,
     access="wo",
     description="Flows: word 0 base, 1 size, 2 wave stride (all in flits), 3 child ports, 4 bits "
-    "each in the order of summation, 4 parent port; port 15 is none. While idle.",
+    "each in the order of summation, 4 parent port; port 15 is none. As rows.",
 )
 
 PORT_COUNTERS = (
@@ -116,9 +116,9 @@ REGISTERS = RegisterMap(
             "CONTROL",
             "wo",
             "Commands; write one bit at a time.",
-            _field("commit", 0, 1, "Check table and flows; they may be started afterwards."),
-            _field("start", 1, 1, "Run the committed table once."),
-            _field("acknowledge", 2, 1, "Take done and the interrupt back."),
+            _field("commit", 0, 1, "Check the table that was written; starts after it are of it."),
+            _field("start", 1, 1, "Run the committed table once, after what runs and is checked."),
+            _field("acknowledge", 2, 1, "Take one done and its interrupt back."),
             _field(
                 "reset",
                 3,
@@ -132,22 +132,18 @@ REGISTERS = RegisterMap(
             "STATUS",
             "ro",
             "What the interface is doing.",
-            _field("busy", 0, 1, "A check, a collective or a reset runs."),
-            _field("committed", 1, 1, "The table was checked and may be started."),
-            _field(
-                "done",
-                2,
-                1,
-                "The last collective started is complete, not acknowledged.",
-            ),
+            _field("busy", 0, 1, "A check, a collective or a reset runs, or something waits."),
+            _field("committed", 1, 1, "A table was checked and may be started."),
+            _field("done", 2, 1, "A collective is complete, not acknowledged."),
             _field("fault", 3, 1, "A fault stopped the interface; see FAULT."),
+            _field("claimed", 4, 1, "A commit or start waits: tables and settings stay."),
             _field("step", 16, 16, "The step reached."),
         ),
         _register(
             0x020,
             "MODE",
             "rw",
-            "How to run; written while idle.",
+            "How to run; as all settings, of the next start.",
             _field("dtype", 0, 2, "Lanes: 0 int32, 1 fp32, 2 bf16; one that is built."),
             _field("lockstep", 2, 1, "Rows wait for the step counter."),
             _field("cut_through", 3, 1, "A row waits sub-message by sub-message."),
@@ -157,7 +153,7 @@ REGISTERS = RegisterMap(
         _register(0x024, "NUM_ROWS", "rw", "Rows in use."),
         _register(0x028, "NUM_FLOWS", "rw", "Flows in use."),
         _register(0x02C, "WINDOW_BASE", "rw", "First flit of the buffer in memory."),
-        _register(0x030, "WINDOW_FLITS", "rw", "Length of the buffer in flits."),
+        _register(0x030, "WINDOW_FLITS", "rw", "Length of the buffer in flits, of a table."),
         _register(0x034, "ITERATIONS", "rw", "Extra runs of the table per start; must be 0."),
         _register(0x038, "STEP_CYCLES", "rw", "Estimated time of a step in lockstep, in cycles."),
         _register(0x03C, "WATCHDOG_CYCLES", "rw", "Longest time without progress; 0 is for ever."),
@@ -199,6 +195,8 @@ REGISTERS = RegisterMap(
             _field("op", 20, 1, "0 REDUCE, 1 GATHER."),
         ),
         _register(0x06C, "COUNT", "ro", "Sub-messages that came in, as selected 32 cycles before."),
+        _register(0x080, "TABLE_CRC", "rw", "CRC-32 of all rows' and flows' words, for commit."),
+        _register(0x084, "ACTIVE_CRC", "ro", "TABLE_CRC of the table that is run by a start."),
     ),
     windows=(PORT_WINDOW, FLOW_WINDOW, TABLE_WINDOW),
 )

@@ -22,8 +22,8 @@ class DependencyTracker(wiring.Component):
     else asks: waiting for a turn at every hop would lengthen each tree's path. Counts are never
     reset between collectives: each carries the lowest bit of the collective it was made
     in, and one of the collective before reads as 0. That is sound because a collective only ends
-    when every expected message is in, so that no expected count is ever two collectives old;
-    `clear` sets all counts to 0 for a new table.
+    when every expected message is in, so that no expected count is ever two collectives old.
+    Another table's counts are kept in another bank, which is cleared before that table may run.
 
     Parameters
     ----------
@@ -35,10 +35,12 @@ class DependencyTracker(wiring.Component):
     -------
     phase : In(1)
         Lowest bit of the running collective's number.
+    bank : In(1)
+        The bank in use.
     clear : In(1)
-        Start to set all counts to 0; nothing may arrive until `clearing` is low again.
+        Start to set all counts of the other bank to 0; `bank` must stay until that is done.
     clearing : Out(1)
-        Counts are being set to 0; takes `2 * num_flows` cycles.
+        They are being set to 0, in `2 * num_flows` cycles without an arrival.
     arrivals : In(ArrivalSignature), one per port
         What came in.
     queries : In(QuerySignature), one per client
@@ -51,6 +53,7 @@ class DependencyTracker(wiring.Component):
         super().__init__(
             {
                 "phase": In(1),
+                "bank": In(1),
                 "clear": In(1),
                 "clearing": Out(1),
                 "arrivals": In(ArrivalSignature(config)).array(config.num_ports),
@@ -65,9 +68,10 @@ class DependencyTracker(wiring.Component):
         m.submodules.arbiter = arbiter = RoundRobin(count=self._num_clients)
         entry = data.StructLayout({"count": config.count_width, "phase": 1})
         sweep = Signal(ceil_log2(2 * config.num_flows))
+        idle = ~Cat(arrival.valid for arrival in self.arrivals).any()
         with m.If(self.clear):
             m.d.sync += [self.clearing.eq(1), sweep.eq(0)]
-        with m.Elif(self.clearing):
+        with m.Elif(self.clearing & idle):
             m.d.sync += [
                 sweep.eq(sweep + 1),
                 self.clearing.eq(~(sweep == 2 * config.num_flows - 1)),
@@ -79,14 +83,15 @@ class DependencyTracker(wiring.Component):
         m.d.sync += asked_port.eq(port)
         count = Signal(config.count_width)
         for number, arrival in enumerate(self.arrivals):
-            memory = Memory(shape=entry.size, depth=2 * config.num_flows, init=[])
+            memory = Memory(shape=entry.size, depth=4 * config.num_flows, init=[])
             m.submodules[f"counts_{number}"] = memory
             write, read = memory.write_port(), memory.read_port()
+            place = Cat(self.bank, arrival.op, arrival.flow)
             m.d.comb += [
                 write.en.eq(arrival.valid | self.clearing),
-                write.addr.eq(Mux(self.clearing, sweep, Cat(arrival.op, arrival.flow))),
-                write.data.eq(Mux(self.clearing, 0, Cat(arrival.count, self.phase))),
-                read.addr.eq(index),
+                write.addr.eq(Mux(arrival.valid, place, Cat(~self.bank, sweep))),
+                write.data.eq(Mux(arrival.valid, Cat(arrival.count, self.phase), 0)),
+                read.addr.eq(Cat(self.bank, index)),
             ]
             found = data.View(entry, read.data)
             with m.If((asked_port == number) & (found.phase == self.phase)):

@@ -36,7 +36,7 @@ class RtlHost:
         self._settings: RunSettings | None = None
 
     def load(self, tables: Sequence[Table], settings: RunSettings) -> None:
-        """Load and commit the ranks' tables, or only what has changed since the last time.
+        """Load and commit the ranks' tables, or only write the settings where they stay.
 
         Parameters
         ----------
@@ -49,22 +49,24 @@ class RtlHost:
         DeviceError
             If an interface refuses its table; names row or flow.
         """
-        new_tables = tables is not self._tables
-        if not new_tables and settings == self._settings:
-            self._write_all([[(ADDRESS["WINDOW_BASE"], settings.window_base)]] * len(tables))
+        writes = run_writes(settings)
+        known = self._settings is not None and self._settings.window_flits == settings.window_flits
+        if known and tables is self._tables:
+            self._write_all([writes] * len(tables))
+            self._settings = settings
             return
         # A commit checks every row and flow, and clears a count per flow and op.
         entries = max(table.num_rows + table.num_flows for table in tables)
         check_cycles = _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
-        writes = run_writes(settings)
         self._write_all(
-            [[*(table_writes(table) if new_tables else []), *writes, COMMIT] for table in tables],
+            [[*table_writes(table), *writes, COMMIT] for table in tables],
             then=[HostOp.wait(check_cycles), HostOp.read(ADDRESS["STATUS"])],
             then_cycles=check_cycles,
         )
         for rank in range(len(tables)):
             status = int(self._network.results(rank)["value"][-1])
-            if not register_field("STATUS", "committed", status):
+            claimed = register_field("STATUS", "claimed", status)
+            if claimed or not register_field("STATUS", "committed", status):
                 raise DeviceError(f"Rank {rank}: table is not accepted, status {status:#x}")
         self._tables, self._settings = tables, settings
 

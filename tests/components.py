@@ -24,6 +24,7 @@ COMPONENTS = {
     "hw.stream.Register": {"shape": 8},
     "nic.admission.Admission": CONFIG_PORT,
     "nic.axi_interface.AxiInterface": CONFIG,
+    "nic.checker.Checker": CONFIG,
     "nic.checks.FlowCheck": CONFIG,
     "nic.checks.RowCheck": CONFIG,
     "nic.checks.SettingsCheck": CONFIG,
@@ -36,6 +37,8 @@ COMPONENTS = {
     "nic.framer.Framer": CONFIG,
     "nic.interface.Interface": CONFIG,
     "nic.issuer.Issuer": CONFIG,
+    "nic.ledger.Ledger": CONFIG,
+    "nic.memories.BankedMemory": {"depth": 6, "num_words": 2},
     "nic.memories.FlowMemory": CONFIG_CLIENTS,
     "nic.memories.TableMemory": CONFIG,
     "nic.memory_guard.MemoryGuard": CONFIG,
@@ -52,7 +55,9 @@ COMPONENTS = {
         "num_ports": 3,
     },
     "nic.sender.Sender": CONFIG,
+    "nic.snapshot.Snapshot": {},
     "nic.steps.StepCounter": CONFIG,
+    "nic.tables.Tables": CONFIG,
     "nic.tracker.DependencyTracker": CONFIG_CLIENTS,
 }
 """Arguments of every component of `hw` and `nic`, by its dotted name."""

@@ -133,29 +133,45 @@ int multitree_reset(struct multitree_card *card)
     return poll(card, RESETTING, 0, "reset is not over");
 }
 
-/* Writes `count` entries of `words` words each, the first at `base`. */
-static void write_entries(const struct multitree_card *card, const uint32_t *entries,
-                          uint32_t count, uint32_t words, uint32_t base, uint32_t stride)
+/* CRC-32 of a word, least significant byte first, after the words before it. */
+static uint32_t crc32(uint32_t crc, uint32_t word)
+{
+    crc = ~crc ^ word;
+    for (int bit = 0; bit < 32; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    return ~crc;
+}
+
+/* Writes `count` entries of `words` words each, the first at `base`; the CRC-32 goes on. */
+static uint32_t write_entries(const struct multitree_card *card, const uint32_t *entries,
+                              uint32_t count, uint32_t words, uint32_t base, uint32_t stride,
+                              uint32_t crc)
 {
     for (uint32_t entry = 0; entry < count; ++entry)
-        for (uint32_t word = 0; word < words; ++word)
-            write32(card, base + stride * entry + 4 * word, entries[words * entry + word]);
+        for (uint32_t word = 0; word < words; ++word) {
+            const uint32_t value = entries[words * entry + word];
+            write32(card, base + stride * entry + 4 * word, value);
+            crc = crc32(crc, value);
+        }
+    return crc;
 }
 
 int multitree_load(struct multitree_card *card, const struct multitree_table *table)
 {
+    uint32_t crc;
+
     if (table->num_rows > card->table_depth || table->num_flows > card->flow_depth) {
         SAY(card, "Rank %u: rows and flows must be at most %u and %u, not %u and %u",
             (unsigned)card->rank, (unsigned)card->table_depth, (unsigned)card->flow_depth,
             (unsigned)table->num_rows, (unsigned)table->num_flows);
         return MULTITREE_TOO_LARGE;
     }
-    write_entries(card, table->rows, table->num_rows, MULTITREE_NIC_TABLE_WORDS,
-                  MULTITREE_NIC_TABLE_BASE, MULTITREE_NIC_TABLE_STRIDE);
-    write_entries(card, table->flows, table->num_flows, MULTITREE_NIC_FLOW_WORDS,
-                  MULTITREE_NIC_FLOW_BASE, MULTITREE_NIC_FLOW_STRIDE);
+    crc = write_entries(card, table->rows, table->num_rows, MULTITREE_NIC_TABLE_WORDS,
+                        MULTITREE_NIC_TABLE_BASE, MULTITREE_NIC_TABLE_STRIDE, 0);
+    crc = write_entries(card, table->flows, table->num_flows, MULTITREE_NIC_FLOW_WORDS,
+                        MULTITREE_NIC_FLOW_BASE, MULTITREE_NIC_FLOW_STRIDE, crc);
     write32(card, MULTITREE_NIC_NUM_ROWS, table->num_rows);
     write32(card, MULTITREE_NIC_NUM_FLOWS, table->num_flows);
+    write32(card, MULTITREE_NIC_TABLE_CRC, crc);
     return MULTITREE_OK;
 }
 

@@ -73,13 +73,14 @@ def head(**fields):
 
 
 async def load(ctx, memory, layout, values):
-    """Write entries of table or flow memory, word by word; takes a cycle per word."""
+    """Write entries of table or flow memory, word by word, and use them; a cycle per word."""
+    ctx.set(memory.bank, 1)
     for index, value in enumerate(values):
         bits = value.as_value().value
         for word in range(layout.size // 32):
             put(ctx, memory, write=1, index=index, word=word, data=bits >> 32 * word & 0xFFFFFFFF)
             await ctx.tick()
-    ctx.set(memory.write, 0)
+    put(ctx, memory, write=0, bank=0)
 
 
 def evaluate(block, inputs, output):

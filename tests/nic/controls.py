@@ -1,37 +1,49 @@
-"""A control beside a fetcher that takes some cycles, for tests."""
+"""A control beside a checker and a fetcher that take some cycles, for tests."""
 
 from multitree.nic.control import Control
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put
 
 CHECK_CYCLES, FETCH_CYCLES = 12, 9
-COMMANDS = ("commit", "start", "acknowledge", "invalidate")
+COMMANDS = ("commit", "start", "acknowledge")
 
 
 class Driver:
-    """Clocks a control beside a fetcher that takes some cycles for a check and for a run."""
+    """Clocks a control beside a checker and a fetcher that take some cycles."""
 
     def __init__(self, ctx, block, num_arrivals=0):
         self.ctx, self.block = ctx, block
-        self._fetching = 0
-        self.launches = self.checks = 0
+        self._checking = self._fetching = 0
+        self.events = []
         self.faults = []
+        self.refused = 0
         put(ctx, block, legal=1, num_arrivals=num_arrivals)
+
+    @property
+    def launches(self):
+        """Collectives launched."""
+        return self.events.count("launch")
 
     async def tick(self, arrived=0, **values):
         """One cycle with these commands and states; the rest is quiet."""
         ctx, block = self.ctx, self.block
         put(ctx, block, **dict.fromkeys(COMMANDS, 0) | values, arrived=arrived)
-        put(ctx, block, fetching=self._fetching > 0, clearing=self._fetching > 4)
-        _, _, check, launch, fault = await ctx.tick().sample(block.check, block.launch, block.fault)
-        assert not (check and launch)
-        self.checks += check
-        self.launches += launch
+        # The counts are cleared while the table is checked, and may take longer.
+        put(ctx, block, clearing=self._checking > 0, checking=self._checking > 4)
+        put(ctx, block, fetching=self._fetching > 0, refused=self.refused)
+        names = ("check", "swap", "refuse", "launch")
+        _, _, fault, *strobes = await ctx.tick().sample(
+            block.fault, *(getattr(block, name) for name in names)
+        )
+        happened = [name for name, strobe in zip(names, strobes, strict=True) if strobe]
+        assert not {"swap", "refuse"} <= set(happened)
+        assert not {"swap", "launch"} <= set(happened)
+        self.events += happened
         self.faults += [fault] if fault else []
-        self._fetching = max(self._fetching - 1, 0)
-        if check or launch:
-            self._fetching = CHECK_CYCLES if check else FETCH_CYCLES
-        put(ctx, block, **dict.fromkeys(COMMANDS, 0), fetching=self._fetching > 0, arrived=0)
+        self._fetching = FETCH_CYCLES if "launch" in happened else max(self._fetching - 1, 0)
+        self._checking = CHECK_CYCLES if "check" in happened else max(self._checking - 1, 0)
+        put(ctx, block, clearing=self._checking > 0, fetching=self._fetching > 0, arrived=0)
+        put(ctx, block, checking=self._checking > 4, **dict.fromkeys(COMMANDS, 0))
 
     async def idle(self, cycles=40):
         """Let cycles pass."""
@@ -55,6 +67,6 @@ def scenario(steps, **settings):
 
 
 async def committed(nic):
-    """Commit, and wait for the check."""
+    """Commit, and wait for the swap."""
     await nic.tick(commit=1)
-    await nic.idle(CHECK_CYCLES + 2)
+    await nic.idle(CHECK_CYCLES + 3)

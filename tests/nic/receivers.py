@@ -63,10 +63,21 @@ def message(number, op, rng=None, *, size=None, **fields):
     return [{"kind": Kind.HEAD, "payload": first}, *body]
 
 
-def simulate(flits, *, cycles=600, seed=0, count=None, stalls=("never",) * 5, slow=None, script=()):
+def simulate(
+    flits,
+    *,
+    cycles=600,
+    seed=0,
+    count=None,
+    stalls=("never",) * 5,
+    slow=None,
+    script=(),
+    flip=None,
+):
     """Everything that leaves a receiver in so many cycles after its flows were written.
 
-    `script` changes settings of the collective: cycle, settings.
+    `script` changes settings of the collective: cycle, settings. A `flip` is a flow and a bit of
+    its entry.
     """
     rng = seeded(seed)
     bench = Bench()
@@ -80,6 +91,9 @@ def simulate(flits, *, cycles=600, seed=0, count=None, stalls=("never",) * 5, sl
 
     async def drive(ctx):
         await load(ctx, bench.flows, FLOW_ENTRY, [entry(**flow) for flow in FLOWS])
+        if flip is not None:
+            stored = bench.flows.content.banks[0][flip[0]]
+            ctx.set(stored, ctx.get(stored) ^ 1 << flip[1])
         settings = {"window_base": BASE, "num_flows": len(FLOWS), "sequence": SEQUENCE}
         start(ctx, block, **settings | script.get(0, {}))
         busy = go(stalls[1], f"{seed} lookups")

@@ -146,8 +146,8 @@ def test_a_port_that_no_interface_has_is_an_error():
 
 
 END = 1 << SMALL.address_width
-LEGAL_SETTINGS = {"mode": 0b101, "num_rows": 1 << 16, "num_flows": 4}
-LEGAL_SETTINGS |= {"window_base": 24, "window_flits": END - 24}
+LEGAL_SETTINGS = {"mode": 0b101, "window_base": 24}
+LEGAL_SETTINGS |= {"window_flits": END - 24, "committed_flits": END - 24}
 
 
 @pytest.mark.parametrize(
@@ -159,19 +159,19 @@ LEGAL_SETTINGS |= {"window_base": 24, "window_flits": END - 24}
         ({"mode": 3}, 0),
         ({"mode": 1 << 6}, 0),
         ({"mode": 1 << 31}, 0),
-        ({"num_rows": 1 << 17}, 0),
-        ({"num_rows": (1 << 31) + 1}, 0),
-        ({"num_flows": 1 << 17}, 0),
+        ({"committed_flits": END - 23}, 0),
+        ({"window_flits": END - 25}, 0),
+        ({"committed_flits": END - 24 + (1 << 31)}, 0),
         ({"window_base": 25}, 0),
-        ({"window_base": END + 24, "window_flits": 1}, 0),
-        ({"window_base": 0, "window_flits": END}, 0),
+        ({"window_base": END + 24, "window_flits": 1, "committed_flits": 1}, 0),
+        ({"window_base": 0, "window_flits": END, "committed_flits": END}, 0),
         ({"window_base": 2**32 - 24}, 0),
-        ({"window_flits": END + 1}, 0),
-        ({"window_base": END, "window_flits": 0}, 1),
+        ({"window_flits": END + 1, "committed_flits": END + 1}, 0),
+        ({"window_base": END, "window_flits": 0, "committed_flits": 0}, 1),
     ],
     ids=str,
 )
-def test_settings_that_the_interface_would_cut_short_are_illegal(change, legal):
+def test_settings_that_the_interface_would_cut_short_or_did_not_check_are_illegal(change, legal):
     check = SettingsCheck(SMALL)
     assert evaluate(check, [LEGAL_SETTINGS | change], check.legal) == [legal]
 

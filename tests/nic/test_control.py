@@ -7,38 +7,52 @@ from tests.nic.blocks import SMALL, put, seeded
 from tests.nic.controls import CHECK_CYCLES, FETCH_CYCLES, committed, scenario
 
 
-def test_a_commit_checks_once_and_holds_until_something_is_written():
+def test_a_commit_checks_the_shadow_bank_once_and_then_swaps_the_banks():
     async def steps(nic):
-        await nic.tick(commit=1)
-        assert nic.get("busy", "committed", "running") == (1, 0, 0)
-        for _ in range(CHECK_CYCLES):
-            assert nic.get("busy")
+        for bank in (1, 0, 1):
+            await nic.tick(commit=1)
+            for _ in range(CHECK_CYCLES):
+                assert nic.get("busy", "claimed", "held", "bank") == (1, 1, 0, 1 - bank)
+                await nic.tick()
             await nic.tick()
-        await nic.tick()
-        assert nic.get("busy", "committed") == (0, 1)
-        await nic.idle()
-        assert (nic.checks, nic.get("committed")) == (1, 1)
-        await nic.tick(invalidate=1)
-        assert nic.get("committed") == 0
-        await nic.tick(commit=1)
-        await nic.idle()
-        assert nic.get("committed") == 1
-        await nic.tick(commit=1)
-        assert nic.get("committed") == 0, "from the first cycle of another check on"
+            assert nic.get("busy", "claimed", "committed", "bank") == (0, 0, 1, bank)
+            await nic.idle()
+        assert nic.events == ["check", "swap"] * 3
 
     scenario(steps)
 
 
-def test_a_check_that_finds_a_fault_commits_nothing_and_drops_a_start():
+def test_a_check_that_finds_a_fault_tells_it_swaps_nothing_and_drops_a_start():
     async def steps(nic):
+        nic.refused = 1
         await nic.tick(commit=1)
         await nic.tick(start=1)
-        await nic.tick(faulted=1)
+        await nic.idle(CHECK_CYCLES - 1)
+        assert nic.events == ["check"]
+        await nic.tick()
+        assert nic.events == ["check", "refuse"]
+        put(nic.ctx, nic.block, faulted=1)
         await nic.idle()
-        assert nic.get("committed", "busy", "irq") == (0, 0, 1)
-        assert nic.launches == 0
+        assert nic.get("committed", "busy", "irq", "bank", "claimed") == (0, 0, 1, 0, 0)
+        assert nic.launches == 0 and not nic.faults
 
     scenario(steps)
+
+
+def test_what_is_wrong_with_the_next_table_is_told_when_the_running_collective_is_done():
+    async def steps(nic):
+        await committed(nic)
+        await nic.tick(start=1)
+        nic.refused = 1
+        await nic.tick(commit=1)
+        await nic.tick(start=1)
+        await nic.idle(3 * CHECK_CYCLES)
+        assert "refuse" not in nic.events and nic.get("running") == 1
+        await nic.tick(arrived=1)
+        await nic.idle(2)
+        assert nic.get("done") == 1 and nic.events[-1] == "refuse"
+
+    scenario(steps, num_arrivals=1)
 
 
 @pytest.mark.parametrize(
@@ -70,43 +84,65 @@ def test_a_start_with_a_commit_or_during_its_check_is_remembered(when):
         await nic.tick(commit=1, start=when < 0)
         for cycle in range(CHECK_CYCLES + 6):
             await nic.tick(start=cycle == when)
-        assert nic.launches == 1 and not nic.faults
+        assert nic.events == ["check", "swap", "launch"] and not nic.faults
+        assert nic.get("start_waits", "claimed") == (0, 0)
 
     scenario(steps)
 
 
-@pytest.mark.parametrize("when", range(CHECK_CYCLES))
-def test_a_remembered_start_lowers_the_interrupt_of_the_collective_before_at_once(when):
-    """Or a host that waits for the interrupt would take the old one for the new one."""
-
+@pytest.mark.parametrize("commit", [0, 1])
+@pytest.mark.parametrize("when", range(20))
+def test_a_start_while_a_collective_runs_goes_as_soon_as_that_is_done(when, commit):
     async def steps(nic):
         await committed(nic)
         await nic.tick(start=1)
-        await nic.idle(30)
-        assert nic.get("done", "irq") == (1, 1)
-        await nic.tick(commit=1)
-        for _ in range(when):
+        for cycle in range(20):
+            await nic.tick(commit=commit and cycle == when, start=cycle == when)
+            assert nic.get("claimed", "start_waits") == ((1, 1) if cycle >= when else (0, 0))
+        # The check is over long before, if it began early enough.
+        await nic.idle(CHECK_CYCLES)
+        await nic.tick(arrived=1)
+        cycles = 0
+        while nic.launches < 2:
             await nic.tick()
-        assert nic.get("done", "irq") == (1, 1)
-        await nic.tick(start=1)
-        assert nic.get("done", "irq") == (0, 0)
-        while not nic.get("done"):
-            assert not nic.get("irq")
-            await nic.tick()
-        assert nic.launches == 2
+            cycles += 1
+        # The last arrival is counted, done is, and then: banks swapped, settings read.
+        assert cycles == 3
+        assert nic.get("sequence", "claimed", "start_waits", "held") == (1, 0, 0, 1)
+        swaps = ["check", "swap"] * commit
+        assert nic.events == ["check", "swap", "launch", *swaps, "launch"]
+        assert not nic.faults
 
-    scenario(steps)
+    scenario(steps, num_arrivals=1)
+
+
+def test_a_table_is_swapped_in_only_when_nothing_runs_and_takes_its_arrivals_with_it():
+    async def steps(nic):
+        await committed(nic)
+        await nic.tick(start=1)
+        put(nic.ctx, nic.block, num_arrivals=3)
+        await nic.tick(commit=1)
+        await nic.idle(2 * CHECK_CYCLES)
+        assert nic.get("bank", "claimed", "missing", "running") == (1, 1, 2, 1)
+        await nic.tick(arrived=3)
+        await nic.idle(3)
+        assert nic.get("bank", "claimed", "done", "held") == (0, 0, 1, 0)
+        put(nic.ctx, nic.block, num_arrivals=9)
+        await nic.tick(start=1)
+        assert nic.get("missing") == 3
+
+    scenario(steps, num_arrivals=2)
 
 
 @pytest.mark.parametrize("again", range(CHECK_CYCLES - 1, CHECK_CYCLES + 3))
 def test_a_remembered_start_is_not_lost_to_a_commit_in_any_cycle(again):
-    """The bus refuses a commit while busy; the cycle in which the start goes is not busy."""
+    """The bus refuses a commit while one or a start waits."""
 
     async def steps(nic):
         await nic.tick(commit=1)
         await nic.tick(start=1)
         for cycle in range(1, 4 * CHECK_CYCLES):
-            await nic.tick(commit=cycle == again and not nic.get("busy"))
+            await nic.tick(commit=cycle == again and not nic.get("claimed"))
         assert nic.launches == 1 and not nic.faults
 
     scenario(steps)
@@ -139,7 +175,7 @@ def test_done_is_never_before_the_last_row_the_last_arrival_and_the_last_read(se
     scenario(steps, num_arrivals=num_arrivals)
 
 
-def test_the_interrupt_is_high_from_done_until_acknowledged_or_started_again():
+def test_the_interrupt_is_high_from_done_until_it_is_acknowledged():
     async def steps(nic):
         await committed(nic)
         for _ in range(3):
@@ -152,10 +188,46 @@ def test_the_interrupt_is_high_from_done_until_acknowledged_or_started_again():
             assert nic.get("irq", "done") == (1, 1)
             await nic.idle(5)
             assert nic.get("irq") == 1
+            await nic.tick(acknowledge=1)
+            assert nic.get("irq", "done") == (0, 0)
+            await nic.idle(5)
+            assert nic.get("irq") == 0
+
+    scenario(steps)
+
+
+@pytest.mark.parametrize("late", [1, 2, 3, 30])
+def test_collectives_in_a_row_are_acknowledged_one_by_one_however_late(late):
+    """The host that starts the next one cannot know whether the one before is done."""
+
+    async def steps(nic):
+        await committed(nic)
+        await nic.tick(start=1)
+        await nic.tick(start=1)
+        while not nic.get("done"):
+            await nic.tick()
+        await nic.idle(late + 2)
         await nic.tick(acknowledge=1)
-        assert nic.get("irq", "done") == (0, 0)
+        over = nic.get("sequence") == 2
+        assert nic.get("irq", "done") == (over, over)
+        await nic.idle(30)
+        assert nic.get("irq", "done", "sequence") == (1, 1, 2)
+        await nic.tick(acknowledge=1)
         await nic.idle(5)
-        assert nic.get("irq") == 0
+        assert nic.get("irq", "done") == (0, 0)
+
+    scenario(steps)
+
+
+def test_of_many_that_nobody_acknowledges_three_are_counted():
+    async def steps(nic):
+        await committed(nic)
+        for _ in range(5):
+            await nic.tick(start=1)
+            await nic.idle(30)
+        for left in (1, 1, 0):
+            await nic.tick(acknowledge=1)
+            assert nic.get("done") == left
 
     scenario(steps)
 
@@ -186,8 +258,8 @@ def test_a_fault_stops_the_run_at_once_keeps_the_interrupt_and_the_sequence():
         await nic.tick(commit=1)
         await nic.tick(start=1)
         await nic.idle(30)
-        assert nic.get("irq", "running") == (1, 0)
-        assert (nic.checks, nic.launches, nic.faults) == (1, 1, [])
+        assert nic.get("irq", "running", "claimed") == (1, 0, 0)
+        assert (nic.events, nic.faults) == (["check", "swap", "launch"], [])
 
     scenario(steps, num_arrivals=3)
 
@@ -197,7 +269,7 @@ def test_collectives_are_numbered_modulo_256():
         await committed(nic)
         for number in range(258):
             assert nic.get("sequence") == number % 256
-            await nic.tick(start=1)
+            await nic.tick(start=1, acknowledge=1)
             while not nic.get("done"):
                 await nic.tick()
         assert nic.launches == 258

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.nic.program import ACKNOWLEDGE, START
+from multitree.nic.program import ACKNOWLEDGE, START, table_writes
 from multitree.nic.registers import ADDRESS
 from multitree.topology.execute import execute
 from multitree.topology.families import ring
@@ -70,7 +70,6 @@ def test_both_ranks_end_with_the_sum_in_memory_each_time_the_table_runs(count, s
 
 
 def test_collectives_follow_each_other_without_a_barrier_and_with_another_table():
-    """Nobody acknowledges: the start takes the old interrupt back."""
     jobs = [(3, MORE_FLOWS), (11, SCHEDULE), (5, MORE_FLOWS), (12, SCHEDULE)]
     buffers = [integers(size, size * LANES) for size, _ in jobs]
     memories = [[], []]
@@ -87,8 +86,51 @@ def test_collectives_follow_each_other_without_a_barrier_and_with_another_table(
                 await host.write(START)
                 await host.interrupt()
                 assert (await host.status())["done"]
+                await host.write(ACKNOWLEDGE)
                 await host.wait((300, 0)[(number + rank) % 2])
                 base += size
+
+        return host_of
+
+    simulate([script(0), script(1)], memories)
+    base = 0
+    for parts, (size, schedule) in zip(buffers, jobs, strict=True):
+        for row, memory in zip(execute(schedule, parts, flit_bytes=8), memories, strict=True):
+            assert memory[base : base + size] == words(row, size)
+        base += size
+
+
+def test_the_next_schedule_is_loaded_while_one_runs_and_starts_right_behind_it():
+    """Every register of the second collective is written, and it is started, during the first."""
+    jobs = [(22, SCHEDULE), (9, MORE_FLOWS), (10, SCHEDULE)]
+    buffers = [integers(size, size * LANES) for size, _ in jobs]
+    memories = [[], []]
+    for parts in buffers:
+        for memory, row in zip(memories, parts, strict=True):
+            memory += words(row, len(row) // LANES)
+
+    def script(rank):
+        async def host_of(host):
+            base = 0
+            for number, (size, schedule) in enumerate(jobs):
+                table = tables(size, schedule)[rank]
+                # The long first one: its partner keeps it waiting until the second is loaded.
+                await host.wait(400 * (rank == 1 and number == 0))
+                await prepare(host, table, settings(size, window_base=base))
+                await host.write(START)
+                base += size
+                assert (await host.status())["fault"] == 0
+                if number:
+                    await host.interrupt()
+                    await host.write(ACKNOWLEDGE)
+                while (await host.status())["claimed"]:
+                    await host.wait(1)
+                crc = table_writes(table)[-1][1]
+                assert await host.read("ACTIVE_CRC") == crc
+            await host.interrupt()
+            await host.write(ACKNOWLEDGE)
+            assert await host.read("SEQUENCE") == len(jobs)
+            assert (await host.status())["done"] == 0
 
         return host_of
 

@@ -1,11 +1,13 @@
 """Tests of what whole interfaces refuse, of their faults, and of reset."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, RESET, START, table_writes
-from multitree.nic.registers import ADDRESS, TABLE_WINDOW
+from multitree.nic.program import ACKNOWLEDGE, COMMIT, RESET, START, run_writes, table_writes
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
 from multitree.topology.execute import execute
 from tests.nic.pair import SCHEDULE, integers, prepare, settings, simulate, tables, words
 
@@ -15,10 +17,8 @@ def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_tell
 
     async def wrong(host):
         table = tables(4)[0]
-        where = TABLE_WINDOW.address(table.num_rows - 1)
-        await prepare(host, table, settings(4))
-        await host.committed()
-        await host.write((where, 3 << 20), COMMIT)
+        port = np.array([*table.port[:-1], 9])
+        await prepare(host, dataclasses.replace(table, port=port), settings(4))
         await host.interrupt()
         fault = await host.fault()
         assert (fault.code, fault.row) == (FaultCode.ROW_ILLEGAL, table.num_rows - 1)
@@ -50,24 +50,30 @@ def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_tell
     assert not sent
 
 
-def test_what_changes_the_table_takes_the_commit_back_and_nothing_else_does():
+@pytest.mark.parametrize("change", ["row", "flow", "rows", "flows", "crc", "flits"])
+def test_only_the_very_table_that_the_host_meant_is_committed(change):
+    """One word fewer, one more, or another one: nothing is started that is not whole."""
     table = tables(4)[0]
-    changes = [table_writes(table)[0], table_writes(table)[-3]]
-    changes += [(ADDRESS[name], 2) for name in ("NUM_ROWS", "NUM_FLOWS", "WINDOW_FLITS")]
-    others = ("WINDOW_BASE", "WATCHDOG_CYCLES", "MODE", "COUNT_SELECT", "ITERATIONS")
+    writes = table_writes(table)
+    num_rows, num_flows, crc = (value for _, value in writes[-3:])
+    wrong = {
+        "row": [(TABLE_WINDOW.address(1, 1), 5)],
+        "flow": [(FLOW_WINDOW.address(0, 1), 1)],
+        "rows": [(ADDRESS["NUM_ROWS"], num_rows - 1)],
+        "flows": [(ADDRESS["NUM_FLOWS"], num_flows + 1)],
+        "crc": [(ADDRESS["TABLE_CRC"], crc ^ 1 << 31)],
+        "flits": [(ADDRESS["WINDOW_FLITS"], 3)],
+    }[change]
 
     async def script(host):
-        for change in changes:
-            await prepare(host, table, settings(4))
-            await host.committed()
-            for name in others:
-                await host.write((ADDRESS[name], 0))
-            assert (await host.status())["committed"]
-            await host.write(change)
-            assert not (await host.status())["committed"], f"after a write to {change[0]:#x}"
-        await host.write(START)
+        await host.write(*writes, *run_writes(settings(4)), *wrong, COMMIT, START)
         await host.interrupt()
-        assert (await host.fault()).code == FaultCode.NOT_COMMITTED
+        # What was never written is no legal flow.
+        illegal = change in ("flits", "flows")
+        code = FaultCode.FLOW_ILLEGAL if illegal else FaultCode.TABLE_CRC
+        assert (await host.fault()).code == code
+        status = await host.status()
+        assert (status["committed"], status["busy"], status["done"]) == (0, 0, 0)
 
     async def nothing(host):
         await host.wait(1)
@@ -75,15 +81,46 @@ def test_what_changes_the_table_takes_the_commit_back_and_nothing_else_does():
     simulate([script, nothing], [[], []])
 
 
-def test_a_start_while_busy_and_an_address_that_does_not_exist_are_refused():
+def test_a_start_needs_a_commit_and_the_length_that_was_committed():
+    async def without(host):
+        await host.write(*table_writes(tables(4)[0]), *run_writes(settings(4)), START)
+        await host.interrupt()
+        assert (await host.fault()).code == FaultCode.NOT_COMMITTED
+
+    async def longer(host):
+        await prepare(host, tables(4)[1], settings(4))
+        await host.committed()
+        for name in ("WINDOW_BASE", "WATCHDOG_CYCLES", "MODE", "COUNT_SELECT", "ITERATIONS"):
+            await host.write((ADDRESS[name], 0))
+        await host.write((ADDRESS["WINDOW_FLITS"], 5))
+        assert (await host.status())["committed"]
+        await host.write(START)
+        await host.interrupt()
+        assert (await host.fault()).code == FaultCode.SETTINGS_ILLEGAL
+
+    simulate([without, longer], [[], []])
+
+
+def test_what_a_waiting_commit_or_start_goes_by_cannot_be_changed():
+    table = tables(4)[0]
+    changes = [(TABLE_WINDOW.base, 0), (FLOW_WINDOW.base, 0), (ADDRESS["MODE"], 1)]
+    changes += [(ADDRESS[name], 1) for name in ("NUM_ROWS", "TABLE_CRC", "WINDOW_BASE")]
+
     async def script(host):
-        await prepare(host, tables(4)[0], settings(4, first_arrival_cycles=0))
+        await prepare(host, table, settings(4, first_arrival_cycles=0))
+        for write in (changes[0], COMMIT):
+            assert (await host.access(*write))[1], f"write to {write[0]:#x} during the check"
         await host.committed()
         await host.write(START)
-        for write in (START, COMMIT, (ADDRESS["MODE"], 0), (TABLE_WINDOW.base, 0), (0xFFC, 0)):
+        assert (await host.status())["claimed"] == 0
+        # The next collective's may be written while this one runs, and may wait.
+        await host.write(*table_writes(table), *run_writes(settings(4)), START)
+        for write in (*changes, COMMIT, START, (0xFFC, 0)):
             assert (await host.access(*write))[1], f"write to {write[0]:#x}"
-        assert (await host.access(TABLE_WINDOW.base))[1]
-        assert (await host.status())["busy"]
+        status = await host.status()
+        assert (status["busy"], status["claimed"], status["fault"]) == (1, 1, 0)
+        await host.write((ADDRESS["COUNT_SELECT"], 1))
+        assert (await host.access(TABLE_WINDOW.base))[1], "write-only"
 
     async def nothing(host):
         await host.wait(1)
@@ -109,7 +146,7 @@ def test_a_fault_is_kept_until_reset_and_then_the_same_table_runs():
             status = await host.status()
             assert (status["fault"], status["committed"], status["busy"]) == (0, 0, 0)
             assert await host.read("NUM_ROWS") == tables(4)[rank].num_rows
-            await host.write((ADDRESS["MODE"], 0), COMMIT, START)
+            await host.write((ADDRESS["MODE"], 0), *table_writes(tables(4)[rank]), COMMIT, START)
             await host.interrupt()
             assert (await host.status())["done"]
 
@@ -138,7 +175,7 @@ def test_a_reset_in_the_middle_leaves_nothing_of_what_memory_was_asked_before(wh
                 pass
             await host.wait(200)
             before[rank] = memories[rank][:20]
-            await host.write(COMMIT, START)
+            await host.write(*table_writes(tables(20)[rank]), COMMIT, START)
             await host.interrupt()
             assert (await host.status())["done"]
 

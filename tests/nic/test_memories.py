@@ -5,15 +5,16 @@ import itertools
 import pytest
 
 from multitree.nic.layouts import FLOW_ENTRY, ROW
-from multitree.nic.memories import FlowMemory, TableMemory
+from multitree.nic.memories import BankedMemory, FlowMemory, TableMemory
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, plain, put, seeded
 
 CLIENTS = 4
 
 
-async def write(ctx, memory, layout, values):
-    """Write entries word by word, in any order, and leave one word alone at the end."""
+async def write(ctx, memory, layout, values, bank=0):
+    """Write entries of a bank word by word, in any order; that bank is then the active one."""
+    ctx.set(memory.bank, 1 - bank)
     for index, value in values:
         bits = layout.const(value).as_value().value
         for word in range(layout.size // 32):
@@ -22,6 +23,7 @@ async def write(ctx, memory, layout, values):
     # What is on the bus without a write strobe changes nothing.
     put(ctx, memory, write=0, data=0xFFFFFFFF)
     await ctx.tick()
+    ctx.set(memory.bank, bank)
 
 
 def random_row(rng):
@@ -99,12 +101,109 @@ def test_a_write_changes_one_word_only():
     async def drive(ctx):
         expected = before
         for word in (3, 0, 4, 2, 1):
-            put(ctx, memory, write=1, index=2, word=word, data=0xA0 + word)
+            put(ctx, memory, bank=1, write=1, index=2, word=word, data=0xA0 + word)
             await ctx.tick()
-            ctx.set(memory.write, 0)
+            put(ctx, memory, bank=0, write=0)
             expected |= 0xA0 + word << 32 * word
             put(ctx, memory.lookups[0], valid=1, flow=2)
             await ctx.tick()
             assert ctx.get(memory.lookups[0].entry).as_value().value == expected
 
     run(memory, drive)
+
+
+@pytest.mark.parametrize("bank", [0, 1])
+def test_writes_go_to_the_shadow_bank_and_disturb_no_read_of_the_active_one(bank):
+    rng = seeded(bank)
+    first = [[rng.getrandbits(32) for _ in range(3)] for _ in range(8)]
+    second = [[rng.getrandbits(32) for _ in range(3)] for _ in range(8)]
+    memory = BankedMemory(depth=8, num_words=3)
+
+    def whole(words):
+        return sum(word << 32 * k for k, word in enumerate(words))
+
+    async def fill(ctx, entries):
+        for index, words in enumerate(entries):
+            for word, data in enumerate(words):
+                put(ctx, memory, write=1, index=index, word=word, data=data)
+                yield index, word
+        ctx.set(memory.write, 0)
+
+    async def drive(ctx):
+        ctx.set(memory.bank, 1 - bank)
+        async for _ in fill(ctx, first):
+            await ctx.tick()
+        ctx.set(memory.bank, bank)
+        async for index, word in fill(ctx, second):
+            # The entry that is written, and one that is not.
+            for address in (index, rng.randrange(8)):
+                put(ctx, memory, address=address, shadow_address=index)
+                await ctx.tick()
+                assert ctx.get(memory.entry) == whole(first[address])
+            words = [w if k <= word else 0 for k, w in enumerate(second[index])]
+            assert ctx.get(memory.shadow_entry) == whole(words)
+            assert (ctx.get(memory.intact), ctx.get(memory.shadow_intact)) == (1, 1)
+        ctx.set(memory.bank, 1 - bank)
+        for address in range(8):
+            put(ctx, memory, address=address, shadow_address=address)
+            await ctx.tick()
+            assert ctx.get(memory.entry) == whole(second[address])
+            assert ctx.get(memory.shadow_entry) == whole(first[address])
+
+    run(memory, drive)
+
+
+def test_every_single_bit_that_flips_in_either_bank_shows_in_every_read_of_its_entry():
+    rng = seeded(2)
+    memory = BankedMemory(depth=3, num_words=2)
+
+    async def drive(ctx):
+        for bank in range(2):
+            entries = [rng.getrandbits(64) for _ in range(3)]
+            for index, entry in enumerate(entries):
+                for word in range(2):
+                    data = entry >> 32 * word & 0xFFFFFFFF
+                    put(ctx, memory, bank=bank, write=1, index=index, word=word, data=data)
+                    await ctx.tick()
+            put(ctx, memory, bank=1 - bank, write=0)
+            for bit in range(66):
+                content = memory.banks[1 - bank][1]
+                ctx.set(content, ctx.get(content) ^ 1 << bit)
+                for address in range(3):
+                    put(ctx, memory, address=address, shadow_address=address)
+                    for now, output in ((1 - bank, memory.intact), (bank, memory.shadow_intact)):
+                        ctx.set(memory.bank, now)
+                        await ctx.tick()
+                        assert ctx.get(output) == (address != 1)
+                ctx.set(content, ctx.get(content) ^ 1 << bit)
+
+    run(memory, drive)
+
+
+def test_rows_and_entries_come_with_their_parity():
+    memory, flows = TableMemory(SMALL), FlowMemory(SMALL, num_clients=2)
+
+    async def table(ctx):
+        for bank, output in enumerate((memory.intact, memory.shadow_intact)):
+            content = memory.content.banks[bank][4]
+            put(ctx, memory, address=4, shadow_address=4)
+            await ctx.tick()
+            assert ctx.get(output) == 1
+            ctx.set(content, 1 << 40)
+            await ctx.tick()
+            assert ctx.get(output) == 0
+
+    async def entries(ctx):
+        lookup = flows.lookups[1]
+        for bank, output in enumerate((lookup.intact, flows.shadow_intact)):
+            content = flows.content.banks[bank][3]
+            put(ctx, flows, shadow_address=3)
+            put(ctx, lookup, valid=1, flow=3)
+            await ctx.tick()
+            assert ctx.get(output) == 1
+            ctx.set(content, 1 << 160)
+            await ctx.tick()
+            assert ctx.get(output) == 0
+
+    run(memory, table)
+    run(flows, entries)

@@ -146,11 +146,17 @@ def test_the_first_fault_stays_whatever_comes_later():
         assert latch(WAITS, {}, *cycles) == REPORTS[first]
 
 
-def test_an_illegal_flow_is_named_as_a_flow_and_an_illegal_row_as_a_row():
-    flow = latch({"table": FaultCode.FLOW_ILLEGAL, "table_index": 5})
-    assert flow == expected(FaultCode.FLOW_ILLEGAL, flow=5)
-    row = latch({"table": FaultCode.ITERATIONS, "table_index": 5})
-    assert row == expected(FaultCode.ITERATIONS, row=5)
+@pytest.mark.parametrize("code", [FaultCode.FLOW_ILLEGAL, FaultCode.TABLE_PARITY])
+def test_what_is_wrong_with_a_flow_is_named_as_a_flow_and_with_a_row_as_a_row(code):
+    flow = latch({"table": code, "table_index": 5, "table_of_flow": 1})
+    assert flow == expected(code, flow=5)
+    row = latch({"table": code, "table_index": 5})
+    assert row == expected(code, row=5)
+
+
+@pytest.mark.parametrize("code", [FaultCode.TABLE_PARITY, FaultCode.DUPLICATE_MESSAGE])
+def test_what_is_wrong_with_a_message_or_its_entry_is_named_with_its_flow(code):
+    assert latch(WAITS | {"ports": {0: code}}) == expected(code, at_port=0, flow=5)
 
 
 @pytest.mark.parametrize("code", sorted(LINKS))

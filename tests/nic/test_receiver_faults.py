@@ -67,6 +67,37 @@ def test_a_message_that_the_flow_memory_does_not_expect_is_a_fault(flits, flow):
     assert_faulted(flits, FaultCode.UNEXPECTED_MESSAGE, flow, 0)
 
 
+@pytest.mark.parametrize(("flow", "op"), [(0, REDUCE), (1, REDUCE), (3, REDUCE), (3, GATHER)])
+@pytest.mark.parametrize("between", [(), message(3, GATHER), message(0, REDUCE)])
+def test_a_message_that_comes_twice_is_a_fault_at_once_and_nothing_of_it_is_written(
+    flow, op, between
+):
+    once = message(flow, op)
+    between = () if between in (once, ()) else between
+    written = len(once) + len(between) - 1 - bool(between)
+    seen = simulate([*once, *between, *once], cycles=CYCLES, slow=40, count=lambda *_: 999)
+    assert [fault[1:] for fault in seen.faults] == [(FaultCode.DUPLICATE_MESSAGE, flow)]
+    assert len(seen.acked) == written
+
+
+def test_the_same_message_is_welcome_in_the_next_collective_and_a_third_time_in_neither():
+    once, following = message(0, REDUCE), message(0, REDUCE, sequence=0)
+    script = {60: {"sequence": 0}}
+    seen = simulate([*once, *following], cycles=200, slow=4, script=script)
+    assert not seen.faults and len(seen.acked) == 2 * FIRST["size"]
+    seen = simulate([*once, *following, *following], cycles=200, slow=4, script=script)
+    assert [fault[1:] for fault in seen.faults] == [(FaultCode.DUPLICATE_MESSAGE, 0)]
+    assert len(seen.acked) == 2 * FIRST["size"]
+
+
+@pytest.mark.parametrize("bit", range(0, 165, 12))
+def test_a_flipped_bit_of_a_flows_entry_is_a_fault_before_anything_is_written(bit):
+    for flow, op in ((0, REDUCE), (2, GATHER), (3, GATHER)):
+        seen = simulate(message(flow, op), cycles=40, slow=4, flip=(flow, bit))
+        assert [fault[1:] for fault in seen.faults] == [(FaultCode.TABLE_PARITY, flow)]
+        assert not seen.acked and not seen.arrivals
+
+
 def replaced(flits, index, kind):
     return [*flits[:index], flits[index] | {"kind": kind}, *flits[index + 1 :]]
 

@@ -52,8 +52,8 @@ class Bus:
     async def write(self, name, data):
         return await self.access(ADDRESS[name], data)
 
-    def state(self, busy, running):
-        put(self.ctx, self.block, busy=busy, running=running)
+    def state(self, claimed, start_waits):
+        put(self.ctx, self.block, claimed=claimed, start_waits=start_waits)
 
 
 def scenario(steps, process=None):
@@ -69,10 +69,10 @@ def scenario(steps, process=None):
     run(block, drive, background=[] if process is None else [beside])
 
 
-@pytest.mark.parametrize("busy", [0, 1])
-def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(busy):
+@pytest.mark.parametrize("claimed", [0, 1])
+def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(claimed):
     async def steps(bus):
-        bus.state(busy, busy)
+        bus.state(claimed, claimed)
         for number, name in enumerate(readable()):
             seen = await bus.read(name)
             assert (seen.data, seen.error) == (0xC0DE0000 + number, 0)
@@ -83,7 +83,7 @@ def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(busy)
     scenario(steps)
 
 
-def test_what_is_written_while_idle_stays_and_strobes_its_own_register_only():
+def test_what_is_written_stays_and_strobes_its_own_register_only():
     rng = seeded(1)
 
     async def steps(bus):
@@ -100,12 +100,12 @@ def test_what_is_written_while_idle_stays_and_strobes_its_own_register_only():
     scenario(steps)
 
 
-@pytest.mark.parametrize("running", [0, 1])
-def test_settings_written_while_busy_are_refused_and_unchanged(running):
+@pytest.mark.parametrize("start_waits", [0, 1])
+def test_settings_written_while_a_commit_or_start_waits_are_refused_and_unchanged(start_waits):
     async def steps(bus):
         for name in writable():
             await bus.write(name, 3)
-        bus.state(1, running)
+        bus.state(1, start_waits)
         for name in writable():
             seen = await bus.write(name, 7)
             free = name == ANYTIME
@@ -116,7 +116,7 @@ def test_settings_written_while_busy_are_refused_and_unchanged(running):
 
 
 @pytest.mark.parametrize(
-    ("command", "busy", "running", "refused"),
+    ("command", "claimed", "start_waits", "refused"),
     [
         (COMMIT, 0, 0, False),
         (COMMIT, 1, 0, True),
@@ -129,9 +129,9 @@ def test_settings_written_while_busy_are_refused_and_unchanged(running):
         (COMMIT | START, 0, 0, False),
     ],
 )
-def test_a_command_is_given_once_or_refused(command, busy, running, refused):
+def test_a_command_is_given_once_or_refused(command, claimed, start_waits, refused):
     async def steps(bus):
-        bus.state(busy, running)
+        bus.state(claimed, start_waits)
         seen = await bus.write("CONTROL", command)
         assert seen.error == refused
         given = [("command", command)] if not refused else []
@@ -158,14 +158,14 @@ def test_every_word_of_every_row_and_flow_is_written_where_it_belongs():
     scenario(steps)
 
 
-@pytest.mark.parametrize("busy", [0, 1])
-def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_written(busy):
+@pytest.mark.parametrize("claimed", [0, 1])
+def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_written(claimed):
     async def counters(ctx, block):
         async for _ in ctx.changed(block.index, block.word):
             ctx.set(block.counter, 0xC0DE00 + (ctx.get(block.index) << 4) + ctx.get(block.word))
 
     async def steps(bus):
-        bus.state(busy, busy)
+        bus.state(claimed, claimed)
         for port in range(PORTS):
             for word in range(PORT_WINDOW.words):
                 place = PORT_WINDOW.address(port, word)
@@ -177,10 +177,10 @@ def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_writ
     scenario(steps, counters)
 
 
-def test_tables_written_while_busy_are_refused():
+def test_tables_written_while_a_commit_or_start_waits_are_refused():
     async def steps(bus):
-        for busy, running in ((1, 0), (1, 1)):
-            bus.state(busy, running)
+        for start_waits in range(2):
+            bus.state(1, start_waits)
             for window in (TABLE_WINDOW, FLOW_WINDOW):
                 seen = await bus.access(window.address(1), 1)
                 assert seen.error and not seen.strobes

@@ -171,24 +171,37 @@ def test_a_new_collective_reads_as_zero_until_it_reports_itself(phase):
     run(tracker, drive)
 
 
-def test_a_clear_takes_two_cycles_per_flow_and_leaves_zeros_of_both_phases():
+@pytest.mark.parametrize("bank", [0, 1])
+def test_a_clear_leaves_zeros_in_the_other_bank_and_this_one_as_it_is(bank):
     tracker = DependencyTracker(SMALL, num_clients=CLIENTS)
+    rng = seeded(bank)
 
     async def drive(ctx):
         for phase in range(2):
             ctx.set(tracker.phase, phase)
-            for place in PLACES:
-                await report(ctx, tracker, {place: MOST})
-                await ctx.tick()
-            await report(ctx, tracker, {})
-            ctx.set(tracker.clear, 1)
+            for used in range(2):
+                ctx.set(tracker.bank, used)
+                for place in PLACES:
+                    await report(ctx, tracker, {place: MOST - used})
+                    await ctx.tick()
+                await report(ctx, tracker, {})
+            put(ctx, tracker, clear=1, bank=bank)
             await ctx.tick()
             ctx.set(tracker.clear, 0)
-            cycles = 0
+            cycles, arrivals, counts = 0, 0, dict.fromkeys(PLACES, MOST - bank)
             while ctx.get(tracker.clearing):
+                # What comes in meanwhile counts, and only holds the clearing up.
+                place, comes = rng.choice(PLACES), rng.random() < 0.4
+                await report(ctx, tracker, {place: 5} if comes else {})
+                counts |= {place: 5} if comes else {}
                 await ctx.tick()
                 cycles += 1
-            assert cycles == 2 * SMALL.num_flows
+                arrivals += comes
+            await report(ctx, tracker, {})
+            assert arrivals and cycles == 2 * SMALL.num_flows + arrivals
+            for place in PLACES:
+                assert (await ask(ctx, tracker.queries[1], place))[0] == counts[place]
+            ctx.set(tracker.bank, 1 - bank)
             for read_phase in range(2):
                 ctx.set(tracker.phase, read_phase)
                 for place in PLACES:

@@ -1,0 +1,83 @@
+"""The ledger: which messages came in on a port in this collective, each only once."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from multitree.nic.config import Config
+
+__all__ = ["Ledger"]
+
+
+class Ledger(wiring.Component):
+    """Remembers every message that a port has admitted, so that none is admitted twice.
+
+    Per flow and op two bits: that a message came, and the lowest bit of the number of the
+    collective that it came in. A mark of the collective before is none. That is sound because a
+    collective only ends when every expected message is in, so that no mark of an expected message
+    is ever two collectives old; another table's marks are kept in another bank, which is cleared
+    before that table may run. An answer takes one cycle, a mark is seen from the next one on.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    bank : In(1)
+        The bank in use.
+    clear : In(1)
+        Begin to clear the other bank: over after `2 * num_flows` cycles, in which `bank` must
+        stay, whatever is marked.
+    op : In(1)
+        Of the message asked for, or marked.
+    flow : In(16)
+        Of that message.
+    phase : In(1)
+        Lowest bit of its collective's number, with an answer and with a mark.
+    seen : Out(1)
+        The message asked for in the cycle before has come in this collective.
+    mark : In(1)
+        The message has come.
+    """
+
+    def __init__(self, config: Config):
+        self._num_marks = 2 * config.num_flows
+        super().__init__(
+            {
+                "bank": In(1),
+                "clear": In(1),
+                "op": In(1),
+                "flow": In(16),
+                "phase": In(1),
+                "seen": Out(1),
+                "mark": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A memory per bank, so that a sweep and a mark never meet."""
+        m = Module()
+        sweep, sweeping = Signal(ceil_log2(self._num_marks)), Signal()
+        m.d.sync += sweep.eq(Mux(self.clear, 0, sweep + 1))
+        with m.If(self.clear):
+            m.d.sync += sweeping.eq(1)
+        with m.Elif(sweep == self._num_marks - 1):
+            m.d.sync += sweeping.eq(0)
+        place = Cat(self.op, self.flow)
+        for number in range(2):
+            marks = Memory(shape=2, depth=self._num_marks, init=[])
+            m.submodules[f"marks_{number}"] = marks
+            write, read = marks.write_port(), marks.read_port()
+            used = self.bank == number
+            m.d.comb += [
+                read.addr.eq(place),
+                write.en.eq(Mux(used, self.mark, sweeping)),
+                write.addr.eq(Mux(used, place, sweep)),
+                write.data.eq(Mux(used, Cat(self.phase, 1), 0)),
+            ]
+            with m.If(used):
+                m.d.comb += self.seen.eq(read.data == Cat(self.phase, 1))
+        return m

@@ -1,0 +1,68 @@
+"""Tests of ledger and snapshot: each message once, and settings that hold still."""
+
+import pytest
+
+from multitree.nic.ledger import Ledger
+from multitree.nic.register_file import writable
+from multitree.nic.snapshot import OF_THE_TABLE, Snapshot
+from tests.hw.streams import run
+from tests.nic.blocks import SMALL, put, seeded
+
+PLACES = [(op, flow) for op in range(2) for flow in range(SMALL.num_flows)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_message_is_seen_exactly_if_it_was_marked_in_this_collective_and_bank(seed):
+    """As in hardware: every expected message is marked in every collective of its table."""
+    rng = seeded(seed)
+    ledger = Ledger(SMALL)
+
+    async def is_seen(ctx, place):
+        put(ctx, ledger, op=place[0], flow=place[1])
+        await ctx.tick()
+        return ctx.get(ledger.seen)
+
+    async def drive(ctx):
+        phase = bank = 0
+        for table in range(6):
+            expected = rng.sample(PLACES, rng.randrange(1, len(PLACES)))
+            for collective in range(rng.randrange(1, 4)):
+                put(ctx, ledger, phase=phase, bank=bank)
+                # The next table's bank is cleared while this one marks.
+                swept = rng.randrange(len(expected)) if collective == 0 else None
+                for number, place in enumerate(rng.sample(expected, len(expected))):
+                    ctx.set(ledger.clear, number == swept)
+                    assert not await is_seen(ctx, place)
+                    put(ctx, ledger, clear=0, mark=1)
+                    await ctx.tick()
+                    ctx.set(ledger.mark, 0)
+                    assert await is_seen(ctx, place)
+                for place in PLACES:
+                    assert await is_seen(ctx, place) == (place in expected), (table, place)
+                phase = 1 - phase
+            await ctx.tick().repeat(2 * SMALL.num_flows)
+            bank = 1 - bank
+
+    run(ledger, drive)
+
+
+def test_settings_follow_their_registers_until_a_collective_runs_and_a_tables_until_the_swap():
+    rng = seeded(0)
+    snapshot = Snapshot()
+    names = writable()
+
+    async def drive(ctx):
+        expected = [0] * len(names)
+        for _ in range(200):
+            swap, held = rng.random() < 0.2, rng.random() < 0.5
+            put(ctx, snapshot, swap=swap, held=held)
+            for number, name in enumerate(names):
+                value = rng.getrandbits(32)
+                ctx.set(snapshot.settings[number], value)
+                if swap if name in OF_THE_TABLE else not held:
+                    expected[number] = value
+            await ctx.tick()
+            assert [ctx.get(used) for used in snapshot.used] == expected
+
+    run(snapshot, drive)
+    assert set(OF_THE_TABLE) < set(names)
