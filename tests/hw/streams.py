@@ -111,22 +111,25 @@ class Clock:
         return sampled
 
 
-def run(block, *testbenches, background=(), deadline_cycles=100_000):
+def run(block, *testbenches, background=(), deadline_cycles=100_000, clocks=None):
     """Simulate until all testbenches are done; fails if they are not by the deadline.
 
     Parameters
     ----------
     block : Elaboratable
-        What to simulate, in the domain `sync`.
+        What to simulate, in the domain `sync`, whose period is a microsecond.
     testbenches : async functions of a context
         What has to come to its end.
     background : iterable of async functions of a context
         What runs beside them for ever.
     deadline_cycles : int
         Cycles after which the run is a failure.
+    clocks : dict of str to float, optional
+        Periods in seconds of other domains.
     """
     simulator = Simulator(block)
-    simulator.add_clock(1e-6)
+    for domain, period in ({"sync": 1e-6} | (clocks or {})).items():
+        simulator.add_clock(period, domain=domain)
     done = []
 
     def finished(testbench):

@@ -141,10 +141,12 @@ def words(values, num_flits):
     return padded.view(np.uint64).tolist()
 
 
-def simulate(scripts, memories, *, seed=0, stall="never", late=6, background=()):
+def simulate(
+    scripts, memories, *, seed=0, stall="never", late=6, background=(), pair=None, clocks=None
+):
     """Run a host's script per rank, each a function of its host; memories change in place."""
     rng = seeded(seed)
-    pair = Pair()
+    pair = pair or Pair()
     channels = []
     for rank, interface in enumerate(pair.ranks):
         ports = interface.memory[0]
@@ -164,4 +166,4 @@ def simulate(scripts, memories, *, seed=0, stall="never", late=6, background=())
 
     hosts = [host(*pairing) for pairing in zip(scripts, pair.ranks, strict=True)]
     others = [watch(pair) for watch in background]
-    run(pair, *hosts, background=[*channels, *others], deadline_cycles=6000)
+    run(pair, *hosts, background=[*channels, *others], deadline_cycles=6000, clocks=clocks)
