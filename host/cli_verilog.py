@@ -19,6 +19,7 @@ from multitree.host.cli_common import (
 from multitree.host.rtl_engine import needs_of
 from multitree.host.sizes import parse_size
 from multitree.host.verilog_files import top_module, write_verilog
+from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import config_for
 
@@ -48,6 +49,9 @@ def verilog(
     memory: Annotated[
         str, typer.Option(help="Memory side: sram (plain channels) or axi (AXI4).", metavar="KIND")
     ] = "sram",
+    dtypes: Annotated[
+        str, typer.Option(help="Types of elements that it can reduce.", metavar="NAME,...")
+    ] = ",".join(Config().dtypes),
     json: JsonOption = False,
 ) -> None:
     """Write the Verilog of an interface, and what goes with it.
@@ -56,7 +60,8 @@ def verilog(
     """
     size_bytes, model, top = parse_size(size), LinkModel(), top_module(memory)
     built, _ = build_schedule(spec, algorithm, "all_reduce", None)
-    config = config_for(built.topology, model, **needs_of(built, model, size_bytes))
+    needs = needs_of(built, model, size_bytes)
+    config = config_for(built.topology, model, **needs, dtypes=tuple(dtypes.split(",")))
     with Working(f"Generating the Verilog of {top}"):
         paths = write_verilog(config, out, memory=memory)
     if json:

@@ -243,7 +243,9 @@ def test_verilog_writes_seven_files_and_says_where(capsys):
 
 
 def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
-    data = printed_json(capsys, "verilog", "torus:2x2", "--memory", "axi", "--out", "built")
+    options = ["--out", "built", "--dtypes", "float32,int32"]
+    data = printed_json(capsys, "verilog", "torus:2x2", "--memory", "axi", *options)
+    assert data["config"]["dtypes"] == ["int32", "float32"]
     files = {Path(path).name: Path(path).read_text() for path in data["files"]}
     assert (data["memory"], data["top_module"]) == ("axi", "multitree_nic_axi")
     assert list(files) == [
@@ -258,7 +260,7 @@ def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
     assert "module multitree_nic_axi(" in files["multitree_nic_axi.v"]
     assert "m_axi_1_receive_awvalid" in files["multitree_nic_axi_template.vh"]
     assert "memory_0_send_valid" not in files["multitree_nic_axi_template.vh"]
-    assert printed_json(capsys, "verilog", "torus:2x2", "--out", "built")["memory"] == "sram"
+    assert printed_json(capsys, "verilog", "torus:2x2", *options)["memory"] == "sram"
     for name in ("multitree_nic.h", "multitree_nic_registers.md"):
         assert (Path("built") / name).read_text() == files[name]
 
@@ -294,6 +296,8 @@ WRONG = [
     (["verify", "ring:1"], "not 1"),
     (["verify", "torus:4x4", "--size", "6"], "not '6'"),
     (["table", "torus:4x4", "--rank", "16"], "not 16"),
+    (["verilog", "torus:4x4", "--dtypes", "fp32"], "Config dtypes must be some of"),
+    (["simulate", "torus:2x2", "--op", "min"], "Op must be one of sum, max, not 'min'"),
     (["table", "torus:4x4", "--rank", "first"], "--rank"),
     (["table", "full:12"], "at most 8 ports"),
     (["verilog", "full:12"], "at most 8 ports"),

@@ -17,6 +17,7 @@ from multitree import (
     torus,
 )
 from multitree.host import engines
+from multitree.host.outcome import average_of
 from multitree.topology.builders import build
 from multitree.topology.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
@@ -61,6 +62,14 @@ def test_an_average_of_bfloat16_is_a_float32_quotient_rounded(comm):
     average = comm.all_reduce(buffers, op="average").wait()
     assert average.dtype == buffers.dtype
     assert (bits(average) == bits((total / np.float32(6)).astype(buffers.dtype))).all()
+
+
+def test_the_divisor_of_an_average_is_not_rounded_to_the_type_of_the_sums():
+    sums = make_buffers(2, 1, 1000, "bfloat16")
+    quotient = sums.astype(np.float32) / np.float32(1001)
+    average = average_of(sums, 1001)
+    assert (bits(average) == bits(quotient.astype(sums.dtype))).all()
+    assert (bits(average) != bits(sums / sums.dtype.type(1001))).any()
 
 
 def test_the_nan_of_an_average_is_the_canonical_one(comm):

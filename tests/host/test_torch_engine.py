@@ -8,6 +8,7 @@ import pytest
 
 from multitree import Communicator, Topology, mesh, ring, torus
 from multitree.host.buffers import take_buffers
+from multitree.host.outcome import average_of
 from multitree.host.tensors import to_array, to_tensor
 from multitree.topology.builders import build
 from multitree.topology.elements import DTYPES
@@ -147,6 +148,14 @@ def test_bfloat16_tensors_stay_bfloat16_tensors(engine, op, device):
         pieces = comm.reduce_scatter(list(tensors), op=op).wait()
     assert (result.dtype, result.device) == (torch.bfloat16, tensors.device)
     assert (bits(to_array(torch.cat(pieces))) == bits(to_array(result[0]))).all()
+
+
+def test_the_divisor_of_an_average_is_not_rounded_to_the_type_of_the_sums(executor):
+    schedule = build(ring(259), "multitree", "reduce", root=0)
+    values = make_buffers(5, 259, 77, "bfloat16")
+    average = executor.execute(schedule, to_tensor(values), "average")
+    right = average_of(execute(schedule, values), 259)
+    assert (bits(to_array(average)) == bits(right)).all()
 
 
 @pytest.mark.parametrize("device", DEVICES)
