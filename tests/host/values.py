@@ -27,7 +27,7 @@ def with_odd_values(buffers):
     words[1, 5] = np.iinfo(words.dtype).max  # a NaN with a payload and a sign
     words[0, 7] = infinity + 1  # a signalling NaN
     odd[:, 9] = -0.0
-    odd[1:, 10] = -0.0
+    odd[:, 10] = [0.0, *[-0.0] * (len(odd) - 1)]
     words[:, 11] = np.arange(len(odd)) + 1
     words[:, 13] = infinity - 1  # the largest number
     return odd
