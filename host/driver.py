@@ -136,7 +136,7 @@ class Driver:
         raise self._error(f"reset is not over after {MAX_POLLS} reads of STATUS")
 
     def load_table(self, table: Table) -> None:
-        """Write a table and its flow memory; takes back an earlier commit.
+        """Write a table and its flow memory, also while another one runs.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class Driver:
             self._write(address, value)
 
     def commit(self, settings: RunSettings) -> None:
-        """Set how and where to run, and let the interface check the table.
+        """Set how and where to run, let the interface check the table, and wait until it is used.
 
         Parameters
         ----------
@@ -174,23 +174,50 @@ class Driver:
             If the interface cannot reduce such elements, a row or a flow is illegal, or the check
             does not end.
         """
+        self._commit(settings)
+        for _ in range(MAX_POLLS):
+            status = self._read("STATUS")
+            self._check_fault(status)
+            if register_field("STATUS", "committed", status) and not register_field(
+                "STATUS", "claimed", status
+            ):
+                return
+        raise self._error(f"table is not accepted after {MAX_POLLS} reads of STATUS")
+
+    def preload(self, table: Table, settings: RunSettings) -> None:
+        """Load and commit the next table while one runs, and do not wait for it.
+
+        A `start` after it runs the new table, as soon as what runs is done; each of the two
+        collectives is then to be awaited. What is wrong with the table comes up in `wait`.
+
+        Parameters
+        ----------
+        table : Table
+            Compiled for this rank.
+        settings : RunSettings
+            For the collective after the one that runs.
+
+        Raises
+        ------
+        DeviceError
+            As `load_table`, or if another commit or start waits already.
+        """
+        if register_field("STATUS", "claimed", self._read("STATUS")):
+            raise self._error("nothing may wait to be committed or started before a preload")
+        self.load_table(table)
+        self._commit(settings)
+
+    def _commit(self, settings: RunSettings) -> None:
+        """Write settings that the interface can run, and the commit."""
         built = self.probe().dtypes
         if settings.dtype not in built:
             raise self._error(f"type of the elements must be one of {built}, not {settings.dtype}")
         for address, value in run_writes(settings):
             self._write(address, value)
         self._write(*COMMIT)
-        for _ in range(MAX_POLLS):
-            status = self._read("STATUS")
-            self._check_fault(status)
-            if register_field("STATUS", "committed", status) and not register_field(
-                "STATUS", "busy", status
-            ):
-                return
-        raise self._error(f"table is not accepted after {MAX_POLLS} reads of STATUS")
 
     def start(self) -> None:
-        """Run the committed table once."""
+        """Run the committed table once, after what runs now and is checked."""
         self._write(*START)
 
     def wait(self, timeout_cycles: int) -> None:

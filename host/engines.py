@@ -38,6 +38,9 @@ class Engine(Protocol):
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Build what a run needs, so that the run's time is the run's."""
 
+    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+        """Say what is queued behind the next run, so that it can be loaded meanwhile."""
+
     def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
         """Run a verified schedule on memory of shape (num_ranks, n), which is not modified.
 
@@ -58,6 +61,9 @@ class NumpyEngine:
 
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Nothing is built."""
+
+    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+        """Nothing is loaded."""
 
     def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
         """Run `execute`; tensors come through the host's memory."""
@@ -86,6 +92,9 @@ class TorchEngine:
 
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Index tensors are made on the device of the first run."""
+
+    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+        """Nothing is loaded."""
 
     def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
         """Run the schedule on the device, and wait for it."""

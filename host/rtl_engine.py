@@ -7,7 +7,7 @@ import numpy as np
 from multitree.host.outcome import Outcome, finished, reduction_of
 from multitree.host.tensors import to_array
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import Progress, RtlSession, Waveform
+from multitree.sim.rtl import Progress, RtlSession, Upcoming, Waveform
 from multitree.sim.sizing import config_for, emulated_dtypes
 from multitree.sim.verilator import Say
 from multitree.topology.schedule import Schedule
@@ -74,14 +74,19 @@ class RtlEngine:
         self._dtypes = emulated_dtypes("float32")
         config_for(topology, link_model)  # raises at once where no interface has so many ports
         self._session: RtlSession | None = None
+        self._then: Upcoming | None = None
+
+    def _grown(self, schedule: Schedule, memory: Any) -> dict[str, int]:
+        """What interfaces need for all that ran and for this, too."""
+        needs = needs_of(schedule, self._link_model, memory.shape[1] * memory.dtype.itemsize)
+        return {name: max(value, needs[name]) for name, value in self._needs.items()}
 
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Compile the interfaces and wire them, unless those at hand are large enough."""
-        needs = needs_of(schedule, self._link_model, memory.shape[1] * memory.dtype.itemsize)
-        dtype = str(memory.dtype).removeprefix("torch.")
+        dtype = _dtype_name(memory)
         if dtype not in self._dtypes:
             self._dtypes = emulated_dtypes(dtype)
-        self._needs = {name: max(value, needs[name]) for name, value in self._needs.items()}
+        self._needs = self._grown(schedule, memory)
         sizes: dict[str, Any] = {**self._needs, "dtypes": self._dtypes}
         config = config_for(self._topology, self._link_model, **sizes)
         if self._session is not None and self._session.config != config:
@@ -95,12 +100,26 @@ class RtlEngine:
                 **sizes,
             )
 
+    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+        """Load this during the next run, if the interfaces that are prepared can hold it."""
+        assert self._session is not None, "prepare comes first"
+        dtype = _dtype_name(memory)
+        sizes: dict[str, Any] = {**self._grown(schedule, memory), "dtypes": self._dtypes}
+        config = config_for(self._topology, self._link_model, **sizes)
+        if dtype in self._dtypes and config == self._session.config:
+            self._then = Upcoming(schedule, memory.shape[1], dtype, reduction_of(op))
+
     def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
         """Run the interfaces; the division of an average is the host's."""
         assert self._session is not None, "prepare comes first"
+        then, self._then = self._then, None
         try:
             runs = self._session.run(
-                schedule, [to_array(memory)], op=reduction_of(op), progress=self._progress
+                schedule,
+                [to_array(memory)],
+                op=reduction_of(op),
+                then=then,
+                progress=self._progress,
             )
             ports = self._session.counts()
         except BaseException:
@@ -115,3 +134,8 @@ class RtlEngine:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _dtype_name(memory: Any) -> str:
+    """Name of an array's or tensor's type."""
+    return str(memory.dtype).removeprefix("torch.")

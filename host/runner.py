@@ -1,8 +1,11 @@
 """Runs one collective after another on an engine, and reports on each."""
 
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from multitree.host.buffers import same_stream
@@ -19,7 +22,16 @@ from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
 
-__all__ = ["Runner", "run_on"]
+__all__ = ["Queued", "Runner", "run_on"]
+
+
+@dataclass(frozen=True, eq=False)
+class Queued:
+    """A collective that was started and has not run: its schedule, memory and op."""
+
+    schedule: Schedule
+    memory: Any
+    op: str
 
 
 class Runner:
@@ -45,6 +57,8 @@ class Runner:
         self._schedules: dict[tuple[str, int | None], Schedule] = {}
         self.schedule("all_reduce", None)
         self.engine = open_engine(engine, topology, link_model)
+        self._queue: deque[Queued] = deque()
+        self._order = threading.Lock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="multitree")
 
     def schedule(self, collective: str, root: int | None) -> Schedule:
@@ -75,6 +89,8 @@ class Runner:
         stream = same_stream(memory)
 
         def run() -> tuple[Any, WorkReport]:
+            self._queue.popleft()
+            following = next(iter(list(self._queue)), None)
             with stream:
                 image, report = run_on(
                     self.engine,
@@ -83,10 +99,13 @@ class Runner:
                     link_model=self.link_model,
                     op=op,
                     check=self._check,
+                    then=following,
                 )
                 return finish(image), report
 
-        return Work(self._worker.submit(run))
+        with self._order:
+            self._queue.append(Queued(schedule, memory, op))
+            return Work(self._worker.submit(run))
 
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""
@@ -103,6 +122,7 @@ def run_on(
     link_model: LinkModel,
     op: str = "sum",
     check: bool = False,
+    then: Queued | None = None,
 ) -> tuple[Any, WorkReport]:
     """Run a schedule on an engine, timed without what the engine has to build.
 
@@ -119,6 +139,8 @@ def run_on(
         "sum", "max", or "average": the sums are divided by the number of ranks.
     check : bool
         Compare every rank's memory with `execute`.
+    then : Queued, optional
+        What will run next, so that the engine can load it meanwhile.
 
     Returns
     -------
@@ -127,6 +149,8 @@ def run_on(
     report : WorkReport
     """
     engine.prepare(schedule, memory)
+    if then is not None:
+        engine.expect(then.schedule, then.memory, op=then.op)
     wall, cpu = time.perf_counter(), time.process_time()
     outcome = engine.run(schedule, memory, op=op)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

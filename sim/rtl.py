@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
-from multitree.nic.table import Table, compile_table
+from multitree.nic.table import Table
 from multitree.sim.events import traces_of
 from multitree.sim.inputs import Buffers, check_buffers, check_skews, check_topology
 from multitree.sim.library import network_library
-from multitree.sim.limits import Limits, limits_of
 from multitree.sim.link_model import LinkModel
+from multitree.sim.loads import Load, Loader, Upcoming
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
 from multitree.sim.postmortem import first_missing
@@ -25,7 +26,7 @@ from multitree.sim.waveform import Waveform
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
-__all__ = ["MemoryTiming", "RtlSession", "Waveform", "run_rtl"]
+__all__ = ["MemoryTiming", "RtlSession", "Upcoming", "Waveform", "run_rtl"]
 
 Progress = Callable[[int], None]
 
@@ -74,7 +75,7 @@ class RtlSession:
         say: Say | None = None,
     ) -> None:
         self.link_model = link_model or LinkModel()
-        self._timing = memory_timing or MemoryTiming()
+        timing = memory_timing or MemoryTiming()
         self._waveform = waveform
         self.config = config_for(
             topology,
@@ -90,10 +91,10 @@ class RtlSession:
             self.config,
             network_library(self.config, waveform=kind, say=say),
             link_model=self.link_model,
-            memory_timing=self._timing,
+            memory_timing=timing,
         )
         self._host = RtlHost(self.network)
-        self._tables: tuple[tuple[str, int, bool] | None, Sequence[Table]] = (None, ())
+        self._loader = Loader(self.config, self.link_model, timing)
 
     def __enter__(self) -> "RtlSession":
         """Return the session."""
@@ -122,6 +123,7 @@ class RtlSession:
         lockstep: bool = False,
         idle_ranks: Collection[int] = (),
         tables: Sequence[Table] | None = None,
+        then: Upcoming | None = None,
         progress: Progress | None = None,
     ) -> list[tuple[Buffers, Trace]]:
         """Run a schedule on one set of buffers after the other, without a barrier between them.
@@ -142,6 +144,8 @@ class RtlSession:
             Ranks whose host never starts, to see what the others do.
         tables : sequence of Table, optional
             Loaded in place of those the schedule compiles to.
+        then : Upcoming, optional
+            What the next `run` will be of: its tables are loaded while the last of these runs.
         progress : callable, optional
             Called with the cycles run, now and then.
 
@@ -161,45 +165,47 @@ class RtlSession:
         check_topology(schedule, self.network.topology)
         first = check_buffers(schedule, buffers, self.config.dtypes)
         skews = check_skews(start_skew_cycles, schedule.topology.num_ranks)
-        num_flits = self.link_model.num_flits(first.shape[1], first.dtype.itemsize)
-        limits = self._limits(schedule, num_flits, max(skews, default=0), lockstep)
-        loaded = tables or self._tables_of(schedule, num_flits, lockstep)
+        this = Upcoming(schedule, first.shape[1], first.dtype.name, op)
+        skew = max(skews, default=0)
+        load = self._loader.load(this, max_skew_cycles=skew, lockstep=lockstep, tables=tables)
+        num_flits = load.settings.window_flits
+        following = None if then is None else self._following(then)
         memory = self._fill(buffers, num_flits)
-        self._host.load(loaded, limits.settings(first.dtype.name, num_flits, self.link_model, op))
+        self._host.load(load)
+        traces = self._run_loaded(
+            schedule,
+            len(buffers),
+            num_flits,
+            skews=skews,
+            idle_ranks=idle_ranks,
+            max_cycles=load.limits.run_cycles(len(buffers)),
+            then=following,
+            progress=progress,
+        )
+        return [(_taken(memory[:, k], first), trace) for k, trace in enumerate(traces)]
+
+    def _following(self, then: Upcoming) -> Load:
+        """What to load for the collective that comes next."""
+        check_topology(then.schedule, self.network.topology)
+        return self._loader.load(then)
+
+    def _run_loaded(
+        self, schedule: Schedule, num_collectives: int, num_flits: int, **options: Any
+    ) -> list[Trace]:
+        """Let the hosts run what is loaded; an error tells the first message missing, too."""
         self._open_waveform()
         self.network.forget_messages()
         try:
-            start, done = self._host.run(
-                len(buffers),
-                skews=skews,
-                idle_ranks=idle_ranks,
-                max_cycles=limits.run_cycles(len(buffers)),
-                progress=progress,
-            )
+            start, done = self._host.run(num_collectives, **options)
         except DeviceError as error:
             missing = first_missing(schedule, self.network.sent(), self.network.arrived())
             raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
         sent, arrived = self.network.sent(), self.network.arrived()
-        traces = traces_of(schedule, num_flits, sent, arrived, start, done)
-        return [(_taken(memory[:, k], first), trace) for k, trace in enumerate(traces)]
+        return traces_of(schedule, num_flits, sent, arrived, start, done)
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
         """Counters of the last collective, per rank and port that has a link."""
         return self._host.counts()
-
-    def _limits(
-        self, schedule: Schedule, num_flits: int, max_skew_cycles: int, lockstep: bool
-    ) -> Limits:
-        """Bounds on a run on this session's network."""
-        return limits_of(
-            schedule,
-            num_flits,
-            self.link_model,
-            memory_timing=self._timing,
-            queue_flits=self.config.memory_queue_flits,
-            max_skew_cycles=max_skew_cycles,
-            lockstep=lockstep,
-        )
 
     def _fill(self, buffers: Sequence[Buffers], num_flits: int) -> npt.NDArray[np.uint8]:
         """Memory of all ranks with one buffer after the other, padded with zeros."""
@@ -211,18 +217,6 @@ class RtlSession:
             memory[:, k, : n * buffer.dtype.itemsize] = content.reshape(num_ranks, -1)
         self.network.set_memory(memory.reshape(num_ranks, -1, self.config.flit_bytes))
         return memory
-
-    def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
-        """Tables of all ranks; the same objects where nothing has changed."""
-        key = schedule.hash, num_flits, lockstep
-        if key != self._tables[0]:
-            ranks = range(schedule.topology.num_ranks)
-            compiled = [
-                compile_table(schedule, rank, num_flits, self.config, lockstep=lockstep)
-                for rank in ranks
-            ]
-            self._tables = key, compiled
-        return self._tables[1]
 
     def _open_waveform(self) -> None:
         """Begin to dump, counting cycles from the start that comes next."""

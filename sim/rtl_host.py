@@ -1,6 +1,7 @@
 """The hosts of a network in RTL: load tables, start collectives, wait."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,14 @@ from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
 from multitree.sim.diagnosis import check_responses, check_status
 from multitree.sim.host_op import HostOp
+from multitree.sim.loads import Load
+from multitree.sim.native import OpKind
 from multitree.sim.network import Network
 
 __all__ = ["RtlHost"]
 
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 _CYCLES_PER_ACCESS = 32
 _CYCLES_PER_ENTRY = 8
@@ -32,52 +36,58 @@ class RtlHost:
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        # What the active or, when it was loaded ahead, the next bank and the registers hold.
         self._tables: Sequence[Table] | None = None
         self._settings: RunSettings | None = None
 
-    def load(self, tables: Sequence[Table], settings: RunSettings) -> None:
-        """Load and commit the ranks' tables, or only write the settings where they stay.
+    def load(self, load: Load) -> None:
+        """Load and commit the ranks' tables, or only what is not there yet.
 
         Parameters
         ----------
-        tables : sequence of Table
-            One per rank; the same object as the last time stands for the same tables.
-        settings : RunSettings
+        load : Load
+            The same tables object as the last time stands for the same tables.
 
         Raises
         ------
         DeviceError
             If an interface refuses its table; names row or flow.
         """
-        writes = run_writes(settings)
-        known = self._settings is not None and self._settings.window_flits == settings.window_flits
-        if known and tables is self._tables:
-            self._write_all([writes] * len(tables))
-            self._settings = settings
-            return
-        # A commit checks every row and flow, and clears a count per flow and op.
-        entries = max(table.num_rows + table.num_flows for table in tables)
-        check_cycles = _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
-        self._write_all(
-            [[*table_writes(table), *writes, COMMIT] for table in tables],
-            then=[HostOp.wait(check_cycles), HostOp.read(ADDRESS["STATUS"])],
-            then_cycles=check_cycles,
-        )
-        for rank in range(len(tables)):
-            status = int(self._network.results(rank)["value"][-1])
-            claimed = register_field("STATUS", "claimed", status)
-            if claimed or not register_field("STATUS", "committed", status):
-                raise DeviceError(f"Rank {rank}: table is not accepted, status {status:#x}")
-        self._tables, self._settings = tables, settings
+        num_ranks, scripts = len(load.tables), self._writes(load)
+        claimed, committed = self._write_all([[]] * num_ranks, 0)
+        if claimed.any():
+            # Loaded ahead, but the collective before was over sooner than the check.
+            claimed, committed = self._write_all([[]] * num_ranks, self._check_cycles())
+        self._tables, self._settings = load.tables, load.settings
+        if scripts[0]:
+            cycles = self._check_cycles() if COMMIT in scripts[0] else 0
+            claimed, committed = self._write_all(scripts, cycles)
+        for rank in np.flatnonzero(claimed | ~committed):
+            raise DeviceError(f"Rank {rank}: table is not accepted")
+
+    def _check_cycles(self) -> int:
+        """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""
+        assert self._tables is not None, "there is a table"
+        entries = max(table.num_rows + table.num_flows for table in self._tables)
+        return _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
+
+    def _writes(self, load: Load) -> list[list[tuple[int, int]]]:
+        """What each rank lacks: nothing, other settings, or tables with them, and a commit."""
+        held, writes = self._settings, run_writes(load.settings)
+        if (
+            held is None
+            or held.window_flits != load.settings.window_flits
+            or load.tables is not self._tables
+        ):
+            return [[*table_writes(table), *writes, COMMIT] for table in load.tables]
+        return [[] if load.settings == held else writes] * len(load.tables)
 
     def _write_all(
-        self,
-        writes: Sequence[Sequence[tuple[int, int]]],
-        then: Sequence[HostOp] = (),
-        then_cycles: int = 0,
-    ) -> None:
-        """Write registers on every rank, do something more, and see that all is well."""
+        self, writes: Sequence[Sequence[tuple[int, int]]], then_cycles: int
+    ) -> tuple[BoolArray, BoolArray]:
+        """Write registers on every rank, wait, and see which are claimed and committed then."""
         network, first_cycle = self._network, self._network.cycle
+        then = [HostOp.wait(then_cycles), HostOp.read(ADDRESS["STATUS"])]
         for rank, rank_writes in enumerate(writes):
             ops = [HostOp.write(address, value) for address, value in rank_writes]
             network.set_script(rank, [*ops, *then])
@@ -87,6 +97,12 @@ class RtlHost:
         # With nothing running an interrupt can only be a fault.
         if not finished or (network.irq_cycles() >= first_cycle).any():
             check_status(network, finished=finished, first_cycle=first_cycle, running=False)
+        words = [int(network.results(rank)["value"][-1]) for rank in range(len(writes))]
+        claimed, committed = (
+            np.array([register_field("STATUS", name, word) != 0 for word in words])
+            for name in ("claimed", "committed")
+        )
+        return claimed, committed
 
     def run(
         self,
@@ -95,6 +111,7 @@ class RtlHost:
         skews: Sequence[int],
         idle_ranks: Collection[int],
         max_cycles: int,
+        then: Load | None,
         progress: Callable[[int], None] | None,
     ) -> tuple[IntArray, IntArray]:
         """Start the loaded table on one window after the other; every rank on its own.
@@ -108,7 +125,9 @@ class RtlHost:
         idle_ranks : collection of int
             Ranks that never start.
         max_cycles : int
-            When to give up.
+            When to give up, without what it takes to load what comes then.
+        then : Load or None
+            Loaded and committed while the last collective runs.
         progress : callable or None
             Called with the cycles run, now and then.
 
@@ -124,11 +143,18 @@ class RtlHost:
             For the earliest fault, or for a rank that is not done in time.
         """
         network, first_cycle = self._network, self._network.cycle
+        starts = self._starts(num_collectives)
+        ahead: list[list[HostOp]] = [[]] * len(skews)
+        if then is not None:
+            ahead = [[HostOp.write(*write) for write in writes] for writes in self._writes(then)]
+            self._tables, self._settings = then.tables, then.settings
         for rank, skew in enumerate(skews):
             ops = [HostOp.wait(skew)] if skew else []
-            for k in range(num_collectives):
-                ops += self._collective(k)
+            for k, begin in enumerate(starts):
+                meanwhile = ahead[rank] if k == num_collectives - 1 else []
+                ops += [*begin, *meanwhile, HostOp.wait_irq(), HostOp.write(*ACKNOWLEDGE)]
             network.set_script(rank, [] if rank in idle_ranks else ops)
+        max_cycles += _CYCLES_PER_ACCESS * max(map(len, ahead))
         finished = network.run(max_cycles, progress=progress)
         check_responses(network)
         results = [network.results(rank) for rank in range(len(skews))]
@@ -137,11 +163,14 @@ class RtlHost:
         start = np.zeros((num_collectives, len(skews)), dtype=np.int64)
         done = np.zeros_like(start)
         for rank, (script, result) in enumerate(zip(scripts, results, strict=True)):
-            starts = np.flatnonzero((script["address"] == START[0]) & (script["value"] == START[1]))
-            if len(starts) != num_collectives:
+            begun = np.flatnonzero((script["address"] == START[0]) & (script["value"] == START[1]))
+            if len(begun) != num_collectives:
                 raise DeviceError(f"Rank {rank}: was not started, and nobody missed it")
-            start[:, rank] = result["begin"][starts]
-            done[:, rank] = result["end"][starts + 1]
+            start[:, rank] = result["begin"][begun]
+            waits = np.flatnonzero(script["kind"] == OpKind.WAIT_IRQ)
+            done[:, rank] = result["end"][waits]
+        # A host that was still loading came too late to see the last interrupt go up.
+        done[-1] = network.irq_cycles()
         return start, done
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
@@ -161,10 +190,12 @@ class RtlHost:
             for rank in range(topology.num_ranks)
         )
 
-    def _collective(self, k: int) -> list[HostOp]:
-        """What a host does for one collective."""
-        ops = [HostOp.write(*START), HostOp.wait_irq(), HostOp.write(*ACKNOWLEDGE)]
-        if k and self._settings is not None:
-            base = self._settings.window_base + k * self._settings.window_flits
-            ops.insert(0, HostOp.write(ADDRESS["WINDOW_BASE"], base))
-        return ops
+    def _starts(self, num_collectives: int) -> list[list[HostOp]]:
+        """What a host writes to start one collective after the other; settings then held."""
+        assert self._settings is not None, "load comes first"
+        starts = [[HostOp.write(*START)]]
+        for _ in range(num_collectives - 1):
+            base = self._settings.window_base + self._settings.window_flits
+            self._settings = replace(self._settings, window_base=base)
+            starts.append([HostOp.write(ADDRESS["WINDOW_BASE"], base), HostOp.write(*START)])
+        return starts

@@ -1,6 +1,7 @@
 """The five collectives, their reports, and what a Communicator refuses."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -187,6 +188,9 @@ class BrokenEngine:
     def prepare(self, schedule, memory):
         pass
 
+    def expect(self, schedule, memory, *, op):
+        pass
+
     def run(self, schedule, memory, *, op):
         self.gate.wait(10)
         raise engines.EngineError("rank 3, port 1: credit awaited")
@@ -208,6 +212,32 @@ def test_an_engines_error_comes_up_in_wait_and_in_report(monkeypatch):
             work.wait()
         with pytest.raises(EngineError, match="rank 3, port 1"):
             _ = work.report
+
+
+def test_an_engine_is_told_what_is_queued_behind_what_it_runs(monkeypatch):
+    """Not what comes later, and nothing when nothing is queued."""
+    told, gate = [], threading.Event()
+
+    class Engine(engines.NumpyEngine):
+        def expect(self, schedule, memory, *, op):
+            told.append((schedule.collective, memory.shape, op))
+
+        def run(self, schedule, memory, *, op):
+            told.append(op)
+            gate.wait(10)
+            return super().run(schedule, memory, op=op)
+
+    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: Engine(LinkModel()))
+    ones = np.ones((3, 8), np.float32)
+    with Communicator(ring(3)) as comm:
+        first = comm.all_reduce(ones)
+        while not told:
+            time.sleep(0.001)
+        works = [comm.broadcast(ones, root=1), comm.all_reduce(ones[:, :3], op="max")]
+        gate.set()
+        for work in (first, *works):
+            work.wait()
+    assert told == ["sum", ("all_reduce", (3, 3), "max"), "sum", "max"]
 
 
 def test_check_sees_one_wrong_bit(monkeypatch):

@@ -84,6 +84,33 @@ def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, mem
 
 
 @needs_rtl
+def test_the_next_collective_is_loaded_and_started_while_one_runs(network, schedule):
+    """Rank 1 keeps rank 0 waiting until that has loaded and started two collectives."""
+    other = build(ring(2), "ring")
+    drivers = [driver_of(network, rank) for rank in range(2)]
+    buffers = [make_buffers(seed, 2, NUM_ELEMENTS) for seed in range(2)]
+    memory = np.concatenate(buffers, axis=1).view(np.uint8).reshape(2, 2 * NUM_FLITS, 16).copy()
+    network.set_memory(memory)
+    limits = {"watchdog_cycles": 0, "first_arrival_cycles": 0}
+    for rank, driver in enumerate(drivers):
+        driver.load_table(compile_table(schedule, rank, NUM_FLITS, Config()))
+        driver.commit(settings(**limits))
+        driver.start()
+        following = settings(window_base=NUM_FLITS, **limits)
+        driver.preload(compile_table(other, rank, NUM_FLITS, Config()), following)
+        driver.start()
+        if rank == 0:
+            with pytest.raises(DeviceError, match="Rank 0: nothing may wait to be committed"):
+                driver.preload(compile_table(other, rank, NUM_FLITS, Config()), following)
+    for driver in drivers * 2:
+        driver.wait(LIMIT_CYCLES)
+    found = memory.reshape(2, 2, -1).view(np.float32)
+    for k, made in enumerate((schedule, other)):
+        assert (bits(found[:, k]) == bits(execute(made, buffers[k]))).all()
+    assert not any(EmulatedBus(network, rank).wait_interrupt(50) for rank in range(2))
+
+
+@needs_rtl
 def test_probe_reads_the_sizes_it_was_built_with(network):
     sizes = driver_of(network, 1).probe()
     for name, value in dataclasses.asdict(sizes).items():

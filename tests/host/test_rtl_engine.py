@@ -91,6 +91,32 @@ def test_interfaces_with_too_few_ports_are_refused_when_the_communicator_is_made
         Communicator(fully_connected(10), engine="rtl")
 
 
+@needs_rtl
+def test_what_is_queued_is_loaded_while_the_one_before_it_runs(monkeypatch):
+    """Unless it needs larger interfaces: then it is loaded when these are there."""
+    told, run = [], RtlSession.run
+
+    def watched(session, schedule, buffers, *, then, **options):
+        told.append(then and (then.schedule.collective, then.num_elements, then.dtype, then.op))
+        return run(session, schedule, buffers, then=then, **options)
+
+    monkeypatch.setattr(RtlSession, "run", watched)
+    buffers, more = make_buffers(8, 4, 500), np.broadcast_to(np.int32(0), (4, 1 << 27))
+    engine = RtlEngine(torus(2, 2), LinkModel())
+    trees, ring = build(torus(2, 2), "multitree"), build(torus(2, 2), "ring")
+    engine.prepare(trees, buffers)
+    engine.expect(ring, buffers, op="average")
+    assert (
+        bits(engine.run(trees, buffers, op="sum").memory) == bits(execute(trees, buffers))
+    ).all()
+    engine.prepare(ring, buffers)
+    engine.expect(trees, more, op="sum")
+    image = engine.run(ring, buffers, op="average").memory
+    assert (bits(image) == bits(execute(ring, buffers) / np.float32(4))).all()
+    engine.close()
+    assert told == [("all_reduce", 500, "float32", "sum"), None]
+
+
 class Recorder:
     """Stands for a session and records what it was opened with."""
 

@@ -1,0 +1,135 @@
+"""What the hosts of a network load for a collective: tables, settings, limits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from multitree.nic.config import Config
+from multitree.nic.program import RunSettings
+from multitree.nic.table import Table, compile_table
+from multitree.sim.limits import Limits, limits_of
+from multitree.sim.link_model import LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.topology.elements import DTYPES
+from multitree.topology.schedule import Schedule
+
+__all__ = ["Load", "Loader", "Upcoming"]
+
+_KEPT = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Upcoming:
+    """A collective that will be run next, so that it can be loaded while another one runs.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+    num_elements : int
+        Of one rank's buffer.
+    dtype : str
+        "int32", "float32" or "bfloat16".
+    op : str
+        "sum" or "max".
+    """
+
+    schedule: Schedule
+    num_elements: int
+    dtype: str
+    op: str = "sum"
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What is written to every rank's interface for a collective.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        One per rank; the same object stands for the same tables.
+    settings : RunSettings
+        Equal on all ranks.
+    limits : Limits
+        How long the collective may take.
+    """
+
+    tables: Sequence[Table]
+    settings: RunSettings
+    limits: Limits
+
+
+class Loader:
+    """Compiles loads for one network, and keeps the last few schedules' tables.
+
+    Parameters
+    ----------
+    config : Config
+        The interfaces.
+    link_model : LinkModel
+        Links, buffers and memory.
+    timing : MemoryTiming
+        What memory may take beyond its latency.
+    """
+
+    def __init__(self, config: Config, link_model: LinkModel, timing: MemoryTiming) -> None:
+        self._config = config
+        self._link_model = link_model
+        self._timing = timing
+        self._tables: dict[tuple[str, int, bool], Sequence[Table]] = {}
+
+    def load(
+        self,
+        upcoming: Upcoming,
+        *,
+        max_skew_cycles: int = 0,
+        lockstep: bool = False,
+        tables: Sequence[Table] | None = None,
+    ) -> Load:
+        """Compile what a collective needs, or return the tables that were compiled before.
+
+        Parameters
+        ----------
+        upcoming : Upcoming
+            The collective.
+        max_skew_cycles : int
+            The most that one rank starts after another.
+        lockstep : bool
+            Steps take their estimated time at least.
+        tables : sequence of Table, optional
+            In place of those that the schedule compiles to.
+
+        Returns
+        -------
+        Load
+
+        Raises
+        ------
+        ScheduleError, TopologyError
+            If the interfaces cannot hold it.
+        """
+        schedule, dtype = upcoming.schedule, upcoming.dtype
+        num_flits = self._link_model.num_flits(upcoming.num_elements, DTYPES[dtype].itemsize)
+        limits = limits_of(
+            schedule,
+            num_flits,
+            self._link_model,
+            memory_timing=self._timing,
+            queue_flits=self._config.memory_queue_flits,
+            max_skew_cycles=max_skew_cycles,
+            lockstep=lockstep,
+        )
+        settings = limits.settings(dtype, num_flits, self._link_model, upcoming.op)
+        return Load(tables or self._tables_of(schedule, num_flits, lockstep), settings, limits)
+
+    def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
+        """Tables of all ranks; the same objects where nothing has changed."""
+        key = schedule.hash, num_flits, lockstep
+        if key not in self._tables:
+            compiled = [
+                compile_table(schedule, rank, num_flits, self._config, lockstep=lockstep)
+                for rank in range(schedule.topology.num_ranks)
+            ]
+            while len(self._tables) >= _KEPT:
+                del self._tables[next(iter(self._tables))]
+            self._tables[key] = compiled
+        return self._tables[key]
