@@ -88,6 +88,7 @@ class Driver:
     def __init__(self, bus: Bus, rank: int) -> None:
         self._bus = bus
         self._rank = rank
+        self._ports: list[int] = []
 
     def probe(self) -> Sizes:
         """Read what the interface is.
@@ -122,7 +123,8 @@ class Driver:
     def reset(self) -> None:
         """Reset all but the bus, and wait until memory has answered what was asked before.
 
-        Only together with the neighbours, whose links lose flits.
+        Its links go down and come up again, with all that was in flight on them gone: a neighbour
+        that runs a collective takes a fault, and has to be reset too.
 
         Raises
         ------
@@ -159,9 +161,10 @@ class Driver:
                 raise self._error(f"{what} of the table must be at most {limit}, not {value}")
         for address, value in table_writes(table):
             self._write(address, value)
+        self._ports = table.ports_in_use()
 
     def commit(self, settings: RunSettings) -> None:
-        """Set how and where to run, let the interface check the table, and wait until it is used.
+        """Set how and where to run, let the interface check the table, and await its links.
 
         Parameters
         ----------
@@ -171,8 +174,8 @@ class Driver:
         Raises
         ------
         DeviceError
-            If the interface cannot reduce such elements, a row or a flow is illegal, or the check
-            does not end.
+            If the interface cannot reduce such elements, a row or a flow is illegal, the check does
+            not end, or the link of a port that the table uses does not come up.
         """
         self._commit(settings)
         for _ in range(MAX_POLLS):
@@ -181,6 +184,7 @@ class Driver:
             if register_field("STATUS", "committed", status) and not register_field(
                 "STATUS", "claimed", status
             ):
+                self._await_links()
                 return
         raise self._error(f"table is not accepted after {MAX_POLLS} reads of STATUS")
 
@@ -215,6 +219,16 @@ class Driver:
         for address, value in run_writes(settings):
             self._write(address, value)
         self._write(*COMMIT)
+
+    def _await_links(self) -> None:
+        """Wait until the link of every port in use is up at both ends."""
+        down = self._ports
+        for _ in range(MAX_POLLS):
+            links = self._read("LINKS")
+            down = [port for port in self._ports if not links >> port & 1]
+            if not down:
+                return
+        raise self._error(f"link of port {down[0]} is not up after {MAX_POLLS} reads of LINKS")
 
     def start(self) -> None:
         """Run the committed table once, after what runs now and is checked."""

@@ -9,7 +9,6 @@ from multitree.nic.config import Config
 from multitree.nic.expectation import Expectation
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import (
-    HEAD,
     UNKNOWN,
     ArrivalSignature,
     LookupSignature,
@@ -19,6 +18,7 @@ from multitree.nic.layouts import (
     flit_stream,
 )
 from multitree.nic.ledger import Ledger
+from multitree.nic.message import head_layout
 from multitree.nic.reducer import item_layout
 
 __all__ = ["Admission"]
@@ -67,6 +67,7 @@ class Admission(wiring.Component):
     def __init__(self, config: Config, *, port: int):
         self._config = config
         self._port = port
+        self._head = head_layout(config)
         super().__init__(
             {
                 "flits": In(stream.Signature(flit_stream(config))),
@@ -86,8 +87,9 @@ class Admission(wiring.Component):
         m = Module()
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
-        head = data.View(HEAD, flit.payload[: HEAD.size])
+        head = data.View(self._head, flit.payload[: self._head.size])
         op, flow, single, phase = Signal(), Signal(16), Signal(), Signal()
+        size = Signal.like(head.size)
         after, left, next_count, known, asked, gate = self._progress(m)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
         m.d.comb += [
@@ -108,6 +110,7 @@ class Admission(wiring.Component):
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(1)]
                 m.d.sync += phase.eq(head.sequence[0])
                 m.d.comb += [ledger.op.eq(head.op), ledger.flow.eq(head.flow)]
+                m.d.sync += size.eq(head.size)
                 with m.If(self.flits.valid & run.running):
                     self._judge(m, head, is_head)
                 with m.If(self.lookup.granted):
@@ -121,7 +124,7 @@ class Admission(wiring.Component):
                     after.eq(expectation.after),
                     self.query.port.eq(expectation.sibling),
                 ]
-                self._refuse(m, expectation, ledger)
+                self._refuse(m, expectation, ledger, size != entry.size[: len(size)])
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
                     m.d.comb += ledger.mark.eq(1)
@@ -153,7 +156,7 @@ class Admission(wiring.Component):
         with m.If(self.run.faulted):
             m.next = "AWAIT_HEAD"
 
-    def _refuse(self, m, expectation, ledger):
+    def _refuse(self, m, expectation, ledger, wrong_size):
         """Name what is wrong with the message whose flow's entry is valid in this cycle."""
         with m.If(~self.lookup.intact):
             m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
@@ -161,6 +164,8 @@ class Admission(wiring.Component):
             m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
         with m.Elif(ledger.seen):
             m.d.comb += self.fault.eq(FaultCode.DUPLICATE_MESSAGE)
+        with m.Elif(wrong_size):
+            m.d.comb += self.fault.eq(FaultCode.LENGTH)
 
     def _judge(self, m, head, is_head):
         """Ask the flow memory about a head of this collective; a later one's has to wait."""

@@ -114,7 +114,7 @@ class Core(wiring.Component):
         self._wire_control(m, ports, fetcher, control)
         self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
         self._wire_counters(m, ports, control)
-        self._show_status(m, fetcher, control, monitor, missing_count, used)
+        self._show_status(m, ports, fetcher, control, monitor, missing_count, used)
         return m
 
     def _drive_run(self, m, run, used, control, monitor):
@@ -255,7 +255,7 @@ class Core(wiring.Component):
             words.append(Array(counters.counts))
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
-    def _show_status(self, m, fetcher, control, monitor, count, used):
+    def _show_status(self, m, ports, fetcher, control, monitor, count, used):
         """The value of every register that is read."""
         config = self._config
         fault = monitor.fault.as_value()
@@ -284,6 +284,7 @@ class Core(wiring.Component):
             "CYCLES": control.cycles,
             "ARRIVALS_MISSING": control.missing,
             "COUNT": count,
+            "LINKS": Cat(port.up for port in ports),
             "ACTIVE_CRC": used["TABLE_CRC"],
         }
         for name, status in zip(readable(), self.status, strict=True):

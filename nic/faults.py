@@ -27,6 +27,10 @@ class FaultCode(enum.IntEnum):
     TABLE_CRC = 16
     TABLE_PARITY = 17
     DUPLICATE_MESSAGE = 18
+    LINK_CHECK = 20
+    LENGTH = 21
+    LINK_EPOCH = 22
+    PEER_RESET = 23
 
     @property
     def sentence(self) -> str:
@@ -55,6 +59,10 @@ _SENTENCES = {
     FaultCode.TABLE_CRC: "the table in memory is not the one whose CRC-32 the host wrote",
     FaultCode.TABLE_PARITY: "a bit of the table or flow memory has flipped",
     FaultCode.DUPLICATE_MESSAGE: "a message came a second time in one collective",
+    FaultCode.LINK_CHECK: "what came over the link has another CRC than what was sent",
+    FaultCode.LENGTH: "a message came whose length is not that of its flow",
+    FaultCode.LINK_EPOCH: "a flit came from before the link was last up",
+    FaultCode.PEER_RESET: "the other end of the link was reset while a collective ran",
 }
 
 

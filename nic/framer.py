@@ -8,13 +8,13 @@ from multitree.hw.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
 from multitree.nic.layouts import (
-    HEAD,
     NO_PORT,
     RunSignature,
     WaitSignature,
     descriptor_layout,
     flit_stream,
 )
+from multitree.nic.message import head_layout
 
 __all__ = ["Framer"]
 
@@ -66,13 +66,14 @@ class Framer(wiring.Component):
         place = Signal(self._config.submessage_flits.bit_length() - 1)
         held = Signal(descriptor_layout(self._config))
         begun, message = Signal(), Signal(descriptor_layout(self._config))
-        head, sent = Signal(HEAD), self.flits.valid & self.flits.ready
+        head, sent = Signal(head_layout(self._config)), self.flits.valid & self.flits.ready
         m.d.comb += [
             message.eq(Mux(begun, held.as_value(), self.descriptors.payload.as_value())),
             head.flow.eq(message.flow),
             head.op.eq(message.op),
             head.continued.eq(begun),
             head.sequence.eq(self.run.sequence),
+            head.size.eq(message.size),
             self.wait.port.eq(NO_PORT),
         ]
         with m.If(self.flits.valid & ~self.flits.ready):

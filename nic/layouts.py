@@ -9,7 +9,6 @@ from multitree.nic.config import Config
 
 __all__ = [
     "FLOW_ENTRY",
-    "HEAD",
     "NO_PORT",
     "ROW",
     "UNKNOWN",
@@ -31,14 +30,6 @@ NO_PORT = 15
 
 UNKNOWN = 0xFFFF
 """Row or flow that is not known."""
-
-HEAD = data.StructLayout(
-    {"flow": 16, "wave": 16, "op": 1, "continued": 1, "reserved": 6, "sequence": 8}
-)
-"""Lowest bits of a head flit's payload; sequence counts collectives modulo 256.
-
-`continued` marks the packets of a message behind its first one.
-"""
 
 ROW = data.StructLayout({"flow": 16, "port": 4, "op": 2, "reserved": 10, "step": 16, "stage": 16})
 """A row of the table memory: two words of 32 bits."""

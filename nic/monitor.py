@@ -34,6 +34,7 @@ _OF_A_MESSAGE = (
     FaultCode.STALE_SEQUENCE,
     FaultCode.TABLE_PARITY,
     FaultCode.DUPLICATE_MESSAGE,
+    FaultCode.LENGTH,
 )
 
 

@@ -4,7 +4,10 @@ from amaranth import Cat, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.link import Kind, LinkReceiver, LinkSignature, LinkTransmitter
+from multitree.hw.link import Kind, LinkSignature
+from multitree.hw.link_receiver import LinkReceiver
+from multitree.hw.link_session import LinkSession
+from multitree.hw.link_transmitter import LinkTransmitter
 from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
 from multitree.nic.counters import ActivitySignature
@@ -37,6 +40,9 @@ def _is_payload(flits):
 class Port(wiring.Component):
     """Everything of one link port; sending and receiving are independent of each other.
 
+    While the link is not up, rows wait and nothing comes in. An other end that goes down while a
+    collective runs is a fault.
+
     Parameters
     ----------
     config : Config
@@ -65,6 +71,8 @@ class Port(wiring.Component):
         What is awaited.
     activity : Out(ActivitySignature)
         What it does, to be counted.
+    up : Out(1)
+        The link carries data both ways.
     idle : Out(1)
         Nothing left to send.
     progress : Out(1)
@@ -92,6 +100,7 @@ class Port(wiring.Component):
                 "sender_wait": Out(WaitSignature()),
                 "receiver_wait": Out(WaitSignature()),
                 "activity": Out(ActivitySignature(config)),
+                "up": Out(1),
                 "idle": Out(1),
                 "progress": Out(1),
                 "fault": Out(8),
@@ -107,12 +116,11 @@ class Port(wiring.Component):
         m.submodules.sender = sender = Sender(config)
         m.submodules.receiver = receiver = Receiver(config, port=self._port)
         m.submodules.guard = guard = MemoryGuard(config)
-        m.submodules.transmitter = transmitter = LinkTransmitter(
-            flit_bytes=config.flit_bytes, credits=config.buffer_flits
-        )
-        m.submodules.link = link = LinkReceiver(
-            flit_bytes=config.flit_bytes, depth=config.buffer_flits
-        )
+        flits = {"flit_bytes": config.flit_bytes, "submessage_flits": config.submessage_flits}
+        transmitter = LinkTransmitter(credits=config.buffer_flits, **flits)
+        link = LinkReceiver(depth=config.buffer_flits, **flits)
+        m.submodules.transmitter, m.submodules.link = transmitter, link
+        m.submodules.session = session = LinkSession(flit_bytes=config.flit_bytes)
         wiring.connect(m, wiring.flipped(self.jobs), queue.i)
         wiring.connect(m, queue.o, sender.jobs)
         wiring.connect(m, sender.flits, transmitter.i)
@@ -136,13 +144,26 @@ class Port(wiring.Component):
             (receiver.write, guard.inner.write),
         ):
             wiring.connect(m, channel, guarded)
+        self._bring_up(m, session, transmitter, link)
         self._report(m, queue, sender, receiver, transmitter, link)
+        self._name_faults(m, receiver, transmitter, link, session)
         with m.If(guard.fault.any()):
             m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
 
+    def _bring_up(self, m, session, transmitter, link):
+        """The session says when both ends of the link take and send data."""
+        wiring.connect(m, link.control, session.received)
+        wiring.connect(m, session.send, transmitter.control)
+        m.d.comb += [
+            transmitter.open.eq(session.open),
+            link.up.eq(session.up),
+            link.epoch.eq(session.peer_epoch),
+            self.up.eq(session.open),
+        ]
+
     def _report(self, m, queue, sender, receiver, transmitter, link):
-        """Waits, activity, progress and faults of the blocks together."""
+        """Waits, activity and progress of the blocks together."""
         wait = sender.wait
         sent = transmitter.i.valid & transmitter.i.ready
         taken = link.o.valid & link.o.ready
@@ -163,12 +184,18 @@ class Port(wiring.Component):
             self.activity.credits.eq(transmitter.available),
             self.idle.eq(sender.idle & (queue.level == 0)),
             self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),
-            self.fault.eq(receiver.fault),
         ]
+
+    def _name_faults(self, m, receiver, transmitter, link, session):
+        """The last one that holds wins: nearest to the cause."""
+        m.d.comb += self.fault.eq(receiver.fault)
         for strobe, code in (
             (transmitter.fault_credit, FaultCode.CREDIT_OVERFLOW),
             (link.overflow, FaultCode.BUFFER_OVERFLOW),
+            (link.check_error, FaultCode.LINK_CHECK),
             (link.sequence_error, FaultCode.LINK_SEQUENCE),
+            (link.epoch_error, FaultCode.LINK_EPOCH),
+            (session.lost & self.run.running, FaultCode.PEER_RESET),
         ):
             with m.If(strobe):
                 m.d.comb += self.fault.eq(code)

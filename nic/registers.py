@@ -124,7 +124,7 @@ REGISTERS = RegisterMap(
                 3,
                 1,
                 "Reset all but the bus and the written registers, busy until memory has answered; "
-                "only together with the neighbours, and with nothing in flight on the links.",
+                "the links go down and come up again, and a neighbour that runs takes a fault.",
             ),
         ),
         _register(
@@ -195,6 +195,7 @@ REGISTERS = RegisterMap(
             _field("op", 20, 1, "0 REDUCE, 1 GATHER."),
         ),
         _register(0x06C, "COUNT", "ro", "Sub-messages that came in, as selected 32 cycles before."),
+        _register(0x070, "LINKS", "ro", "Ports whose link is up at both ends, bit by bit."),
         _register(0x080, "TABLE_CRC", "rw", "CRC-32 of all rows' and flows' words, for commit."),
         _register(0x084, "ACTIVE_CRC", "ro", "TABLE_CRC of the table that is run by a start."),
     ),

@@ -74,6 +74,12 @@ class Table:
         """Messages that come in before the collective is done."""
         return int((self.children != NO_PORT).sum() + (self.parent != NO_PORT).sum())
 
+    def ports_in_use(self) -> list[int]:
+        """Ports that a message leaves or comes in on, in ascending order."""
+        sends = self.port[self.op != Op.NOP]
+        ports = np.concatenate([sends, self.parent, self.children.ravel()])
+        return sorted(set(ports.tolist()) - {NO_PORT})
+
 
 def compile_table(
     schedule: Schedule, rank: int, num_flits: int, config: Config, *, lockstep: bool = False

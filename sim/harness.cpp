@@ -36,12 +36,13 @@ public:
     uint64_t now = 0;
 
     void connect(uint32_t src, uint32_t src_port, uint32_t dst, uint32_t dst_port,
-                 uint64_t latency, uint64_t interval) {
+                 uint64_t latency, uint64_t credit_latency, uint64_t interval) {
         links_.push_back(std::make_unique<Link>());
         Link& link = *links_.back();
         link.latency = latency;
+        link.credit_latency = credit_latency;
         link.interval = interval;
-        window_ = std::min(window_, TRACED ? 1 : latency);
+        window_ = std::min(window_, TRACED ? 1 : std::min(latency, credit_latency));
         ranks[src].ports[src_port].out = &link;
         ranks[dst].ports[dst_port].in = &link;
     }
@@ -175,8 +176,8 @@ void* mt_create(uint32_t num_ranks, uint32_t num_threads) {
 }
 void mt_destroy(void* handle) { delete &network(handle); }
 void mt_connect(void* handle, uint32_t src, uint32_t src_port, uint32_t dst, uint32_t dst_port,
-                uint64_t latency, uint64_t interval) {
-    network(handle).connect(src, src_port, dst, dst_port, latency, interval);
+                uint64_t latency, uint64_t credit_latency, uint64_t interval) {
+    network(handle).connect(src, src_port, dst, dst_port, latency, credit_latency, interval);
 }
 void mt_set_memory(void* handle, uint32_t rank, void* data, uint64_t num_flits) {
     Memory& memory = network(handle).ranks[rank].memory;

@@ -62,7 +62,8 @@ private:
 
 struct Flit {
     uint64_t due;
-    uint8_t kind, vc, sequence;
+    uint32_t check;
+    uint8_t kind, vc, sequence, epoch;
     uint8_t payload[FLIT_BYTES];
 };
 
@@ -70,10 +71,12 @@ struct Credit {
     uint64_t due;
 };
 
-enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3 };
+// From DOWN on a flit is no part of a message: the ends of a link speak to each other.
+enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3, DOWN = 4 };
 
 struct Link {
-    uint64_t latency;          // cycles from near end to far end, the same for credits
+    uint64_t latency;          // cycles from near end to far end
+    uint64_t credit_latency;   // cycles back: never later than a flit that goes there
     uint64_t interval;         // cycles that one flit occupies the link, in 1/65536
     uint64_t free_at = 0;      // when the link takes the next flit, in 1/65536 cycles
     uint64_t message = NEVER;  // event of the message that is on its way

@@ -10,8 +10,9 @@ template <typename T> using Pin = std::remove_reference_t<T>*;
 
 // Where one port's signals lie inside a model.
 struct Port {
-    uint8_t *tx_valid, *tx_kind, *tx_vc, *tx_sequence, *tx_credit;
-    uint8_t *rx_valid, *rx_kind, *rx_vc, *rx_sequence, *rx_credit;
+    uint8_t *tx_valid, *tx_kind, *tx_vc, *tx_sequence, *tx_epoch, *tx_credit;
+    uint8_t *rx_valid, *rx_kind, *rx_vc, *rx_sequence, *rx_epoch, *rx_credit;
+    uint32_t *tx_check, *rx_check;
     void *tx_payload, *rx_payload;
     struct Requests {
         uint8_t *valid, *ready, *answer;
@@ -29,12 +30,16 @@ struct Port {
     ports[p].tx_kind = &nic.link_##p##_tx_kind;                                                  \
     ports[p].tx_vc = &nic.link_##p##_tx_vc;                                                      \
     ports[p].tx_sequence = &nic.link_##p##_tx_sequence;                                          \
+    ports[p].tx_epoch = &nic.link_##p##_tx_epoch;                                                \
+    ports[p].tx_check = &nic.link_##p##_tx_check;                                                \
     ports[p].tx_credit = &nic.link_##p##_tx_credit;                                              \
     ports[p].tx_payload = &nic.link_##p##_tx_payload;                                            \
     ports[p].rx_valid = &nic.link_##p##_rx_valid;                                                \
     ports[p].rx_kind = &nic.link_##p##_rx_kind;                                                  \
     ports[p].rx_vc = &nic.link_##p##_rx_vc;                                                      \
     ports[p].rx_sequence = &nic.link_##p##_rx_sequence;                                          \
+    ports[p].rx_epoch = &nic.link_##p##_rx_epoch;                                                \
+    ports[p].rx_check = &nic.link_##p##_rx_check;                                                \
     ports[p].rx_credit = &nic.link_##p##_rx_credit;                                              \
     ports[p].rx_payload = &nic.link_##p##_rx_payload;                                            \
     ports[p].send = {&nic.memory_##p##_send_valid, &nic.memory_##p##_send_ready,                 \
@@ -118,7 +123,7 @@ private:
     void send_flit(uint64_t now, uint8_t p) {
         Port& port = ports[p];
         if (!port.out) {
-            if (*port.tx_valid && status == RUNNING) {
+            if (*port.tx_valid && *port.tx_kind < DOWN && status == RUNNING) {
                 status = NO_LINK;
                 culprit_port = p;
             }
@@ -130,10 +135,12 @@ private:
             flit.kind = *port.tx_kind;
             flit.vc = *port.tx_vc;
             flit.sequence = *port.tx_sequence;
+            flit.epoch = *port.tx_epoch;
+            flit.check = *port.tx_check;
             std::memcpy(flit.payload, port.tx_payload, FLIT_BYTES);
             if (flit.kind == BODY || flit.kind == TAIL) {
                 if (link.message != NEVER) ++sent[link.message].num_payload;
-            } else if (!continues(flit.payload)) {
+            } else if (flit.kind < DOWN && !continues(flit.payload)) {
                 link.message = sent.size();
                 sent.push_back(head_event(now, p, flit.payload));
             }
@@ -149,9 +156,11 @@ private:
             *port.rx_kind = flit.kind;
             *port.rx_vc = flit.vc;
             *port.rx_sequence = flit.sequence;
+            *port.rx_epoch = flit.epoch;
+            *port.rx_check = flit.check;
             std::memcpy(port.rx_payload, flit.payload, FLIT_BYTES);
         }
-        if (*port.rx_credit) port.in->credits.put(now + port.in->latency, parity_);
+        if (*port.rx_credit) port.in->credits.put(now + port.in->credit_latency, parity_);
     }
     void serve_memory(uint64_t now, Port& port) {
         serve_read(now, port.send, port.send_channel);

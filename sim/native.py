@@ -61,7 +61,7 @@ _POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_create": (_POINTER, [_U32, _U32]),
     "mt_destroy": (None, [_POINTER]),
-    "mt_connect": (None, [_POINTER, _U32, _U32, _U32, _U32, _U64, _U64]),
+    "mt_connect": (None, [_POINTER, _U32, _U32, _U32, _U32, _U64, _U64, _U64]),
     "mt_set_memory": (None, [_POINTER, _U32, _POINTER, _U64]),
     "mt_set_timing": (None, [_POINTER, _POINTER, _POINTER, _U64]),
     "mt_set_script": (ctypes.c_int, [_POINTER, _U32, _POINTER, _U64, _POINTER]),
@@ -110,7 +110,10 @@ class Native:
         self._library.mt_destroy(handle)
 
     def connect(self, handle: int | None, *wire: int) -> None:
-        """Add a link: src rank and port, dst rank and port, latency, interval in 1/65536."""
+        """Add a link: src rank and port, dst rank and port, latencies, interval in 1/65536.
+
+        The second latency is that of credits, the other way.
+        """
         self._library.mt_connect(handle, *wire)
 
     def set_memory(self, handle: int | None, rank: int, address: int, num_flits: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from multitree.hw.link_session import PERIOD_CYCLES
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.sim.host_op import HostOp
@@ -47,6 +48,11 @@ class Network:
         Among which ranks are shared out, by default as many as there are processors. The result
         does not depend on it.
 
+    Attributes
+    ----------
+    link_up_cycles : int
+        Every sound link is up at both ends so long after a reset.
+
     Raises
     ------
     TopologyError
@@ -82,16 +88,24 @@ class Network:
         empty = (np.zeros(0, OP), np.zeros(0, RESULT))
         self._scripts = [empty] * topology.num_ranks
         self._native.reset(self._handle, _RESET_CYCLES)
+        # Both ends speak in turn, and a slow link falls behind what an end says of itself.
+        latency, interval = (
+            model.latency_cycles(topology).max(),
+            model.cycles_per_flit(topology).max(),
+        )
+        slow = 2 + interval / PERIOD_CYCLES
+        self.link_up_cycles = int((latency + 4 * PERIOD_CYCLES) * slow**3)
 
     def _connect(self, model: LinkModel) -> None:
         latencies = model.latency_cycles(self.topology).tolist()
         intervals = (model.cycles_per_flit(self.topology) * 65536).round().astype(int).tolist()
         for link, (src, dst) in enumerate(self.topology.links.tolist()):
-            ends = (src, self.topology.port_of_link(link))
-            far_port = self.topology.port_of_link(int(self.topology.reverse[link]))
-            self._native.connect(
-                self._handle, *ends, dst, far_port, latencies[link], intervals[link]
-            )
+            back = int(self.topology.reverse[link])
+            near = src, self.topology.port_of_link(link)
+            far = dst, self.topology.port_of_link(back)
+            # A credit must not come later than a flit that goes the same way.
+            timing = (latencies[link], min(latencies[link], latencies[back]), intervals[link])
+            self._native.connect(self._handle, *near, *far, *timing)
 
     def __enter__(self) -> "Network":
         """Return the network."""

@@ -13,6 +13,7 @@ from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
 from multitree.sim.diagnosis import check_responses, check_status
 from multitree.sim.host_op import HostOp
+from multitree.sim.link_up import await_links
 from multitree.sim.loads import Load
 from multitree.sim.native import OpKind
 from multitree.sim.network import Network
@@ -51,7 +52,8 @@ class RtlHost:
         Raises
         ------
         DeviceError
-            If an interface refuses its table; names row or flow.
+            If an interface refuses its table; names row or flow. If a link does not come up;
+            names rank and port.
         """
         num_ranks, scripts = len(load.tables), self._writes(load)
         claimed, committed = self._write_all([[]] * num_ranks, 0)
@@ -64,6 +66,7 @@ class RtlHost:
             claimed, committed = self._write_all(scripts, cycles)
         for rank in np.flatnonzero(claimed | ~committed):
             raise DeviceError(f"Rank {rank}: table is not accepted")
+        await_links(self._network)
 
     def _check_cycles(self) -> int:
         """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""

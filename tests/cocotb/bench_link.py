@@ -48,8 +48,8 @@ async def transfer(dut, flits, *, send_chance=1.0, take_chance=1.0, num_cycles=2
 
 
 def draw(count):
-    """Random flits, kind and payload."""
-    return [random.getrandbits(FLIT_BITS + 2) for _ in range(count)]
+    """Random flits of data: payload above the three bits of the kind."""
+    return [random.getrandbits(FLIT_BITS) << 3 | random.randrange(4) for _ in range(count)]
 
 
 @cocotb.test()

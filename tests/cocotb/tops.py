@@ -10,7 +10,8 @@ from multitree.hw.axi import AxiSignature
 from multitree.hw.axi_burst import byte_address_width
 from multitree.hw.axi_reader import AxiReader
 from multitree.hw.axi_writer import AxiWriter
-from multitree.hw.link import LinkReceiver, LinkTransmitter
+from multitree.hw.link_receiver import LinkReceiver
+from multitree.hw.link_transmitter import LinkTransmitter
 
 __all__ = ["AxiManagers", "LinkPair", "network_top"]
 
@@ -23,11 +24,11 @@ module delay_line #(parameter WIDTH = 1, parameter CYCLES = 2) (
   assign o = line[WIDTH*CYCLES-1 -: WIDTH];
 endmodule
 """
-_SIDEBAND = ("valid", "kind", "vc", "sequence", "payload")
+_SIDEBAND = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
 
 
 class LinkPair(wiring.Component):
-    """A transmitter and a receiver with a link of some latency between them.
+    """A transmitter and a receiver with a link of some latency between them, which is up.
 
     Parameters
     ----------
@@ -41,13 +42,14 @@ class LinkPair(wiring.Component):
 
     def __init__(self, *, latency_cycles, depth, flit_bytes):
         self._latency_cycles = latency_cycles
-        self._transmitter = LinkTransmitter(flit_bytes=flit_bytes, credits=depth)
-        self._receiver = LinkReceiver(flit_bytes=flit_bytes, depth=depth)
+        sizes = {"flit_bytes": flit_bytes, "submessage_flits": 4}
+        self._transmitter = LinkTransmitter(credits=depth, **sizes)
+        self._receiver = LinkReceiver(depth=depth, **sizes)
         super().__init__(
             {
                 "i": self._transmitter.signature.members["i"],
                 "o": self._receiver.signature.members["o"],
-                "error": Out(3),
+                "error": Out(5),
             }
         )
 
@@ -61,7 +63,9 @@ class LinkPair(wiring.Component):
         for name in _SIDEBAND:
             self._delay(m, getattr(near.link, name), getattr(far.link, name))
         self._delay(m, far.link.credit, near.link.credit)
+        m.d.comb += [near.open.eq(1), far.up.eq(1)]
         faults = (near.fault_credit, far.sequence_error, far.overflow)
+        faults += (far.check_error, far.epoch_error)
         for bit, fault in enumerate(faults):
             with m.If(fault):
                 m.d.sync += self.error[bit].eq(1)

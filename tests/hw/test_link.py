@@ -8,7 +8,10 @@ from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.link import Kind, LinkReceiver, LinkSignature, LinkTransmitter, flit_layout
+from multitree.hw.link import Kind, LinkSignature, flit_layout, news_width
+from multitree.hw.link_check import RunningCheck
+from multitree.hw.link_receiver import LinkReceiver
+from multitree.hw.link_transmitter import LinkTransmitter
 from tests.hw.streams import (
     PATTERNS,
     assert_no_path,
@@ -20,17 +23,26 @@ from tests.hw.streams import (
     transport,
 )
 
-FLIT_BYTES = 2
-FORWARD = ("valid", "kind", "vc", "sequence", "payload")
+FLIT_BYTES, SUBMESSAGE = 2, 4
+FORWARD = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
+DATA = (Kind.HEAD, Kind.BODY, Kind.TAIL, Kind.SINGLE)
+
+
+def a_transmitter(credits):
+    return LinkTransmitter(flit_bytes=FLIT_BYTES, credits=credits, submessage_flits=SUBMESSAGE)
+
+
+def a_receiver(depth):
+    return LinkReceiver(flit_bytes=FLIT_BYTES, depth=depth, submessage_flits=SUBMESSAGE)
 
 
 class Link(wiring.Component):
-    """Transmitter, wires of some cycles, and receiver, with every strobe brought out."""
+    """Transmitter, wires of some cycles, and receiver: a link that is up."""
 
     def __init__(self, *, credits, depth, latency_cycles):
         self._latency_cycles = latency_cycles
-        self.transmitter = LinkTransmitter(flit_bytes=FLIT_BYTES, credits=credits)
-        self.receiver = LinkReceiver(flit_bytes=FLIT_BYTES, depth=depth)
+        self.transmitter = a_transmitter(credits)
+        self.receiver = a_receiver(depth)
         flits = stream.Signature(self.transmitter.i.payload.shape())
         super().__init__({"i": In(flits), "o": Out(flits)})
 
@@ -43,6 +55,7 @@ class Link(wiring.Component):
         for name in FORWARD:
             self._delay(m, getattr(tx.link, name), getattr(rx.link, name))
         self._delay(m, rx.link.credit, tx.link.credit)
+        m.d.comb += [tx.open.eq(1), rx.up.eq(1)]
         return m
 
     def _delay(self, m, source, target):
@@ -56,8 +69,7 @@ class Link(wiring.Component):
 def flits(count, seed=0):
     rng = random.Random(seed)
     return [
-        {"kind": rng.choice(list(Kind)), "payload": rng.getrandbits(8 * FLIT_BYTES)}
-        for _ in range(count)
+        {"kind": rng.choice(DATA), "payload": rng.getrandbits(8 * FLIT_BYTES)} for _ in range(count)
     ]
 
 
@@ -98,6 +110,8 @@ def watch(link, strobes, stall_o="never", count=60, cycles=1500):
 def faults(link):
     return {
         "sequence_error": link.receiver.sequence_error,
+        "epoch_error": link.receiver.epoch_error,
+        "check_error": link.receiver.check_error,
         "overflow": link.receiver.overflow,
         "fault_credit": link.transmitter.fault_credit,
     }
@@ -142,10 +156,11 @@ def test_latency_is_as_documented():
 
 
 def test_a_transmitter_spends_no_more_credits_than_it_has():
-    transmitter = LinkTransmitter(flit_bytes=FLIT_BYTES, credits=5)
+    transmitter = a_transmitter(5)
     seen = {"valid": 0, "stalled": 0}
 
     async def drive(ctx):
+        ctx.set(transmitter.open, 1)
         ctx.set(transmitter.i.valid, 1)
         link = transmitter.link
         for _ in range(20):
@@ -164,9 +179,10 @@ def test_a_transmitter_spends_no_more_credits_than_it_has():
 
 
 def test_only_a_flit_can_be_stalled():
-    transmitter = LinkTransmitter(flit_bytes=FLIT_BYTES, credits=1)
+    transmitter = a_transmitter(1)
 
     async def drive(ctx):
+        ctx.set(transmitter.open, 1)
         ctx.set(transmitter.i.valid, 1)
         await ctx.tick()
         assert ctx.get(transmitter.stalled)
@@ -178,10 +194,11 @@ def test_only_a_flit_can_be_stalled():
 
 @pytest.mark.parametrize("sending", [False, True])
 def test_a_credit_that_no_flit_had_spent_is_a_fault_and_changes_nothing(sending):
-    transmitter = LinkTransmitter(flit_bytes=FLIT_BYTES, credits=2)
+    transmitter = a_transmitter(2)
     strobes, valid = [], []
 
     async def drive(ctx):
+        ctx.set(transmitter.open, 1)
         ctx.set(transmitter.link.credit, 1)
         ctx.set(transmitter.i.valid, sending)
         await ctx.tick()
@@ -200,10 +217,12 @@ def test_a_credit_that_no_flit_had_spent_is_a_fault_and_changes_nothing(sending)
 
 def offer(receiver, units):
     """Put flits on the link, one per cycle; returns payloads delivered and counts of strobes."""
-    got, seen = [], {"sequence_error": 0, "overflow": 0, "credit": 0}
-    strobes = receiver.sequence_error, receiver.overflow, receiver.link.credit
+    names = ("sequence_error", "epoch_error", "check_error", "overflow")
+    got, seen = [], dict.fromkeys((*names, "credit"), 0)
+    strobes = *(getattr(receiver, name) for name in names), receiver.link.credit
 
     async def drive(ctx):
+        ctx.set(receiver.up, 1)
         for unit in units:
             for name, value in {"valid": 1, "vc": 0, **unit}.items():
                 ctx.set(getattr(receiver.link, name), value)
@@ -241,11 +260,10 @@ def numbered(*numbers):
     ids=["right", "dropped", "doubled", "swapped", "late"],
 )
 def test_a_flit_out_of_sequence_is_an_error_and_is_not_delivered(numbers, delivered):
-    got, seen = offer(LinkReceiver(flit_bytes=FLIT_BYTES, depth=16), numbered(*numbers))
+    got, seen = offer(a_receiver(16), numbered(*numbers))
     assert got == delivered
-    assert seen == {
+    assert seen == dict.fromkeys(seen, 0) | {
         "sequence_error": len(numbers) - len(delivered),
-        "overflow": 0,
         "credit": len(delivered),
     }
 
@@ -253,17 +271,17 @@ def test_a_flit_out_of_sequence_is_an_error_and_is_not_delivered(numbers, delive
 def test_a_flit_on_another_virtual_channel_is_an_error():
     units = numbered(0, 1, 2)
     units[1]["vc"] = 1
-    got, seen = offer(LinkReceiver(flit_bytes=FLIT_BYTES, depth=16), units)
+    got, seen = offer(a_receiver(16), units)
     assert got == [0]
     assert seen["sequence_error"] == 2
 
 
 @pytest.mark.parametrize("depth", [3, 4, 9])
 def test_a_buffer_holds_its_depth_and_one_more_flit_is_an_overflow(depth):
-    receiver = LinkReceiver(flit_bytes=FLIT_BYTES, depth=depth)
+    receiver = a_receiver(depth)
     got, seen = offer(receiver, numbered(*range(depth)))
     assert got == [*range(depth)] and seen["overflow"] == 0
-    receiver = LinkReceiver(flit_bytes=FLIT_BYTES, depth=depth)
+    receiver = a_receiver(depth)
     got, seen = offer(receiver, numbered(*range(depth + 1)))
     assert got == [*range(depth)] and seen["overflow"] == 1
     assert seen["credit"] == depth
@@ -277,15 +295,22 @@ def test_too_many_credits_end_in_an_overflow_and_nothing_wrong_is_delivered():
 
 
 def test_no_path_leads_through_either_end():
-    transmitter = LinkTransmitter(flit_bytes=FLIT_BYTES, credits=4)
+    transmitter = a_transmitter(4)
     i, link = transmitter.i, transmitter.link
-    outputs = [i.ready, transmitter.fault_credit, *(getattr(link, name) for name in FORWARD)]
+    outputs = [transmitter.fault_credit, *(getattr(link, name) for name in FORWARD)]
     inputs = [i.valid, i.payload.payload, i.payload.kind.as_value(), link.credit]
+    inputs += [transmitter.open, transmitter.control.valid]
     assert_no_path(transmitter, inputs, [value_of(output) for output in outputs])
-    receiver = LinkReceiver(flit_bytes=FLIT_BYTES, depth=4)
+    receiver = a_receiver(4)
     link, o = receiver.link, receiver.o
     outputs = [o.valid, o.payload, link.credit, receiver.sequence_error, receiver.overflow]
-    inputs = [o.ready, *(value_of(getattr(link, name)) for name in FORWARD)]
+    outputs += [receiver.check_error, receiver.epoch_error, receiver.control.valid]
+    inputs = [
+        o.ready,
+        receiver.up,
+        receiver.epoch,
+        *(value_of(getattr(link, name)) for name in FORWARD),
+    ]
     assert_no_path(receiver, inputs, [value_of(output) for output in outputs])
 
 
@@ -297,17 +322,30 @@ def test_the_layout_of_a_flit_is_the_link_without_its_handshake():
     members = LinkSignature(flit_bytes=FLIT_BYTES).members
     layout = flit_layout(flit_bytes=FLIT_BYTES)
     assert {name for name, _ in layout} == set(members) - {"valid", "credit"}
-    assert layout.size == 2 + 1 + 3 + 8 * FLIT_BYTES
-    assert [kind.value for kind in (Kind.HEAD, Kind.BODY, Kind.TAIL, Kind.SINGLE)] == [0, 1, 2, 3]
+    assert layout.size == 3 + 1 + 3 + 1 + 32 + 8 * FLIT_BYTES
+    assert [kind.value for kind in DATA] == [0, 1, 2, 3]
+    assert [kind.value for kind in Kind][4:] == [4, 5, 6, 7] and Kind.FAULT.value == 7
+    assert (news_width(8), news_width(16)) == (64, 96)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LinkTransmitter(flit_bytes=0, credits=4), "Flit bytes must be at least 1, not 0"),
-        (lambda: LinkTransmitter(flit_bytes=4, credits=0), "Credits must be at least 1, not 0"),
-        (lambda: LinkReceiver(flit_bytes=0, depth=4), "Flit bytes must be at least 1, not 0"),
-        (lambda: LinkReceiver(flit_bytes=4, depth=2), "Depth must be at least 3, not 2"),
+        (lambda: a_transmitter(0), "Credits must be at least 1, not 0"),
+        (lambda: a_receiver(2), "Depth must be at least 3, not 2"),
+        (lambda: LinkSignature(flit_bytes=0), "Flit bytes must be at least 1, not 0"),
+        (
+            lambda: RunningCheck(flit_bytes=0, submessage_flits=4),
+            "Flit bytes must be at least 1, not 0",
+        ),
+        (
+            lambda: RunningCheck(flit_bytes=4, submessage_flits=6),
+            "Sub-message flits must be a power of two, not 6",
+        ),
+        (
+            lambda: RunningCheck(flit_bytes=4, submessage_flits=1),
+            "Sub-message flits must be at least 2, not 1",
+        ),
     ],
 )
 def test_a_wrong_size_is_named(make, message):

@@ -17,7 +17,9 @@ from multitree.hw.arbiter import RoundRobin
 from multitree.hw.axi_lite import AxiLiteSubordinate
 from multitree.hw.crossing import LINK_DOMAIN, LinkCrossing
 from multitree.hw.lanes import LaneUnit
-from multitree.hw.link import LinkReceiver, LinkSignature, LinkTransmitter
+from multitree.hw.link import LinkSignature
+from multitree.hw.link_receiver import LinkReceiver
+from multitree.hw.link_transmitter import LinkTransmitter
 from multitree.hw.stream import Fifo, Register
 from multitree.hw.verilog import generate, instantiation_template, port_names
 from tests.hw.streams import assert_refused
@@ -28,9 +30,9 @@ BLOCKS = {
     "fifo": lambda: Fifo(shape=8, depth=5),
     "round_robin": lambda: RoundRobin(count=5),
     "round_robin_of_one": lambda: RoundRobin(count=1),
-    "link_transmitter": lambda: LinkTransmitter(flit_bytes=4, credits=8),
-    "link_receiver": lambda: LinkReceiver(flit_bytes=4, depth=8),
     "lane_unit": lambda: LaneUnit(flit_bytes=8),
+    "link_transmitter": lambda: LinkTransmitter(flit_bytes=4, credits=8, submessage_flits=4),
+    "link_receiver": lambda: LinkReceiver(flit_bytes=4, depth=8, submessage_flits=4),
     "axi_lite": lambda: AxiLiteSubordinate(address_width=12),
     "link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16),
 }
@@ -87,7 +89,7 @@ def test_ports_are_called_after_the_members_paths():
     ends = Ends()
     names = port_names(ends)
     assert names[:2] == ["clk", "rst"]
-    link = ("valid", "kind", "vc", "sequence", "payload", "credit")
+    link = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload", "credit")
     wanted = [f"link_{p}_{end}_{name}" for p in (0, 1) for end in ("tx", "rx") for name in link]
     assert names[2:] == [*wanted, "pair", "low"]
     header = re.search(r"^module ends\((.*?)\);$", generate(ends, name="ends"), re.M | re.S)
@@ -130,10 +132,10 @@ def test_copies_in_different_folders_generate_the_same_bytes(tmp_path):
         "assert hw.__file__.startswith(sys.argv[1]), hw.__file__\n"
         "from multitree.hw.axi_lite import AxiLiteSubordinate\n"
         "from multitree.hw.lanes import LaneUnit\n"
-        "from multitree.hw.link import LinkReceiver\n"
+        "from multitree.hw.link_receiver import LinkReceiver\n"
         "from multitree.hw.verilog import generate\n"
         "blocks = AxiLiteSubordinate(address_width=12), LaneUnit(flit_bytes=8)\n"
-        "for block in (*blocks, LinkReceiver(flit_bytes=4, depth=8)):\n"
+        "for block in (*blocks, LinkReceiver(flit_bytes=4, depth=8, submessage_flits=4)):\n"
         "    sys.stdout.write(generate(block, name='block'))\n"
     )
     texts = []

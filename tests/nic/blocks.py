@@ -6,7 +6,8 @@ from amaranth.lib import data
 from amaranth.sim import Simulator
 
 from multitree.nic.config import Config
-from multitree.nic.layouts import FLOW_ENTRY, HEAD, NO_PORT, ROW
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW
+from multitree.nic.message import head_layout
 
 SMALL = Config(
     num_ports=3,
@@ -69,7 +70,7 @@ def entry(*, children=(), **fields):
 
 def head(**fields):
     """The payload of a head flit."""
-    return HEAD.const(fields).as_value().value
+    return head_layout(SMALL).const(fields).as_value().value
 
 
 async def load(ctx, memory, layout, values):

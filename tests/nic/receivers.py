@@ -45,6 +45,7 @@ def packets(number, op, rng=None):
     for k, flit in enumerate(payload):
         if k % S == 0:
             fields = {"flow": number, "op": op, "sequence": SEQUENCE, "continued": int(k > 0)}
+            fields["size"] = FLOWS[number]["size"]
             flits.append(first | {"payload": head(**fields)})
         is_tail = k % S == S - 1 or k == len(payload) - 1
         flits.append(flit | {"kind": Kind.TAIL if is_tail else Kind.BODY})
@@ -54,7 +55,7 @@ def packets(number, op, rng=None):
 def message(number, op, rng=None, *, size=None, **fields):
     """Flits of a flow's message as a sender makes them, but for the fields of its head given."""
     size = FLOWS[number]["size"] if size is None else size
-    first = head(**{"flow": number, "op": op, "sequence": SEQUENCE} | fields)
+    first = head(**{"flow": number, "op": op, "sequence": SEQUENCE, "size": size} | fields)
     if size == 0:
         return [{"kind": Kind.SINGLE, "payload": first}]
     payload = [rng.getrandbits(64) if rng else k for k in range(size)]

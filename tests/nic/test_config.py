@@ -5,7 +5,7 @@ from amaranth.back import rtlil
 
 from multitree.nic.config import Config
 from multitree.nic.interface import Interface
-from multitree.nic.layouts import HEAD
+from multitree.nic.message import head_layout
 
 LEAST = Config(
     num_ports=1,
@@ -88,4 +88,4 @@ def test_a_count_of_submessages_holds_the_largest_buffer(width, submessage_flits
 
 
 def test_a_head_fits_every_flit():
-    assert Config(flit_bytes=8).flit_bytes * 8 >= HEAD.size
+    assert Config(flit_bytes=8).flit_bytes * 8 >= head_layout(Config(flit_bytes=8)).size

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from multitree.hw.link import Kind
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import ACKNOWLEDGE, COMMIT, RESET, START, run_writes, table_writes
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
@@ -41,8 +42,9 @@ def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_tell
     def watch(pair):
         async def process(ctx):
             while True:
-                _, _, valid = await ctx.tick().sample(pair.ranks[0].link[0].tx.valid)
-                sent.extend(["a flit"] * valid)
+                link = pair.ranks[0].link[0].tx
+                _, _, valid, kind = await ctx.tick().sample(link.valid, link.kind)
+                sent.extend([kind] * (valid and kind.value < Kind.DOWN.value))
 
         return process
 

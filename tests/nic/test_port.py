@@ -1,12 +1,15 @@
 """Tests of a port: its queue, credits, progress and the faults of its link."""
 
+import zlib
+
 import pytest
 
 from multitree.hw.link import Kind
+from multitree.hw.link_session import PERIOD_CYCLES
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.port import JOB_QUEUE_DEPTH, Port
 from tests.hw.streams import run
-from tests.nic.blocks import SMALL, entry, start
+from tests.nic.blocks import SMALL, entry, head, start
 from tests.nic.memory import latencies, reader
 
 CREDITS = SMALL.buffer_flits
@@ -14,13 +17,17 @@ MEMORY = [3 * k for k in range(1 << SMALL.address_width)]
 
 
 def simulate(step, *, cycles=80, jobs=(), **settings):
-    """Run a port; `step(cycle, port, set)` drives it. Returns outputs by name, one per cycle."""
+    """Run a port; `step(cycle, port, set)` drives it. Returns outputs by name, one per cycle.
+
+    Its link is up when the cycles begin.
+    """
     port, seen, taken = Port(SMALL, port=1), [], []
     outputs = {
         "sent": port.tx.valid,
         "kind": port.tx.kind,
         "fault": port.fault,
         "idle": port.idle,
+        "up": port.up,
         "progress": port.progress,
         "awaited": port.sender_wait.awaited,
         "at": port.sender_wait.port,
@@ -34,6 +41,11 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
     }
 
     async def drive(ctx):
+        flit(port, ctx.set, kind=Kind.INIT)
+        await ctx.tick()
+        ctx.set(port.rx.valid, 0)
+        await ctx.tick().repeat(PERIOD_CYCLES + 5)
+        assert ctx.get(port.up)
         start(ctx, port, **settings)
         waiting = list(jobs)
         for cycle in range(cycles):
@@ -50,9 +62,11 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
     return seen, taken
 
 
-def flit(port, put_value, *, valid=1, sequence=0, vc=0, kind=Kind.HEAD):
-    """Put a flit on the incoming link."""
-    for name, value in {"valid": valid, "sequence": sequence, "vc": vc, "kind": kind}.items():
+def flit(port, put_value, *, kind=Kind.HEAD, wrong=0, **fields):
+    """Put a flit on the incoming link, without payload and with the CRC of a first one."""
+    check = zlib.crc32(bytes(SMALL.flit_bytes) + bytes([kind.value])) ^ wrong
+    usual = {"valid": 1, "sequence": 0, "vc": 0, "epoch": 0}
+    for name, value in (usual | {"kind": kind, "check": check} | fields).items():
         put_value(getattr(port.rx, name), value)
 
 
@@ -67,6 +81,11 @@ def nothing(cycle, port, put_value):
         ({"sequence": 7}, FaultCode.LINK_SEQUENCE),
         ({"vc": 1}, FaultCode.LINK_SEQUENCE),
         ({"kind": Kind.BODY}, FaultCode.FRAMING),
+        ({"epoch": 1}, FaultCode.LINK_EPOCH),
+        ({"epoch": 1, "sequence": 1}, FaultCode.LINK_EPOCH),
+        ({"kind": Kind.SINGLE, "wrong": 1}, FaultCode.LINK_CHECK),
+        ({"kind": Kind.UP, "wrong": 1}, FaultCode.LINK_CHECK),
+        ({"kind": Kind.DOWN}, FaultCode.PEER_RESET),
     ],
 )
 def test_a_wrong_flit_is_a_named_fault(fields, code):
@@ -75,6 +94,21 @@ def test_a_wrong_flit_is_a_named_fault(fields, code):
 
     seen, _ = simulate(step)
     assert {now["fault"] for now in seen} == {0, code}
+
+
+def test_an_other_end_that_goes_down_is_no_fault_while_nothing_runs_and_nothing_is_sent_then():
+    def step(cycle, port, put_value):
+        flit(port, put_value, valid=cycle == 5, kind=Kind.DOWN)
+
+    seen, _ = simulate(step, running=0)
+    assert {now["fault"] for now in seen} == {0}
+    assert [now["up"] for now in seen] == [1] * 8 + [0] * 72
+    said = [now["kind"] for now in seen if now["sent"]]
+    assert said == [Kind.DOWN] * len(said) and len(said) == 5
+    seen, _ = simulate(step, jobs=[{"size": 40}])
+    before = [now["kind"] for now in seen[:9] if now["sent"]]
+    after = [now["kind"] for now in seen[9:] if now["sent"]]
+    assert before and set(before) <= {Kind.HEAD, Kind.BODY} and set(after) == {Kind.DOWN}
 
 
 @pytest.mark.parametrize("running", [0, 1])
@@ -150,13 +184,18 @@ def test_payload_flits_alone_are_counted_and_every_flit_takes_a_credit():
 
     def step(cycle, port, put_value):
         kinds = [Kind.HEAD, *[Kind.BODY] * 3, Kind.TAIL]
+        payloads = [head(size=4), 0, 0, 0, 0]
+        words = [p.to_bytes(8, "little") for p in payloads]
+        content = b"".join(w + bytes([k.value]) for w, k in zip(words, kinds, strict=True))
         if cycle < len(kinds):
-            flit(port, put_value, sequence=cycle, kind=kinds[cycle])
+            fields = {"payload": payloads[cycle], "check": zlib.crc32(content)}
+            flit(port, put_value, sequence=cycle, kind=kinds[cycle], **fields)
         else:
             flit(port, put_value, valid=0)
         # The entry that is looked up expects a chunk of four flits from this port's child.
         put_value(port.lookup.granted, cycle == 12)
         put_value(port.lookup.entry, entry(children=[1], size=4))
+        put_value(port.lookup.intact, 1)
         put_value(port.memory.fetch.ready, 1)
 
     seen, _ = simulate(step)

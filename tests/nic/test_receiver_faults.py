@@ -137,6 +137,15 @@ def test_a_message_that_does_not_end_where_it_must_is_a_fault(kind):
     assert_faulted(flits, FaultCode.FRAMING, 0, FIRST["size"] - 1)
 
 
+@pytest.mark.parametrize("framed", [message, packets])
+@pytest.mark.parametrize("change", [1, 2, 1 << 15])
+def test_a_head_of_another_size_than_its_flow_is_a_fault_before_anything_is_written(change, framed):
+    first, *payload = framed(0, REDUCE)
+    named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "size": FIRST["size"] ^ change}
+    flits = [first | {"payload": head(**named)}, *payload]
+    assert_faulted(flits, FaultCode.LENGTH, 0, 0)
+
+
 @pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL])
 def test_a_payload_flit_without_a_head_is_a_fault_of_no_known_flow(kind):
     flits = [{"kind": kind, "payload": 0}, *message(0, REDUCE)]

@@ -191,8 +191,8 @@ def test_tables_written_while_a_commit_or_start_waits_are_refused():
 @pytest.mark.parametrize(
     "address",
     [
-        0x070,
-        0x074,
+        0x07C,
+        0x0FC,
         PORT_WINDOW.base - 4,
         PORT_WINDOW.base + 4 * PORT_WINDOW.words,
         PORT_WINDOW.base + 32,

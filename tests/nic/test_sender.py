@@ -16,6 +16,7 @@ BASE, SEQUENCE = 17, 200
 def flits_of(job, memory, packets=0):
     """The message that a job stands for, with a head per sub-message if it goes in packets."""
     named = {"flow": job["flow"], "op": job.get("op", 0), "sequence": SEQUENCE}
+    named["size"] = job["size"]
     size = job["size"]
     if size == 0:
         return [{"kind": Kind.SINGLE.value, "payload": head(**named)}]

@@ -12,11 +12,13 @@ module probe(
   input s_axil_rready,
   output reg irq,
 `define PORT(p) \
-  output reg link_``p``_tx_valid, output [1:0] link_``p``_tx_kind, output link_``p``_tx_vc, \
-  output [2:0] link_``p``_tx_sequence, output [63:0] link_``p``_tx_payload, \
+  output reg link_``p``_tx_valid, output [2:0] link_``p``_tx_kind, output link_``p``_tx_vc, \
+  output [2:0] link_``p``_tx_sequence, output link_``p``_tx_epoch, \
+  output [31:0] link_``p``_tx_check, output [63:0] link_``p``_tx_payload, \
   input link_``p``_tx_credit, \
-  input link_``p``_rx_valid, input [1:0] link_``p``_rx_kind, input link_``p``_rx_vc, \
-  input [2:0] link_``p``_rx_sequence, input [63:0] link_``p``_rx_payload, \
+  input link_``p``_rx_valid, input [2:0] link_``p``_rx_kind, input link_``p``_rx_vc, \
+  input [2:0] link_``p``_rx_sequence, input link_``p``_rx_epoch, \
+  input [31:0] link_``p``_rx_check, input [63:0] link_``p``_rx_payload, \
   output reg link_``p``_rx_credit, \
   output reg memory_``p``_send_valid, output [7:0] memory_``p``_send_address, \
   input memory_``p``_send_ready, input memory_``p``_send_data_valid, \
@@ -40,13 +42,15 @@ module probe(
   reg [19:0] address;
   assign s_axil_awready = now[1:0] == 1, s_axil_wready = now[1:0] == 2, s_axil_arready = now[0];
   assign s_axil_bresp = 0, s_axil_rresp = place == 8'hff ? 2 : 0;
-  assign link_0_tx_kind = value[1:0], link_0_tx_vc = value[2], link_0_tx_sequence = value[5:3];
+  assign link_0_tx_kind = value[2:0], link_0_tx_vc = value[3], link_0_tx_sequence = value[6:4];
+  assign link_0_tx_epoch = value[7], link_0_tx_check = ~value;
   assign link_0_tx_payload = {32'b0, value};
   assign memory_0_send_address = value[7:0];
   assign memory_0_write_address = value[7:0], memory_0_write_data = {32'b0, value};
   assign memory_0_fetch_valid = 0, memory_0_fetch_address = 0;
   assign monitor_0_valid = 0, monitor_0_op = 0, monitor_0_flow = 0;
   assign link_1_tx_kind = 0, link_1_tx_vc = 0, link_1_tx_sequence = 0, link_1_tx_payload = 0;
+  assign link_1_tx_epoch = 0, link_1_tx_check = 0;
   assign memory_1_send_address = 0, memory_1_fetch_valid = 0, memory_1_fetch_address = 0;
   assign memory_1_write_address = 0, memory_1_write_data = 0;
   assign monitor_1_valid = 0, monitor_1_op = 0, monitor_1_flow = 0;
@@ -90,7 +94,8 @@ module probe(
     end
     if (link_0_rx_valid) begin
       note[1] <= now;
-      note[2] <= {26'b0, link_0_rx_sequence, link_0_rx_vc, link_0_rx_kind};
+      note[2] <= {24'b0, link_0_rx_epoch, link_0_rx_sequence, link_0_rx_vc, link_0_rx_kind};
+      note[13] <= link_0_rx_check;
       note[11] <= link_0_rx_payload[31:0];
       note[12] <= note[12] + 1;
     end

@@ -37,7 +37,8 @@ def test_a_flit_and_a_credit_take_exactly_the_latency_of_the_link(latency):
         do(network, 1, HostOp.wait(latency))
         assert note(network, 1, probe.CAME) - note(network, 0, probe.SENT) == latency
         assert note(network, 1, probe.PAYLOAD) == 0xABCD1234
-        assert note(network, 1, probe.SIDEBAND) == 0xABCD1234 & 0x3F
+        assert note(network, 1, probe.SIDEBAND) == 0xABCD1234 & 0xFF
+        assert note(network, 1, probe.CHECK) == ~0xABCD1234 & 0xFFFFFFFF
         write(network, 1, probe.CREDIT)
         do(network, 0, HostOp.wait(latency))
         credited = note(network, 1, probe.CREDITED)

@@ -1,0 +1,124 @@
+"""The sending end of a credited link."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arguments import check_integer
+from multitree.hw.link import (
+    SEQUENCE_WIDTH,
+    ControlSignature,
+    LinkSignature,
+    flit_layout,
+    unit_layout,
+)
+from multitree.hw.link_check import RunningCheck
+
+__all__ = ["LinkTransmitter"]
+
+
+class LinkTransmitter(wiring.Component):
+    """Puts a stream of flits on a link, never more than the receiver has room for.
+
+    While `open` it begins with `credits` credits, spends one per flit and gets one back with each
+    `credit`. Every flit is stamped with the number of flits sent since then, modulo 8, virtual
+    channel 0, the epoch, and at the end of each sub-message the message's CRC. A credit that
+    would make more than `credits` changes nothing but is a fault. While not `open` no data are
+    taken and credits mean nothing. A control flit goes first, at any time.
+
+    Latency 1 cycle from `i` and `control` to `link`; one flit per cycle while there are credits.
+    `i.ready` is low while there is none, while not `open`, and beside a control flit. The
+    outputs to the link are registers.
+
+    Parameters
+    ----------
+    flit_bytes : int
+        Bytes of a flit's payload.
+    credits : int
+        Places in the receiver's buffer, at least 1.
+    submessage_flits : int
+        Payload flits of a sub-message, a power of two; the same at the receiver.
+
+    Members
+    -------
+    i : In(stream.Signature(StructLayout))
+        Flits: `kind` and `payload`.
+    control : In(ControlSignature)
+        A control flit to send; `epoch` is this end's, at any time.
+    open : In(1)
+        The other end takes data.
+    link : Out(LinkSignature)
+        The link.
+    stalled : Out(1)
+        A flit waits for a credit; combinational.
+    available : Out(range(credits + 1))
+        Credits left.
+    fault_credit : Out(1)
+        In the cycle before, a credit came that no flit had spent.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not an integer.
+    ValueError
+        If an argument is less than 1, or a sub-message's flits are no power of two.
+
+    References
+    ----------
+    W. J. Dally, B. Towles, "Principles and Practices of Interconnection Networks", 2004,
+    section 13.3: credit-based flow control.
+    """
+
+    def __init__(self, *, flit_bytes: int, credits: int, submessage_flits: int):
+        self._flit_bytes = flit_bytes
+        self._credits = check_integer("Credits", credits, least=1)
+        self._check = RunningCheck(flit_bytes=flit_bytes, submessage_flits=submessage_flits)
+        super().__init__(
+            {
+                "link": Out(LinkSignature(flit_bytes=flit_bytes)),
+                "i": In(stream.Signature(unit_layout(flit_bytes=flit_bytes))),
+                "control": In(ControlSignature(flit_bytes=flit_bytes)),
+                "open": In(1),
+                "stalled": Out(1),
+                "available": Out(range(credits + 1), init=credits),
+                "fault_credit": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Count credits; stamp and register the flit that is taken."""
+        m = Module()
+        m.submodules.check = check = self._check
+        link, control, available = self.link, self.control, self.available
+        number = Signal(SEQUENCE_WIDTH)
+        flit = Signal(flit_layout(flit_bytes=self._flit_bytes), reset_less=True)
+        sent, unspent = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(self.open & (available != 0) & ~control.valid),
+            self.stalled.eq(self.i.valid & ~self.i.ready),
+            sent.eq(self.i.valid & self.i.ready),
+            unspent.eq(link.credit & (available == self._credits) & self.open),
+            check.flit.eq(self.i.payload),
+            check.advance.eq(sent),
+            check.clear.eq(~self.open),
+        ]
+        with m.If(control.valid):
+            m.d.comb += [check.flit.kind.eq(control.kind), check.flit.payload.eq(control.news)]
+        m.d.sync += [
+            available.eq(available + (link.credit & ~unspent) - sent),
+            number.eq(number + sent),
+            self.fault_credit.eq(unspent),
+            link.valid.eq(sent | control.valid),
+        ]
+        with m.If(~self.open):
+            m.d.sync += [available.eq(self._credits), number.eq(0)]
+        with m.If(sent | control.valid):
+            m.d.sync += [
+                flit.sequence.eq(Mux(control.valid, 0, number)),
+                flit.epoch.eq(control.epoch),
+                flit.kind.eq(check.flit.kind),
+                flit.payload.eq(check.flit.payload),
+                flit.check.eq(Mux(check.carries, check.check, 0)),
+            ]
+        m.d.comb += [getattr(link, name).eq(flit[name]) for name, _ in flit.shape()]
+        return m
