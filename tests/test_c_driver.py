@@ -35,7 +35,7 @@ from multitree.sim.verilator import why_not
 RUN = Path(__file__).resolve().parent.parent / "examples" / "c_driver" / "run.py"
 STATUS = next(register for register in REGISTERS.registers if register.name == "STATUS")
 MASK = {field.name: field.mask for field in STATUS.fields}
-SIZES = {"ID": ID, "VERSION": VERSION, "TABLE_DEPTH": 256, "FLOW_DEPTH": 128}
+SIZES = {"ID": ID, "VERSION": VERSION, "PARAMETERS": 4, "TABLE_DEPTH": 256, "FLOW_DEPTH": 128}
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
@@ -118,13 +118,24 @@ def test_it_writes_what_the_driver_in_python_writes_and_commits_last(example, dr
     table = compile_table(build(fully_connected(4), "multitree"), 2, 1000, Config())
     settings = RunSettings("float32", 64, 1000, 5000, 70000)
     wanted = dict([*table_writes(table), *run_writes(settings)])
-    bus = FakeBus(**SIZES, STATUS=[MASK["busy"], MASK["committed"]])
+    bus = FakeBus(**SIZES, STATUS=[MASK["busy"], MASK["committed"]], LINKS=[0, 0b111])
     call = opened(example, driver, bus)
     call("load", example.c_table(table))
     call("commit", example.CSettings(wanted[ADDRESS["MODE"]], 64, 1000, 5000, 70000))
     *before, last = bus.written
     assert last == COMMIT
     assert len(before) == len(wanted) and dict(before) == wanted
+
+
+def test_a_link_of_the_table_that_does_not_come_up_is_named(example, driver):
+    table = compile_table(build(ring(4), "multitree"), 1, 1000, Config())
+    bus = FakeBus(**SIZES, STATUS=MASK["committed"], LINKS=0b1101)
+    call = opened(example, driver, bus)
+    call("load", example.c_table(table))
+    with pytest.raises(DeviceError, match=r"^Rank 0: link of port 1 is not up after 5 reads of"):
+        call("commit", example.CSettings())
+    bus.words[ADDRESS["LINKS"]] = [0b0011]
+    call("commit", example.CSettings())
 
 
 def test_reset_start_and_wait_write_their_bit_of_control_and_sleep_between_looks(example, driver):

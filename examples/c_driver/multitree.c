@@ -107,6 +107,7 @@ int multitree_open(struct multitree_card *card, const struct multitree_bus *bus,
     card->bus = *bus;
     card->rank = rank;
     card->max_polls = max_polls;
+    card->ports_used = 0;
     card->error[0] = 0;
     word = read32(card, MULTITREE_NIC_ID);
     if (word != ID) {
@@ -155,6 +156,35 @@ static uint32_t write_entries(const struct multitree_card *card, const uint32_t 
     return crc;
 }
 
+/* Ports that a table's flows come and go by, bit by bit. */
+static uint32_t ports_of(const struct multitree_card *card, const struct multitree_table *table)
+{
+    uint32_t ports = 0;
+
+    for (uint32_t flow = 0; flow < table->num_flows; ++flow) {
+        const uint32_t *words = &table->flows[MULTITREE_NIC_FLOW_WORDS * flow];
+        for (int child = 0; child < 8; ++child) ports |= 1u << (words[3] >> 4 * child & NO_PORT);
+        ports |= 1u << (words[4] & NO_PORT);
+    }
+    return ports & ((1u << card->num_ports) - 1);
+}
+
+/* Waits until the links that the table uses are up at both ends. */
+static int await_links(struct multitree_card *card)
+{
+    uint32_t down = card->ports_used, port = 0;
+
+    for (uint32_t k = 0; k < card->max_polls; ++k) {
+        down = card->ports_used & ~read32(card, MULTITREE_NIC_LINKS);
+        if (!down) return MULTITREE_OK;
+        if (card->bus.pause) card->bus.pause(card->bus.ctx);
+    }
+    while (!(down >> port & 1)) ++port;
+    SAY(card, "Rank %u: link of port %u is not up after %u reads of LINKS", (unsigned)card->rank,
+        (unsigned)port, (unsigned)card->max_polls);
+    return MULTITREE_TIMEOUT;
+}
+
 int multitree_load(struct multitree_card *card, const struct multitree_table *table)
 {
     uint32_t crc;
@@ -172,11 +202,14 @@ int multitree_load(struct multitree_card *card, const struct multitree_table *ta
     write32(card, MULTITREE_NIC_NUM_ROWS, table->num_rows);
     write32(card, MULTITREE_NIC_NUM_FLOWS, table->num_flows);
     write32(card, MULTITREE_NIC_TABLE_CRC, crc);
+    card->ports_used = ports_of(card, table);
     return MULTITREE_OK;
 }
 
 int multitree_commit(struct multitree_card *card, const struct multitree_settings *settings)
 {
+    int status;
+
     write32(card, MULTITREE_NIC_MODE, settings->mode);
     write32(card, MULTITREE_NIC_WINDOW_BASE, settings->window_base);
     write32(card, MULTITREE_NIC_WINDOW_FLITS, settings->window_flits);
@@ -185,8 +218,9 @@ int multitree_commit(struct multitree_card *card, const struct multitree_setting
     write32(card, MULTITREE_NIC_STEP_CYCLES, 0);
     write32(card, MULTITREE_NIC_ITERATIONS, 0);
     write32(card, MULTITREE_NIC_CONTROL, MULTITREE_NIC_CONTROL_COMMIT_MASK);
-    return poll(card, MULTITREE_NIC_STATUS_BUSY_MASK | MULTITREE_NIC_STATUS_COMMITTED_MASK,
-                MULTITREE_NIC_STATUS_COMMITTED_MASK, "table is not accepted");
+    status = poll(card, MULTITREE_NIC_STATUS_BUSY_MASK | MULTITREE_NIC_STATUS_COMMITTED_MASK,
+                  MULTITREE_NIC_STATUS_COMMITTED_MASK, "table is not accepted");
+    return status ? status : await_links(card);
 }
 
 void multitree_start(struct multitree_card *card)

@@ -19,7 +19,7 @@ enum multitree_status {
     MULTITREE_NO_CARD = -1,   /* nothing behind the bus, or another register map */
     MULTITREE_TOO_LARGE = -2, /* the table does not fit the card */
     MULTITREE_FAULT = -3,     /* the card stopped */
-    MULTITREE_TIMEOUT = -4    /* not over after `max_polls` looks at STATUS */
+    MULTITREE_TIMEOUT = -4    /* not over after `max_polls` looks, or a link is not up by then */
 };
 
 /* The way to a card's registers. `pause` is called between two looks at STATUS, to sleep until the
@@ -37,6 +37,7 @@ struct multitree_card {
     uint32_t rank;
     uint32_t max_polls;
     uint32_t num_ports, flit_bytes, table_depth, flow_depth;
+    uint32_t ports_used; /* by the table that was loaded, bit by bit */
     char error[256];
 };
 

@@ -59,7 +59,7 @@ class CCard(ctypes.Structure):
     _fields_ = (
         ("bus", CBus),
         *((name, ctypes.c_uint32) for name in ("rank", "max_polls", "num_ports", "flit_bytes")),
-        *((name, ctypes.c_uint32) for name in ("table_depth", "flow_depth")),
+        *((name, ctypes.c_uint32) for name in ("table_depth", "flow_depth", "ports_used")),
         ("error", ctypes.c_char * 256),
     )
 
