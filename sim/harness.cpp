@@ -68,12 +68,16 @@ public:
     }
     void reset(uint64_t cycles) {
         for (auto& rank : ranks) rank.nic->rst = 1;
-        for (const uint64_t end = now + cycles; now < end; ++now)
-            for (auto& rank : ranks) {
-                rank.set_clock(1);
-                rank.set_clock(0);
-            }
-        for (auto& rank : ranks) rank.nic->rst = 0;
+        for (const uint64_t end = now + cycles; now < end; ++now) {
+            for (auto& rank : ranks) rank.set_clock(0);
+            dump(0);
+            for (auto& rank : ranks) rank.set_clock(1);
+            dump(500);
+        }
+        for (auto& rank : ranks) {
+            rank.set_clock(0);
+            rank.nic->rst = 0;
+        }
     }
     // Forgets all messages seen.
     void forget() {
@@ -145,6 +149,7 @@ private:
     }
 #else
     void trace_cycle() {}
+    void dump(uint64_t) {}
 #endif
 };
 

@@ -87,13 +87,10 @@ class Network:
         self._memory: npt.NDArray[np.uint8] | None = None
         empty = (np.zeros(0, OP), np.zeros(0, RESULT))
         self._scripts = [empty] * topology.num_ranks
-        self._native.reset(self._handle, _RESET_CYCLES)
+        self.reset(_RESET_CYCLES)
         # Both ends speak in turn, and a slow link falls behind what an end says of itself.
-        latency, interval = (
-            model.latency_cycles(topology).max(),
-            model.cycles_per_flit(topology).max(),
-        )
-        slow = 2 + interval / PERIOD_CYCLES
+        latency = model.latency_cycles(topology).max()
+        slow = 2 + model.cycles_per_flit(topology).max() / PERIOD_CYCLES
         self.link_up_cycles = int((latency + 4 * PERIOD_CYCLES) * slow**3)
 
     def _connect(self, model: LinkModel) -> None:
@@ -221,6 +218,10 @@ class Network:
             )
             raise DeviceError(f"Rank {rank}: {what}, in cycle {self.cycle}")
         return status == Status.FINISHED
+
+    def reset(self, cycles: int) -> None:
+        """Hold the reset pin of all interfaces for some cycles; what is on links stays there."""
+        self._native.reset(self._handle, cycles)
 
     def access(self, rank: int, op: HostOp, max_cycles: int) -> int | None:
         """Let one host do one thing while all others do nothing new.
