@@ -209,6 +209,14 @@ uint64_t mt_events(void* handle, uint32_t rank, uint32_t which, const Event** ev
     *events = list.data();
     return list.size();
 }
+void mt_inject(void* handle, const Fault* fault) {
+    network(handle).ranks[fault->rank].expect(*fault);
+}
+uint64_t mt_pending(void* handle) {
+    uint64_t pending = 0;
+    for (const auto& rank : network(handle).ranks) pending += rank.num_faults_pending();
+    return pending;
+}
 void mt_forget(void* handle) { network(handle).forget(); }
 void mt_irq_cycles(void* handle, uint64_t* cycles) {
     for (const auto& rank : network(handle).ranks) *cycles++ = rank.irq_cycle;

@@ -55,6 +55,12 @@ public:
         for (const Entry& entry : outbox_[parity]) this->push(entry.due) = entry;
         outbox_[parity].clear();
     }
+    // The same, but for those that do not go their way.
+    template <typename Sort> void sort_over(int parity, Sort sort) {
+        for (const Entry& entry : outbox_[parity])
+            if (sort(entry)) this->push(entry.due) = entry;
+        outbox_[parity].clear();
+    }
 
 private:
     std::vector<Entry> outbox_[2];
@@ -63,9 +69,12 @@ private:
 struct Flit {
     uint64_t due;
     uint32_t check;
-    uint8_t kind, vc, sequence, epoch;
+    uint8_t kind, vc, sequence, epoch, fate;
     uint8_t payload[FLIT_BYTES];
 };
+
+// What becomes of a flit on purpose.
+enum Fate : uint8_t { SOUND = 0, LOST = 1, LATE = 2 };
 
 struct Credit {
     uint64_t due;
@@ -82,6 +91,27 @@ struct Link {
     uint64_t message = NEVER;  // event of the message that is on its way
     Line<Flit> flits;
     Line<Credit> credits;
+    uint64_t next_fault = NEVER;  // when the next flit is struck, at the near end
+    bool struck = false;          // some flit was lost or delayed, at the far end
+    std::vector<Flit> late;
+
+    void take_over_flits(int parity) {
+        if (!struck) return flits.take_over(parity);
+        flits.sort_over(parity, [this](const Flit& flit) {
+            if (flit.fate == LATE) late.push_back(flit);
+            return flit.fate == SOUND;
+        });
+    }
+    // A flit whose time has come, in a cycle in which no other comes.
+    const Flit* overdue(uint64_t now) {
+        for (size_t k = 0; k < late.size(); ++k)
+            if (late[k].due <= now) {
+                taken_ = late[k];
+                late.erase(late.begin() + k);
+                return &taken_;
+            }
+        return nullptr;
+    }
 
     // Cycle in which a flit that is offered in cycle `now` comes out at the far end.
     uint64_t due(uint64_t now) {
@@ -89,4 +119,7 @@ struct Link {
         free_at = enters + interval;
         return ((enters + 0xffff) >> 16) + latency;
     }
+
+private:
+    Flit taken_;
 };

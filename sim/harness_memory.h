@@ -56,8 +56,9 @@ public:
         timing_ = timing;
         random_ = Random(seed);
     }
-    bool ready() {
-        if (queue_.holds(MOST_PENDING)) return false;
+    void stick(uint64_t cycle) { stuck_from_ = cycle; }
+    bool ready(uint64_t now) {
+        if (queue_.holds(MOST_PENDING) || now >= stuck_from_) return false;
         return !timing_.stall_percent || random_.below(100) >= timing_.stall_percent;
     }
     // One answer per cycle, in order: a request may be due before the one ahead of it.
@@ -88,6 +89,7 @@ private:
     Timing timing_;
     Random random_;
     Delay<Access> queue_;
+    uint64_t stuck_from_ = NEVER;
 
     Access& push(uint64_t now, uint64_t address) {
         uint64_t due = now + timing_.cycles;

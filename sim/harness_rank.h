@@ -1,5 +1,6 @@
 // One rank: its interface, memory and host, and a cycle of them.
 #pragma once
+#include "harness_fault.h"
 #include "harness_memory.h"
 #include "harness_script.h"
 
@@ -90,7 +91,7 @@ public:
     void open_window(int parity) {
         parity_ = parity;
         for (Port& port : ports) {
-            if (port.in) port.in->flits.take_over(!parity);
+            if (port.in) port.in->take_over_flits(!parity);
             if (port.out) port.out->credits.take_over(!parity);
         }
     }
@@ -110,6 +111,21 @@ public:
         irq_ = nic->irq;
         script.tick(now, *nic);
     }
+    // Takes a fault that is to strike from its cycle on.
+    void expect(const Fault& fault) {
+        Port& port = ports[fault.port % NUM_PORTS];
+        if (fault.kind == SILENCE) {
+            silent_from_ = std::min(silent_from_, fault.cycle);
+        } else if (fault.kind == STICK) {
+            Channel* channels[] = {&port.send_channel, &port.fetch_channel, &port.write_channel};
+            channels[fault.value % 3]->stick(fault.cycle);
+        } else if (port.out) {
+            faults_.push_back(fault);
+            port.out->next_fault = std::min(port.out->next_fault, fault.cycle);
+            port.out->struck = port.out->struck || fault.kind == DROP || fault.kind == DELAY;
+        }
+    }
+    size_t num_faults_pending() const { return faults_.size(); }
     void set_clock(uint8_t level) {
         nic->clk = level;
         nic->eval();
@@ -119,7 +135,30 @@ private:
     uint16_t number_ = 0;
     uint8_t irq_ = 0;
     int parity_ = 0;
+    uint64_t silent_from_ = NEVER;
+    std::vector<Fault> faults_;  // of flits that have not been struck yet
 
+    // The first fault of the port that is due strikes; the others wait for later flits.
+    void strike_flit(uint64_t now, uint8_t p, Flit& flit) {
+        Link& link = *ports[p].out;
+        auto due = faults_.end();
+        link.next_fault = NEVER;
+        for (auto fault = faults_.begin(); fault != faults_.end(); ++fault) {
+            if (fault->port != p) continue;
+            if (due == faults_.end() && fault->cycle <= now) due = fault;
+            else link.next_fault = std::min(link.next_fault, fault->cycle);
+        }
+        if (due == faults_.end()) return;
+        strike(link, flit, *due);
+        const Flit copy = flit;
+        if (due->kind == DUPLICATE) {
+            const uint64_t again = link.due(now);
+            Flit& second = link.flits.put(again, parity_);
+            second = copy;
+            second.due = again;
+        }
+        faults_.erase(due);
+    }
     void send_flit(uint64_t now, uint8_t p) {
         Port& port = ports[p];
         if (!port.out) {
@@ -130,8 +169,9 @@ private:
             return;
         }
         Link& link = *port.out;
-        if (*port.tx_valid) {
+        if (*port.tx_valid && now < silent_from_) {
             Flit& flit = link.flits.put(link.due(now), parity_);
+            flit.fate = SOUND;
             flit.kind = *port.tx_kind;
             flit.vc = *port.tx_vc;
             flit.sequence = *port.tx_sequence;
@@ -144,15 +184,19 @@ private:
                 link.message = sent.size();
                 sent.push_back(head_event(now, p, flit.payload));
             }
+            if (now >= link.next_fault) strike_flit(now, p, flit);
         }
         *port.tx_credit = link.credits.next_due == now;
         if (*port.tx_credit) link.credits.pop();
     }
     void receive_flit(uint64_t now, Port& port) {
         if (!port.in) return;
-        *port.rx_valid = port.in->flits.next_due == now;
-        if (*port.rx_valid) {
-            const Flit& flit = port.in->flits.pop();
+        const Flit* due = nullptr;
+        if (port.in->flits.next_due == now) due = &port.in->flits.pop();
+        else if (!port.in->late.empty()) due = port.in->overdue(now);
+        *port.rx_valid = due != nullptr;
+        if (due) {
+            const Flit& flit = *due;
             *port.rx_kind = flit.kind;
             *port.rx_vc = flit.vc;
             *port.rx_sequence = flit.sequence;
@@ -160,7 +204,7 @@ private:
             *port.rx_check = flit.check;
             std::memcpy(port.rx_payload, flit.payload, FLIT_BYTES);
         }
-        if (*port.rx_credit) port.in->credits.put(now + port.in->credit_latency, parity_);
+        if (*port.rx_credit && now < silent_from_) port.in->credits.put(now + port.in->credit_latency, parity_);
     }
     void serve_memory(uint64_t now, Port& port) {
         serve_read(now, port.send, port.send_channel);
@@ -169,14 +213,14 @@ private:
         Channel& channel = port.write_channel;
         *write.answer = channel.due(now);
         if (*write.answer) channel.answer_write(memory);
-        *write.ready = channel.ready();
+        *write.ready = channel.ready(now);
         if (*write.valid && *write.ready)
             channel.take_write(now, *write.address, write.data, memory);
     }
     void serve_read(uint64_t now, Port::Requests& read, Channel& channel) {
         *read.answer = channel.due(now);
         if (*read.answer) channel.answer_read(read.data, memory);
-        *read.ready = channel.ready();
+        *read.ready = channel.ready(now);
         if (*read.valid && *read.ready) channel.take_read(now, *read.address, memory);
     }
     // A head's bits: flow in 15..0, op in 32, continued in 33, collective sequence in 47..40.

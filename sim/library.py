@@ -15,6 +15,7 @@ __all__ = ["harness_sources", "interface_verilog", "network_library"]
 _HARNESS = (
     "harness.cpp",
     "harness_crew.h",
+    "harness_fault.h",
     "harness_link.h",
     "harness_memory.h",
     "harness_rank.h",

@@ -57,6 +57,16 @@ class _Timing(ctypes.Structure):
     )
 
 
+class _Fault(ctypes.Structure):
+    _fields_ = (
+        ("cycle", ctypes.c_uint64),
+        ("kind", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),
+        ("port", ctypes.c_uint32),
+        ("value", ctypes.c_uint32),
+    )
+
+
 _POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_create": (_POINTER, [_U32, _U32]),
@@ -70,6 +80,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_cycle": (_U64, [_POINTER]),
     "mt_culprit": (None, [_POINTER, _POINTER]),
     "mt_events": (_U64, [_POINTER, _U32, _U32, _POINTER]),
+    "mt_inject": (None, [_POINTER, _POINTER]),
+    "mt_pending": (_U64, [_POINTER]),
     "mt_forget": (None, [_POINTER]),
     "mt_irq_cycles": (None, [_POINTER, _POINTER]),
     "mt_trace": (ctypes.c_int, [_POINTER, ctypes.c_char_p, _U64, _U64]),
@@ -166,6 +178,14 @@ class Native:
                 parts.append(np.frombuffer(content, dtype=EVENT))
         events = np.concatenate(parts)
         return events[np.argsort(events["cycle"], kind="stable")]
+
+    def inject(self, handle: int | None, fault: tuple[int, ...]) -> None:
+        """Expect a fault: cycle, kind, rank, port, value."""
+        self._library.mt_inject(handle, ctypes.byref(_Fault(*fault)))
+
+    def pending(self, handle: int | None) -> int:
+        """Faults of flits that have found no flit yet."""
+        return int(self._library.mt_pending(handle))
 
     def forget(self, handle: int | None) -> None:
         """Forget all messages seen."""

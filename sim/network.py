@@ -235,6 +235,14 @@ class Network:
             self.set_script(other, [op] if other == rank else [])
         return int(self.results(rank)["value"][0]) if self.run(max_cycles) else None
 
+    def inject(self, fault: tuple[int, ...]) -> None:
+        """Let a fault strike: cycle from which on, kind, rank, port, value; see `injection`."""
+        self._native.inject(self._handle, fault)
+
+    def num_faults_pending(self) -> int:
+        """How many faults have found no flit to strike yet."""
+        return self._native.pending(self._handle)
+
     def forget_messages(self) -> None:
         """Forget all messages seen; none may be on its way."""
         self._native.forget(self._handle)

@@ -11,6 +11,7 @@ from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import Table
 from multitree.sim.events import traces_of
+from multitree.sim.injection import Injection
 from multitree.sim.inputs import Buffers, check_buffers, check_skews, check_topology
 from multitree.sim.library import network_library
 from multitree.sim.link_model import LinkModel
@@ -124,6 +125,7 @@ class RtlSession:
         idle_ranks: Collection[int] = (),
         tables: Sequence[Table] | None = None,
         then: Upcoming | None = None,
+        faults: Collection[Injection] = (),
         progress: Progress | None = None,
     ) -> list[tuple[Buffers, Trace]]:
         """Run a schedule on one set of buffers after the other, without a barrier between them.
@@ -146,14 +148,15 @@ class RtlSession:
             Loaded in place of those the schedule compiles to.
         then : Upcoming, optional
             What the next `run` will be of: its tables are loaded while the last of these runs.
+        faults : collection of Injection
+            What goes wrong, in cycles after the hosts begin to run.
         progress : callable, optional
             Called with the cycles run, now and then.
 
         Returns
         -------
         list of (memory, Trace)
-            Per collective every rank's memory afterwards, of the buffers' shape and type, and
-            what was sent when.
+            Per collective every rank's memory afterwards, like the buffers, and what was sent when.
 
         Raises
         ------
@@ -168,20 +171,11 @@ class RtlSession:
         this = Upcoming(schedule, first.shape[1], first.dtype.name, op)
         skew = max(skews, default=0)
         load = self._loader.load(this, max_skew_cycles=skew, lockstep=lockstep, tables=tables)
-        num_flits = load.settings.window_flits
         following = None if then is None else self._following(then)
-        memory = self._fill(buffers, num_flits)
+        memory = self._fill(buffers, load.settings.window_flits)
         self._host.load(load)
-        traces = self._run_loaded(
-            schedule,
-            len(buffers),
-            num_flits,
-            skews=skews,
-            idle_ranks=idle_ranks,
-            max_cycles=load.limits.run_cycles(len(buffers)),
-            then=following,
-            progress=progress,
-        )
+        options = {"skews": skews, "idle_ranks": idle_ranks, "faults": faults, "progress": progress}
+        traces = self._run_loaded(schedule, len(buffers), load, then=following, **options)
         return [(_taken(memory[:, k], first), trace) for k, trace in enumerate(traces)]
 
     def _following(self, then: Upcoming) -> Load:
@@ -190,18 +184,19 @@ class RtlSession:
         return self._loader.load(then)
 
     def _run_loaded(
-        self, schedule: Schedule, num_collectives: int, num_flits: int, **options: Any
+        self, schedule: Schedule, num_collectives: int, load: Load, **options: Any
     ) -> list[Trace]:
         """Let the hosts run what is loaded; an error tells the first message missing, too."""
         self._open_waveform()
         self.network.forget_messages()
         try:
-            start, done = self._host.run(num_collectives, **options)
+            max_cycles = load.limits.run_cycles(num_collectives)
+            start, done = self._host.run(num_collectives, max_cycles=max_cycles, **options)
         except DeviceError as error:
             missing = first_missing(schedule, self.network.sent(), self.network.arrived())
             raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
         sent, arrived = self.network.sent(), self.network.arrived()
-        return traces_of(schedule, num_flits, sent, arrived, start, done)
+        return traces_of(schedule, load.settings.window_flits, sent, arrived, start, done)
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
         """Counters of the last collective, per rank and port that has a link."""

@@ -2,17 +2,27 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.counts import PortCounts, count_addresses, counts_of
 from multitree.nic.faults import DeviceError
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes, table_writes
+from multitree.nic.program import (
+    ACKNOWLEDGE,
+    COMMIT,
+    RESET,
+    START,
+    RunSettings,
+    run_writes,
+    table_writes,
+)
 from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
 from multitree.sim.diagnosis import check_responses, check_status
 from multitree.sim.host_op import HostOp
+from multitree.sim.injection import Injection, inject, resets_of
 from multitree.sim.link_up import await_links
 from multitree.sim.loads import Load
 from multitree.sim.native import OpKind
@@ -115,6 +125,7 @@ class RtlHost:
         idle_ranks: Collection[int],
         max_cycles: int,
         then: Load | None,
+        faults: Collection[Injection],
         progress: Callable[[int], None] | None,
     ) -> tuple[IntArray, IntArray]:
         """Start the loaded table on one window after the other; every rank on its own.
@@ -131,6 +142,8 @@ class RtlHost:
             When to give up, without what it takes to load what comes then.
         then : Load or None
             Loaded and committed while the last collective runs.
+        faults : collection of Injection
+            What goes wrong from now on.
         progress : callable or None
             Called with the cycles run, now and then.
 
@@ -151,21 +164,33 @@ class RtlHost:
         if then is not None:
             ahead = [[HostOp.write(*write) for write in writes] for writes in self._writes(then)]
             self._tables, self._settings = then.tables, then.settings
+        inject(network, faults)
+        resets = resets_of(faults)
         for rank, skew in enumerate(skews):
             ops = [HostOp.wait(skew)] if skew else []
             for k, begin in enumerate(starts):
                 meanwhile = ahead[rank] if k == num_collectives - 1 else []
                 ops += [*begin, *meanwhile, HostOp.wait_irq(), HostOp.write(*ACKNOWLEDGE)]
+            if rank in resets:
+                ops = [HostOp.wait(skew), *starts[0], HostOp.wait(max(resets[rank] - skew, 0))]
+                ops.append(HostOp.write(*RESET))
             network.set_script(rank, [] if rank in idle_ranks else ops)
         max_cycles += _CYCLES_PER_ACCESS * max(map(len, ahead))
         finished = network.run(max_cycles, progress=progress)
         check_responses(network)
-        results = [network.results(rank) for rank in range(len(skews))]
-        scripts = [network.script(rank) for rank in range(len(skews))]
+        scripts = [(network.script(rank), network.results(rank)) for rank in range(len(skews))]
         check_status(network, finished=finished, first_cycle=first_cycle, running=True)
-        start = np.zeros((num_collectives, len(skews)), dtype=np.int64)
+        for rank in resets:
+            raise DeviceError(f"Rank {rank}: its host reset it before it was done")
+        return self._times(scripts, num_collectives)
+
+    def _times(
+        self, scripts: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]], num_collectives: int
+    ) -> tuple[IntArray, IntArray]:
+        """Starts and interrupts of all ranks, out of what their hosts did and when."""
+        start = np.zeros((num_collectives, len(scripts)), dtype=np.int64)
         done = np.zeros_like(start)
-        for rank, (script, result) in enumerate(zip(scripts, results, strict=True)):
+        for rank, (script, result) in enumerate(scripts):
             begun = np.flatnonzero((script["address"] == START[0]) & (script["value"] == START[1]))
             if len(begun) != num_collectives:
                 raise DeviceError(f"Rank {rank}: was not started, and nobody missed it")
@@ -173,7 +198,7 @@ class RtlHost:
             waits = np.flatnonzero(script["kind"] == OpKind.WAIT_IRQ)
             done[:, rank] = result["end"][waits]
         # A host that was still loading came too late to see the last interrupt go up.
-        done[-1] = network.irq_cycles()
+        done[-1] = self._network.irq_cycles()
         return start, done
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
