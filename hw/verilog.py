@@ -154,7 +154,7 @@ def _sorted_header(name: str, ports: Sequence[str]):
     order = {port: place for place, port in enumerate(ports)}
 
     def replace(match: re.Match) -> str:
-        present = sorted(re.split(r"\s*,\s*", match[1]), key=order.__getitem__)
+        present = sorted(re.split(r"\s*,\s*", match[1].strip()), key=order.__getitem__)
         return f"module {name}(\n  " + ",\n  ".join(present) + "\n);"
 
     return replace
