@@ -33,7 +33,7 @@ class Admission(wiring.Component):
     buffer; a contribution waits there, sub-message by sub-message, for the sibling before it.
     Anything the flow memory does not expect, or that came in this collective before, is a fault
     and moves nothing to memory; so is an entry whose parity is wrong. One flit per
-    cycle; two cycles per head. While `run.faulted` everything is taken and dropped, so that the
+    cycle; three cycles per head. While `run.faulted` everything is taken and dropped, so that the
     links drain.
 
     Parameters
@@ -83,7 +83,7 @@ class Admission(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: AWAIT_HEAD, CHECK, PASS flits (between packets NEXT_HEAD), REPORT."""
+        """One state machine: AWAIT_HEAD, LOOK_UP, CHECK, PASS flits (or NEXT_HEAD), REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
@@ -115,7 +115,9 @@ class Admission(wiring.Component):
                     self._judge(m, head, is_head)
                 with m.If(self.lookup.granted):
                     m.d.comb += self.flits.ready.eq(1)
-                    m.next = "CHECK"
+                    m.next = "LOOK_UP"
+            with m.State("LOOK_UP"):
+                m.next = "CHECK"
             with m.State("CHECK"):
                 entry = self.lookup.entry
                 m.d.sync += [
