@@ -1,4 +1,4 @@
-"""Cycles of MultiTree in RTL: cut-through beside whole chunks, packets beside messages.
+"""Cycles of MultiTree in RTL: cut-through and packets beside the paper's modes.
 
 Every run is compared with `execute` bit for bit. `--json` for programs. Exit status 1 where a
 result is not exact: ``python bench/modes.py``.

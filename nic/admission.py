@@ -100,9 +100,7 @@ class Admission(wiring.Component):
         ]
         m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
-        m.submodules.ledger = ledger = Ledger(self._config)
-        m.d.comb += [ledger.bank.eq(run.bank), ledger.clear.eq(run.clear), ledger.phase.eq(phase)]
-        m.d.comb += [ledger.op.eq(op), ledger.flow.eq(flow)]
+        ledger = self._ledger(m, op, flow, phase)
         with m.FSM():
             with m.State("AWAIT_HEAD"):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
@@ -145,6 +143,18 @@ class Admission(wiring.Component):
         with m.If(run.faulted):
             m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
         return m
+
+    def _ledger(self, m, op, flow, phase):
+        """The ledger, asked about the message in hand."""
+        m.submodules.ledger = ledger = Ledger(self._config)
+        m.d.comb += [
+            ledger.bank.eq(self.run.bank),
+            ledger.clear.eq(self.run.clear),
+            ledger.phase.eq(phase),
+            ledger.op.eq(op),
+            ledger.flow.eq(flow),
+        ]
+        return ledger
 
     def _repeat(self, m, head, op, flow, after):
         """Between packets: the head must be that of the message in hand."""
