@@ -10,7 +10,8 @@ STAMPS := $(VENV)/stamps
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench test test-all install-all lint clean python compiler icarus
+.PHONY: help demo verilog bench test test-all install-all formal formal-mutants lint clean python \
+  compiler icarus abc
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -30,7 +31,13 @@ test: compiler $(STAMPS)/test # every test that this machine has the tools for
 test-all: install-all # the same with PyTorch and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest
 
-install-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch # install what test-all needs
+install-all: compiler icarus abc $(STAMPS)/test $(STAMPS)/torch # install what test-all needs
+
+formal: abc $(STAMPS)/formal # prove the properties of tests/formal, every parameter set
+	@$(BIN)/python -m tests.formal.run
+
+formal-mutants: abc $(STAMPS)/formal # seed a fault per property; each has to be caught
+	@$(BIN)/python -m tests.formal.run --mutants
 
 lint: $(STAMPS)/lint # style, formatting, types
 	@$(BIN)/ruff check .
@@ -62,6 +69,11 @@ icarus:
 	@command -v iverilog >/dev/null || { \
 	  echo "make test-all runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
 	    "(Debian and Ubuntu: apt-get install iverilog). make test does without." >&2; exit 1; }
+
+abc:
+	@command -v berkeley-abc >/dev/null || command -v yosys-abc >/dev/null || { \
+	  echo "The properties of the hardware are proved with ABC; there is none on this machine" \
+	    "(Debian and Ubuntu: apt-get install berkeley-abc)." >&2; exit 1; }
 
 $(STAMPS)/venv: | python
 	@$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,1 @@
+"""Formal properties of the hardware, and the faults that each has to catch."""

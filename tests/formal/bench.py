@@ -1,0 +1,183 @@
+"""What a property is made of: free inputs, assumptions, checks, a block, covers."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from amaranth import ClockDomain, Const, Module, Mux, Signal
+from amaranth.back import rtlil
+from amaranth.hdl import Assert, Assume
+
+__all__ = ["Bench", "Property", "Watch", "driven", "plain"]
+
+
+class Bench:
+    """A module under construction whose free inputs are every environment there can be.
+
+    The clock domain has no reset: the solver starts from the registers' initial values. All
+    checks are one output of the netlist, so that a property is proved or refuted as a whole.
+
+    Parameters
+    ----------
+    target : str
+        "check" to look for a failing check, or the name of a cover to look for.
+    """
+
+    def __init__(self, target: str = "check"):
+        self.m = Module()
+        self._domain = ClockDomain("sync", reset_less=True)
+        self.m.domains.sync = self._domain
+        self._target = target
+        self._inputs = []
+        self._checks = []
+        self._covers = {}
+        self._replaced = []
+
+    def free(self, name, shape=1):
+        """An input that may have any value in any cycle."""
+        signal = Signal(shape, name=name)
+        self._inputs.append(signal)
+        return signal
+
+    def constant(self, name, shape=1):
+        """Any value, but the same in every cycle."""
+        given, kept = self.free(name, shape), Signal(shape, name=f"{name}_kept")
+        value, first = Signal(shape, name=f"{name}_value"), Signal(init=1)
+        self.m.d.sync += [first.eq(0), kept.eq(value)]
+        self.m.d.comb += value.eq(Mux(first, given, kept))
+        return value
+
+    def past(self, value, *, init=0):
+        """The value of the cycle before."""
+        delayed = Signal.like(value, init=init, name="past")
+        self.m.d.sync += delayed.eq(value)
+        return delayed
+
+    def assume(self, condition):
+        """Only environments in which this always holds."""
+        self.m.d.comb += Assume(condition.bool() if not isinstance(condition, bool) else 1)
+
+    def check(self, condition):
+        """This has to hold in every cycle."""
+        self._checks.append(condition.bool())
+
+    def cover(self, name, condition):
+        """This has to be possible: a property that never applies proves nothing."""
+        self._covers[name] = condition.bool()
+
+    @property
+    def covers(self):
+        """Names of the covers."""
+        return tuple(self._covers)
+
+    def replace(self, target, stand_in):
+        """Put something simpler in the place of a name while the netlist is made.
+
+        The property has to hold for whatever the name stands for: its harness says why.
+        """
+        self._replaced.append((target, stand_in))
+
+    def netlist(self):
+        """The netlist as RTLIL, its one assertion being the target."""
+        if self._target == "check":
+            holds = Const(1)
+            for check in self._checks:
+                holds = holds & check
+        else:
+            holds = ~self._covers[self._target]
+        self.m.d.comb += Assert(holds)
+        ports = [self._domain.clk, *self._inputs]
+        with ExitStack() as stack:
+            for replaced, stand_in in self._replaced:
+                stack.enter_context(patch(replaced, stand_in))
+            return rtlil.convert(self.m, ports=ports, name="top", emit_src=False)
+
+
+def driven(bench, name, stream):
+    """Give a block's incoming stream any valid and any payload in every cycle."""
+    payload = plain(stream.payload)
+    bench.m.d.comb += [
+        stream.valid.eq(bench.free(f"{name}_valid")),
+        payload.eq(bench.free(f"{name}_payload", len(payload))),
+    ]
+
+
+def plain(payload):
+    """A stream's payload as bits, whatever its shape is."""
+    return payload.as_value() if hasattr(payload, "as_value") else payload
+
+
+class Watch:
+    """Follows one arbitrary payload through a queue, and counts what is in it.
+
+    Checks that what comes out came in, in order, once and unchanged: the solver chooses the
+    payload that is watched, so that what holds for it holds for all.
+
+    Members: `held` (payloads inside), `left` (the watched one leaves in this cycle).
+
+    Parameters
+    ----------
+    put, take : Value
+        A payload goes in, one comes out.
+    value_in, value_out : Value
+        The payloads.
+    capacity : int
+        Never more are inside.
+    """
+
+    def __init__(self, bench, *, put, take, value_in, value_out, capacity, name="watch"):
+        m = bench.m
+        self.held = Signal(range(capacity + 2), name=f"{name}_held")
+        ahead = Signal(range(capacity + 2), name=f"{name}_ahead")
+        inside, seen = Signal(name=f"{name}_inside"), Signal(name=f"{name}_seen")
+        value = Signal(len(value_in), name=f"{name}_value")
+        self.entered, self.left = Signal(), Signal()
+        self.inside, self.value = inside, value
+        pick = bench.free(f"{name}_pick")
+        m.d.comb += [
+            self.entered.eq(put & pick & ~seen),
+            self.left.eq(take & inside & (ahead == 0)),
+        ]
+        m.d.sync += self.held.eq(self.held + put - take)
+        with m.If(self.entered):
+            m.d.sync += [seen.eq(1), inside.eq(1), value.eq(value_in), ahead.eq(self.held - take)]
+        with m.Elif(inside & take):
+            m.d.sync += [ahead.eq(ahead - 1), inside.eq(ahead != 0)]
+        bench.check(~take | (self.held != 0))
+        bench.check(self.held <= capacity)
+        bench.check(~self.left | (value_out == value))
+        bench.cover(f"{name}_left", self.left)
+
+
+@dataclass(frozen=True)
+class Property:
+    """A property of a block over several parameter sets.
+
+    Parameters
+    ----------
+    name : str
+    claim : str
+        What holds, for people.
+    build : callable
+        `build(bench, **sizes)` adds the block, its environment and the checks.
+    sizes : tuple of dict
+        Parameter sets, the smallest first.
+    depth : int or None
+        Cycles from reset that are searched, or None for a proof without bound.
+    quick_depth : int or None
+        Cycles that the tests search, where the proof or the whole search takes too long for them.
+    """
+
+    name: str
+    claim: str
+    build: Callable[..., None]
+    sizes: tuple[dict[str, object], ...]
+    depth: int | None = None
+    quick_depth: int | None = None
+
+    def bench(self, sizes, target="check"):
+        """The bench for one parameter set."""
+        bench = Bench(target)
+        self.build(bench, **sizes)
+        return bench

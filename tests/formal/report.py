@@ -1,0 +1,35 @@
+"""The page of results: what is claimed, what was found, which faults were caught."""
+
+__all__ = ["markdown"]
+
+_INTRODUCTION = """# Formal properties
+
+Written by `python -m tests.formal.run --markdown docs/formal.md`; `make formal` and
+`make formal-mutants` run the same, with two solvers side by side.
+
+Amaranth writes the netlist of a block, its environment and the property; Yosys makes it an
+and-inverter graph; ABC decides. *proved*: for any number of cycles from reset, by property-directed
+reachability (Een, Mishchenko, Brayton, FMCAD 2011), whose invariant ABC checks. *bounded n*: no
+counterexample within n cycles from reset. Each line includes its covers: the situations that the
+property speaks of were reached, so that no assumption makes it empty. Data are followed one
+arbitrary payload at a time; `bit` is the bit of it that is compared, since blocks carry all bits
+alike. Seconds are of one core that others used too, covers included.
+"""
+
+
+def _table(header, rows):
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def markdown(claims, rows, mutants):
+    """Tables of claims, results and seeded faults, with the command that finds them again."""
+    return (
+        f"{_INTRODUCTION}\n## What is claimed\n\n"
+        + _table(("property", "what holds"), [(claim.name, claim.claim) for claim in claims])
+        + "\n## Results\n\n"
+        + _table(("property", "parameters", "result", "seconds"), rows)
+        + "\n## Seeded faults\n\n"
+        + "Each is one line of a block, changed in a copy; the property has to refute it.\n\n"
+        + _table(("property", "fault in the block", "result"), mutants)
+    )

@@ -1,0 +1,125 @@
+"""Command line of the formal properties: list them, prove them, break the blocks.
+
+python -m tests.formal.run                      every property, every parameter set
+python -m tests.formal.run --list
+python -m tests.formal.run link.credits --smallest
+python -m tests.formal.run --mutants            every seeded fault must be caught
+python -m tests.formal.run --markdown docs/formal.md
+"""
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.formal.mutants import MUTANTS, caught
+from tests.formal.properties import PROPERTIES
+from tests.formal.report import markdown
+from tests.formal.solve import ToolError, solve
+
+__all__ = ["check", "main"]
+
+LIMIT_SECONDS = 200
+COVER_DEPTH = 60
+JOBS = 2
+NICENESS = 10
+
+
+def check(name, index, *, covers=True, quick=False, limit_seconds=LIMIT_SECONDS):
+    """The verdict on one property and one parameter set, and the covers that were not reached."""
+    claim = PROPERTIES[name]
+    sizes = claim.sizes[index]
+    bench = claim.bench(sizes)
+    depth = (claim.quick_depth if quick else None) or claim.depth
+    verdict = solve(bench.netlist(), depth=depth, limit_seconds=limit_seconds)
+    unreached = []
+    for cover in bench.covers if covers else ():
+        netlist = claim.bench(sizes, cover).netlist()
+        found = solve(netlist, depth=COVER_DEPTH, limit_seconds=limit_seconds)
+        if found.outcome != "refuted":
+            unreached.append(cover)
+    return verdict, unreached
+
+
+def _row(name, index, covers, limit_seconds):
+    """A line of the result table, and whether all of it holds."""
+    began = time.monotonic()
+    verdict, unreached = check(name, index, covers=covers, limit_seconds=limit_seconds)
+    holds = verdict.outcome in ("proved", "bounded") and not unreached
+    text = ", ".join(f"{size} {value}" for size, value in PROPERTIES[name].sizes[index].items())
+    result = f"{verdict.outcome} {verdict.depth or ''}".strip()
+    result += f", not reached: {', '.join(unreached)}" if unreached else ""
+    return (name, text, result, f"{time.monotonic() - began:.0f}"), holds
+
+
+def _seed(mutant, limit_seconds):
+    """A line of the table of seeded faults, and whether this one was caught."""
+    found = caught(mutant, limit_seconds=limit_seconds)
+    return (mutant.property_name, mutant.fault, "caught" if found else "MISSED"), found
+
+
+def _collect(pool, work, widths):
+    """Print each line as soon as it and all before it are there; return them all."""
+    rows, good = [], True
+    for future in [pool.submit(*task) for task in work]:
+        row, holds = future.result()
+        good &= holds
+        rows.append(row)
+        cells = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+        print("ok  " if holds else "FAIL", cells, flush=True)
+    return rows, good
+
+
+def _parser():
+    parser = argparse.ArgumentParser(description="formal properties of the hardware")
+    parser.add_argument("names", nargs="*", help="properties; without any, all of them")
+    parser.add_argument("--list", action="store_true", help="list them")
+    parser.add_argument("--smallest", action="store_true", help="first parameter set only")
+    parser.add_argument("--no-covers", action="store_true", help="leave the covers out")
+    parser.add_argument("--mutants", action="store_true", help="seed faults instead of proving")
+    parser.add_argument("--limit", type=int, default=LIMIT_SECONDS, help="seconds per solver run")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="solvers side by side")
+    parser.add_argument("--markdown", type=Path, help="prove, seed faults, write the tables")
+    return parser
+
+
+def main(arguments=None):
+    """Run what the command line says; 0 if all of it holds, 1 if not, 2 without tools."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - set(PROPERTIES)
+    if unknown:
+        parser.error(f"property must be one of {', '.join(PROPERTIES)}, not {min(unknown)!r}")
+    claims = [PROPERTIES[name] for name in options.names or PROPERTIES]
+    if options.list:
+        for claim in claims:
+            print(f"{claim.name:24}{claim.claim}")
+        return 0
+    tasks = [
+        (_row, claim.name, index, not options.no_covers, options.limit)
+        for claim in claims
+        for index in range(1 if options.smallest else len(claim.sizes))
+    ]
+    names = {claim.name for claim in claims}
+    seeded = [(_seed, m, options.limit) for m in MUTANTS if m.property_name in names]
+    rows, mutants, good, began = [], [], True, time.monotonic()
+    try:
+        with ProcessPoolExecutor(options.jobs, initializer=os.nice, initargs=(NICENESS,)) as pool:
+            if not options.mutants:
+                rows, good = _collect(pool, tasks, (22, 58, 12, 4))
+            if options.mutants or options.markdown:
+                mutants, all_caught = _collect(pool, seeded, (22, 58, 6))
+                good &= all_caught
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{time.monotonic() - began:.0f} seconds")
+    if options.markdown:
+        options.markdown.write_text(markdown(claims, rows, mutants))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

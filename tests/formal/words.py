@@ -1,0 +1,106 @@
+"""Any table: one arbitrary row and its flow are looked at, all others are free."""
+
+from dataclasses import dataclass
+
+from amaranth import Mux, Signal
+from amaranth.hdl import Value
+from amaranth.lib import data
+
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW
+
+__all__ = ["NOP", "Words", "illegal_entry", "illegal_row", "table"]
+
+NOP = 2
+# Bits of each field that are free; the others are 0, or no port: few make the proof feasible.
+_ROW_BITS = {"flow": 3, "port": 4, "op": 2, "reserved": 1, "step": 2, "stage": 1}
+_ENTRY_BITS = {"base": 5, "size": 5, "stride": 1, "parent": 4, "reserved": 1}
+_CHILDREN = 2
+_ROW_WIDTH = sum(_ROW_BITS.values())
+_ENTRY_WIDTH = sum(_ENTRY_BITS.values()) + 4 * _CHILDREN
+
+
+def _row(bits):
+    """A row, every field of which has some free bits."""
+    row, place, parts = Signal(ROW, name="any_row"), 0, []
+    for field, width in _ROW_BITS.items():
+        parts.append(row[field].eq(bits[place : place + width]))
+        place += width
+    return row, parts
+
+
+def _entry(bits):
+    """An entry of the flow memory, every field of which has some free bits."""
+    entry, place, parts = Signal(FLOW_ENTRY, name="any_entry"), 4 * _CHILDREN, []
+    for child in range(8):
+        port = bits[4 * child : 4 * child + 4] if child < _CHILDREN else NO_PORT
+        parts.append(entry.children[child].eq(port))
+    for field, size in _ENTRY_BITS.items():
+        parts.append(entry[field].eq(bits[place : place + size]))
+        place += size
+    return entry, parts
+
+
+@dataclass(frozen=True)
+class Words:
+    """A table of which one row, at an arbitrary index, and its flow's entry are known.
+
+    Parameters
+    ----------
+    index : Value
+        The row's number.
+    row, entry : View
+        The row and its flow's entry.
+    shown_row, shown_entry : View
+        What the memories show, a cycle after the address.
+    """
+
+    index: Value
+    row: data.View
+    entry: data.View
+    shown_row: data.View
+    shown_entry: data.View
+
+
+def _shown(bench, address, known_at, known, other):
+    """The word of the address of the cycle before; the same one as long as that stays."""
+    m = bench.m
+    at = bench.past(address)
+    held, still, value = Signal(len(known)), at == bench.past(at), Signal(len(known))
+    m.d.sync += held.eq(value)
+    m.d.comb += value.eq(Mux(at == known_at, known, Mux(still, held, other)))
+    return value
+
+
+def table(bench, *, row_address, flow_address):
+    """What a block reads: any table at all.
+
+    Parameters
+    ----------
+    bench : Bench
+    row_address, flow_address : Value
+        What the block asks for; answers come a cycle later.
+    """
+    index = bench.constant("index", 3)
+    row_bits = bench.constant("row", _ROW_WIDTH)
+    entry_bits = bench.constant("flow", _ENTRY_WIDTH)
+    row, assigned = _row(row_bits)
+    entry, also = _entry(entry_bits)
+    others = bench.free("other_row", _ROW_WIDTH), bench.free("other_flow", _ENTRY_WIDTH)
+    shown_row, more = _row(_shown(bench, row_address[:4], index, row_bits, others[0]))
+    found = _shown(bench, flow_address[:4], row.flow[:4], entry_bits, others[1])
+    shown_entry, rest = _entry(found)
+    bench.m.d.comb += [*assigned, *also, *more, *rest]
+    return Words(index, row, entry, shown_row, shown_entry)
+
+
+def illegal_row(row, num_ports, num_flows):
+    """Whether a row breaks a rule that needs no other row."""
+    wrong = (row.op > NOP) | (row.reserved != 0) | (row.stage != 0)
+    return wrong | ((row.op != NOP) & ((row.port >= num_ports) | (row.flow >= num_flows)))
+
+
+def illegal_entry(entry, num_ports, window_flits):
+    """Whether an entry names a port that is not there, or leaves the window."""
+    wrong = (entry.parent != NO_PORT) & (entry.parent >= num_ports)
+    outside = (entry.base + entry.size) > window_flits
+    return wrong | outside | (entry.stride != 0) | (entry.reserved != 0)
