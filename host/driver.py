@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from multitree.nic.counts import PortCounts, count_addresses, counts_of
-from multitree.nic.faults import DeviceError
+from multitree.nic.faults import DeviceError, FaultCode
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
@@ -269,7 +269,14 @@ class Driver:
         """Raise the fault that STATUS speaks of."""
         if register_field("STATUS", "fault", status):
             fault = decode_fault(self._read("FAULT"), self._read("FAULT_ROW"))
-            raise fault.error(self._rank)
+            if fault.code != FaultCode.PEER_FAULT:
+                raise fault.error(self._rank)
+            word = self._read("FAULT_ORIGIN")
+            origin = register_field("FAULT_ORIGIN", "rank", word)
+            cause = register_field("FAULT_ORIGIN", "code", word)
+            known = cause in FaultCode.__members__.values()
+            name = FaultCode(cause).name if known else f"code {cause}"
+            raise DeviceError(f"{fault.error(self._rank)}; origin rank {origin} ({name})")
 
     def _read(self, name: str) -> int:
         return self._bus.read(ADDRESS[name])

@@ -33,7 +33,7 @@ class Admission(wiring.Component):
     buffer; a contribution waits there, sub-message by sub-message, for the sibling before it.
     Anything the flow memory does not expect, or that came in this collective before, is a fault
     and moves nothing to memory; so is an entry whose parity is wrong. One flit per
-    cycle; two cycles per head. While `run.faulted` everything is taken and dropped, so that the
+    cycle; three cycles per head. While `run.faulted` everything is taken and dropped, so that the
     links drain.
 
     Parameters
@@ -83,7 +83,7 @@ class Admission(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: AWAIT_HEAD, CHECK, PASS flits (between packets NEXT_HEAD), REPORT."""
+        """One state machine: AWAIT_HEAD, LOOK_UP, CHECK, PASS flits (or NEXT_HEAD), REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
@@ -100,9 +100,7 @@ class Admission(wiring.Component):
         ]
         m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
-        m.submodules.ledger = ledger = Ledger(self._config)
-        m.d.comb += [ledger.bank.eq(run.bank), ledger.clear.eq(run.clear), ledger.phase.eq(phase)]
-        m.d.comb += [ledger.op.eq(op), ledger.flow.eq(flow)]
+        ledger = self._ledger(m, op, flow, phase)
         with m.FSM():
             with m.State("AWAIT_HEAD"):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
@@ -115,7 +113,9 @@ class Admission(wiring.Component):
                     self._judge(m, head, is_head)
                 with m.If(self.lookup.granted):
                     m.d.comb += self.flits.ready.eq(1)
-                    m.next = "CHECK"
+                    m.next = "LOOK_UP"
+            with m.State("LOOK_UP"):
+                m.next = "CHECK"
             with m.State("CHECK"):
                 entry = self.lookup.entry
                 m.d.sync += [
@@ -143,6 +143,18 @@ class Admission(wiring.Component):
         with m.If(run.faulted):
             m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
         return m
+
+    def _ledger(self, m, op, flow, phase):
+        """The ledger, asked about the message in hand."""
+        m.submodules.ledger = ledger = Ledger(self._config)
+        m.d.comb += [
+            ledger.bank.eq(self.run.bank),
+            ledger.clear.eq(self.run.clear),
+            ledger.phase.eq(phase),
+            ledger.op.eq(op),
+            ledger.flow.eq(flow),
+        ]
+        return ledger
 
     def _repeat(self, m, head, op, flow, after):
         """Between packets: the head must be that of the message in hand."""

@@ -19,7 +19,7 @@ class Checker(wiring.Component):
     The CRC-32 (as `zlib.crc32`) is over the words in use, least significant byte first: rows in
     order, then flows. The first row or flow that is illegal or has the wrong parity ends the
     check, a wrong CRC does at its end; the messages that will come in are counted beside it.
-    Three cycles per row, six per flow. What was found stays until the next check.
+    Four cycles per row, seven per flow. What was found stays until the next check.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class Checker(wiring.Component):
     row_address, flow_address : Out(16)
         Row and flow to read.
     row : In(ROW)
-        The row at the address in the cycle before.
+        The row at the address two cycles before.
     entry : In(FLOW_ENTRY)
-        The flow at the address in the cycle before.
+        The flow at the address two cycles before.
     row_intact, entry_intact : In(1)
         Their parity is right.
     busy : Out(1)
@@ -79,7 +79,7 @@ class Checker(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine, rows then flows: READ one, TEST it word by word; then COMPARE."""
+        """One state machine, rows then flows: READ one, WAIT, TEST it word by word; COMPARE."""
         m = Module()
         at, word, state = Signal(17), Signal(3), Signal(32)
         count, too_many = Signal(32), Signal(8)
@@ -94,7 +94,7 @@ class Checker(wiring.Component):
                 m.d.sync += [state.eq(CRC32_INIT), self.num_arrivals.eq(0), self.code.eq(0)]
                 m.next = "READ"
             with m.State("READ"):
-                m.next = "TEST"
+                m.next = "WAIT"
                 with m.If(too_many.any()):
                     m.d.sync += self.code.eq(too_many)
                     m.next = "IDLE"
@@ -103,6 +103,8 @@ class Checker(wiring.Component):
                     m.next = "READ"
                 with m.Elif(at == count):
                     m.next = "COMPARE"
+            with m.State("WAIT"):
+                m.next = "TEST"
             with m.State("TEST"):
                 m.d.sync += [state.eq(crc32_step(state, taken)), word.eq(word + 1)]
                 with m.If(wrong.any()):

@@ -15,6 +15,7 @@ from multitree.nic.monitor import FaultMonitor, Watchdog
 from multitree.nic.port import Port
 from multitree.nic.register_file import readable, writable
 from multitree.nic.registers import ID, VERSION
+from multitree.nic.relay import FaultRelay
 from multitree.nic.tables import Tables
 from multitree.nic.tracker import DependencyTracker
 
@@ -114,7 +115,9 @@ class Core(wiring.Component):
         self._wire_control(m, ports, fetcher, control)
         self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
         self._wire_counters(m, ports, control)
-        self._show_status(m, ports, fetcher, control, monitor, missing_count, used)
+        m.submodules.relay = relay = FaultRelay(config)
+        relay.connect(m, ports, monitor, settings["RANK"])
+        self._show_status(m, ports, fetcher, control, monitor, missing_count, used, relay.origin)
         return m
 
     def _drive_run(self, m, run, used, control, monitor):
@@ -255,7 +258,7 @@ class Core(wiring.Component):
             words.append(Array(counters.counts))
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
-    def _show_status(self, m, ports, fetcher, control, monitor, count, used):
+    def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):
         """The value of every register that is read."""
         config = self._config
         fault = monitor.fault.as_value()
@@ -284,6 +287,7 @@ class Core(wiring.Component):
             "CYCLES": control.cycles,
             "ARRIVALS_MISSING": control.missing,
             "COUNT": count,
+            "FAULT_ORIGIN": origin,
             "LINKS": Cat(port.up for port in ports),
             "ACTIVE_CRC": used["TABLE_CRC"],
         }

@@ -34,7 +34,7 @@ class Fetcher(wiring.Component):
     that its flow's entry implies: a REDUCE and a root's GATHER wait for the flow's last child,
     another GATHER for the flow's parent. A row or flow that is illegal, or whose parity is wrong
     in any cycle in which it is used, ends in a fault with its index, and no job is made of it.
-    Four cycles per row.
+    Six cycles per row.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Fetcher(wiring.Component):
     address : Out(16)
         Row to read.
     row : In(ROW)
-        That row, a cycle later.
+        That row, two cycles later.
     row_intact : In(1)
         Its parity is right.
     lookup : Out(LookupSignature)
@@ -110,9 +110,11 @@ class Fetcher(wiring.Component):
         run = self.run
         is_nop = self.row.op == _OP_NOP
         with m.State("READ_ROW"):
-            m.next = "ASK_ROW"
+            m.next = "AWAIT_ROW"
             with m.If(hand.index == run.num_rows):
                 m.next = "IDLE"
+        with m.State("AWAIT_ROW"):
+            m.next = "ASK_ROW"
         with m.State("ASK_ROW"):
             m.d.comb += [
                 self.lookup.valid.eq(~is_nop & (self.fault == 0)),
@@ -124,9 +126,11 @@ class Fetcher(wiring.Component):
             with m.If(stop):
                 m.next = "IDLE"
             with m.Elif(self.lookup.granted):
-                m.next = "CAPTURE"
+                m.next = "AWAIT_FLOW"
             with m.Elif(is_nop):
                 m.next = "PUSH"
+        with m.State("AWAIT_FLOW"):
+            m.next = "CAPTURE"
         with m.State("CAPTURE"):
             code = Mux(self.lookup.intact, flow_check.code, FaultCode.TABLE_PARITY)
             m.d.comb += [self.fault.eq(code), self.fault_of_flow.eq(1)]

@@ -187,7 +187,7 @@ class ArrivalSignature(wiring.Signature):
 
 
 class LookupSignature(wiring.Signature):
-    """Asks the flow memory for an entry; it comes in the cycle after `granted`.
+    """Asks the flow memory for an entry; it comes two cycles after `granted`.
 
     Members
     -------
@@ -196,7 +196,7 @@ class LookupSignature(wiring.Signature):
     granted : In(1)
         Taken in this cycle (combinational).
     entry : In(FLOW_ENTRY)
-        The answer, valid only in the cycle after `granted`.
+        The answer, valid only two cycles after `granted`.
     intact : In(1)
         Its parity is right; what is not may not be used.
     """

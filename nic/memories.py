@@ -1,6 +1,6 @@
 """Table and flow memory in two banks: one is executed, the other one written."""
 
-from amaranth import Cat, Module, Mux
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
@@ -19,8 +19,8 @@ class BankedMemory(wiring.Component):
 
     Reads of the active bank and of the shadow bank do not disturb each other; writes go to the
     shadow bank. A word is stored with the parity it had when it was written, so that a single
-    bit that flips in memory shows in every later read. The entry comes in the cycle after its
-    address.
+    bit that flips in memory shows in every later read. What is read is registered once more, as
+    block memories are slow: the entry comes two cycles after its address.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class BankedMemory(wiring.Component):
     address, shadow_address : In(16)
         Entry to read of the active and of the shadow bank.
     entry, shadow_entry : Out(32 * num_words)
-        The entry at the address in the cycle before.
+        The entry at the address two cycles before.
     intact, shadow_intact : Out(1)
         Its words have the parity they were written with.
     """
@@ -90,7 +90,9 @@ class BankedMemory(wiring.Component):
             (self.entry, self.intact, Mux(self.bank, found[1], found[0])),
             (self.shadow_entry, self.shadow_intact, Mux(self.bank, found[0], found[1])),
         ):
-            words = [stored[_STORED_WIDTH * k :][:_STORED_WIDTH] for k in range(self._num_words)]
+            held = Signal.like(stored, reset_less=True)
+            m.d.sync += held.eq(stored)
+            words = [held[_STORED_WIDTH * k :][:_STORED_WIDTH] for k in range(self._num_words)]
             m.d.comb += [
                 entry.eq(Cat(word[:32] for word in words)),
                 intact.eq(~Cat(word.xor() for word in words).any()),
@@ -120,7 +122,7 @@ class TableMemory(wiring.Component):
     address, shadow_address : In(16)
         Row to read of the active and of the shadow bank.
     row, shadow_row : Out(ROW)
-        The row at the address in the cycle before.
+        The row at the address two cycles before.
     intact, shadow_intact : Out(1)
         Its parity is right.
     """
@@ -163,7 +165,7 @@ class FlowMemory(wiring.Component):
 
     Clients look up entries of the active bank, one per cycle, taken in turn: a look-up is granted
     in the cycle it is asked for unless another client is before it, at most `num_clients - 1`
-    cycles later; the entry follows in the cycle after. The shadow bank has one reader.
+    cycles later; the entry follows two cycles after. The shadow bank has one reader.
 
     Parameters
     ----------
@@ -186,7 +188,7 @@ class FlowMemory(wiring.Component):
     shadow_address : In(16)
         Entry to read of the shadow bank.
     shadow_entry : Out(FLOW_ENTRY)
-        That entry, a cycle later.
+        That entry, two cycles later.
     shadow_intact : Out(1)
         Its parity is right.
     lookups : In(LookupSignature), one per client

@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.link import Kind, LinkSignature
+from multitree.hw.link import Kind, LinkSignature, news_width
 from multitree.hw.link_receiver import LinkReceiver
 from multitree.hw.link_session import LinkSession
 from multitree.hw.link_transmitter import LinkTransmitter
@@ -73,6 +73,14 @@ class Port(wiring.Component):
         What it does, to be counted.
     up : Out(1)
         The link carries data both ways.
+    tell : In(1)
+        Send a FAULT flit.
+    notice : In
+        What it tells.
+    told, heard : Out(1)
+        Strobe: it is sent; one came in.
+    news : Out
+        What that tells.
     idle : Out(1)
         Nothing left to send.
     progress : Out(1)
@@ -101,6 +109,11 @@ class Port(wiring.Component):
                 "receiver_wait": Out(WaitSignature()),
                 "activity": Out(ActivitySignature(config)),
                 "up": Out(1),
+                "tell": In(1),
+                "notice": In(news_width(config.flit_bytes)),
+                "told": Out(1),
+                "heard": Out(1),
+                "news": Out(news_width(config.flit_bytes)),
                 "idle": Out(1),
                 "progress": Out(1),
                 "fault": Out(8),
@@ -154,7 +167,16 @@ class Port(wiring.Component):
     def _bring_up(self, m, session, transmitter, link):
         """The session says when both ends of the link take and send data."""
         wiring.connect(m, link.control, session.received)
-        wiring.connect(m, session.send, transmitter.control)
+        send, control = session.send, transmitter.control
+        m.d.comb += [
+            self.told.eq(self.tell & session.open & ~send.valid),
+            control.valid.eq(send.valid | self.told),
+            control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
+            control.epoch.eq(send.epoch),
+            control.news.eq(Mux(send.valid, send.news, self.notice)),
+            self.heard.eq(link.control.valid & (link.control.kind == Kind.FAULT) & session.up),
+            self.news.eq(link.control.news),
+        ]
         m.d.comb += [
             transmitter.open.eq(session.open),
             link.up.eq(session.up),
@@ -189,6 +211,8 @@ class Port(wiring.Component):
     def _name_faults(self, m, receiver, transmitter, link, session):
         """The last one that holds wins: nearest to the cause."""
         m.d.comb += self.fault.eq(receiver.fault)
+        with m.If(self.heard & ~receiver.fault.any()):
+            m.d.comb += self.fault.eq(FaultCode.PEER_FAULT)
         for strobe, code in (
             (transmitter.fault_credit, FaultCode.CREDIT_OVERFLOW),
             (link.overflow, FaultCode.BUFFER_OVERFLOW),

@@ -138,6 +138,7 @@ def table_writes(table: Table) -> Writes:
         words = (*words, table.parent[flow])
         writes.extend((place + 4 * k, int(word)) for k, word in enumerate(words))
     content = b"".join(value.to_bytes(4, "little") for _, value in writes)
+    writes.append((ADDRESS["RANK"], table.rank))
     writes.append((ADDRESS["NUM_ROWS"], table.num_rows))
     writes.append((ADDRESS["NUM_FLOWS"], table.num_flows))
     writes.append((ADDRESS["TABLE_CRC"], zlib.crc32(content)))

@@ -49,7 +49,7 @@ class Tables(wiring.Component):
     address : In(16)
         Row of the active bank to read.
     row : Out(ROW)
-        That row, a cycle later.
+        That row, two cycles later.
     row_intact : Out(1)
         Its parity is right.
     lookups : In(LookupSignature), one per port and one for the fetcher

@@ -17,7 +17,7 @@ class DependencyTracker(wiring.Component):
     """Per port, flow and op one count of the sub-messages that are in memory.
 
     Receivers report; senders and receivers ask. What was reported before a question is read from
-    memory, clients taking turns: the answer comes at most `num_clients + 1` cycles after the
+    memory, clients taking turns: the answer comes at most `num_clients + 2` cycles after the
     question. A report that concerns a standing question is answered in the next cycle, whoever
     else asks: waiting for a turn at every hop would lengthen each tree's path. Counts are never
     reset between collectives: each carries the lowest bit of the collective it was made
@@ -81,7 +81,9 @@ class DependencyTracker(wiring.Component):
         asked_port = Signal(4)
         m.d.comb += arbiter.advance.eq(1)
         m.d.sync += asked_port.eq(port)
-        count = Signal(config.count_width)
+        found_count, count = Signal(config.count_width), Signal(config.count_width)
+        # Block memories are slow: what was read is registered once more.
+        m.d.sync += count.eq(found_count)
         for number, arrival in enumerate(self.arrivals):
             memory = Memory(shape=entry.size, depth=4 * config.num_flows, init=[])
             m.submodules[f"counts_{number}"] = memory
@@ -95,17 +97,19 @@ class DependencyTracker(wiring.Component):
             ]
             found = data.View(entry, read.data)
             with m.If((asked_port == number) & (found.phase == self.phase)):
-                m.d.comb += count.eq(found.count)
+                m.d.comb += found_count.eq(found.count)
         for client, query in enumerate(self.queries):
             granted = arbiter.valid & (arbiter.grant == client)
             with m.If(granted):
                 m.d.comb += [port.eq(query.port), index.eq(Cat(query.op, query.flow))]
-            answering = Signal(name=f"answering_{client}")
+            answering = Signal(2, name=f"answering_{client}")
             overheard, newest = self._overhear(m, client, query)
-            m.d.sync += answering.eq(granted)
+            # What was read is not told to the next question, nor where it is older than a report.
+            standing = answering[0] & query.valid & ~overheard
+            m.d.sync += answering.eq(Cat(granted, standing))
             m.d.comb += [
                 arbiter.requests[client].eq(query.valid),
-                query.answered.eq(answering | overheard),
+                query.answered.eq(answering[1] | overheard),
                 query.count.eq(Mux(overheard, newest, count)),
             ]
         return m

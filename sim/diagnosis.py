@@ -1,7 +1,7 @@
 """What went wrong in a network: every interface's fault, and which came first."""
 
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.program import Fault, decode_fault
+from multitree.nic.program import START, Fault, decode_fault
 from multitree.nic.registers import ADDRESS, register_field
 from multitree.sim.host_op import HostOp
 from multitree.sim.network import Network
@@ -50,6 +50,7 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         first rank that was not in time.
     """
     irq_cycles = network.irq_cycles()
+    idle = [rank for rank in range(network.topology.num_ranks) if not _started(network, rank)]
     cycles = network.cycle - first_cycle
     words = _read_all(network)
     states = [
@@ -66,9 +67,9 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         # A fault raises the interrupt, and keeps it up.
         rank = min(faults, key=lambda rank: (*_remoteness(faults[rank]), int(irq_cycles[rank])))
         text = f"{faults[rank].error(rank)}{_sender(network, rank, faults[rank])}; "
+        text += f"origin rank {rank}; "
         text += f"{doing}, {int(irq_cycles[rank]) - first_cycle} cycles after it began"
         text += _listed("; also stopped", [other for other in faults if other != rank])
-        idle = [rank for rank, state in enumerate(states) if not any(state.values())]
         raise DeviceError(text + (_listed("; never started", idle) if running else ""))
     if not finished:
         rank = next((rank for rank, state in enumerate(states) if state["busy"]), 0)
@@ -79,9 +80,17 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         )
 
 
-def _remoteness(fault: Fault) -> tuple[bool, bool]:
-    """How far a fault is from its cause: when one rank stops, the watchdogs of others follow."""
-    return fault.code in _WATCHDOGS, fault.awaited in (Awaited.ARRIVALS, Awaited.NOTHING)
+def _started(network: Network, rank: int) -> bool:
+    """Whether a rank's host has written a start."""
+    script, results = network.script(rank), network.results(rank)
+    starts = (script["address"] == START[0]) & (script["value"] == START[1])
+    return bool(results["end"][starts].any())
+
+
+def _remoteness(fault: Fault) -> tuple[bool, bool, bool]:
+    """How far a fault is from its cause: when one rank stops, others are told, or wait in vain."""
+    told = fault.code == FaultCode.PEER_FAULT
+    return told, fault.code in _WATCHDOGS, fault.awaited in (Awaited.ARRIVALS, Awaited.NOTHING)
 
 
 def _sender(network: Network, rank: int, fault: Fault) -> str:

@@ -48,6 +48,7 @@ COMPONENTS = {
     "nic.monitor.Watchdog": {},
     "nic.port.Port": CONFIG_PORT,
     "nic.receiver.Receiver": CONFIG_PORT,
+    "nic.relay.FaultRelay": CONFIG,
     "nic.reducer.Acknowledger": CONFIG,
     "nic.reducer.Reducer": CONFIG,
     "nic.register_file.RegisterFile": {

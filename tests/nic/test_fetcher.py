@@ -199,8 +199,8 @@ def test_a_bit_that_flips_in_any_cycle_changes_no_job(memory, lasting):
     rows = rows[: DEPTH if memory == "table" and not lasting else DEPTH // 2]
     bits, entries = (66, DEPTH) if memory == "table" else (165, SMALL.num_flows)
     right, named = expected_jobs(rows, flows), 0
-    for cycle in range(4 * len(rows) + 2):
-        index = min(cycle // 4, len(rows) - 1)
+    for cycle in range(6 * len(rows) + 2):
+        index = min(cycle // 6, len(rows) - 1)
         place = index if memory == "table" else rows[index]["flow"]
         place = place if rng.random() < 0.8 else rng.randrange(entries)
         seen = simulate(rows, flows, flip=(cycle, memory, place, rng.randrange(bits), lasting))
@@ -223,20 +223,20 @@ def test_a_blocked_port_holds_only_the_rows_behind_it(blocked):
     assert without_need(seen.jobs) == expected_jobs(rows[:first], flows)
 
 
-@pytest.mark.parametrize("cycle", range(12))
+@pytest.mark.parametrize("cycle", range(18))
 def test_no_job_goes_from_the_cycle_of_a_fault_on_whatever_the_fetcher_is_doing(cycle):
     """Ports are not ready until then: the row in hand waits, and must not go any more."""
     rows, flows = random_table(seeded(cycle))
     for blocked in ((), range(PORTS)):
         seen = simulate(rows, flows, blocked=blocked, fault_cycle=cycle)
-        gone = 0 if blocked else cycle // 4
+        gone = 0 if blocked else cycle // 6
         assert without_need(seen.jobs) == expected_jobs(rows[:gone], flows)
 
 
-def test_a_row_takes_four_cycles():
+def test_a_row_takes_six_cycles():
     rows, flows = random_table(seeded(1))
     few = simulate(rows[:4], flows).cycles
-    assert simulate(rows, flows).cycles - few == 4 * (DEPTH - 4)
+    assert simulate(rows, flows).cycles - few == 6 * (DEPTH - 4)
 
 
 def test_in_lockstep_rows_go_in_their_steps_and_nops_go_nowhere():

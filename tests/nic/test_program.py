@@ -38,7 +38,7 @@ def unload(writes):
     num_rows, num_flows = words[ADDRESS["NUM_ROWS"]], words[ADDRESS["NUM_FLOWS"]]
     rows = [[words[TABLE_WINDOW.address(r, w)] for w in range(2)] for r in range(num_rows)]
     flows = [[words[FLOW_WINDOW.address(f, w)] for w in range(5)] for f in range(num_flows)]
-    assert len(writes) == len(words) == 2 * num_rows + 5 * num_flows + 3
+    assert len(writes) == len(words) == 2 * num_rows + 5 * num_flows + 4
     content = [word for row in rows for word in row] + [word for flow in flows for word in flow]
     crc = zlib.crc32(np.array(content, "<u4").tobytes())
     assert words[ADDRESS["TABLE_CRC"]] == crc
