@@ -6,12 +6,14 @@ SPEC   ?= torus:4x4
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
+# Measurements that have a target of their own.
+LONG   := bench/synthesis.py
 
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench test test-all install-all formal formal-mutants lint clean python \
-  compiler icarus abc
+.PHONY: help demo verilog bench synth test test-all install-all formal formal-mutants lint clean \
+  python compiler icarus abc
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -23,7 +25,10 @@ verilog: $(STAMPS)/core # Verilog of the interface and all that goes with it, in
 	@$(BIN)/multitree verilog $(SPEC) --out build
 
 bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
-	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in $(filter-out $(LONG),$(wildcard bench/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes about an hour
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py
 
 test: compiler $(STAMPS)/test # every test that this machine has the tools for
 	@$(BIN)/python -m pytest
