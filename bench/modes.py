@@ -38,13 +38,7 @@ def measure(
     spec: str, size: str, dependency: str, flow_control: str, memory_cycles: int
 ) -> dict[str, Any]:
     """One all-reduce of float32 values."""
-    both = memory_cycles - LinkModel().add_cycles
-    model = LinkModel(
-        dependency=dependency,
-        flow_control=flow_control,
-        memory_read_cycles=both - both // 2,
-        memory_write_cycles=both // 2,
-    )
+    model = LinkModel(dependency=dependency, flow_control=flow_control).with_memory(memory_cycles)
     topology, size_bytes = parse_topology(spec), parse_size(size)
     schedule = build_multitree(topology)
     buffers = make_buffers(1, topology.num_ranks, size_bytes // 4, "float32")

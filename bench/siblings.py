@@ -38,8 +38,7 @@ def star(num_children: int) -> Schedule:
 
 def measure(schedule: Schedule, num_flits: int, memory_cycles: int, seed: int) -> dict[str, Any]:
     """Flits per cycle of every port, from its first flit's arrival to its last flit's sum."""
-    both = memory_cycles - LinkModel().add_cycles
-    model = LinkModel(memory_read_cycles=both - both // 2, memory_write_cycles=both // 2)
+    model = LinkModel().with_memory(memory_cycles)
     buffers = make_buffers(seed, schedule.topology.num_ranks, 4 * num_flits, "float32")
     memory, trace = run_rtl(schedule, buffers, link_model=model)
     # Its first flit, the head, comes out of a link as long after it went in as the link is long.

@@ -81,7 +81,7 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     size_bytes = parse_size(size)
-    model = _link_model(memory_cycles, dependency, flow_control)
+    model = LinkModel(dependency=dependency, flow_control=flow_control).with_memory(memory_cycles)
     waveform = _waveform(trace, window)
     built, _ = build_schedule(spec, algorithm, collective, root)
     topology = built.topology
@@ -176,20 +176,6 @@ def _figures(report: WorkReport) -> dict[str, Any]:
     del named["ports"]
     totals = {} if report.totals is None else asdict(report.totals)
     return named | {field.name: totals.get(field.name) for field in fields(PortCounts)}
-
-
-def _link_model(memory_cycles: int, dependency: str, flow_control: str) -> LinkModel:
-    """Links as usual, and memory that takes so long, one half to read and one to write."""
-    both = memory_cycles - LinkModel().add_cycles
-    if both < 2:
-        least = 2 + LinkModel().add_cycles
-        raise ValueError(f"Memory cycles must be at least {least}, not {memory_cycles!r}")
-    return LinkModel(
-        dependency=dependency,
-        flow_control=flow_control,
-        memory_read_cycles=both - both // 2,
-        memory_write_cycles=both // 2,
-    )
 
 
 def _waveform(trace: Path | None, window: str | None) -> Waveform | None:

@@ -1,7 +1,7 @@
 """Clock, flits, buffers, memory and pipelines: what turns messages into cycles."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -127,6 +127,26 @@ class LinkModel:
             least = 1 if field.name in _POSITIVE or field.name.startswith("memory_") else 0
             if value < least:
                 raise ValueError(f"LinkModel {field.name} must be at least {least}, not {value!r}")
+
+    def with_memory(self, memory_cycles: int) -> "LinkModel":
+        """The same with another memory, whose reads take as long as its writes, or one more.
+
+        Parameters
+        ----------
+        memory_cycles : int
+            A read, the addition and the acknowledgement of the write together.
+
+        Raises
+        ------
+        ValueError
+            If that leaves less than a cycle each for reads and writes.
+        """
+        both = memory_cycles - self.add_cycles
+        if both < 2:
+            least = 2 + self.add_cycles
+            raise ValueError(f"Memory cycles must be at least {least}, not {memory_cycles!r}")
+        write = both // 2
+        return replace(self, memory_read_cycles=both - write, memory_write_cycles=write)
 
     @property
     def link_gbytes_per_s(self) -> float:

@@ -74,3 +74,17 @@ def test_every_figure_is_a_number_of_at_least_zero(name):
 def test_time_follows_the_clock():
     assert LinkModel(clock_ghz=2.0).microseconds(5000) == 2.5
     assert np.isclose(LinkModel().microseconds(43_500), 43.5)
+
+
+@pytest.mark.parametrize("memory_cycles", [6, 12, 41, 100])
+def test_memory_cycles_are_a_read_the_addition_and_a_write(memory_cycles):
+    model = LinkModel(dependency="submessage").with_memory(memory_cycles)
+    both = (model.memory_read_cycles, model.memory_write_cycles)
+    assert sum(both) + model.add_cycles == memory_cycles
+    assert both[0] - both[1] in (0, 1)
+    assert model.dependency == "submessage"
+
+
+def test_memory_that_leaves_no_cycle_for_a_read_is_refused():
+    with pytest.raises(ValueError, match="Memory cycles must be at least 6, not 5"):
+        LinkModel().with_memory(5)
