@@ -62,7 +62,10 @@ def test_what_makes_no_sense_is_refused():
             LinkModel(clock_ghz=wrong)
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(LinkModel) if f.name != "clock_ghz"])
+FIGURES = [field.name for field in fields(LinkModel) if field.type is int]
+
+
+@pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_a_number_of_at_least_zero(name):
     with pytest.raises(ValueError, match=f"LinkModel {name} must be at least [01], not -1"):
         LinkModel(**{name: -1})
@@ -88,3 +91,13 @@ def test_memory_cycles_are_a_read_the_addition_and_a_write(memory_cycles):
 def test_memory_that_leaves_no_cycle_for_a_read_is_refused():
     with pytest.raises(ValueError, match="Memory cycles must be at least 6, not 5"):
         LinkModel().with_memory(5)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("dependency", "chunk or submessage"), ("flow_control", "message or packet")],
+)
+def test_a_mode_that_does_not_exist_is_refused(name, known):
+    said = name.replace("_", " ").capitalize()
+    with pytest.raises(ValueError, match=f"{said} must be {known}, not 'both'"):
+        LinkModel(**{name: "both"})
