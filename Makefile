@@ -12,8 +12,8 @@ LONG   := bench/synthesis.py
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench synth test test-all install-all formal formal-mutants lint clean \
-  python compiler icarus abc
+.PHONY: help demo verilog bench synth test test-all install-all formal formal-mutants \
+  fault-campaign lint clean python compiler icarus abc
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -29,6 +29,9 @@ bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
 
 synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes about an hour
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py
+
+fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
+	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
 test: compiler $(STAMPS)/test # every test that this machine has the tools for
 	@$(BIN)/python -m pytest

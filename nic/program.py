@@ -21,6 +21,7 @@ __all__ = [
     "START",
     "Fault",
     "RunSettings",
+    "Writes",
     "decode_fault",
     "run_writes",
     "table_writes",

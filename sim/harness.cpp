@@ -209,8 +209,11 @@ uint64_t mt_events(void* handle, uint32_t rank, uint32_t which, const Event** ev
     *events = list.data();
     return list.size();
 }
-void mt_inject(void* handle, const Fault* fault) {
-    network(handle).ranks[fault->rank].expect(*fault);
+int mt_inject(void* handle, const Fault* fault) {
+    return network(handle).ranks[fault->rank].expect(*fault);
+}
+void mt_heal(void* handle) {
+    for (auto& rank : network(handle).ranks) rank.heal();
 }
 uint64_t mt_pending(void* handle) {
     uint64_t pending = 0;

@@ -4,12 +4,12 @@
 
 enum FaultKind : uint32_t {
     FLIP_PAYLOAD = 0, FLIP_KIND = 1, FLIP_SEQUENCE = 2, FLIP_CHECK = 3, FLIP_EPOCH = 4,
-    DROP = 5, DUPLICATE = 6, DELAY = 7, STICK = 8, SILENCE = 9
+    DROP = 5, DUPLICATE = 6, DELAY = 7, STICK = 8, SILENCE = 9, POKE = 10
 };
 
 struct Fault {
     uint64_t cycle;                    // from when on
-    uint32_t kind, rank, port, value;  // value: bit, cycles or memory channel
+    uint32_t kind, rank, port, value;  // value: bit, cycles, memory channel or place
 };
 
 // Changes a flit that goes onto a link, or where it goes; once for each fault.

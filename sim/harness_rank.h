@@ -1,7 +1,7 @@
 // One rank: its interface, memory and host, and a cycle of them.
 #pragma once
-#include "harness_fault.h"
 #include "harness_memory.h"
+#include "harness_poke.h"
 #include "harness_script.h"
 
 #include <memory>
@@ -97,6 +97,7 @@ public:
     }
     // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
     void tick(uint64_t now) {
+        if (POKES && now >= next_poke_) poke_memories(now);
         for (uint8_t p = 0; p < NUM_PORTS; ++p) {
             Port& port = ports[p];
             send_flit(now, p);
@@ -111,9 +112,14 @@ public:
         irq_ = nic->irq;
         script.tick(now, *nic);
     }
-    // Takes a fault that is to strike from its cycle on.
-    void expect(const Fault& fault) {
+    // Takes a fault that is to strike from its cycle on; false if the model cannot suffer it.
+    bool expect(const Fault& fault) {
         Port& port = ports[fault.port % NUM_PORTS];
+        if (fault.kind == POKE) {
+            pokes_.push_back(fault);
+            next_poke_ = std::min(next_poke_, fault.cycle);
+            return POKES;
+        }
         if (fault.kind == SILENCE) {
             silent_from_ = std::min(silent_from_, fault.cycle);
         } else if (fault.kind == STICK) {
@@ -124,8 +130,20 @@ public:
             port.out->next_fault = std::min(port.out->next_fault, fault.cycle);
             port.out->struck = port.out->struck || fault.kind == DROP || fault.kind == DELAY;
         }
+        return true;
     }
-    size_t num_faults_pending() const { return faults_.size(); }
+    size_t num_faults_pending() const { return faults_.size() + pokes_.size(); }
+    // Nothing more goes wrong on purpose; what has gone wrong stays so.
+    void heal() {
+        faults_.clear();
+        pokes_.clear();
+        next_poke_ = silent_from_ = NEVER;
+        for (Port& port : ports) {
+            if (port.out) port.out->next_fault = NEVER;
+            for (Channel* channel : {&port.send_channel, &port.fetch_channel, &port.write_channel})
+                channel->stick(NEVER);
+        }
+    }
     void set_clock(uint8_t level) {
         nic->clk = level;
         nic->eval();
@@ -137,6 +155,22 @@ private:
     int parity_ = 0;
     uint64_t silent_from_ = NEVER;
     std::vector<Fault> faults_;  // of flits that have not been struck yet
+    std::vector<Fault> pokes_;   // that are to come
+    uint64_t next_poke_ = NEVER;
+
+    void poke_memories(uint64_t now) {
+        next_poke_ = NEVER;
+        std::vector<Fault> later;
+        for (const Fault& fault : pokes_) {
+            if (fault.cycle > now) {
+                later.push_back(fault);
+                next_poke_ = std::min(next_poke_, fault.cycle);
+            } else {
+                poke(*nic, fault);
+            }
+        }
+        pokes_.swap(later);
+    }
 
     // The first fault of the port that is due strikes; the others wait for later flits.
     void strike_flit(uint64_t now, uint8_t p, Flit& flit) {

@@ -4,6 +4,7 @@ import enum
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from multitree.nic.program import Writes
 from multitree.sim.network import Network
 
 __all__ = [
@@ -12,16 +13,20 @@ __all__ = [
     "DropFlit",
     "DuplicateFlit",
     "FlipBit",
+    "FlipMemory",
+    "FlipWrite",
     "FlitField",
     "Injection",
     "MemoryChannel",
     "ResetRank",
     "StuckMemory",
+    "TableBank",
+    "flipped",
     "inject",
     "resets_of",
 ]
 
-_DROP, _DUPLICATE, _DELAY, _STICK, _SILENCE = range(5, 10)
+_DROP, _DUPLICATE, _DELAY, _STICK, _SILENCE, _POKE = range(5, 11)
 """As the harness counts them; flipped fields come first."""
 
 
@@ -43,6 +48,19 @@ class MemoryChannel(enum.IntEnum):
     WRITE = 2
 
 
+class TableBank(enum.IntEnum):
+    """A memory of an interface: rows or flows, in the bank that is active first or the other."""
+
+    ROWS_0 = 0
+    FLOWS_0 = 1
+    ROWS_1 = 2
+    FLOWS_1 = 3
+
+
+_ENTRY_BITS = (66, 165)
+"""Of a row and of a flow: 33 for each word of 32 bits, the last of them its parity."""
+
+
 @dataclass(frozen=True)
 class Injection:
     """Something that goes wrong at a rank.
@@ -50,12 +68,9 @@ class Injection:
     Parameters
     ----------
     rank : int
-    cycle : int
-        Cycles after the hosts begin to run.
     """
 
     rank: int
-    cycle: int
 
     def __post_init__(self) -> None:
         """Check that every number can be."""
@@ -63,13 +78,20 @@ class Injection:
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"{name.capitalize()} must be an int of at least 0, not {value!r}")
 
+
+@dataclass(frozen=True)
+class _Timed(Injection):
+    """Something that goes wrong at a rank, so many cycles after the hosts begin to run."""
+
+    cycle: int
+
     def words(self) -> tuple[int, int, int] | None:
         """Kind, port and value for the harness; None for what a host does."""
         return None
 
 
 @dataclass(frozen=True)
-class _AtPort(Injection):
+class _AtPort(_Timed):
     """Something that goes wrong at a rank's port: with the first flit it sends from then on."""
 
     port: int
@@ -136,7 +158,7 @@ class StuckMemory(_AtPort):
 
 
 @dataclass(frozen=True)
-class DeadRank(Injection):
+class DeadRank(_Timed):
     """All links of a rank fall silent: neither flits nor credits leave it."""
 
     def words(self) -> tuple[int, int, int]:
@@ -145,7 +167,45 @@ class DeadRank(Injection):
 
 
 @dataclass(frozen=True)
-class ResetRank(Injection):
+class FlipMemory(_Timed):
+    """A bit flips in a table or flow memory; for networks whose library has `pokes`.
+
+    Parameters
+    ----------
+    rank, cycle : int
+        In that cycle.
+    bank : TableBank
+    entry, bit : int
+        Taken modulo the depth of the memory and the bits of an entry, parities among them.
+    """
+
+    bank: TableBank
+    entry: int
+    bit: int
+
+    def words(self) -> tuple[int, int, int]:
+        """As the harness takes it."""
+        bit = self.bit % _ENTRY_BITS[self.bank % 2]
+        return _POKE, 0, self.bank | bit << 2 | self.entry % 2**16 << 10
+
+
+@dataclass(frozen=True)
+class FlipWrite(Injection):
+    """A bit of a table arrives flipped when the host writes it, ahead of time or not.
+
+    Parameters
+    ----------
+    rank : int
+    word, bit : int
+        Which of the table's words, its sizes and its CRC; both are taken modulo their number.
+    """
+
+    word: int
+    bit: int
+
+
+@dataclass(frozen=True)
+class ResetRank(_Timed):
     """A rank's host writes CONTROL.reset, that many cycles after it could start."""
 
 
@@ -160,19 +220,41 @@ def inject(network: Network, faults: Collection[Injection]) -> None:
     Raises
     ------
     ValueError
-        If a rank or a port is none of the network's.
+        If a rank or a port is none of the network's, or its library cannot flip bits of memory.
     """
     degree = network.topology.degree
     for fault in faults:
-        words = fault.words()
+        words = fault.words() if isinstance(fault, _Timed) else None
         ports = int(degree[fault.rank]) if fault.rank < len(degree) else 0
         if (words[1] if words else 0) >= ports:
             raise ValueError(f"Fault must be at a port of the network, not {fault!r}")
-        if words is not None:
+        if isinstance(fault, _Timed) and words is not None:
             kind, port, value = words
-            network.inject((network.cycle + fault.cycle, kind, fault.rank, port, value))
+            if not network.inject((network.cycle + fault.cycle, kind, fault.rank, port, value)):
+                raise ValueError("Library must be built with pokes for bits of memory to flip")
 
 
 def resets_of(faults: Collection[Injection]) -> dict[int, int]:
     """Ranks whose host resets them, and the cycle in which it does."""
     return {fault.rank: fault.cycle for fault in faults if isinstance(fault, ResetRank)}
+
+
+def flipped(writes: Writes, rank: int, faults: Collection[Injection]) -> Writes:
+    """Writes that load a rank's table as they arrive.
+
+    Parameters
+    ----------
+    writes : list of (address, value)
+    rank : int
+    faults : collection of Injection
+
+    Returns
+    -------
+    list of (address, value)
+    """
+    arrived = list(writes)
+    for fault in faults:
+        if isinstance(fault, FlipWrite) and fault.rank == rank:
+            address, value = arrived[fault.word % len(arrived)]
+            arrived[fault.word % len(arrived)] = address, value ^ 1 << fault.bit % 32
+    return arrived

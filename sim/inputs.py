@@ -10,7 +10,14 @@ from multitree.topology.elements import DTYPES, check_dtype
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
-__all__ = ["Buffers", "check_buffers", "check_skews", "check_topology"]
+__all__ = [
+    "Buffers",
+    "check_buffers",
+    "check_skews",
+    "check_topology",
+    "elements_of",
+    "memory_of",
+]
 
 Buffers = npt.NDArray[Any]
 """Elements of all ranks, shape (num_ranks, n)."""
@@ -80,3 +87,41 @@ def check_skews(skews: Sequence[int] | None, num_ranks: int) -> list[int]:
     if len(listed) != num_ranks or min(listed, default=0) < 0:
         raise ValueError(f"Start skews must be {num_ranks} numbers of at least 0, not {listed!r}")
     return listed
+
+
+def memory_of(buffers: Sequence[Buffers], num_flits: int, flit_bytes: int) -> npt.NDArray[np.uint8]:
+    """Memory of all ranks with one buffer after the other, each padded with zeros.
+
+    Parameters
+    ----------
+    buffers : sequence of arrays, each of shape (num_ranks, n)
+    num_flits, flit_bytes : int
+        Of one buffer, and of a flit.
+
+    Returns
+    -------
+    uint8 array, shape (num_ranks, num_buffers, num_flits * flit_bytes)
+    """
+    num_ranks, n = buffers[0].shape
+    memory = np.zeros((num_ranks, len(buffers), num_flits * flit_bytes), dtype=np.uint8)
+    for k, buffer in enumerate(buffers):
+        content = np.ascontiguousarray(buffer).view(np.uint8)
+        memory[:, k, : n * buffer.dtype.itemsize] = content.reshape(num_ranks, -1)
+    return memory
+
+
+def elements_of(memory: npt.NDArray[np.uint8], like: Buffers) -> Buffers:
+    """Elements of all ranks out of their memory, without the padding.
+
+    Parameters
+    ----------
+    memory : uint8 array, shape (num_ranks, num_bytes)
+    like : array, shape (num_ranks, n)
+        Its shape and type are those of the result.
+
+    Returns
+    -------
+    array, shape (num_ranks, n)
+    """
+    content = memory[:, : like.shape[1] * like.dtype.itemsize]
+    return np.ascontiguousarray(content).view(like.dtype).reshape(like.shape)

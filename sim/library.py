@@ -1,11 +1,13 @@
 """The shared library of one interface configuration: Verilog and harness."""
 
 import importlib.metadata
+import re
 from pathlib import Path
 
 from multitree import hw, nic
 from multitree.hw.verilog import generate
 from multitree.nic.config import Config
+from multitree.nic.faults import DeviceError
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.sim.cache import cached, content_key
 from multitree.sim.verilator import Say, build_library
@@ -18,10 +20,17 @@ _HARNESS = (
     "harness_fault.h",
     "harness_link.h",
     "harness_memory.h",
+    "harness_poke.h",
     "harness_rank.h",
     "harness_script.h",
 )
 _VERILOG = "interface.v"
+_BANK = re.compile(r"^( *reg \[\d+:0\] bank_[01] \[\d+:0\]);", re.MULTILINE)
+_NUM_BANKS = 4
+_POKE = (
+    f"#define MT_POKE(memory, bank) {MODULE_NAME}__DOT__core__DOT__tables"
+    "__DOT__##memory##__DOT__content__DOT__bank_##bank\n"
+)
 
 
 def interface_verilog(config: Config) -> str:
@@ -50,7 +59,9 @@ def interface_verilog(config: Config) -> str:
     return (cached("verilog", key, make) / _VERILOG).read_text()
 
 
-def network_library(config: Config, *, waveform: str | None = None, say: Say | None = None) -> Path:
+def network_library(
+    config: Config, *, waveform: str | None = None, pokes: bool = False, say: Say | None = None
+) -> Path:
     """Compile networks of one interface configuration, of any size and wiring.
 
     Parameters
@@ -58,6 +69,8 @@ def network_library(config: Config, *, waveform: str | None = None, say: Say | N
     config : Config
     waveform : str or None
         Kind of waveform it has to write, see `verilator.WAVEFORMS`.
+    pokes : bool
+        Whether bits of the table and flow memories can be flipped.
     say : callable, optional
         Told before the long part starts.
 
@@ -72,6 +85,12 @@ def network_library(config: Config, *, waveform: str | None = None, say: Say | N
         As `build_library`.
     """
     verilog, sources = interface_verilog(config), harness_sources(config)
+    if pokes:
+        # Verilator keeps a public variable, and its name.
+        verilog, num_banks = _BANK.subn(r"\1 /*verilator public_flat_rw*/;", verilog)
+        if num_banks != _NUM_BANKS:
+            raise DeviceError(f"Verilog must have {_NUM_BANKS} banks, not {num_banks}")
+        sources["ports.h"] += _POKE
     return build_library(verilog, sources, top=MODULE_NAME, waveform=waveform, say=say)
 
 

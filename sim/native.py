@@ -80,7 +80,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_cycle": (_U64, [_POINTER]),
     "mt_culprit": (None, [_POINTER, _POINTER]),
     "mt_events": (_U64, [_POINTER, _U32, _U32, _POINTER]),
-    "mt_inject": (None, [_POINTER, _POINTER]),
+    "mt_inject": (ctypes.c_int, [_POINTER, _POINTER]),
+    "mt_heal": (None, [_POINTER]),
     "mt_pending": (_U64, [_POINTER]),
     "mt_forget": (None, [_POINTER]),
     "mt_irq_cycles": (None, [_POINTER, _POINTER]),
@@ -179,9 +180,13 @@ class Native:
         events = np.concatenate(parts)
         return events[np.argsort(events["cycle"], kind="stable")]
 
-    def inject(self, handle: int | None, fault: tuple[int, ...]) -> None:
-        """Expect a fault: cycle, kind, rank, port, value."""
-        self._library.mt_inject(handle, ctypes.byref(_Fault(*fault)))
+    def inject(self, handle: int | None, fault: tuple[int, ...]) -> bool:
+        """Expect a fault: cycle, kind, rank, port, value; False if the library has no such one."""
+        return bool(self._library.mt_inject(handle, ctypes.byref(_Fault(*fault))))
+
+    def heal(self, handle: int | None) -> None:
+        """Expect no more faults, and end those that last."""
+        self._library.mt_heal(handle)
 
     def pending(self, handle: int | None) -> int:
         """Faults of flits that have found no flit yet."""

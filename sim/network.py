@@ -224,20 +224,18 @@ class Network:
         self._native.reset(self._handle, cycles)
 
     def access(self, rank: int, op: HostOp, max_cycles: int) -> int | None:
-        """Let one host do one thing while all others do nothing new.
-
-        Returns
-        -------
-        int or None
-            What a READ returned, 0 for others; None if it was not over after `max_cycles`.
-        """
+        """Let one host do one thing alone: what was read, else 0; None after `max_cycles`."""
         for other in range(self.topology.num_ranks):
             self.set_script(other, [op] if other == rank else [])
         return int(self.results(rank)["value"][0]) if self.run(max_cycles) else None
 
-    def inject(self, fault: tuple[int, ...]) -> None:
-        """Let a fault strike: cycle from which on, kind, rank, port, value; see `injection`."""
-        self._native.inject(self._handle, fault)
+    def inject(self, fault: tuple[int, ...]) -> bool:
+        """Let a fault strike, see `injection`; False if the library has no such one."""
+        return self._native.inject(self._handle, fault)
+
+    def heal(self) -> None:
+        """Let nothing go wrong from now on: faults that have not struck never will."""
+        self._native.heal(self._handle)
 
     def num_faults_pending(self) -> int:
         """How many faults have found no flit to strike yet."""

@@ -1,18 +1,26 @@
 """The rtl engine: every interface's generated Verilog, clocked until all are done."""
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from multitree.nic.config import Config
 from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import Table
 from multitree.sim.events import traces_of
 from multitree.sim.injection import Injection
-from multitree.sim.inputs import Buffers, check_buffers, check_skews, check_topology
+from multitree.sim.inputs import (
+    Buffers,
+    check_buffers,
+    check_skews,
+    check_topology,
+    elements_of,
+    memory_of,
+)
 from multitree.sim.library import network_library
 from multitree.sim.link_model import LinkModel
 from multitree.sim.loads import Load, Loader, Upcoming
@@ -35,7 +43,7 @@ Progress = Callable[[int], None]
 class RtlSession:
     """A network in RTL that stays, so that compiling and loading tables is done once.
 
-    To be closed, or used in a `with` statement. After a DeviceError it is of no more use.
+    To be closed, or used in a `with` statement. After a DeviceError it is of no use until `reset`.
 
     Parameters
     ----------
@@ -51,6 +59,12 @@ class RtlSession:
         Least sizes of the interfaces; `run` says so where they are too small.
     dtypes : tuple of str
         Types of elements that the interfaces can reduce.
+    config : Config, optional
+        The interfaces, in place of such as follow from the above.
+    num_threads : int, optional
+        As for `Network`.
+    library : Path, optional
+        Compiled for `config` by `network_library`, if it is known already.
     say : callable, optional
         Told before something takes long; by default stderr is.
 
@@ -73,12 +87,15 @@ class RtlSession:
         num_flows: int = 0,
         memory_flits: int = 0,
         dtypes: tuple[str, ...] = emulated_dtypes("float32"),
+        config: Config | None = None,
+        num_threads: int | None = None,
+        library: Path | None = None,
         say: Say | None = None,
     ) -> None:
         self.link_model = link_model or LinkModel()
         timing = memory_timing or MemoryTiming()
         self._waveform = waveform
-        self.config = config_for(
+        self.config = config or config_for(
             topology,
             self.link_model,
             num_rows=num_rows,
@@ -90,9 +107,10 @@ class RtlSession:
         self.network = Network(
             topology,
             self.config,
-            network_library(self.config, waveform=kind, say=say),
+            library or network_library(self.config, waveform=kind, say=say),
             link_model=self.link_model,
             memory_timing=timing,
+            num_threads=num_threads,
         )
         self._host = RtlHost(self.network)
         self._loader = Loader(self.config, self.link_model, timing)
@@ -113,6 +131,17 @@ class RtlSession:
     def close(self) -> None:
         """Give back the network and finish the waveform."""
         self.network.close()
+
+    def reset(self) -> None:
+        """Let every host reset its interface, and nothing go wrong on purpose any more.
+
+        Raises
+        ------
+        DeviceError
+            If an interface does not come to rest.
+        """
+        self.network.heal()
+        self._host.reset()
 
     def run(
         self,
@@ -172,11 +201,12 @@ class RtlSession:
         skew = max(skews, default=0)
         load = self._loader.load(this, max_skew_cycles=skew, lockstep=lockstep, tables=tables)
         following = None if then is None else self._following(then)
-        memory = self._fill(buffers, load.settings.window_flits)
-        self._host.load(load)
+        memory = memory_of(buffers, load.settings.window_flits, self.config.flit_bytes)
+        self.network.set_memory(memory.reshape(len(memory), -1, self.config.flit_bytes))
+        self._host.load(load, faults)
         options = {"skews": skews, "idle_ranks": idle_ranks, "faults": faults, "progress": progress}
         traces = self._run_loaded(schedule, len(buffers), load, then=following, **options)
-        return [(_taken(memory[:, k], first), trace) for k, trace in enumerate(traces)]
+        return [(elements_of(memory[:, k], first), trace) for k, trace in enumerate(traces)]
 
     def _following(self, then: Upcoming) -> Load:
         """What to load for the collective that comes next."""
@@ -201,17 +231,6 @@ class RtlSession:
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
         """Counters of the last collective, per rank and port that has a link."""
         return self._host.counts()
-
-    def _fill(self, buffers: Sequence[Buffers], num_flits: int) -> npt.NDArray[np.uint8]:
-        """Memory of all ranks with one buffer after the other, padded with zeros."""
-        num_ranks, n = buffers[0].shape
-        buffer_bytes = num_flits * self.config.flit_bytes
-        memory = np.zeros((num_ranks, len(buffers), buffer_bytes), dtype=np.uint8)
-        for k, buffer in enumerate(buffers):
-            content = np.ascontiguousarray(buffer).view(np.uint8)
-            memory[:, k, : n * buffer.dtype.itemsize] = content.reshape(num_ranks, -1)
-        self.network.set_memory(memory.reshape(num_ranks, -1, self.config.flit_bytes))
-        return memory
 
     def _open_waveform(self) -> None:
         """Begin to dump, counting cycles from the start that comes next."""
@@ -275,9 +294,3 @@ def run_rtl(
         skews = start_skew_cycles
         runs = session.run(schedule, [buffers], op=op, start_skew_cycles=skews, progress=progress)
         return runs[0]
-
-
-def _taken(memory: npt.NDArray[np.uint8], like: Buffers) -> Buffers:
-    """Elements of all ranks out of their memory, without the padding."""
-    content = memory[:, : like.shape[1] * like.dtype.itemsize]
-    return np.ascontiguousarray(content).view(like.dtype).reshape(like.shape)

@@ -22,7 +22,7 @@ from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
 from multitree.sim.diagnosis import check_responses, check_status
 from multitree.sim.host_op import HostOp
-from multitree.sim.injection import Injection, inject, resets_of
+from multitree.sim.injection import Injection, flipped, inject, resets_of
 from multitree.sim.link_up import await_links
 from multitree.sim.loads import Load
 from multitree.sim.native import OpKind
@@ -35,6 +35,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 _CYCLES_PER_ACCESS = 32
 _CYCLES_PER_ENTRY = 8
+_MOST_DRAIN_READS = 1000
 
 
 class RtlHost:
@@ -51,13 +52,15 @@ class RtlHost:
         self._tables: Sequence[Table] | None = None
         self._settings: RunSettings | None = None
 
-    def load(self, load: Load) -> None:
+    def load(self, load: Load, faults: Collection[Injection] = ()) -> None:
         """Load and commit the ranks' tables, or only what is not there yet.
 
         Parameters
         ----------
         load : Load
             The same tables object as the last time stands for the same tables.
+        faults : collection of Injection
+            Of which flipped writes strike here.
 
         Raises
         ------
@@ -65,7 +68,8 @@ class RtlHost:
             If an interface refuses its table; names row or flow. If a link does not come up;
             names rank and port.
         """
-        num_ranks, scripts = len(load.tables), self._writes(load)
+        network, first_cycle = self._network, self._network.cycle
+        num_ranks, scripts = len(load.tables), self._writes(load, faults)
         claimed, committed = self._write_all([[]] * num_ranks, 0)
         if claimed.any():
             # Loaded ahead, but the collective before was over sooner than the check.
@@ -74,9 +78,12 @@ class RtlHost:
         if scripts[0]:
             cycles = self._check_cycles() if COMMIT in scripts[0] else 0
             claimed, committed = self._write_all(scripts, cycles)
+        if (claimed | ~committed).any():
+            # A fault from before the load raised no interrupt during it.
+            check_status(network, finished=True, first_cycle=first_cycle, running=False)
         for rank in np.flatnonzero(claimed | ~committed):
             raise DeviceError(f"Rank {rank}: table is not accepted")
-        await_links(self._network)
+        await_links(network)
 
     def _check_cycles(self) -> int:
         """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""
@@ -84,7 +91,30 @@ class RtlHost:
         entries = max(table.num_rows + table.num_flows for table in self._tables)
         return _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
 
-    def _writes(self, load: Load) -> list[list[tuple[int, int]]]:
+    def reset(self) -> None:
+        """Reset every rank by its host, and forget what was loaded.
+
+        Raises
+        ------
+        DeviceError
+            If an interface is still busy when memory must have answered; names rank.
+        """
+        network = self._network
+        self._tables = self._settings = None
+        ranks, ops = range(network.topology.num_ranks), [HostOp.write(*RESET)]
+        for _ in range(_MOST_DRAIN_READS):
+            for rank in ranks:
+                wait = HostOp.wait(_CYCLES_PER_ACCESS)
+                network.set_script(rank, [*ops, wait, HostOp.read(ADDRESS["STATUS"])])
+            network.run(4 * _CYCLES_PER_ACCESS)
+            words = [int(network.results(rank)["value"][-1]) for rank in ranks]
+            if not any(register_field("STATUS", "busy", word) for word in words):
+                return
+            ops = []
+        rank = next(rank for rank in ranks if register_field("STATUS", "busy", words[rank]))
+        raise DeviceError(f"Rank {rank}: still busy after a reset, memory has not answered")
+
+    def _writes(self, load: Load, faults: Collection[Injection]) -> list[list[tuple[int, int]]]:
         """What each rank lacks: nothing, other settings, or tables with them, and a commit."""
         held, writes = self._settings, run_writes(load.settings)
         if (
@@ -92,7 +122,10 @@ class RtlHost:
             or held.window_flits != load.settings.window_flits
             or load.tables is not self._tables
         ):
-            return [[*table_writes(table), *writes, COMMIT] for table in load.tables]
+            tables = [
+                flipped(table_writes(table), rank, faults) for rank, table in enumerate(load.tables)
+            ]
+            return [[*table, *writes, COMMIT] for table in tables]
         return [[] if load.settings == held else writes] * len(load.tables)
 
     def _write_all(
@@ -162,7 +195,8 @@ class RtlHost:
         starts = self._starts(num_collectives)
         ahead: list[list[HostOp]] = [[]] * len(skews)
         if then is not None:
-            ahead = [[HostOp.write(*write) for write in writes] for writes in self._writes(then)]
+            writes = self._writes(then, faults)
+            ahead = [[HostOp.write(*write) for write in of_rank] for of_rank in writes]
             self._tables, self._settings = then.tables, then.settings
         inject(network, faults)
         resets = resets_of(faults)

@@ -12,10 +12,13 @@ from multitree.sim.injection import (
     DropFlit,
     DuplicateFlit,
     FlipBit,
+    FlipMemory,
+    FlipWrite,
     FlitField,
     MemoryChannel,
     ResetRank,
     StuckMemory,
+    TableBank,
 )
 from multitree.sim.rtl import RtlSession
 from multitree.sim.verilator import why_not
@@ -60,6 +63,7 @@ def outcome(*faults):
         (StuckMemory(5, 400, 1, MemoryChannel.WRITE), ["WATCHDOG", "FIRST_ARRIVAL"]),
         (DeadRank(5, 400), ["WATCHDOG", "FIRST_ARRIVAL"]),
         (ResetRank(5, 400), ["PEER_RESET"]),
+        (FlipWrite(5, 2, 9), ["ROW_ILLEGAL", "TABLE_CRC"]),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, list) else value[0],
 )
@@ -82,6 +86,27 @@ def test_a_fault_that_finds_no_flit_changes_nothing():
 def test_a_fault_at_no_port_of_the_network_is_refused(fault):
     with pytest.raises(ValueError, match="Fault must be at a port of the network, not"):
         outcome(fault)
+
+
+def test_bits_of_memory_flip_only_in_a_library_that_lets_them():
+    with pytest.raises(ValueError, match="Library must be built with pokes"):
+        outcome(FlipMemory(0, 0, TableBank.ROWS_1, 0, 0))
+
+
+def test_a_session_is_as_new_after_a_reset():
+    buffers = np.random.default_rng(SEED).integers(-99, 99, (16, NUM_ELEMENTS), dtype=np.int32)
+    with RtlSession(SCHEDULE.topology) as session:
+        faults = (
+            DeadRank(5, 300),
+            StuckMemory(6, 300, 1, MemoryChannel.WRITE),
+            DropFlit(9, 10**6, 0),
+        )
+        with pytest.raises(DeviceError):
+            session.run(SCHEDULE, [buffers], faults=faults)
+        session.reset()
+        (memory, _), *_ = session.run(SCHEDULE, [buffers])
+        assert np.array_equal(memory, execute(SCHEDULE, buffers))
+        assert session.network.num_faults_pending() == 0
 
 
 def test_a_fault_before_the_start_is_refused():

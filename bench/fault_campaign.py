@@ -1,0 +1,249 @@
+"""Faults on purpose: each run ends right or in a named fault, in bounded time.
+
+Each run draws a network, an algorithm, modes, a size, memory timing and one or two faults at
+random places and cycles. After a fault all ranks are reset and run once more. Exit status 1 if a
+run does not end, if a sum is wrong and no fault tells, or if a fault has no name:
+``python bench/fault_campaign.py --runs 1000``; a single run again: ``--only SEED``.
+"""
+
+import argparse
+import json
+import re
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _fault_cases import CONFIG, KINDS, Case, draw, schedule_of
+
+from multitree.host.simulator import make_buffers
+from multitree.nic.faults import DeviceError, FaultCode
+from multitree.sim.library import network_library
+from multitree.sim.limits import limits_of
+from multitree.sim.loads import Upcoming
+from multitree.sim.rtl import RtlSession
+from multitree.topology.execute import execute
+
+EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"
+BAD = ("HANG", "WRONG", "UNNAMED", "TRACEBACK", "NOT_RECOVERED")
+ROW = "{:<15} {:>6} {:>6} {:>6} {:>9} {:>10} {:>4}  {}"
+ACCESS_CYCLES = 32
+CHUNK = 25
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run; `share` is its time over its bound."""
+
+    seed: int
+    kinds: tuple[str, ...]
+    name: str
+    share: float
+    recovered: bool | None
+    text: str
+
+
+class Run:
+    """A case that is run: what happens, and whether it recovers."""
+
+    def __init__(self, case: Case, library: Path) -> None:
+        self.case = case
+        self.schedule = schedule_of(case.network, case.algorithm, case.latency_cycles)
+        self.share = 0.0
+        self._session = RtlSession(
+            self.schedule.topology,
+            link_model=case.model,
+            memory_timing=case.timing,
+            config=CONFIG,
+            library=library,
+            num_threads=1,
+        )
+        self._upcoming = Upcoming(self.schedule, case.num_elements, case.dtype, case.op)
+
+    def outcome(self) -> Outcome:
+        """Run the case to its end, and once more after a fault."""
+        recovered = None
+        with self._session:
+            try:
+                name, text = self._faulty()
+                if self.share >= 1:
+                    name = "HANG"
+                if name not in (EXACT, *BAD):
+                    recovered = self._recovers()
+                    name = name if recovered else "NOT_RECOVERED"
+            except DeviceError as error:
+                name, text, recovered = "NOT_RECOVERED", f"{text}; then {error}", False
+            except Exception:
+                name, text = "TRACEBACK", traceback.format_exc()
+        return Outcome(self.case.seed, self.case.kinds, name, self.share, recovered, text)
+
+    def _recovers(self) -> bool:
+        """Whether a result is right after a reset.
+
+        A link that delays a flit can bring it when it is up again, which is a fault once more.
+        """
+        self._session.reset()
+        try:
+            return self._exact(1)
+        except DeviceError:
+            if "delay flit" not in self.case.kinds:
+                raise
+        self._session.reset()
+        return self._exact(1)
+
+    def _faulty(self) -> tuple[str, str]:
+        """Name of the end and its text."""
+        case = self.case
+        try:
+            if case.loads_ahead:
+                # All else than another length would find its table loaded.
+                ahead = replace(self._upcoming, num_elements=case.num_elements + 40)
+                clean = "flip write" not in case.kinds or self._exact(1)
+                right = clean and self._exact(case.num_collectives, faults=case.faults, then=ahead)
+                right = right and self._exact(1, num_elements=ahead.num_elements)
+            else:
+                right = self._exact(case.num_collectives, faults=case.faults)
+        except DeviceError as error:
+            return name_of(str(error)), str(error)
+        return (EXACT, "") if right else ("WRONG", "wrong result and no fault")
+
+    def _exact(
+        self,
+        count: int,
+        *,
+        num_elements: int | None = None,
+        then: Upcoming | None = None,
+        **faults: Any,
+    ) -> bool:
+        """Run some collectives: whether all results are right."""
+        case, n = self.case, num_elements or self.case.num_elements
+        ranks = self.schedule.topology.num_ranks
+        buffers = [make_buffers(case.seed + k, ranks, n, case.dtype) for k in range(count)]
+        bound = self._bound(n, count, ahead=then is not None)
+
+        def progress(cycles: int) -> None:
+            self.share = max(self.share, cycles / bound)
+
+        results = self._session.run(
+            self.schedule, buffers, op=case.op, then=then, progress=progress, **faults
+        )
+        return all(
+            np.array_equal(
+                memory.view(np.uint32), execute(self.schedule, buffer, op=case.op).view(np.uint32)
+            )
+            for buffer, (memory, _) in zip(buffers, results, strict=True)
+        )
+
+    def _bound(self, num_elements: int, count: int, *, ahead: bool) -> int:
+        """Cycles after which the engine gives up: whoever waits until then hangs."""
+        case = self.case
+        num_flits = case.model.num_flits(num_elements, 4)
+        limits = limits_of(
+            self.schedule,
+            num_flits,
+            case.model,
+            memory_timing=case.timing,
+            queue_flits=CONFIG.memory_queue_flits,
+            max_skew_cycles=0,
+            lockstep=False,
+        )
+        writes = 2 * int(np.bincount(self.schedule.src).max()) + 5 * self.schedule.num_flows
+        return limits.run_cycles(count) + ahead * ACCESS_CYCLES * writes
+
+
+def name_of(text: str) -> str:
+    """What a DeviceError is called in the table."""
+    for words, name in (
+        ("not over after", "HANG"),
+        ("must answer", "HANG"),
+        ("link is not up", LINK_DOWN),
+        ("its host reset it", HOST_RESET),
+    ):
+        if words in text:
+            return name
+    codes = [code for code in re.findall(r"\(([A-Z_]+)\)", text) if code in FaultCode.__members__]
+    return codes[0] if codes else "UNNAMED"
+
+
+def run_seeds(library: Path, seeds: Sequence[int]) -> list[Outcome]:
+    """Some runs, one after the other."""
+    return [Run(draw(seed), library).outcome() for seed in seeds]
+
+
+def campaign(seeds: Sequence[int], jobs: int, library: Path) -> list[Outcome]:
+    """All runs, shared out; those that are not as they have to be are told at once."""
+    chunks = [seeds[k : k + CHUNK] for k in range(0, len(seeds), CHUNK)]
+    outcomes: list[Outcome] = []
+    with ProcessPoolExecutor(jobs) as pool:
+        for part in pool.map(partial(run_seeds, library), chunks):
+            outcomes += part
+            for outcome in part:
+                if outcome.name in BAD:
+                    print(f"--only {outcome.seed}: {outcome.name}: {outcome.text}", file=sys.stderr)
+    return outcomes
+
+
+def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """A row for each kind of fault, of the runs with no other; one for those with two; the sum."""
+    groups = {kind: [o for o in outcomes if o.kinds == (kind,)] for kind in KINDS}
+    groups["two of them"] = [o for o in outcomes if len(o.kinds) > 1]
+    groups["all"] = list(outcomes)
+    rows = []
+    for kind, group in groups.items():
+        names = Counter(outcome.name for outcome in group)
+        bad = sum(names[name] for name in BAD)
+        row = {
+            "injected": kind,
+            "runs": len(group),
+            "exact": names[EXACT],
+            "faults": len(group) - names[EXACT] - bad,
+            "recovered": sum(outcome.recovered is True for outcome in group),
+            "worst_time_over_bound": round(max((o.share for o in group), default=0.0), 3),
+            "bad": bad,
+            "names": dict(names.most_common()),
+        }
+        rows.append(row)
+    return rows
+
+
+def main() -> int:
+    """Run all seeds; exit status 1 unless each ends as it has to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    library = network_library(CONFIG, pokes=True)
+    if arguments.only is not None:
+        case = draw(arguments.only)
+        outcome = Run(case, library).outcome()
+        print(f"{case}\n{outcome}")
+        return int(outcome.name in BAD)
+    begin = time.perf_counter()
+    seeds = range(arguments.seed, arguments.seed + arguments.runs)
+    outcomes = campaign(seeds, arguments.jobs, library)
+    rows, seconds = table_of(outcomes), time.perf_counter() - begin
+    bad = [asdict(outcome) for outcome in outcomes if outcome.name in BAD]
+    if arguments.json:
+        print(json.dumps({"good": not bad, "seconds": seconds, "rows": rows, "bad": bad}, indent=2))
+        return int(bool(bad))
+    print(ROW.format("injected", "runs", "exact", "named", "recovered", "time/bound", "bad", ""))
+    for row in rows:
+        *cells, names = row.values()
+        told = ", ".join(f"{name} {count}" for name, count in names.items() if name != EXACT)
+        print(ROW.format(*cells, told))
+    print(f"{len(outcomes) - len(bad)} of {len(outcomes)} runs as they have to be, {seconds:.0f} s")
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The fault campaign: a hundred runs, and that it tells what must not happen."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multitree.sim.verilator import why_not
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+BENCH = Path(__file__).parents[2] / "bench"
+SEED = int(os.environ.get("MULTITREE_SEED", "1"))
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCH))
+        return importlib.import_module("fault_campaign")
+
+
+@pytest.fixture(scope="module")
+def library(campaign):
+    return campaign.network_library(campaign.CONFIG, pokes=True)
+
+
+@pytest.fixture(scope="module")
+def exact_seed(campaign, library):
+    """A run that a fault does not disturb."""
+    runs = (campaign.Run(campaign.draw(seed), library).outcome() for seed in range(50))
+    return next(outcome.seed for outcome in runs if outcome.name == campaign.EXACT)
+
+
+def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(library):
+    print(f"seed {SEED}")
+    command = [sys.executable, str(BENCH / "fault_campaign.py"), "--json", "--seed", str(SEED)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    *kinds, everything = told["rows"]
+    assert told["good"] and everything["runs"] == 100 == sum(row["runs"] for row in kinds)
+    assert everything["exact"] + everything["faults"] == 100
+    assert everything["recovered"] == everything["faults"] > 30
+    assert everything["worst_time_over_bound"] < 1
+
+
+def test_a_run_is_the_same_when_it_is_run_again(campaign, library):
+    first, again = (campaign.Run(campaign.draw(SEED), library).outcome() for _ in range(2))
+    assert first == again
+
+
+def test_a_wrong_sum_without_a_fault_is_told(campaign, library, exact_seed, monkeypatch):
+    monkeypatch.setattr(campaign, "execute", lambda schedule, buffers, op: buffers + 1)
+    outcome = campaign.Run(campaign.draw(exact_seed), library).outcome()
+    assert outcome.name == "WRONG" and campaign.table_of([outcome])[-1]["bad"] == 1
+
+
+def test_a_run_beyond_its_bound_is_told(campaign, library, exact_seed, monkeypatch):
+    monkeypatch.setattr(campaign.Run, "_bound", lambda *sizes, ahead: 1)
+    outcome = campaign.Run(campaign.draw(exact_seed), library).outcome()
+    assert outcome.name == "HANG" and campaign.table_of([outcome])[-1]["bad"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Rank 0: nothing progressed (WATCHDOG); origin rank 0", "WATCHDOG"),
+        ("Rank 0: running a collective, not over after 900 cycles, in step 1", "HANG"),
+        ("Rank 0, port 1: link is not up after 900 cycles", "LINK_DOWN"),
+        ("Rank 0: table is not accepted", "UNNAMED"),
+        ("Rank 0: (SOMETHING) else", "UNNAMED"),
+    ],
+)
+def test_errors_are_counted_by_the_fault_they_name(campaign, text, name):
+    assert campaign.name_of(text) == name
