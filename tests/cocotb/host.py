@@ -8,7 +8,7 @@ from multitree.nic.registers import ADDRESS
 
 __all__ = ["Host"]
 
-BUSY, COMMITTED, DONE, FAULT = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+BUSY, COMMITTED, DONE, FAULT, CLAIMED = (1 << bit for bit in range(5))
 
 
 class Host:
@@ -26,6 +26,12 @@ class Host:
         self._clock = dut.clk
         self._irq = getattr(dut, f"{prefix}irq")
         self._bus = AxiLiteMaster(AxiLiteBus.from_prefix(dut, f"{prefix}s_axil"), dut.clk, dut.rst)
+
+    @property
+    def channels(self):
+        """The five channels of the bus; each stands still while its `pause` is set."""
+        write, read = self._bus.write_if, self._bus.read_if
+        return write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel
 
     async def write(self, address, value):
         """Write a register; refused is wrong."""

@@ -33,7 +33,7 @@ def missing(simulator):
     return "" if shutil.which("g++") else "g++ is not installed"
 
 
-def run_bench(simulator, *, verilog, top, bench, folder):
+def run_bench(simulator, *, verilog, top, bench, folder, build_args=()):
     """Build `verilog` and run every test of `tests.cocotb.<bench>` on its module `top`.
 
     Parameters
@@ -44,14 +44,17 @@ def run_bench(simulator, *, verilog, top, bench, folder):
         Text of the whole design.
     top : str
         Module that the bench drives.
-    bench : str
-        Name of the bench's Python module.
+    bench : str or tuple of str
+        Name of the bench's Python module, or of several that run one after the other.
     folder : Path
-        Where to build.
+        Where to build, and where benches write their files.
+    build_args : tuple of str
+        More arguments for the simulator's compiler.
     """
     lack = missing(simulator)
     if lack:
         pytest.skip(f"{bench} on {simulator}: {lack}")
+    benches = (bench,) if isinstance(bench, str) else bench
     source = folder / f"{top}.v"
     source.write_text(verilog)
     runner = get_runner(simulator)
@@ -66,13 +69,13 @@ def run_bench(simulator, *, verilog, top, bench, folder):
                 sources=[source],
                 hdl_toplevel=top,
                 build_dir=folder / "build",
-                build_args=BUILD_ARGS[simulator],
+                build_args=[*BUILD_ARGS[simulator], *build_args],
                 timescale=("1ns", "1ps"),
                 log_file=log,
             )
             results = runner.test(
                 hdl_toplevel=top,
-                test_module=f"tests.cocotb.{bench}",
+                test_module=[f"tests.cocotb.{name}" for name in benches],
                 test_dir=folder,
                 results_xml=str(folder / "results.xml"),
                 extra_env={
