@@ -13,7 +13,7 @@ LONG   := bench/synthesis.py
 .SECONDARY:
 .DEFAULT_GOAL := help
 .PHONY: help demo verilog bench synth test test-all install-all formal formal-mutants \
-  fault-campaign lint clean python compiler icarus abc
+  coverage fault-campaign lint clean python compiler icarus abc
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -38,6 +38,9 @@ test: compiler $(STAMPS)/test # every test that this machine has the tools for
 
 test-all: install-all # the same with PyTorch and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest
+
+coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
+	@$(BIN)/python -m tests.cocotb.code_coverage
 
 install-all: compiler icarus abc $(STAMPS)/test $(STAMPS)/torch # install what test-all needs
 

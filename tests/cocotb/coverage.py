@@ -1,0 +1,111 @@
+"""Functional coverage: crosses of values, and how often each was hit."""
+
+import itertools
+import json
+from pathlib import Path
+
+__all__ = ["Coverage", "Group"]
+
+
+class Group:
+    """One cross: every combination of its axes' values is a bin, but for those left out.
+
+    Parameters
+    ----------
+    name : str
+        What is counted.
+    axes : dict of str to tuple
+        Values by the name of their axis; values are strings or whole numbers.
+    without : callable, optional
+        Takes the axes by name; true for a combination that cannot be.
+    """
+
+    def __init__(self, name, axes, *, without=lambda **values: False):
+        self.name, self.axes = name, axes
+        combinations = itertools.product(*axes.values())
+        self.hits = {
+            combination: 0
+            for combination in combinations
+            if not without(**dict(zip(axes, combination, strict=True)))
+        }
+
+    def hit(self, **values):
+        """Count one combination; one that is not a bin is a KeyError."""
+        self.hits[tuple(values[axis] for axis in self.axes)] += 1
+
+    @property
+    def missing(self):
+        """Combinations that were never hit."""
+        return [combination for combination, count in self.hits.items() if not count]
+
+
+class Coverage:
+    """Groups of bins, over one run or several.
+
+    Parameters
+    ----------
+    groups : iterable of Group
+    """
+
+    def __init__(self, groups):
+        self.groups = {group.name: group for group in groups}
+
+    def hit(self, group, **values):
+        """Count one bin of a group."""
+        self.groups[group].hit(**values)
+
+    def misses(self, group, **values):
+        """Whether a bin was never hit."""
+        group = self.groups[group]
+        return not group.hits[tuple(values[axis] for axis in group.axes)]
+
+    def missing(self, names=None):
+        """Bins that were never hit, in words; of all groups or of those that are named."""
+        return [
+            f"{name}: " + ", ".join(map(str, combination))
+            for name in names or self.groups
+            for combination in self.groups[name].missing
+        ]
+
+    def save(self, path):
+        """Write the counts as JSON."""
+        counts = {name: list(group.hits.values()) for name, group in self.groups.items()}
+        Path(path).write_text(json.dumps(counts))
+
+    def merge(self, path):
+        """Add the counts of another run of the same bins."""
+        counts = json.loads(Path(path).read_text())
+        for name, group in self.groups.items():
+            for combination, count in zip(group.hits, counts[name], strict=True):
+                group.hits[combination] += count
+
+    def table(self):
+        """The bins and their counts in Markdown, a table for each group.
+
+        Returns
+        -------
+        str
+            A row for each combination of all axes but the last, whose values are the columns;
+            with one axis, a row for each value.
+        """
+        return "\n".join(line for group in self.groups.values() for line in _lines(group))
+
+
+def _lines(group):
+    """The table of one group."""
+    done = len(group.hits) - len(group.missing)
+    yield from (f"{group.name}: {done} of {len(group.hits)} bins", "")
+    *rows, last = group.axes
+    columns = group.axes[last] if rows else ("count",)
+    yield _row(" / ".join(rows) or last, columns)
+    yield "|---" * (1 + len(columns)) + "|"
+    for row in itertools.product(*(group.axes[axis] for axis in rows or [last])):
+        names = [(*row, value) for value in columns] if rows else [row]
+        counts = [group.hits.get(name, "") for name in names]
+        if any(count != "" for count in counts):
+            yield _row(", ".join(map(str, row)), counts)
+    yield ""
+
+
+def _row(first, cells):
+    return f"| {first} | " + " | ".join(map(str, cells)) + " |"

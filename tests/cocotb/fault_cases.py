@@ -1,0 +1,281 @@
+"""What can go wrong around an interface, and the fault it must end in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from multitree.hw.link import Kind
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.program import COMMIT
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
+from multitree.nic.table import NO_PORT
+from multitree.topology.schedule import Op
+from tests.cocotb.environment import CONFIG
+from tests.cocotb.random_table import FlowPlan, Plan, make_table
+
+__all__ = ["NEWS", "Case", "cases"]
+
+INNER = FlowPlan(0, 0, 30, (0, 1), 2, 2, (0, 1))
+"""An inner node of an all-reduce; its chunk is longer than a link's buffer."""
+RELAY = FlowPlan(0, 0, 30, (0, 1), 2, NO_PORT, ())
+"""The same of a reduce."""
+ROOT = FlowPlan(1, 30, 6, (0, 1), NO_PORT, NO_PORT, ())
+"""The root of a reduce, which sends nothing."""
+LEAF = FlowPlan(2, 36, 6, (), NO_PORT, 0, ())
+"""A leaf of a gather, which sends nothing."""
+WINDOW_FLITS = 42
+NEWS = FaultCode.MEMORY_ERROR << 16 | 77
+"""What a neighbour tells of a fault: the code, and the rank where it began."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that goes wrong.
+
+    Parameters
+    ----------
+    code : FaultCode
+        What it has to end in.
+    flows : tuple of FlowPlan
+        What the table has.
+    awaited : Awaited, optional
+        What the fault has to tell.
+    op : str, optional
+        Of the message that is at fault.
+    packets : bool
+        Heads for each sub-message.
+    change : callable, optional
+        Takes the register writes and returns what is written.
+    table : callable, optional
+        Takes the table and returns the one that is loaded.
+    act : callable, optional
+        Takes the environment before the table is loaded.
+    then : tuple of (address, value)
+        Register writes between commit and start.
+    poke : callable, optional
+        Takes the interface between commit and start.
+    later : callable, optional
+        Takes the environment some cycles after the start.
+    """
+
+    code: FaultCode
+    flows: tuple = (INNER, ROOT, LEAF)
+    awaited: Awaited | None = None
+    op: str | None = None
+    packets: bool = False
+    change: Callable = lambda writes: writes
+    table: Callable = lambda table: table
+    act: Callable = lambda env: None
+    then: tuple = ()
+    poke: Callable = lambda dut: None
+    later: Callable = lambda env: None
+
+    def plan(self, rng):
+        """The table as it should be, with what is wrong in it."""
+        flows = [replace(flow, number=number) for number, flow in enumerate(self.flows)]
+        table = make_table(flows, CONFIG, rng, nop_chance=0)
+        return Plan(tuple(flows), self.table(table), WINDOW_FLITS)
+
+
+def _edit(field, place, value):
+    """A table with one value changed."""
+
+    def edit(table):
+        changed = getattr(table, field).copy()
+        changed[place] = value
+        return replace(table, **{field: changed})
+
+    return edit
+
+
+def _write(address, value):
+    """The writes with another value at one address."""
+    return lambda writes: [(a, value if a == address else v) for a, v in writes]
+
+
+def _register(name, value):
+    return _write(ADDRESS[name], value)
+
+
+def _on_message(change, *, port=0, op=Op.REDUCE):
+    """A neighbour that changes the first message of an op."""
+
+    def act(env):
+        done = []
+
+        def tamper(key, flits):
+            if key[0] != op or done:
+                return flits
+            done.append(key)
+            return change(flits)
+
+        env.neighbours[port].tamper = tamper
+
+    return act
+
+
+def _silent(*ports, op=Op.REDUCE):
+    """Neighbours that send nothing of an op."""
+
+    def act(env):
+        for port in ports:
+            env.neighbours[port].tamper = lambda key, flits: [] if key[0] == op else flits
+
+    return act
+
+
+def _on_flit(change, *, port=0, number=3):
+    """A link on which a flit is changed; `change` may return None."""
+
+    def act(env):
+        env.ends[port].tamper = lambda count, flit: change(flit) if count == number else flit
+
+    return act
+
+
+def _head_bits(mask):
+    """A message whose head has some bits the other way round."""
+    return lambda flits: [(flits[0][0], flits[0][1] ^ mask), *flits[1:]]
+
+
+def _poke(memory, entry, mask):
+    """Flip bits of the bank that is executed after the first commit."""
+
+    def poke(dut):
+        bank = getattr(dut.core.tables, memory).content.bank_1
+        bank[entry].value = int(bank[entry].value) ^ mask
+
+    return poke
+
+
+def _falling_steps(table):
+    return replace(table, step=np.arange(table.num_rows)[::-1].copy())
+
+
+def _tables():
+    """Illegal rows, flows, sizes, and tables that are not what they were."""
+    row, flow = FaultCode.ROW_ILLEGAL, FaultCode.FLOW_ILLEGAL
+    yield Case(row, table=_edit("port", 1, CONFIG.num_ports))
+    yield Case(row, table=_edit("op", 1, 3))
+    yield Case(row, table=_edit("flow", 1, 3))
+    yield Case(row, table=_falling_steps)
+    yield Case(row, change=_write(TABLE_WINDOW.base, 1 << 22))
+    yield Case(row, change=_register("NUM_ROWS", CONFIG.table_depth + 1))
+    yield Case(flow, table=_edit("base", 1, WINDOW_FLITS - 5))
+    yield Case(flow, table=_edit("parent", 1, CONFIG.num_ports))
+    yield Case(flow, table=_edit("children", (1, 0), NO_PORT))
+    yield Case(flow, table=_edit("children", (1, 1), 0))
+    yield Case(flow, table=_edit("stride", 1, 1))
+    yield Case(flow, change=_write(FLOW_WINDOW.base + 16, 1 << 4))
+    yield Case(flow, change=_register("NUM_FLOWS", CONFIG.num_flows + 1))
+    yield Case(FaultCode.ITERATIONS, table=_edit("stage", 1, 1))
+    yield Case(FaultCode.TABLE_CRC, change=_register("TABLE_CRC", 0))
+    yield Case(FaultCode.TABLE_PARITY, poke=_poke("table", 0, 1))
+    yield Case(FaultCode.TABLE_PARITY, poke=_poke("flows", 2, 1 << 33))
+    # Two bits of a base that no row uses: parity is right, and nobody checks it again.
+    yield Case(FaultCode.OUT_OF_WINDOW, poke=_poke("flows", 2, 3 << 6))
+
+
+def _hosts():
+    """Starts that cannot be."""
+    illegal = FaultCode.SETTINGS_ILLEGAL
+    yield Case(FaultCode.NOT_COMMITTED, change=lambda w: [x for x in w if x != COMMIT])
+    yield Case(FaultCode.ITERATIONS, change=_register("ITERATIONS", 1))
+    yield Case(illegal, change=_register("MODE", 3))
+    yield Case(illegal, change=_register("MODE", 1 << 6))
+    yield Case(illegal, change=_register("WINDOW_BASE", (1 << CONFIG.address_width) - 1))
+    # Another length than the one that was committed.
+    yield Case(illegal, then=((ADDRESS["WINDOW_FLITS"], WINDOW_FLITS + 1),))
+
+
+def _messages():
+    """What no neighbour may send."""
+
+    def shortened(flits):
+        return [*flits[:-2], flits[-1]]
+
+    def lengthened(flits):
+        return [*flits[:-1], (Kind.BODY.value, 0), flits[-1]]
+
+    for op, name in ((Op.REDUCE, "REDUCE"), (Op.GATHER, "GATHER")):
+
+        def case(code, change, op=op, name=name, **more):
+            return Case(code, act=_on_message(change, op=op), op=name, **more)
+
+        yield case(FaultCode.FRAMING, shortened)
+        yield case(FaultCode.FRAMING, lengthened)
+        yield case(FaultCode.FRAMING, lambda flits: flits[1:])
+        yield case(FaultCode.FRAMING, _head_bits(1 << 33))
+        yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(0xFF))
+        yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(1 << 16))
+        yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(1 << 32), flows=(ROOT, LEAF))
+        yield case(FaultCode.STALE_SEQUENCE, _head_bits(0xFF << 40))
+        yield case(FaultCode.DUPLICATE_MESSAGE, lambda flits: flits + flits)
+        yield case(FaultCode.LENGTH, _head_bits(1 << 48))
+    other = lambda flits: [*flits[:5], (flits[5][0], flits[5][1] ^ 1), *flits[6:]]  # noqa: E731
+    yield Case(FaultCode.FRAMING, act=_on_message(other), packets=True)
+
+
+def _links():
+    """Flits and credits that are not what was sent."""
+    yield Case(FaultCode.LINK_SEQUENCE, act=_on_flit(lambda flit: None))
+    yield Case(FaultCode.LINK_SEQUENCE, act=_on_flit(lambda flit: flit | {"sequence": 2}))
+    yield Case(FaultCode.LINK_SEQUENCE, act=_on_flit(lambda flit: flit | {"vc": 1}))
+    yield Case(FaultCode.LINK_EPOCH, act=_on_flit(lambda flit: flit | {"epoch": 1 - flit["epoch"]}))
+    for field in ("payload", "check"):
+        flipped = lambda flit, name=field: flit | {name: flit[name] ^ 4}  # noqa: E731
+        yield Case(FaultCode.LINK_CHECK, act=_on_flit(flipped, number=4))
+
+    def heedless(env):
+        env.ends[0].ignores_credits = True
+        env.channel_stalls[2].stop()
+
+    def generous(env):
+        env.ends[1].extra_credits = 1
+
+    def falls(env):
+        env.ends[1].fall()
+
+    yield Case(FaultCode.BUFFER_OVERFLOW, act=heedless)
+    yield Case(FaultCode.CREDIT_OVERFLOW, act=generous)
+    yield Case(FaultCode.PEER_RESET, later=falls)
+    yield Case(FaultCode.PEER_FAULT, later=lambda env: env.ends[0].tell.append(NEWS))
+
+
+def _memories():
+    """Accesses that fail."""
+
+    def reads(env):
+        env.memory.broken_reads = range(5)
+
+    def writes(env):
+        env.memory.broken_writes = range(5)
+
+    yield Case(FaultCode.MEMORY_ERROR, act=reads, awaited=Awaited.MEMORY_READ)
+    yield Case(FaultCode.MEMORY_ERROR, act=writes, awaited=Awaited.MEMORY_WRITE)
+
+
+def _waits():
+    """Somebody who does not do his part, and what the others wait for."""
+
+    def no_credits(env):
+        env.ends[2].credit_stall.stop()
+
+    def no_reads(env):
+        env.channel_stalls[6].stop()
+
+    quiet = {"code": FaultCode.WATCHDOG, "flows": (ROOT, LEAF)}
+    relay = {"code": FaultCode.WATCHDOG, "flows": (RELAY,)}
+    yield Case(FaultCode.WATCHDOG, act=_silent(1), awaited=Awaited.DEPENDENCY)
+    yield Case(**relay, act=no_credits, awaited=Awaited.CREDIT)
+    yield Case(**relay, act=no_reads, awaited=Awaited.MEMORY_READ)
+    yield Case(**quiet, act=_silent(0), awaited=Awaited.SIBLING)
+    yield Case(**quiet, act=_on_message(lambda flits: flits[:3]), awaited=Awaited.FLIT)
+    yield Case(**quiet, act=_silent(1), awaited=Awaited.ARRIVALS)
+    yield Case(FaultCode.FIRST_ARRIVAL, act=_silent(0, 1), flows=(ROOT,))
+
+
+def cases():
+    """All of them, in an order of no meaning."""
+    return [*_tables(), *_hosts(), *_messages(), *_links(), *_memories(), *_waits()]

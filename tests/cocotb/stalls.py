@@ -1,0 +1,72 @@
+"""Stalls of a boundary: drawn by their class, measured by what was really held up."""
+
+__all__ = ["STALLS", "Stall", "worst"]
+
+STALLS = ("0 %", "1-49 %", "50-99 %", "100 % for a while")
+"""Classes of stalls, by the share of the cycles in which something could have moved."""
+
+LONG_CYCLES = 32
+"""As many cycles on end without a move are a while."""
+
+
+class Stall:
+    """Says cycle by cycle whether to hold something up, and what came of it.
+
+    Parameters
+    ----------
+    rng : random.Random
+    """
+
+    def __init__(self, rng):
+        self._rng = rng
+        self.choose(STALLS[0])
+
+    def choose(self, kind):
+        """Begin anew with one class of stalls."""
+        low, high = {STALLS[0]: (0, 0), STALLS[1]: (0.1, 0.4), STALLS[2]: (0.55, 0.85)}.get(
+            kind, (0, 0.5)
+        )
+        self._chance = self._rng.uniform(low, high)
+        self._pauses = kind == STALLS[3]
+        self._pause = 0
+        self._asked = self._held = self._run = self._longest = 0
+
+    def stop(self):
+        """Hold everything up from now on."""
+        self._chance, self._pauses = 1.0, False
+
+    def held(self):
+        """Is what could move in this cycle held up?"""
+        if self._pause:
+            self._pause -= 1
+            held = True
+        elif self._pauses and (not self._asked or self._rng.random() < 0.005):
+            self._pause = self._rng.randrange(LONG_CYCLES, 3 * LONG_CYCLES)
+            held = True
+        else:
+            held = self._rng.random() < self._chance
+        self._asked += 1
+        self._held += held
+        self._run = self._run + 1 if held else 0
+        self._longest = max(self._longest, self._run)
+        return held
+
+    @property
+    def asked(self):
+        """Cycles in which something could have moved."""
+        return self._asked
+
+    @property
+    def measured(self):
+        """The class of what happened since `choose`."""
+        if self._longest >= LONG_CYCLES:
+            return STALLS[3]
+        if not self._held:
+            return STALLS[0]
+        return STALLS[1] if 2 * self._held < self._asked else STALLS[2]
+
+
+def worst(stalls):
+    """The class of the worst of some stalls, of those that were asked at all; else None."""
+    classes = [STALLS.index(stall.measured) for stall in stalls if stall.asked]
+    return STALLS[max(classes)] if classes else None
