@@ -5,10 +5,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from multitree.sim.injection import FlipMemory, TableBank
 from multitree.sim.verilator import why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -47,6 +49,24 @@ def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(library):
     assert everything["exact"] + everything["faults"] == 100
     assert everything["recovered"] == everything["faults"] > 30
     assert everything["worst_time_over_bound"] < 1
+
+
+@pytest.mark.parametrize("bank", TableBank)
+@pytest.mark.parametrize("bit", [0, 32, 65])
+def test_a_flipped_bit_is_told_in_the_bank_that_runs_and_harmless_in_the_other(
+    campaign, library, bank, bit
+):
+    # The first table goes to the second bank.
+    runs = bank in (TableBank.ROWS_1, TableBank.FLOWS_1)
+    case = replace(
+        campaign.draw(SEED),
+        loads_ahead=False,
+        num_collectives=1,
+        kinds=("flip row",),
+        faults=(FlipMemory(0, 0, bank, 0, bit),),
+    )
+    outcome = campaign.Run(case, library).outcome()
+    assert outcome.name == ("TABLE_PARITY" if runs else campaign.EXACT), outcome.text
 
 
 def test_a_run_is_the_same_when_it_is_run_again(campaign, library):
