@@ -87,9 +87,9 @@ MUTANTS = (
     Mutant(
         "arbiter.round_robin",
         "hw/arbiter.py",
-        "self.advance & self.valid",
-        "self.advance & self.valid & self.requests[0]",
-        "the search does not move on for everybody",
+        "(-2 << self.grant)",
+        "(-1 << self.grant)",
+        "who was granted comes first again",
     ),
     Mutant(
         "link.credits",
@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         "acknowledger.arrivals",
         "nic/reducer.py",
-        "(acked != 0) & (~ends.o.payload",
+        "((acked != 0) | self.ack) & (~ends.o.payload",
         "(~ends.o.payload",
         "an arrival without an acknowledgement",
     ),
@@ -150,8 +150,8 @@ MUTANTS = (
     Mutant(
         "issuer.window",
         "nic/issuer.py",
-        "address.eq(self.run.window_base + job.base)",
-        "address.eq(self.run.window_base + job.base + 1)",
+        "address.eq(self.run.window_base + offered.base)",
+        "address.eq(self.run.window_base + offered.base + 1)",
         "reads start one flit late",
     ),
     Mutant(
@@ -279,5 +279,47 @@ MUTANTS = (
         "room + self.returned - issued",
         "room - issued",
         "room that came free is not given back",
+    ),
+    Mutant(
+        "link.reset",
+        "hw/link_session.py",
+        "with m.Elif(comes[Kind.INIT] & echoed):",
+        "with m.Elif(comes[Kind.INIT]):",
+        "an INIT from before the reset brings the link up",
+    ),
+    Mutant(
+        "link.reset",
+        "hw/link_transmitter.py",
+        "m.d.sync += [available.eq(self._credits), number.eq(0)]",
+        "m.d.sync += number.eq(0)",
+        "a link that comes up again has not got its credits back",
+    ),
+    Mutant(
+        "sender.framing",
+        "nic/framer.py",
+        "begun.eq(left != 1)",
+        "begun.eq(0)",
+        "a message ends with its first packet",
+    ),
+    Mutant(
+        "sender.framing",
+        "nic/framer.py",
+        "last = (left == 1) | (place.all() & self.run.packets)",
+        "last = (left == 2) | (place.all() & self.run.packets)",
+        "the tail comes a flit early",
+    ),
+    Mutant(
+        "sender.payload",
+        "nic/sender.py",
+        "issuer.returned.eq(payload.o.valid & payload.o.ready),",
+        "issuer.returned.eq(self.memory.data_valid),",
+        "room is given back before the data leave",
+    ),
+    Mutant(
+        "reducer.progress",
+        "nic/reducer.py",
+        "written.eq(self.write.valid & self.write.ready),",
+        "written.eq(self.write.valid & self.write.ready & self.items.valid),",
+        "room of a written flit is lost",
     ),
 )

@@ -9,6 +9,7 @@ from tests.formal import (
     issuer,
     link,
     reducer,
+    sender,
     streams,
     tracker,
 )
@@ -21,6 +22,7 @@ MODULES = (
     guard,
     reducer,
     issuer,
+    sender,
     tracker,
     admission,
     checker,

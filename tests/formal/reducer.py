@@ -1,6 +1,6 @@
 """Properties of what comes in: no arrival before its writes are acknowledged."""
 
-from amaranth import Cat, Signal
+from amaranth import Cat, Mux, Signal
 
 from multitree.nic.config import Config
 from multitree.nic.reducer import Acknowledger, Reducer
@@ -144,6 +144,35 @@ def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
     )
 
 
+def reducer_progress(bench, *, memory_queue_flits, adder_cycles):
+    """With a memory that answers at once no flit stays, and a next one is taken."""
+    m = bench.m
+    config = Config(
+        memory_queue_flits=memory_queue_flits,
+        address_width=4,
+        submessage_flits=2,
+        flit_bytes=8,
+        dtypes=("int32",),
+    )
+    bench.replace("multitree.hw.lanes.LaneUnit.LATENCY", adder_cycles)
+    m.submodules.block = block = Reducer(config)
+    driven(bench, "items", block.items)
+    fetches, writes = block.fetch.valid, block.write.valid
+    m.d.comb += [
+        block.fetch.ready.eq(1),
+        block.fetch.data_valid.eq(bench.past(fetches)),
+        block.write.ready.eq(1),
+        block.write.ack.eq(bench.past(writes)),
+    ]
+    limit_cycles = adder_cycles + 8
+    moves = Cat(block.items.valid & block.items.ready, fetches, writes, block.arrival.valid)
+    stands = ~moves.any() & (~block.idle | (block.items.valid & ~block.items.ready))
+    still = Signal(range(limit_cycles + 2))
+    m.d.sync += still.eq(Mux(stands, still + 1, 0))
+    bench.check(still <= limit_cycles)
+    bench.cover("arrival", block.arrival.valid & block.arrival.last)
+
+
 PROPERTIES = (
     Property(
         "acknowledger.arrivals",
@@ -172,5 +201,15 @@ PROPERTIES = (
         ),
         depth=BOUND_CYCLES,
         quick_depth=9,
+    ),
+    Property(
+        "reducer.progress",
+        "with a memory that answers, something moves every adder + 8 cycles, or it is idle",
+        reducer_progress,
+        (
+            {"memory_queue_flits": 4, "adder_cycles": 1},
+            {"memory_queue_flits": 4, "adder_cycles": 4},
+        ),
+        depth=18,
     ),
 )
