@@ -164,7 +164,7 @@ def reducer_progress(bench, *, memory_queue_flits, adder_cycles):
         block.write.ready.eq(1),
         block.write.ack.eq(bench.past(writes)),
     ]
-    limit_cycles = adder_cycles + 8
+    limit_cycles = adder_cycles + 5
     moves = Cat(block.items.valid & block.items.ready, fetches, writes, block.arrival.valid)
     stands = ~moves.any() & (~block.idle | (block.items.valid & ~block.items.ready))
     still = Signal(range(limit_cycles + 2))
@@ -204,7 +204,7 @@ PROPERTIES = (
     ),
     Property(
         "reducer.progress",
-        "with a memory that answers, something moves every adder + 8 cycles, or it is idle",
+        "with a memory that answers, something moves every adder + 5 cycles, or it is idle",
         reducer_progress,
         (
             {"memory_queue_flits": 4, "adder_cycles": 1},

@@ -14,9 +14,10 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.formal.mutants import MUTANTS, caught
+from tests.formal.mutants import caught
 from tests.formal.properties import PROPERTIES
 from tests.formal.report import markdown
+from tests.formal.seeded import MUTANTS
 from tests.formal.solve import ToolError, solve
 
 __all__ = ["check", "main"]

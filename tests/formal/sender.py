@@ -1,4 +1,4 @@
-"""Properties of the sender: every message framed, its data in order, none forgotten."""
+"""Properties of the sender: every message framed, its data once and in order."""
 
 from amaranth import Cat, Signal
 from amaranth.lib import data
@@ -99,8 +99,8 @@ def payload(bench, *, submessage_flits, packets):
 
 
 _SIZES = (
-    {"submessage_flits": 2, "packets": False},
     {"submessage_flits": 2, "packets": True},
+    {"submessage_flits": 2, "packets": False},
     {"submessage_flits": 4, "packets": True},
 )
 PROPERTIES = (

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.formal.mutants import ROOT
 from tests.formal.properties import PROPERTIES
 from tests.formal.run import check
+from tests.formal.seeded import MUTANTS
 from tests.formal.solve import missing
 
 
@@ -16,3 +18,12 @@ def test_the_property_holds_for_its_smallest_parameter_set_and_is_not_empty(name
     depth = claim.quick_depth or claim.depth
     assert (verdict.outcome, verdict.depth) == (("bounded" if depth else "proved"), depth)
     assert not unreached
+
+
+def test_each_property_has_a_seeded_fault():
+    assert {mutant.property_name for mutant in MUTANTS} == set(PROPERTIES)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.fault)
+def test_what_a_seeded_fault_replaces_occurs_once(mutant):
+    assert (ROOT / mutant.path).read_text().count(mutant.old) == 1
