@@ -90,7 +90,7 @@ def window(bench, *, address_width, submessage_flits):
     address = block.items.payload.address
     base, size = Signal(address_width), Signal(address_width)
     place = Signal(address_width + 1)
-    with m.If(bench.past(block.lookup.granted)):
+    with m.If(bench.past(bench.past(block.lookup.granted))):
         m.d.sync += [base.eq(check.entry.base), size.eq(check.entry.size), place.eq(0)]
     with m.Elif(block.items.valid & block.items.ready):
         m.d.sync += place.eq(place + 1)
@@ -122,7 +122,7 @@ def once(bench, *, address_width, submessage_flits):
     came = Signal()
     m.d.sync += came.eq(came | ends)
     bench.check(~(came & ends))
-    broken = bench.past(block.lookup.granted) & ~block.lookup.intact
+    broken = bench.past(bench.past(block.lookup.granted)) & ~block.lookup.intact
     bench.check(~broken | block.fault.any() | block.run.faulted)
     bench.check(~(block.items.valid | empty.valid) | ~broken)
     bench.cover("message", came & (entry[32:64] == 3))

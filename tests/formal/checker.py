@@ -9,7 +9,7 @@ from tests.formal.words import illegal_entry, illegal_row, table
 
 __all__ = ["PROPERTIES"]
 
-ROW_CYCLES, FLOW_CYCLES = 3, 6
+ROW_CYCLES, FLOW_CYCLES = 4, 7
 
 
 def _checker(bench, num_ports, table_depth, num_flows):
@@ -40,8 +40,8 @@ def passes(bench, *, num_ports, table_depth, num_flows):
     m.d.comb += [block.row_intact.eq(row_intact), block.entry_intact.eq(entry_intact)]
     # Parity of the two words that are looked at: wrong in any cycle is wrong.
     whole = bench.constant("whole", 2)
-    at_row = bench.past(block.row_address == words.index)
-    at_flow = bench.past(block.flow_address == words.row.flow)
+    at_row = bench.past(bench.past(block.row_address == words.index))
+    at_flow = bench.past(bench.past(block.flow_address == words.row.flow))
     bench.assume(~at_row | (row_intact == whole[0]))
     bench.assume(~at_flow | (entry_intact == whole[1]))
     ends = bench.past(block.busy) & ~block.busy
@@ -84,13 +84,13 @@ PROPERTIES = (
         "a table passes only if every row and flow in use is legal and of right parity",
         passes,
         _SIZES,
-        quick_depth=20,
+        quick_depth=24,
     ),
     Property(
         "checker.progress",
-        "a check is over after 3 cycles per row, 6 per flow and 4 beside at most",
+        "a check is over after 4 cycles per row, 7 per flow and 4 beside at most",
         progress,
         _SIZES,
-        quick_depth=20,
+        quick_depth=24,
     ),
 )

@@ -89,12 +89,13 @@ def counts(bench, *, num_ports, num_flows, num_clients):
     now = course.report(hit, value)
     for client, query in enumerate(block.queries):
         valid, fields = _ask(bench, query, client, config, bits)
-        stood = bench.past(valid & (fields == key)) & course.same
+        # What is read takes two cycles, in which no collective ends.
+        stood = bench.past(valid & (fields == key)) & course.same & bench.past(course.same)
         bench.check(~(query.answered & stood) | (query.count == bench.past(now)))
-        waited = Signal(range(num_clients + 3), name=f"waited_{client}")
+        waited = Signal(range(num_clients + 4), name=f"waited_{client}")
         answered = query.answered & bench.past(valid)
         m.d.sync += waited.eq(Mux(valid & ~answered, waited + 1, 0))
-        bench.check(waited <= num_clients + 1)
+        bench.check(waited <= num_clients + 2)
         bench.cover(f"told_{client}", query.answered & stood & (query.count == 2) & course.bank)
 
 
@@ -128,7 +129,7 @@ def once(bench, *, num_flows):
 PROPERTIES = (
     Property(
         "tracker.counts",
-        "an answer is the last report of this collective, and comes within clients + 1 cycles",
+        "an answer is the last report of this collective, and comes within clients + 2 cycles",
         counts,
         (
             {"num_ports": 1, "num_flows": 1, "num_clients": 1},

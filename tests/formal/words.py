@@ -51,7 +51,7 @@ class Words:
     row, entry : View
         The row and its flow's entry.
     shown_row, shown_entry : View
-        What the memories show, a cycle after the address.
+        What the memories show, two cycles after the address.
     """
 
     index: Value
@@ -62,9 +62,9 @@ class Words:
 
 
 def _shown(bench, address, known_at, known, other):
-    """The word of the address of the cycle before; the same one as long as that stays."""
+    """The word of the address two cycles before; the same one as long as that stays."""
     m = bench.m
-    at = bench.past(address)
+    at = bench.past(bench.past(address))
     held, still, value = Signal(len(known)), at == bench.past(at), Signal(len(known))
     m.d.sync += held.eq(value)
     m.d.comb += value.eq(Mux(at == known_at, known, Mux(still, held, other)))
@@ -78,7 +78,7 @@ def table(bench, *, row_address, flow_address):
     ----------
     bench : Bench
     row_address, flow_address : Value
-        What the block asks for; answers come a cycle later.
+        What the block asks for; answers come two cycles later.
     """
     index = bench.constant("index", 3)
     row_bits = bench.constant("row", _ROW_WIDTH)
