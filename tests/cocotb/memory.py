@@ -12,6 +12,11 @@ _HIGH = Logic(1)
 """To be compared with: a number would be made a `Logic` each time."""
 
 
+def _is_high(value):
+    """Whether one bit is 1; Verilator shows some ports of one bit as arrays, which equal no bit."""
+    return value == (_HIGH if isinstance(value, Logic) else 1)
+
+
 class _Channel:
     """Ready now and then; every request taken is answered in order, some cycles later."""
 
@@ -45,7 +50,7 @@ class _Channel:
         due = bool(self._waiting) and self._waiting[0][0] <= self._cycle
         failed = due and answer(self._waiting.popleft()[1])
         self._drive(answer=int(due), error=int(failed))
-        requested = self._request.value == _HIGH
+        requested = _is_high(self._request.value)
         ready = not self._held(requested)
         self._drive(ready=int(ready))
         if ready and requested:
