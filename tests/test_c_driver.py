@@ -119,7 +119,7 @@ def test_it_writes_what_the_driver_in_python_writes_and_commits_last(example, dr
     settings = RunSettings("float32", 64, 1000, 5000, 70000)
     wanted = dict([*table_writes(table), *run_writes(settings)])
     bus = FakeBus(**SIZES, STATUS=[MASK["busy"], MASK["committed"]], LINKS=[0, 0b111])
-    call = opened(example, driver, bus)
+    call = opened(example, driver, bus, rank=2)
     call("load", example.c_table(table))
     call("commit", example.CSettings(wanted[ADDRESS["MODE"]], 64, 1000, 5000, 70000))
     *before, last = bus.written

@@ -199,6 +199,7 @@ int multitree_load(struct multitree_card *card, const struct multitree_table *ta
                         MULTITREE_NIC_TABLE_BASE, MULTITREE_NIC_TABLE_STRIDE, 0);
     crc = write_entries(card, table->flows, table->num_flows, MULTITREE_NIC_FLOW_WORDS,
                         MULTITREE_NIC_FLOW_BASE, MULTITREE_NIC_FLOW_STRIDE, crc);
+    write32(card, MULTITREE_NIC_RANK, card->rank);
     write32(card, MULTITREE_NIC_NUM_ROWS, table->num_rows);
     write32(card, MULTITREE_NIC_NUM_FLOWS, table->num_flows);
     write32(card, MULTITREE_NIC_TABLE_CRC, crc);
