@@ -85,9 +85,8 @@ def _memory_reads(bench, block, depth):
     bench.check(unanswered <= depth)
 
 
-def _reducer(bench, memory_queue_flits, adder_cycles):
-    """The block with free items and memory; an adder of so many cycles, which decides nothing."""
-    m = bench.m
+def _block(bench, memory_queue_flits, adder_cycles):
+    """The block with free items; an adder of so many cycles, which decides nothing."""
     config = Config(
         memory_queue_flits=memory_queue_flits,
         address_width=4,
@@ -96,8 +95,15 @@ def _reducer(bench, memory_queue_flits, adder_cycles):
         dtypes=("int32",),
     )
     bench.replace("multitree.hw.lanes.LaneUnit.LATENCY", adder_cycles)
-    m.submodules.block = block = Reducer(config)
+    bench.m.submodules.block = block = Reducer(config)
     driven(bench, "items", block.items)
+    return block
+
+
+def _reducer(bench, memory_queue_flits, adder_cycles):
+    """The block with free items and memory."""
+    m = bench.m
+    block = _block(bench, memory_queue_flits, adder_cycles)
     ack = bench.free("ack")
     m.d.comb += [block.write.ready.eq(bench.free("write_ready")), block.write.ack.eq(ack)]
     _memory_reads(bench, block, memory_queue_flits)
@@ -147,16 +153,7 @@ def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
 def reducer_progress(bench, *, memory_queue_flits, adder_cycles):
     """With a memory that answers at once no flit stays, and a next one is taken."""
     m = bench.m
-    config = Config(
-        memory_queue_flits=memory_queue_flits,
-        address_width=4,
-        submessage_flits=2,
-        flit_bytes=8,
-        dtypes=("int32",),
-    )
-    bench.replace("multitree.hw.lanes.LaneUnit.LATENCY", adder_cycles)
-    m.submodules.block = block = Reducer(config)
-    driven(bench, "items", block.items)
+    block = _block(bench, memory_queue_flits, adder_cycles)
     fetches, writes = block.fetch.valid, block.write.valid
     m.d.comb += [
         block.fetch.ready.eq(1),
