@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.formal.solve import ToolError
 
-__all__ = ["Mutant", "caught"]
+__all__ = ["ROOT", "Mutant", "judge"]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("topology", "hw", "nic")
@@ -39,13 +39,19 @@ class Mutant:
     fault: str
 
 
-def caught(mutant: Mutant, *, limit_seconds: int) -> bool:
-    """Whether the property is refuted on a copy of the rooms with the fault in it.
+def judge(mutant: Mutant, *, limit_seconds: int) -> str:
+    """What the property says of a copy of the rooms with the fault in it.
+
+    Returns
+    -------
+    str
+        "caught", "MISSED", or why there is no verdict: a fault that keeps the block from being
+        built is not one that a proof has found.
 
     Raises
     ------
     ToolError
-        If the text to replace does not occur exactly once, or the run fails otherwise.
+        If the text to replace does not occur exactly once.
     """
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder, "multitree")
@@ -64,6 +70,10 @@ def caught(mutant: Mutant, *, limit_seconds: int) -> bool:
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
-    if "ok  " not in done.stdout and "FAIL" not in done.stdout:
-        raise ToolError(f"{mutant.fault}: {done.stdout}{done.stderr}")
-    return "refuted" in done.stdout
+    line = next((row for row in done.stdout.splitlines() if row.startswith(("ok", "FAIL"))), None)
+    if line is None:
+        words = (done.stderr.strip() or done.stdout.strip() or "no word").splitlines()
+        return f"NO VERDICT: {words[-1]}"
+    if "undecided" in line:
+        return "NO VERDICT: undecided"
+    return "caught" if "refuted" in line else "MISSED"

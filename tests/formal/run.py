@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.formal.mutants import caught
+from tests.formal.mutants import judge
 from tests.formal.properties import PROPERTIES
 from tests.formal.report import markdown
 from tests.formal.seeded import MUTANTS
@@ -57,8 +57,8 @@ def _row(name, index, covers, limit_seconds):
 
 def _seed(mutant, limit_seconds):
     """A line of the table of seeded faults, and whether this one was caught."""
-    found = caught(mutant, limit_seconds=limit_seconds)
-    return (mutant.property_name, mutant.fault, "caught" if found else "MISSED"), found
+    found = judge(mutant, limit_seconds=limit_seconds)
+    return (mutant.property_name, mutant.fault, found), found == "caught"
 
 
 def _collect(pool, work, widths):
