@@ -22,7 +22,7 @@ CONFIG = Config(
     num_flows=16,
     buffer_flits=64,
     address_width=12,
-    dtypes=("int32", "float32"),
+    dtypes=("int32", "float32", "bfloat16"),
 )
 NETWORKS = {
     "ring:2": 0.10,
@@ -40,6 +40,7 @@ KINDS = (
     *("flip row", "flip flow", "flip write"),
 )
 MAX_DELAY_CYCLES = 300
+MAX_SKEW_CYCLES = 200
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Case:
     op: str
     num_collectives: int
     loads_ahead: bool
+    lockstep: bool
+    skews: tuple[int, ...]
     kinds: tuple[str, ...]
     faults: tuple[Injection, ...]
 
@@ -108,14 +111,21 @@ def draw(seed: int) -> Case:
         model=model,
         timing=timing,
         num_elements=int(rng.integers(1, 600)),
-        dtype=str(rng.choice(["float32", "int32"])),
+        dtype=str(rng.choice(CONFIG.dtypes)),
         op=str(rng.choice(["sum", "max"])),
         num_collectives=int(rng.integers(1, 3)),
         loads_ahead=bool(rng.random() < 0.3),
+        lockstep=False,
+        skews=(),
         kinds=tuple(str(kind) for kind in rng.choice(KINDS, 1 if rng.random() < 0.75 else 2)),
         faults=(),
     )
     schedule = schedule_of(case.network, case.algorithm, case.latency_cycles)
+    if not case.loads_ahead:  # what is loaded ahead starts as soon as it can
+        skews = rng.integers(MAX_SKEW_CYCLES, size=schedule.topology.num_ranks)
+        skews = skews if rng.random() < 0.4 else np.zeros_like(skews)
+        lockstep, skewed = bool(rng.random() < 0.3), tuple(int(skew) for skew in skews)
+        case = replace(case, lockstep=lockstep, skews=skewed)
     horizon = _guess_cycles(case, schedule)
     return replace(
         case, faults=tuple(draw_fault(rng, kind, schedule, horizon) for kind in case.kinds)
@@ -126,7 +136,7 @@ def _guess_cycles(case: Case, schedule: Schedule) -> int:
     """About how long the hosts run, so that most faults have something to strike."""
     step = case.latency_cycles + 25 + 2 * case.timing.extra_cycles
     collective = schedule.num_steps * step + case.num_elements // 2
-    return int(1.2 * case.num_collectives * collective)
+    return int(1.2 * case.num_collectives * collective) + max(case.skews, default=0)
 
 
 def draw_fault(rng: np.random.Generator, kind: str, schedule: Schedule, horizon: int) -> Injection:

@@ -29,6 +29,7 @@ from multitree.sim.library import network_library
 from multitree.sim.limits import limits_of
 from multitree.sim.loads import Upcoming
 from multitree.sim.rtl import RtlSession
+from multitree.topology.elements import DTYPES
 from multitree.topology.execute import execute
 
 EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"
@@ -134,28 +135,27 @@ class Run:
         def progress(cycles: int) -> None:
             self.share = max(self.share, cycles / bound)
 
+        modes = {"lockstep": case.lockstep, "start_skew_cycles": case.skews or None}
         results = self._session.run(
-            self.schedule, buffers, op=case.op, then=then, progress=progress, **faults
+            self.schedule, buffers, op=case.op, then=then, progress=progress, **modes, **faults
         )
         return all(
-            np.array_equal(
-                memory.view(np.uint32), execute(self.schedule, buffer, op=case.op).view(np.uint32)
-            )
+            memory.tobytes() == execute(self.schedule, buffer, op=case.op).tobytes()
             for buffer, (memory, _) in zip(buffers, results, strict=True)
         )
 
     def _bound(self, num_elements: int, count: int, *, ahead: bool) -> int:
         """Cycles after which the engine gives up: whoever waits until then hangs."""
         case = self.case
-        num_flits = case.model.num_flits(num_elements, 4)
+        num_flits = case.model.num_flits(num_elements, DTYPES[case.dtype].itemsize)
         limits = limits_of(
             self.schedule,
             num_flits,
             case.model,
             memory_timing=case.timing,
             queue_flits=CONFIG.memory_queue_flits,
-            max_skew_cycles=0,
-            lockstep=False,
+            max_skew_cycles=max(case.skews, default=0),
+            lockstep=case.lockstep,
         )
         writes = 2 * int(np.bincount(self.schedule.src).max()) + 5 * self.schedule.num_flows
         return limits.run_cycles(count) + ahead * ACCESS_CYCLES * writes
