@@ -1,11 +1,11 @@
 """The host's door to all-reduce: collectives on arrays and tensors."""
 
-from types import TracebackType
 from typing import Any
 
 from multitree.host.buffers import take_buffers, take_pieces
 from multitree.host.runner import Runner
 from multitree.host.work import Work
+from multitree.sim.closing import Closing
 from multitree.sim.link_model import LinkModel
 from multitree.topology.execute import owned_range
 from multitree.topology.schedule import Schedule
@@ -14,7 +14,7 @@ from multitree.topology.topology import Topology
 __all__ = ["Communicator"]
 
 
-class Communicator:
+class Communicator(Closing):
     """Runs collectives on a topology's ranks, all of whose buffers the caller holds.
 
     A schedule is built and verified once per collective and root; every result's report carries
@@ -244,16 +244,3 @@ class Communicator:
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""
         self._runner.close()
-
-    def __enter__(self) -> "Communicator":
-        """Return the communicator itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()

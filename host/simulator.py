@@ -1,7 +1,6 @@
 """Runs schedules on an engine with a clock, on data that show a wrong order."""
 
 import time
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from multitree.host.rtl_engine import RtlEngine
 from multitree.host.runner import run_on
 from multitree.host.work import WorkReport
 from multitree.sim.analytic import analytic
+from multitree.sim.closing import Closing
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, Waveform
 from multitree.sim.verilator import Say
@@ -51,7 +51,7 @@ def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[A
     return values.astype(DTYPES[dtype], copy=False)
 
 
-class Simulator:
+class Simulator(Closing):
     """An engine with a clock, for one topology; the rtl engine stays compiled between runs.
 
     To be closed, or used in a `with` statement.
@@ -169,16 +169,3 @@ class Simulator:
         """Give back the network, and finish a waveform."""
         if self._rtl is not None:
             self._rtl.close()
-
-    def __enter__(self) -> "Simulator":
-        """Return the simulator."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()

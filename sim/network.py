@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from multitree.hw.link_session import PERIOD_CYCLES
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
+from multitree.sim.closing import Closing
 from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
@@ -25,7 +25,7 @@ _RESET_CYCLES = 8
 _SLICE_CYCLES = 3000
 
 
-class Network:
+class Network(Closing):
     """N interfaces in RTL, joined by the links of a topology, each with a memory and a host.
 
     Every rank's host runs a script of its own, at the same time as all others; `run` clocks
@@ -103,19 +103,6 @@ class Network:
             # A credit must not come later than a flit that goes the same way.
             timing = (latencies[link], min(latencies[link], latencies[back]), intervals[link])
             self._native.connect(self._handle, *near, *far, *timing)
-
-    def __enter__(self) -> "Network":
-        """Return the network."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the network."""
-        self.close()
 
     def close(self) -> None:
         """Give back the models and finish a waveform; the network is of no use afterwards."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from multitree.nic.config import Config
 from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import Table
+from multitree.sim.closing import Closing
 from multitree.sim.events import traces_of
 from multitree.sim.injection import Injection
 from multitree.sim.inputs import (
@@ -40,7 +40,7 @@ __all__ = ["MemoryTiming", "RtlSession", "Upcoming", "Waveform", "run_rtl"]
 Progress = Callable[[int], None]
 
 
-class RtlSession:
+class RtlSession(Closing):
     """A network in RTL that stays, so that compiling and loading tables is done once.
 
     To be closed, or used in a `with` statement. After a DeviceError it is of no use until `reset`.
@@ -114,19 +114,6 @@ class RtlSession:
         )
         self._host = RtlHost(self.network)
         self._loader = Loader(self.config, self.link_model, timing)
-
-    def __enter__(self) -> "RtlSession":
-        """Return the session."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the session."""
-        self.close()
 
     def close(self) -> None:
         """Give back the network and finish the waveform."""
