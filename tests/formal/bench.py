@@ -9,7 +9,7 @@ from amaranth import ClockDomain, Const, Module, Mux, Signal
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume
 
-__all__ = ["Bench", "Property", "Watch", "driven", "plain"]
+__all__ = ["Bench", "Property", "Watch", "driven", "plain", "steady"]
 
 
 class Bench:
@@ -106,6 +106,12 @@ def driven(bench, name, stream):
 def plain(payload):
     """A stream's payload as bits, whatever its shape is."""
     return payload.as_value() if hasattr(payload, "as_value") else payload
+
+
+def steady(bench, valid, ready, payload):
+    """Check that what is offered stays offered, unchanged, until it is taken."""
+    waits = bench.past(valid & ~ready)
+    bench.check(~waits | (valid & (payload == bench.past(payload))))
 
 
 class Watch:

@@ -1,5 +1,6 @@
 """The faults that are seeded: at least one for each property."""
 
+from tests.formal import axi_seeded
 from tests.formal.mutants import Mutant
 
 __all__ = ["MUTANTS"]
@@ -257,4 +258,5 @@ MUTANTS = (
         "written.eq(self.write.valid & self.write.ready & self.items.valid),",
         "room of a written flit is lost",
     ),
+    *axi_seeded.MUTANTS,
 )

@@ -7,7 +7,7 @@ from multitree.hw.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.message import head_layout
 from multitree.nic.sender import Sender
-from tests.formal.bench import Property, Watch, driven
+from tests.formal.bench import Property, Watch, driven, steady
 
 __all__ = ["PROPERTIES"]
 
@@ -90,10 +90,8 @@ def payload(bench, *, submessage_flits, packets):
         value_out=block.flits.payload.payload[0],
         capacity=QUEUE_FLITS,
     )
-    waits = bench.past(block.flits.valid & ~block.flits.ready)
     shown = block.flits.payload.as_value()[:4]
-    steady = block.flits.valid & (shown == bench.past(shown))
-    bench.check(~waits | steady)
+    steady(bench, block.flits.valid, block.flits.ready, shown)
     bench.check(~block.idle | (watch.held == 0))
     bench.cover("full", watch.held == QUEUE_FLITS)
 

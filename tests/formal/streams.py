@@ -4,7 +4,7 @@ from amaranth import Mux, Signal
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.stream import Fifo, QuickFifo, Register
-from tests.formal.bench import Property, Watch, driven
+from tests.formal.bench import Property, Watch, driven, steady
 
 __all__ = ["PROPERTIES"]
 
@@ -27,8 +27,7 @@ def _queue(bench, block, *, capacity, silent_cycles):
     hidden = (watch.held != 0) & ~block.o.valid
     m.d.sync += silent.eq(Mux(hidden, silent + 1, 0))
     bench.check(silent <= silent_cycles)
-    waits = bench.past(block.o.valid & ~block.o.ready)
-    bench.check(~waits | (block.o.valid & (block.o.payload == bench.past(block.o.payload))))
+    steady(bench, block.o.valid, block.o.ready, block.o.payload)
     bench.cover("full", watch.held == capacity)
     return watch
 
