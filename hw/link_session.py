@@ -1,6 +1,6 @@
 """Brings both ends of a link up together, and down together."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,9 +18,15 @@ class LinkSession(wiring.Component):
     An end that is not up says so once per `PERIOD_CYCLES`. It goes from DOWN to INIT when the
     other says DOWN, and up when the other says INIT, or UP while it is in INIT itself; an end
     that is up answers each INIT with UP. DOWN from the other end brings it down at once. Each
-    flit carries its sender's epoch, one bit that changes with each time the end goes down, also
-    by a reset; INIT and UP carry the epoch last heard from the other end too, and count only if
-    that is right: what the other end said before it knew of this end's reset brings nothing up.
+    flit carries its sender's epoch, one bit, and the epoch last heard from the other end since
+    the last reset, if any: INIT and UP count only if they return the epoch of who hears them.
+
+    An end that said INIT or UP takes another epoch before it answers again, whether it was reset
+    or fell: it says DOWN in the old epoch until that comes back. Wires keep order, so that then
+    nothing on the way or kept at the other end has any other epoch than the old one, and what
+    returns the new one was said after it was taken. Hence one bit is enough for resets in any
+    cycle, however many, and wires of any latency. It has to outlive them, but not a loss of
+    power: while an end is without, what is on the way has to arrive.
 
     An end that is up takes data at once and sends none for `PERIOD_CYCLES`, so that its UP is
     heard before its data. On wires that keep order both ends then begin with empty buffers, full
@@ -39,19 +45,23 @@ class LinkSession(wiring.Component):
     received : In(ControlSignature)
         Control flits from the other end.
     send : Out(ControlSignature)
-        Control flits to it, taken at once; `epoch` is this end's.
+        Control flits to it, taken at once; `epoch` is this end's, `news` the other's epoch and,
+        above it, whether that is known.
     up : Out(1)
         Data may come in.
     open : Out(1)
         Data may be sent.
     peer_epoch : Out(1)
-        Of the other end, as it was when the link came up.
+        Of the other end, as last heard; while `up`, as it was when the link came up.
     lost : Out(1)
         Strobe: the other end went down while this one was up.
 
     References
     ----------
     D. Katz, D. Ward, "Bidirectional Forwarding Detection (BFD)", RFC 5880, 2010, section 6.2.
+
+    A. E. Baratz, A. Segall, "Reliable link initialization procedures", IEEE Transactions on
+    Communications 36(2), 1988: one bit that outlives a reset is enough.
     """
 
     def __init__(self, *, flit_bytes: int):
@@ -73,8 +83,8 @@ class LinkSession(wiring.Component):
         received, send = self.received, self.send
         timer = Signal(range(PERIOD_CYCLES))
         # These two outlive a reset of everything else, or it could not change the epoch.
-        epoch, was_up = Signal(reset_less=True), Signal(reset_less=True)
-        answer, echoed = Signal(), Signal()
+        epoch, used = Signal(reset_less=True), Signal(reset_less=True)
+        known, answer, echoed = Signal(), Signal(), Signal()
         comes = {
             kind: Signal(name=f"comes_{kind.name}") for kind in (Kind.DOWN, Kind.INIT, Kind.UP)
         }
@@ -82,28 +92,28 @@ class LinkSession(wiring.Component):
             signal.eq(received.valid & (received.kind == kind)) for kind, signal in comes.items()
         ]
         m.d.comb += [
-            echoed.eq(received.news[0] == epoch),
+            echoed.eq((received.news[:2] == Cat(epoch, 1)) & Cat(comes.values()).any()),
             send.epoch.eq(epoch),
-            send.news.eq(self.peer_epoch),
+            send.news.eq(Cat(self.peer_epoch, known)),
         ]
-        m.d.sync += [was_up.eq(1), timer.eq(timer + 1), answer.eq(0)]
+        m.d.sync += [timer.eq(timer + 1), answer.eq(0)]
+        with m.If(comes[Kind.DOWN]):
+            m.d.sync += [self.peer_epoch.eq(received.epoch), known.eq(1)]
         with m.FSM():
             with m.State("LISTEN"):
-                m.d.sync += was_up.eq(0)
-                m.d.comb += [send.kind.eq(Kind.DOWN), send.valid.eq((timer == 0) & ~was_up)]
-                with m.If(was_up):
-                    m.d.sync += [epoch.eq(~epoch), timer.eq(0)]
-                with m.Elif(comes[Kind.DOWN]):
-                    m.d.sync += [self.peer_epoch.eq(received.epoch), timer.eq(0)]
+                m.d.comb += [send.kind.eq(Kind.DOWN), send.valid.eq(timer == 0)]
+                with m.If(used & echoed):
+                    m.d.sync += [epoch.eq(~epoch), used.eq(0), timer.eq(0)]
+                with m.Elif(~used & comes[Kind.DOWN]):
+                    m.d.sync += timer.eq(0)
                     m.next = "ANSWER"
-                with m.Elif(comes[Kind.INIT] & echoed):
-                    self._rise(m, timer, answer)
+                with m.Elif(~used & comes[Kind.INIT] & echoed):
+                    self._rise(m, timer, answer, known)
             with m.State("ANSWER"):
+                m.d.sync += used.eq(1)
                 m.d.comb += [send.kind.eq(Kind.INIT), send.valid.eq(timer == 0)]
-                with m.If(comes[Kind.DOWN]):
-                    m.d.sync += self.peer_epoch.eq(received.epoch)
-                with m.Elif((comes[Kind.INIT] | comes[Kind.UP]) & echoed):
-                    self._rise(m, timer, answer)
+                with m.If((comes[Kind.INIT] | comes[Kind.UP]) & echoed):
+                    self._rise(m, timer, answer, known)
             with m.State("CARRY"):
                 m.d.comb += [
                     send.kind.eq(Kind.UP),
@@ -113,6 +123,7 @@ class LinkSession(wiring.Component):
                     self.lost.eq(comes[Kind.DOWN]),
                 ]
                 m.d.sync += [
+                    used.eq(1),
                     answer.eq(comes[Kind.INIT]),
                     timer.eq(Mux(self.open, timer, timer + 1)),
                 ]
@@ -121,7 +132,8 @@ class LinkSession(wiring.Component):
                     m.next = "LISTEN"
         return m
 
-    def _rise(self, m, timer, answer):
+    def _rise(self, m, timer, answer, known):
         """Go up: say so, and wait for a period before data are sent."""
-        m.d.sync += [self.peer_epoch.eq(self.received.epoch), timer.eq(0), answer.eq(1)]
+        m.d.sync += [self.peer_epoch.eq(self.received.epoch), known.eq(1)]
+        m.d.sync += [timer.eq(0), answer.eq(1)]
         m.next = "CARRY"

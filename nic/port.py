@@ -167,15 +167,17 @@ class Port(wiring.Component):
     def _bring_up(self, m, session, transmitter, link):
         """The session says when both ends of the link take and send data."""
         wiring.connect(m, link.control, session.received)
-        send, control = session.send, transmitter.control
+        send, control, received = session.send, transmitter.control, link.control
+        # Told by the other end as it is now, not before it was reset.
+        current = session.up & (received.epoch == session.peer_epoch)
         m.d.comb += [
             self.told.eq(self.tell & session.open & ~send.valid),
             control.valid.eq(send.valid | self.told),
             control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
             control.epoch.eq(send.epoch),
             control.news.eq(Mux(send.valid, send.news, self.notice)),
-            self.heard.eq(link.control.valid & (link.control.kind == Kind.FAULT) & session.up),
-            self.news.eq(link.control.news),
+            self.heard.eq(received.valid & (received.kind == Kind.FAULT) & current),
+            self.news.eq(received.news),
         ]
         m.d.comb += [
             transmitter.open.eq(session.open),

@@ -1,12 +1,15 @@
 """Properties of a credited link: both its ends and the wires between them."""
 
+from types import SimpleNamespace
+
 from amaranth import Cat, Module, Mux, ResetInserter, Signal
-from amaranth.lib import wiring
 
 from multitree.hw.link_receiver import LinkReceiver
 from multitree.hw.link_session import LinkSession
 from multitree.hw.link_transmitter import LinkTransmitter
+from multitree.nic.port import Port
 from tests.formal.bench import Property, Watch, driven
+from tests.formal.session import MARK_PLACE, marked
 
 __all__ = ["PROPERTIES"]
 
@@ -35,66 +38,72 @@ def _without_crc(bench):
 
 
 def _end(bench, name, credits):
-    """A port's end of the link, with a reset that may come in any cycle; what a port wires."""
+    """A port's end of the link, as a port wires it, with a reset that may come in any cycle.
+
+    What it sends bears the mark of its session: any bit, drawn anew when one is over.
+    """
     m, inner = bench.m, Module()
     sizes = {"flit_bytes": 1, "submessage_flits": 2}
     inner.submodules.session = session = LinkSession(flit_bytes=1)
     inner.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
     inner.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
-    wiring.connect(inner, receiver.control, session.received)
-    wiring.connect(inner, session.send, sender.control)
-    inner.d.comb += [
-        sender.open.eq(session.open),
-        receiver.up.eq(session.up),
-        receiver.epoch.eq(session.peer_epoch),
+    outside = SimpleNamespace(**{n: Signal(name=f"{name}_{n}") for n in ("told", "heard", "up")})
+    outside.news, outside.notice = Signal(8, name=f"{name}_news"), 0
+    outside.tell, outside.reset = bench.free(f"{name}_tell"), bench.free(f"{name}_reset")
+    Port._bring_up(outside, inner, session, sender, receiver)
+    mark = marked(bench, name, session)
+    inner.d.comb += sender.control.news[MARK_PLACE].eq(mark)
+    m.submodules[name] = ResetInserter(outside.reset)(inner)
+    outside.session, outside.sender, outside.receiver = session, sender, receiver
+    m.d.comb += [
+        sender.i.valid.eq(bench.free(f"{name}_i_valid")),
+        sender.i.payload.kind.eq(bench.free(f"{name}_i_kind", 2)),
+        sender.i.payload.payload.eq(mark << MARK_PLACE),
+        receiver.o.ready.eq(bench.free(f"{name}_o_ready")),
     ]
-    reset = bench.free(f"reset_{name}")
-    m.submodules[name] = ResetInserter(reset)(inner)
-    driven(bench, f"{name}_i", sender.i)
-    m.d.comb += receiver.o.ready.eq(bench.free(f"{name}_o_ready"))
-    bench.assume(sender.i.payload.kind.as_value()[2] == 0)
-    return session, sender, receiver, reset
+    return outside
 
 
-def reset(bench, *, credits, latency_cycles, period_cycles, apart_cycles):
-    """Resets of either end in any cycle: no error ever, both come up, all credits are there.
+def _check_end(bench, end):
+    """No error ever; what counts was sent in the session in which what brought this end up was."""
+    session, sender, receiver = end.session, end.sender, end.receiver
+    brought = Signal()
+    with bench.m.If(~session.up & receiver.control.valid):
+        bench.m.d.sync += brought.eq(receiver.control.news[MARK_PLACE])
+    errors = (receiver.sequence_error, receiver.epoch_error, receiver.check_error)
+    bench.check(~Cat(*errors, receiver.overflow, sender.fault_credit).any())
+    bench.check(~end.heard | (end.news[MARK_PLACE] == brought))
+    bench.check(~receiver.o.valid | (receiver.o.payload.payload[MARK_PLACE] == brought))
 
-    An epoch is one bit: it tells apart what an end said before and after a reset, as long as it is
-    not reset twice while a flit is on its way and answered.
-    """
+
+def reset(bench, *, credits, latency_cycles, period_cycles):
+    """Resets of either end in any cycle: no error ever, nothing old, all credits are there."""
     m = bench.m
-    settle_cycles = 3 * period_cycles + 3 * (latency_cycles + 4)
     _without_crc(bench)
     bench.replace("multitree.hw.link_session.PERIOD_CYCLES", period_cycles)
-    left, right = (_end(bench, name, credits) for name in ("left", "right"))
-    for (_, sender, _, _), (_, _, receiver, _) in ((left, right), (right, left)):
-        _wires(bench, sender, receiver, latency_cycles)
-    resets = left[3] | right[3]
-    calm, still = (Signal(range(settle_cycles + 2), name=n) for n in ("calm", "still"))
-    m.d.sync += calm.eq(Mux(resets, 0, Mux(calm > settle_cycles, calm, calm + 1)))
-    for number, (_, _, _, reset_now) in enumerate((left, right)):
-        since = Signal(range(apart_cycles + 1), init=apart_cycles, name=f"since_{number}")
-        m.d.sync += since.eq(Mux(reset_now, 0, since + (since != apart_cycles)))
-        bench.assume(~reset_now | (since == apart_cycles))
-    both_open = left[0].open & right[0].open
+    left, right = ends = [_end(bench, name, credits) for name in ("left", "right")]
+    _wires(bench, left.sender, right.receiver, latency_cycles)
+    _wires(bench, right.sender, left.receiver, latency_cycles)
+    resets = left.reset | right.reset
+    both_open = left.session.open & right.session.open
     moves = []
-    for _, sender, receiver, _ in (left, right):
-        errors = (receiver.sequence_error, receiver.epoch_error, receiver.check_error)
-        bench.check(~Cat(*errors, receiver.overflow, sender.fault_credit).any())
-        moves += [sender.i.valid & sender.i.ready, receiver.o.valid]
+    for end in ends:
+        _check_end(bench, end)
+        moves += [end.sender.i.valid & end.sender.i.ready, end.receiver.o.valid]
     # Longer than a flit and its credit are on their way: nothing is left of what was sent.
     quiet_cycles = 2 * latency_cycles + 8
+    still = Signal(range(quiet_cycles + 2))
     busy = resets | ~both_open | Cat(moves).any()
     m.d.sync += still.eq(Mux(busy, 0, Mux(still > quiet_cycles, still, still + 1)))
-    full = (left[1].available == credits) & (right[1].available == credits)
+    full = (left.sender.available == credits) & (right.sender.available == credits)
     bench.check((still <= quiet_cycles) | full)
-    bench.check((calm <= settle_cycles) | both_open)
     sent = Signal()
-    m.d.sync += sent.eq(~resets & (sent | (left[1].i.valid & left[1].i.ready)))
+    m.d.sync += sent.eq(~resets & (sent | (left.sender.i.valid & left.sender.i.ready)))
     again = Signal()
-    m.d.sync += again.eq(again | (sent & right[3]))
+    m.d.sync += again.eq(again | (sent & right.reset))
     bench.cover("open", both_open)
-    bench.cover("again", again & both_open & left[3])
+    bench.cover("again", again & both_open & left.reset)
+    bench.cover("heard", again & left.heard)
 
 
 def credited_link(bench, *, credits, depth, latency_cycles, bit):
@@ -148,11 +157,12 @@ PROPERTIES = (
     ),
     Property(
         "link.reset",
-        "a reset of either end in any cycle: no error, both ends open again, all credits back",
+        "resets of either end in any cycle: no error, nothing old counts, all credits back",
         reset,
         (
-            {"credits": 3, "latency_cycles": 1, "period_cycles": 4, "apart_cycles": 24},
-            {"credits": 3, "latency_cycles": 2, "period_cycles": 4, "apart_cycles": 32},
+            {"credits": 3, "latency_cycles": 0, "period_cycles": 4},
+            {"credits": 3, "latency_cycles": 1, "period_cycles": 4},
+            {"credits": 3, "latency_cycles": 2, "period_cycles": 4},
         ),
         depth=40,
         quick_depth=26,

@@ -12,6 +12,7 @@ from tests.formal import (
     link,
     reducer,
     sender,
+    session,
     streams,
     tracker,
 )
@@ -20,6 +21,7 @@ __all__ = ["PROPERTIES"]
 
 MODULES = (
     streams,
+    session,
     link,
     guard,
     axi,

@@ -219,9 +219,30 @@ MUTANTS = (
     Mutant(
         "link.reset",
         "hw/link_session.py",
-        "with m.Elif(comes[Kind.INIT] & echoed):",
-        "with m.Elif(comes[Kind.INIT]):",
+        "with m.Elif(~used & comes[Kind.INIT] & echoed):",
+        "with m.Elif(~used & comes[Kind.INIT]):",
         "an INIT from before the reset brings the link up",
+    ),
+    Mutant(
+        "link.session",
+        "hw/link_session.py",
+        "with m.If(used & echoed):",
+        "with m.If(used):",
+        "an epoch comes again while what was said in it is on its way",
+    ),
+    Mutant(
+        "link.session",
+        "hw/link_session.py",
+        "received.news[:2] == Cat(epoch, 1)",
+        "received.news[0] == epoch",
+        "an end that heard nothing since its reset returns an epoch",
+    ),
+    Mutant(
+        "link.session",
+        "hw/link_session.py",
+        "        with m.If(comes[Kind.DOWN]):\n",
+        "        with m.If(comes[Kind.DOWN] & ~used):\n",
+        "two ends that wait for their epochs do not return them",
     ),
     Mutant(
         "link.reset",

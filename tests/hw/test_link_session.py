@@ -1,6 +1,5 @@
 """The handshake of a link: after any reset both ends begin anew, and together."""
 
-import itertools
 import random
 
 import pytest
@@ -137,7 +136,7 @@ def listener(line, k, rng, got):
 
 
 def cycles_to_come_up(line):
-    return 3 * max(line.latencies) + 4 * PERIOD_CYCLES
+    return 3 * sum(line.latencies) + 6 * PERIOD_CYCLES
 
 
 @pytest.mark.parametrize("latencies", [(0, 0), (3, 3), (40, 40), (30, 4), (4, 30)])
@@ -151,7 +150,7 @@ def test_after_resets_of_either_end_in_any_cycle_both_come_up_with_all_credits(l
 
     async def drive(ctx):
         for round_ in range(5):
-            for _ in range(rng.choice([1, 1, 2, 3])):
+            for _ in range(rng.choice([1, 2, 3, 8])):
                 who = rng.randrange(3)
                 for k in range(2):
                     ctx.set(line.resets[k], who in (k, 2))
@@ -209,9 +208,15 @@ def test_all_credits_are_back_after_a_reset_whatever_was_in_flight(credits_lost)
         assert sent == [CREDITS]
 
 
+def told(echo):
+    """What a control flit says of the other end's epoch, which may not be known."""
+    return 0 if echo is None else echo | 2
+
+
 def heard(*events, cycles=60):
     """A session that hears control flits, (cycle, kind, epoch, echo): what it says and is."""
     session, said, states = LinkSession(flit_bytes=8), [], []
+    echoes = {told(echo): echo for echo in (None, 0, 1)}
 
     async def drive(ctx):
         for cycle in range(cycles):
@@ -220,14 +225,14 @@ def heard(*events, cycles=60):
             for _, kind, epoch, echo in now:
                 ctx.set(session.received.kind, kind)
                 ctx.set(session.received.epoch, epoch)
-                ctx.set(session.received.news, echo)
+                ctx.set(session.received.news, told(echo))
             send = session.send
             values = (send.valid, send.kind, send.epoch, send.news)
-            _, _, valid, *word, up, opened, lost = await ctx.tick().sample(
+            _, _, valid, *word, news, up, opened, lost = await ctx.tick().sample(
                 *values, session.up, session.open, session.lost
             )
             if valid:
-                said.append((cycle, *word))
+                said.append((cycle, *word, echoes[news]))
             states.append((up, opened, lost))
 
     run(session, drive)
@@ -236,14 +241,14 @@ def heard(*events, cycles=60):
 
 def test_an_end_that_hears_nothing_says_down_once_per_period_from_the_first_cycle_on():
     said, states = heard()
-    assert said == [(cycle, Kind.DOWN, 0, 0) for cycle in range(0, 60, PERIOD_CYCLES)]
+    assert said == [(cycle, Kind.DOWN, 0, None) for cycle in range(0, 60, PERIOD_CYCLES)]
     assert not any(map(any, states))
 
 
 def test_down_is_answered_with_init_and_init_or_up_brings_the_link_up():
     for kind in (Kind.INIT, Kind.UP):
-        said, states = heard((5, Kind.DOWN, 1, 0), (30, kind, 1, 0))
-        wanted = [(0, Kind.DOWN, 0), (6, Kind.INIT, 1), (22, Kind.INIT, 1), (31, Kind.UP, 1)]
+        said, states = heard((5, Kind.DOWN, 1, None), (30, kind, 1, 0))
+        wanted = [(0, Kind.DOWN, None), (6, Kind.INIT, 1), (22, Kind.INIT, 1), (31, Kind.UP, 1)]
         assert said == [(cycle, what, 0, echo) for cycle, what, echo in wanted]
         assert [up for up, _, _ in states] == [0] * 31 + [1] * 29
         opened = 31 + PERIOD_CYCLES - 1
@@ -252,16 +257,22 @@ def test_down_is_answered_with_init_and_init_or_up_brings_the_link_up():
 
 def test_init_brings_an_end_that_is_down_up_and_up_does_not():
     said, _ = heard((5, Kind.INIT, 1, 0))
-    assert said == [(0, Kind.DOWN, 0, 0), (6, Kind.UP, 0, 1)]
+    assert said == [(0, Kind.DOWN, 0, None), (6, Kind.UP, 0, 1)]
     said, states = heard((5, Kind.UP, 1, 0), cycles=20)
     assert said[-1][1] == Kind.DOWN and not any(map(any, states))
 
 
+@pytest.mark.parametrize("echo", [1, None])
 @pytest.mark.parametrize("kinds", [[Kind.INIT], [Kind.DOWN, Kind.INIT], [Kind.DOWN, Kind.UP]])
-def test_what_was_said_before_the_other_end_knew_of_the_last_reset_brings_nothing_up(kinds):
-    events = [(5 + k, kind, 1, 0 if kind == Kind.DOWN else 1) for k, kind in enumerate(kinds)]
+def test_what_was_said_before_the_other_end_knew_of_the_last_reset_brings_nothing_up(kinds, echo):
+    events = [(5 + k, kind, 1, 0 if kind == Kind.DOWN else echo) for k, kind in enumerate(kinds)]
     said, states = heard(*events)
     assert not any(map(any, states)) and said[-1][1] != Kind.UP
+
+
+def test_an_end_that_answers_returns_the_epoch_it_heard_last():
+    said, _ = heard((5, Kind.DOWN, 1, None), (10, Kind.DOWN, 0, None), cycles=30)
+    assert [(kind, echo) for _, kind, _, echo in said[1:]] == [(Kind.INIT, 1), (Kind.INIT, 0)]
 
 
 def test_an_end_that_is_up_says_nothing_but_answers_each_init():
@@ -277,35 +288,68 @@ def test_an_end_that_is_up_says_nothing_but_answers_each_init():
     assert all(up for up, _, _ in states[6:])
 
 
-def test_down_brings_an_end_that_is_up_down_with_another_epoch():
-    said, states = heard((5, Kind.INIT, 1, 0), (30, Kind.DOWN, 0, 0), (35, Kind.DOWN, 0, 0))
-    assert [(cycle, kind, epoch) for cycle, kind, epoch, _ in said[2:]] == [
-        (32, Kind.DOWN, 1),
-        (36, Kind.INIT, 1),
-        (52, Kind.INIT, 1),
+@pytest.mark.parametrize("kind", [Kind.DOWN, Kind.INIT, Kind.UP])
+def test_an_end_that_falls_says_down_in_its_old_epoch_until_that_comes_back(kind):
+    said, states = heard(
+        (5, Kind.INIT, 1, 0),
+        (30, Kind.DOWN, 0, None),
+        (35, Kind.DOWN, 1, None),
+        (36, Kind.INIT, 1, 1),
+        (37, Kind.FAULT, 1, 0),
+        (50, kind, 1, 0),
+        (55, Kind.INIT, 1, 0),
+        (60, Kind.DOWN, 1, 1),
+        cycles=70,
+    )
+    assert said[2:] == [
+        (31, Kind.DOWN, 0, 0),
+        (47, Kind.DOWN, 0, 1),
+        (51, Kind.DOWN, 1, 1),
+        (61, Kind.INIT, 1, 1),
     ]
     assert [cycle for cycle, (_, _, lost) in enumerate(states) if lost] == [30]
     assert not any(up for up, _, _ in states[31:])
 
 
-@pytest.mark.parametrize("kind", [Kind.DOWN, Kind.INIT])
-def test_what_comes_before_an_end_that_goes_down_has_its_new_epoch_is_not_heard(kind):
-    said, states = heard((5, Kind.INIT, 1, 0), (30, Kind.DOWN, 0, 0), (31, kind, 0, 0), cycles=40)
-    assert said[-1][:2] == (32, Kind.DOWN)
-    assert not any(up for up, _, _ in states[31:])
-
-
-def test_each_reset_of_an_end_that_was_up_changes_its_epoch_and_one_of_an_end_that_is_down_none():
+def test_each_end_that_was_up_comes_up_with_another_epoch_and_a_reset_while_down_changes_none():
     line, epochs = Line(2, 2), []
 
     async def drive(ctx):
-        for who, wait in itertools.product((0, 0, 1), (cycles_to_come_up(line), 1)):
-            await ctx.tick().repeat(wait)
-            ctx.set(line.resets[who], 1)
-            await ctx.tick().repeat(4)
-            ctx.set(line.resets[who], 0)
-            epochs.append((who, ctx.get(line.ends[who].epoch)))
+        for waits in ((cycles_to_come_up(line),), (6, 1, 1), (1,)):
+            for wait in waits:
+                ctx.set(line.resets[0], 1)
+                await ctx.tick().repeat(4)
+                ctx.set(line.resets[0], 0)
+                await ctx.tick().repeat(wait)
+            await ctx.tick().repeat(cycles_to_come_up(line))
+            assert ctx.get(line.ends[0].open) and ctx.get(line.ends[1].open)
+            epochs.append(tuple(ctx.get(end.epoch) for end in line.ends))
 
     run(line, drive)
-    assert epochs[:4] == [(0, 1), (0, 1), (0, 0), (0, 0)]
-    assert epochs[4][1] == epochs[5][1]
+    assert epochs == [(0, 0), (1, 1), (0, 0)]
+
+
+@pytest.mark.parametrize("latencies", [(40, 40), (60, 20)])
+def test_an_end_that_is_reset_over_and_over_within_a_round_trip_takes_nothing_old(latencies):
+    """What the other end says to each of its sessions arrives in a later one; none is a fault."""
+    for gap in (20, 45, 85, 101):
+        line, sent, got = Line(*latencies), [[], []], [[], []]
+
+        async def drive(ctx, line=line, gap=gap):
+            await ctx.tick().repeat(cycles_to_come_up(line))
+            for number in range(9):
+                for k in range(2):
+                    ctx.set(line.resets[k], k == 0 or number % 4 == 3)
+                await ctx.tick()
+                for k in range(2):
+                    ctx.set(line.resets[k], 0)
+                await ctx.tick().repeat(gap)
+            await ctx.tick().repeat(cycles_to_come_up(line))
+            assert ctx.get(line.ends[0].open) and ctx.get(line.ends[1].open)
+            await ctx.tick().repeat(sum(latencies))
+
+        rng = random.Random(f"{gap}")
+        makers = ((talker, sent), (listener, got))
+        run(line, drive, background=[f(line, k, rng, x) for k in range(2) for f, x in makers])
+        for flits in (*got[0], *got[1]):
+            assert [flit & 0xFF for flit in flits] == [n & 0xFF for n in range(len(flits))]

@@ -13,6 +13,8 @@ from tests.nic.blocks import SMALL, entry, head, start
 from tests.nic.memory import latencies, reader
 
 CREDITS = SMALL.buffer_flits
+KNOWN = 2
+"""What a control flit returns to an end in epoch 0: this epoch, and that it is known."""
 MEMORY = [3 * k for k in range(1 << SMALL.address_width)]
 
 
@@ -28,6 +30,8 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
         "fault": port.fault,
         "idle": port.idle,
         "up": port.up,
+        "heard": port.heard,
+        "news": port.news,
         "progress": port.progress,
         "awaited": port.sender_wait.awaited,
         "at": port.sender_wait.port,
@@ -41,7 +45,7 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
     }
 
     async def drive(ctx):
-        flit(port, ctx.set, kind=Kind.INIT)
+        flit(port, ctx.set, kind=Kind.INIT, payload=KNOWN)
         await ctx.tick()
         ctx.set(port.rx.valid, 0)
         await ctx.tick().repeat(PERIOD_CYCLES + 5)
@@ -63,10 +67,11 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
 
 
 def flit(port, put_value, *, kind=Kind.HEAD, wrong=0, **fields):
-    """Put a flit on the incoming link, without payload and with the CRC of a first one."""
-    check = zlib.crc32(bytes(SMALL.flit_bytes) + bytes([kind.value])) ^ wrong
-    usual = {"valid": 1, "sequence": 0, "vc": 0, "epoch": 0}
-    for name, value in (usual | {"kind": kind, "check": check} | fields).items():
+    """Put a flit on the incoming link, with the CRC of a first one."""
+    usual = {"valid": 1, "sequence": 0, "vc": 0, "epoch": 0, "payload": 0, "kind": kind}
+    put = usual | fields
+    check = zlib.crc32(put["payload"].to_bytes(SMALL.flit_bytes, "little") + bytes([kind.value]))
+    for name, value in ({"check": check ^ wrong} | put).items():
         put_value(getattr(port.rx, name), value)
 
 
@@ -94,6 +99,16 @@ def test_a_wrong_flit_is_a_named_fault(fields, code):
 
     seen, _ = simulate(step)
     assert {now["fault"] for now in seen} == {0, code}
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_fault_that_another_end_tells_is_heard_if_told_in_its_present_epoch(epoch):
+    def step(cycle, port, put_value):
+        flit(port, put_value, valid=cycle == 5, kind=Kind.FAULT, epoch=epoch, payload=77)
+
+    seen, _ = simulate(step)
+    assert {now["fault"] for now in seen} == ({0} if epoch else {0, FaultCode.PEER_FAULT})
+    assert [now["news"] for now in seen if now["heard"]] == ([] if epoch else [77])
 
 
 def test_an_other_end_that_goes_down_is_no_fault_while_nothing_runs_and_nothing_is_sent_then():
