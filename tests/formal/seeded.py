@@ -217,7 +217,7 @@ MUTANTS = (
         "room that came free is not given back",
     ),
     Mutant(
-        "link.reset",
+        "link.session",
         "hw/link_session.py",
         "with m.Elif(~used & comes[Kind.INIT] & echoed):",
         "with m.Elif(~used & comes[Kind.INIT]):",
@@ -238,7 +238,7 @@ MUTANTS = (
         "an end that heard nothing since its reset returns an epoch",
     ),
     Mutant(
-        "link.session",
+        "link.comes_up",
         "hw/link_session.py",
         "        with m.If(comes[Kind.DOWN]):\n",
         "        with m.If(comes[Kind.DOWN] & ~used):\n",

@@ -30,6 +30,7 @@ class _End:
         self.reset = bench.free(f"{name}_reset")
         m.submodules[name] = ResetInserter(self.reset)(inner)
         self.mark = marked(bench, name, session)
+        self.brought = Signal(name=f"{name}_brought")
         self.data, self.credit = Signal(name=f"{name}_data"), Signal(name=f"{name}_credit")
         m.d.comb += [
             self.data.eq(bench.free(f"{name}_sends") & session.open & ~session.send.valid),
@@ -37,16 +38,16 @@ class _End:
         ]
 
     def connect(self, bench, far, latency_cycles):
-        """Hear the far end, some cycles later; what counts is of one session."""
+        """Hear the far end, some cycles later."""
         m, session, send = bench.m, self.session, far.session.send
         said = (send.valid, send.kind.as_value(), send.epoch, send.news[:MARK_PLACE])
-        outputs = [*said, far.mark, far.data, far.credit]
+        outputs = [*said, far.mark, far.brought, far.data, far.credit]
         # What an end's registers hold for the wires is lost when it is reset.
         *words, data, credit = (Mux(far.reset, 0, bits) for bits in outputs)
         delayed = [*words, data, credit]
         for _ in range(latency_cycles):
             delayed = [bench.past(bits) for bits in delayed]
-        valid, kind, epoch, news, mark, data, credit = delayed
+        valid, kind, epoch, news, mark, brought, data, credit = delayed
         received = session.received
         m.d.comb += [
             received.valid.eq(valid),
@@ -54,38 +55,62 @@ class _End:
             received.epoch.eq(epoch),
             received.news.eq(news),
         ]
-        brought = Signal()
-        m.d.sync += brought.eq(Mux(~session.up & valid, mark, brought))
-        bench.check(~(data & session.up) | (mark == brought))
-        bench.check(~(credit & session.open) | (mark == brought))
-        bench.cover(f"data_{len(bench.covers)}", data & session.up & brought)
+        m.d.sync += self.brought.eq(Mux(~session.up & valid, mark, self.brought))
+        self.comes_data, self.comes_credit = data & session.up, credit & session.open
+        self.ours = (mark == self.brought) & (brought == self.mark)
+
+    def check(self, bench):
+        """What counts was sent between those sessions of both ends that brought each other up."""
+        bench.check(~(self.comes_data | self.comes_credit) | self.ours)
 
 
-def handshake(bench, *, latency_cycles, back_cycles, period_cycles):
-    """Resets of either end in any cycle: old data and old credits never count.
-
-    Both come up again within `settle_cycles` of the last reset.
-    """
+def _line(bench, latency_cycles, period_cycles):
+    """Two ends, and wires of the same latency between them; whether both are open."""
     bench.replace("multitree.hw.link_session.PERIOD_CYCLES", period_cycles)
     left, right = _End(bench, "left"), _End(bench, "right")
-    left.connect(bench, right, back_cycles)
+    left.connect(bench, right, latency_cycles)
     right.connect(bench, left, latency_cycles)
-    settle_cycles = 3 * period_cycles + 4 * (latency_cycles + back_cycles)
+    return left, right, left.session.open & right.session.open
+
+
+def pairs(bench, *, latency_cycles, period_cycles):
+    """Resets of either end in any cycle: old data and old credits never count."""
+    left, right, both_open = _line(bench, latency_cycles, period_cycles)
+    for near, far in ((left, right), (right, left)):
+        near.check(bench)
+        bench.cover(f"data_{len(bench.covers)}", near.comes_data & near.brought & far.brought)
+    bench.cover("both_open", both_open)
+
+
+def comes_up(bench, *, latency_cycles, period_cycles):
+    """Both ends are open `settle_cycles` after the last reset."""
+    left, right, both_open = _line(bench, latency_cycles, period_cycles)
+    settle_cycles = 3 * period_cycles + 8 * latency_cycles
     calm = Signal(range(settle_cycles + 2))
     resets = left.reset | right.reset
     bench.m.d.sync += calm.eq(Mux(resets, 0, Mux(calm > settle_cycles, calm, calm + 1)))
-    bench.check((calm <= settle_cycles) | (left.session.open & right.session.open))
+    bench.check((calm <= settle_cycles) | both_open)
+    bench.cover("calm", calm > settle_cycles)
 
 
 PROPERTIES = (
     Property(
         "link.session",
-        "resets of either end in any cycle: old data and credits never count, both ends come up",
-        handshake,
+        "resets of either end in any cycle: no data and no credits of an earlier session count",
+        pairs,
         (
-            {"latency_cycles": 1, "back_cycles": 1, "period_cycles": 2},
-            {"latency_cycles": 1, "back_cycles": 2, "period_cycles": 2},
-            {"latency_cycles": 1, "back_cycles": 1, "period_cycles": 4},
+            {"latency_cycles": 2, "period_cycles": 2},
+            {"latency_cycles": 1, "period_cycles": 4},
+            {"latency_cycles": 3, "period_cycles": 2},
+        ),
+    ),
+    Property(
+        "link.comes_up",
+        "four round trips and three periods after resets of either end in any cycle both are open",
+        comes_up,
+        (
+            {"latency_cycles": 1, "period_cycles": 2},
+            {"latency_cycles": 1, "period_cycles": 4},
         ),
     ),
 )

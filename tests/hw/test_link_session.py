@@ -327,29 +327,3 @@ def test_each_end_that_was_up_comes_up_with_another_epoch_and_a_reset_while_down
 
     run(line, drive)
     assert epochs == [(0, 0), (1, 1), (0, 0)]
-
-
-@pytest.mark.parametrize("latencies", [(40, 40), (60, 20)])
-def test_an_end_that_is_reset_over_and_over_within_a_round_trip_takes_nothing_old(latencies):
-    """What the other end says to each of its sessions arrives in a later one; none is a fault."""
-    for gap in (20, 45, 85, 101):
-        line, sent, got = Line(*latencies), [[], []], [[], []]
-
-        async def drive(ctx, line=line, gap=gap):
-            await ctx.tick().repeat(cycles_to_come_up(line))
-            for number in range(9):
-                for k in range(2):
-                    ctx.set(line.resets[k], k == 0 or number % 4 == 3)
-                await ctx.tick()
-                for k in range(2):
-                    ctx.set(line.resets[k], 0)
-                await ctx.tick().repeat(gap)
-            await ctx.tick().repeat(cycles_to_come_up(line))
-            assert ctx.get(line.ends[0].open) and ctx.get(line.ends[1].open)
-            await ctx.tick().repeat(sum(latencies))
-
-        rng = random.Random(f"{gap}")
-        makers = ((talker, sent), (listener, got))
-        run(line, drive, background=[f(line, k, rng, x) for k in range(2) for f, x in makers])
-        for flits in (*got[0], *got[1]):
-            assert [flit & 0xFF for flit in flits] == [n & 0xFF for n in range(len(flits))]
