@@ -146,3 +146,21 @@ def test_payloads_may_be_structures(make):
 def test_a_wrong_depth_is_named(kind, depth, error):
     message = rf"Depth must be .*, not {depth!r}"
     assert_refused(lambda: kind(shape=8, depth=depth), error, message)
+
+
+def test_a_block_that_is_run_again_starts_from_its_reset_and_after_a_failure_too():
+    fifo = Fifo(shape=16, depth=8)
+
+    def fill(wrong):
+        async def testbench(ctx):
+            assert ctx.get(fifo.o.valid) == 0 and ctx.get(fifo.level) == 0
+            await send(ctx, fifo.i, range(5), go("never", 0))
+            assert ctx.get(fifo.level) == 5 and not wrong
+
+        return testbench
+
+    run(fifo, fill(False), keep=True)
+    with pytest.raises(AssertionError):
+        run(fifo, fill(True), keep=True)
+    for _ in range(2):
+        run(fifo, fill(False), keep=True)

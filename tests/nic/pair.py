@@ -1,5 +1,7 @@
 """Two interfaces back to back with a memory and a host each, for tests."""
 
+from functools import cache
+
 import numpy as np
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
@@ -45,6 +47,10 @@ class Pair(Elaboratable):
         for here, there in (self.ranks, self.ranks[::-1]):
             wiring.connect(m, here.link[0].tx, there.link[0].rx)
         return m
+
+
+the_pair = cache(Pair)
+"""One for all runs: elaborating it takes longer than a collective."""
 
 
 class Host:
@@ -145,8 +151,8 @@ def simulate(
     scripts, memories, *, seed=0, stall="never", late=6, background=(), pair=None, clocks=None
 ):
     """Run a host's script per rank, each a function of its host; memories change in place."""
-    rng = seeded(seed)
-    pair = pair or Pair()
+    rng, keep = seeded(seed), pair is None
+    pair = pair or the_pair()
     channels = []
     for rank, interface in enumerate(pair.ranks):
         ports = interface.memory[0]
@@ -166,4 +172,5 @@ def simulate(
 
     hosts = [host(*pairing) for pairing in zip(scripts, pair.ranks, strict=True)]
     others = [watch(pair) for watch in background]
-    run(pair, *hosts, background=[*channels, *others], deadline_cycles=6000, clocks=clocks)
+    background = [*channels, *others]
+    run(pair, *hosts, background=background, deadline_cycles=6000, clocks=clocks, keep=keep)

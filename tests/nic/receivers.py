@@ -1,5 +1,6 @@
 """A receiver with its flow memory, for tests: messages in, all that leaves it out."""
 
+from functools import cache
 from types import SimpleNamespace
 
 from amaranth import Elaboratable, Module
@@ -36,6 +37,10 @@ class Bench(Elaboratable):
         m.submodules += [self.receiver, self.flows]
         wiring.connect(m, self.receiver.lookup, self.flows.lookups[0])
         return m
+
+
+the_bench = cache(Bench)
+"""One for all runs, of which most take less time than elaborating it."""
 
 
 def packets(number, op, rng=None):
@@ -81,7 +86,7 @@ def simulate(
     its entry.
     """
     rng = seeded(seed)
-    bench = Bench()
+    bench = the_bench()
     block = bench.receiver
     memory = [rng.getrandbits(64) for _ in range(DEPTH)]
     seen = SimpleNamespace(
@@ -133,7 +138,7 @@ def simulate(
         writer(block.write, memory, latency=write, stall=stalls[3], seed=seed, acked=seen.acked),
         tracker(block.query, lambda c, *q: counts(c - late, *q), stall=stalls[4], seed=seed),
     ]
-    run(bench, drive, background=background)
+    run(bench, drive, background=background, keep=True)
     for name in ("reads", "acked"):
         setattr(seen, name, [(cycle - late, a - BASE) for cycle, a in getattr(seen, name)])
     return seen

@@ -1,5 +1,7 @@
 """Tests of two whole interfaces with their memories behind AXI4."""
 
+from functools import cache
+
 import pytest
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
@@ -42,9 +44,13 @@ class AxiPair(Elaboratable):
         return m
 
 
+the_pair = cache(AxiPair)
+"""One for all runs: elaborating it takes longer than a collective."""
+
+
 def simulate(scripts, memories, *, stall="never", latency=4, wrong_reads=(), wrong_writes=()):
     """Run a host's script per rank; `wrong_*` are lists of rank 0 that may change as it runs."""
-    pair, background = AxiPair(), []
+    pair, background = the_pair(), []
     for rank, interface in enumerate(pair.ranks):
         buses, how = interface.m_axi[0], {**FLIT, "stall": stall, "latency": latency}
         reads, writes = ((), ()) if rank else (wrong_reads, wrong_writes)
@@ -64,7 +70,7 @@ def simulate(scripts, memories, *, stall="never", latency=4, wrong_reads=(), wro
         return process
 
     hosts = [host(*pairing) for pairing in zip(scripts, pair.ranks, strict=True)]
-    run(pair, *hosts, background=background, deadline_cycles=6000)
+    run(pair, *hosts, background=background, deadline_cycles=6000, keep=True)
 
 
 def image(rows, num_flits):

@@ -1,5 +1,6 @@
 """Tests of the fetcher: rows become jobs at their ports, or a fault with an index."""
 
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -37,12 +38,16 @@ class Bench(Elaboratable):
         return m
 
 
+the_bench = cache(Bench)
+"""One for all runs, of which most take less time than elaborating it."""
+
+
 def simulate(rows, flows, *, pattern="never", blocked=(), fault_cycle=None, flip=None, **settings):
     """What a fetcher makes of a table: jobs per port, the fault if any, the steps it was in.
 
     A `flip` is a cycle, a memory by name, an entry, a bit of it, and whether it stays flipped.
     """
-    bench = Bench()
+    bench = the_bench()
     fetcher = bench.fetcher
     seen = SimpleNamespace(jobs=[[] for _ in range(PORTS)], faults=[], cycles=0, steps=[])
     lookup = bench.flows.lookups[1]
@@ -86,7 +91,7 @@ def simulate(rows, flows, *, pattern="never", blocked=(), fault_cycle=None, flip
             seen.cycles += busy
             quiet = 0 if busy and seen.cycles < 2000 else quiet + 1
 
-    run(bench, drive)
+    run(bench, drive, keep=True)
     return seen
 
 
