@@ -196,7 +196,7 @@ PROPERTIES = (
         "axi.write_rules",
         "AW, W steady, in a page, of one length, beats are the writes; acks follow the responses",
         write_rules,
-        (_sizes(3, 3, 1, 4, 2), _sizes(3, 3, 1, 2, 2)),
+        (_sizes(3, 3, 1, 4, 2),),
         quick_depth=8,
     ),
 )
