@@ -102,10 +102,12 @@ class LaneUnit(wiring.Component):
             is_float = Const(0)
         words = range(self._flit_bytes // WORD_BYTES)
         pairs = [(self.a.word_select(word, 32), self.b.word_select(word, 32)) for word in words]
-        beside = Cat(
-            is_float, self.dtype == DType.BF16, *(self._waiting_word(a, b) for a, b in pairs)
-        )
-        for stage in range(1, self.LATENCY + 1):
+        chosen = [self._choose(m, word, a, b) for word, (a, b) in enumerate(pairs)]
+        early, beside = Cat(is_float, self.dtype == DType.BF16), Signal(2 + len(self.a))
+        came = Signal.like(early)
+        m.d.sync += came.eq(early)
+        m.d.comb += beside.eq(Cat(came, *chosen))
+        for stage in range(2, self.LATENCY + 1):
             delayed = Signal(len(beside), name=f"beside_{stage}", reset_less=True)
             m.d.sync += delayed.eq(beside)
             beside = delayed
@@ -113,15 +115,23 @@ class LaneUnit(wiring.Component):
         m.d.comb += self.o.eq(Mux(beside[0], Cat(*floats), beside[2:]))
         return m
 
-    def _waiting_word(self, a, b):
-        """The result of a word as an integer, or its second operand."""
+    def _choose(self, m, word, a, b):
+        """The result of a word as an integer, or its second operand, a cycle later."""
+        second = Signal(32, name=f"second_{word}", reset_less=True)
+        m.d.sync += second.eq(b)
         if DType.INT32 not in self._dtypes:
-            return b
-        # One adder gives one of its operands as well: the other one is made 0.
+            return second
+        # One adder gives one of its operands as well: the other one is made 0. Which one, takes
+        # as long as adding them: a cycle each.
         above = a.as_signed() > b.as_signed()
-        has_a = (self.op == LaneOp.SUM) | ((self.op == LaneOp.MAXIMUM) & above)
-        has_b = (self.op != LaneOp.MAXIMUM) | ~above
-        return ((a & has_a.replicate(32)) + (b & has_b.replicate(32)))[:32]
+        first = Signal(32, name=f"first_{word}", reset_less=True)
+        has_first, has_second = (Signal(name=f"{name}_{word}") for name in ("has_a", "has_b"))
+        m.d.sync += [
+            first.eq(a),
+            has_first.eq((self.op == LaneOp.SUM) | ((self.op == LaneOp.MAXIMUM) & above)),
+            has_second.eq((self.op != LaneOp.MAXIMUM) | ~above),
+        ]
+        return ((first & has_first.replicate(32)) + (second & has_second.replicate(32)))[:32]
 
     def _float_word(self, m, word, a, b, was_bf16):
         """The result of a word as FP32 or BF16 lanes, `LATENCY` cycles later."""

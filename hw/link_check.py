@@ -70,12 +70,17 @@ class RunningCheck(wiring.Component):
         register = Signal(CHECK_WIDTH, init=CRC32_INIT)
         place = Signal(range(self._submessage_flits))
         after = Signal(CHECK_WIDTH)
+        # The CRC is linear: what the flit does to it and what came before do not wait for each
+        # other, nor either for the kind.
+        fresh, follows = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
         begins = (kind == Kind.HEAD) | (kind == Kind.SINGLE) | kind.as_value()[2]
         ends = (kind == Kind.TAIL) | (kind == Kind.SINGLE) | kind.as_value()[2]
         # Kind and virtual channel 0 make the last byte.
         content = Cat(self.flit.payload, kind, Const(0, 5))
         m.d.comb += [
-            after.eq(crc32_step(Mux(begins, CRC32_INIT, register), content)),
+            fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), content)),
+            follows.eq(crc32_step(register ^ CRC32_INIT, Const(0, len(content)))),
+            after.eq(fresh ^ Mux(begins, 0, follows)),
             self.check.eq(~after),
             self.carries.eq(ends | ((kind == Kind.BODY) & place.all())),
         ]

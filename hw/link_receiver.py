@@ -14,7 +14,7 @@ from multitree.hw.link import (
     unit_layout,
 )
 from multitree.hw.link_check import RunningCheck
-from multitree.hw.stream import Fifo
+from multitree.hw.stream import QuickFifo
 
 __all__ = ["LinkReceiver"]
 
@@ -34,8 +34,9 @@ class LinkReceiver(wiring.Component):
     A control flit whose CRC is right is shown, whether `up` or not; while `up`, one whose CRC is
     wrong is an error.
 
-    Latency 3 cycles from `link` to `o` when the buffer is empty, 2 cycles to `control`, 1 cycle
-    from a flit's leaving to its credit; one flit per cycle. `o` may stall for as long as it
+    Latency 3 cycles from `link` to `o` when the buffer is empty, 3 cycles to `control`, 1 cycle
+    from a flit's leaving to its credit; one flit per cycle. What is offered is a register, for
+    heads are looked at in the cycle in which they leave. `o` may stall for as long as it
     likes. A credit is back at the transmitter 6 cycles after its flit was taken there, plus the
     wires' latency both ways: fewer places than that cost throughput, even where `o` never stalls.
 
@@ -73,7 +74,6 @@ class LinkReceiver(wiring.Component):
 
     def __init__(self, *, flit_bytes: int, depth: int, submessage_flits: int):
         self._flit_bytes = flit_bytes
-        # A buffer of 2 would refuse a flit although there is room: see Fifo's throughput.
         self._depth = check_integer("Depth", depth, least=3)
         self._check = RunningCheck(flit_bytes=flit_bytes, submessage_flits=submessage_flits)
         super().__init__(
@@ -93,34 +93,38 @@ class LinkReceiver(wiring.Component):
     def elaborate(self, platform):
         """Register the link, check the number, queue what is right; compare CRCs a cycle later."""
         m = Module()
-        layout = flit_layout(flit_bytes=self._flit_bytes)
-        buffer = Fifo(shape=unit_layout(flit_bytes=self._flit_bytes), depth=self._depth)
+        layout, unit = (shape(flit_bytes=self._flit_bytes) for shape in (flit_layout, unit_layout))
+        buffer = QuickFifo(shape=unit, depth=self._depth)
         m.submodules.buffer = ResetInserter(~self.up)(buffer)
         m.submodules.check = self._check
         valid, is_control, data, right = Signal(), Signal(), Signal(), Signal()
+        room, queued, entry = Signal(init=1), Signal(), Signal(unit, reset_less=True)
         expected = Signal(SEQUENCE_WIDTH)
         flit = Signal(layout, reset_less=True)
         m.d.sync += valid.eq(self.link.valid)
         with m.If(self.link.valid):
             m.d.sync += [flit[name].eq(getattr(self.link, name)) for name, _ in layout]
-        taken = buffer.i.valid & buffer.i.ready
+        taken = data & right & room
         m.d.comb += [
             is_control.eq(valid & flit.kind.as_value()[2]),
             data.eq(valid & ~is_control & self.up),
             right.eq((flit.sequence == expected) & (flit.vc == 0) & (flit.epoch == self.epoch)),
-            buffer.i.valid.eq(data & right),
-            buffer.i.payload.kind.eq(flit.kind),
-            buffer.i.payload.payload.eq(flit.payload),
+            buffer.i.valid.eq(queued & self.up),
+            buffer.i.payload.eq(entry),
         ]
         m.d.sync += [
             expected.eq(expected + taken),
             self.sequence_error.eq(data & ~right & (flit.epoch == self.epoch)),
             self.epoch_error.eq(data & (flit.epoch != self.epoch)),
-            self.overflow.eq(buffer.i.valid & ~buffer.i.ready),
+            self.overflow.eq(data & right & ~room),
+            queued.eq(taken),
+            entry.kind.eq(flit.kind),
+            entry.payload.eq(flit.payload),
         ]
+        self._count(m, taken, room)
         with m.If(~self.up):
             m.d.sync += expected.eq(0)
-        sound = self._compare(m, flit, taken, is_control)
+        sound = self._compare(m, flit, entry, taken, is_control)
         m.d.comb += [
             self.o.payload.eq(buffer.o.payload),
             self.o.valid.eq(buffer.o.valid & sound),
@@ -129,7 +133,16 @@ class LinkReceiver(wiring.Component):
         m.d.sync += self.link.credit.eq(self.o.valid & self.o.ready & self.up)
         return m
 
-    def _compare(self, m, flit, taken, is_control):
+    def _count(self, m, taken, room):
+        """Whether there is room for a flit more; a credit is counted as it goes on its way."""
+        inside = Signal(range(self._depth + 1))
+        after = Signal.like(inside)
+        m.d.comb += after.eq(inside + taken - self.link.credit)
+        m.d.sync += [inside.eq(after), room.eq(after != self._depth)]
+        with m.If(~self.up):
+            m.d.sync += [inside.eq(0), room.eq(1)]
+
+    def _compare(self, m, flit, entry, taken, is_control):
         """Hold each CRC against the one computed; low from the first wrong one on, until down.
 
         The flit leaves the buffer no earlier than two cycles after it came: in the first one the
@@ -144,20 +157,22 @@ class LinkReceiver(wiring.Component):
             check.flit.payload.eq(flit.payload),
             check.advance.eq(taken),
             check.clear.eq(~self.up),
-            control.valid.eq(was_control & (found == told)),
         ]
         m.d.sync += [
             found.eq(check.check),
             told.eq(flit.check),
             pending.eq((taken & check.carries) | is_control),
             was_control.eq(is_control),
+            control.valid.eq(was_control & (found == told)),
             self.check_error.eq(wrong & self.up),
             broken.eq((broken | wrong) & self.up),
         ]
-        with m.If(is_control):
+        epoch = Signal.like(flit.epoch)
+        m.d.sync += epoch.eq(flit.epoch)
+        with m.If(was_control):
             m.d.sync += [
-                control.kind.eq(flit.kind),
-                control.epoch.eq(flit.epoch),
-                control.news.eq(flit.payload),
+                control.kind.eq(entry.kind),
+                control.epoch.eq(epoch),
+                control.news.eq(entry.payload),
             ]
         return ~broken

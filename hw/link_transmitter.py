@@ -24,11 +24,13 @@ class LinkTransmitter(wiring.Component):
     `credit`. Every flit is stamped with the number of flits sent since then, modulo 8, virtual
     channel 0, the epoch, and at the end of each sub-message the message's CRC. A credit that
     would make more than `credits` changes nothing but is a fault. While not `open` no data are
-    taken and credits mean nothing. A control flit goes first, at any time.
+    taken and credits mean nothing. A control flit goes before every flit but the
+    one that is taken beside it, at any time.
 
-    Latency 1 cycle from `i` and `control` to `link`; one flit per cycle while there are credits.
-    `i.ready` is low while there is none, while not `open`, and beside a control flit. The
-    outputs to the link are registers.
+    Latency 1 cycle from `i` to `link`, 2 from `control`; one flit per cycle while there are
+    credits. `i.ready` is a register: it is low while there is no credit, in the cycle after a
+    control flit came, and from one cycle after `open` falls to one after it rises: a flit that is
+    taken in between has the old epoch and costs no credit. The outputs to the link are registers.
 
     Parameters
     ----------
@@ -92,30 +94,38 @@ class LinkTransmitter(wiring.Component):
         link, control, available = self.link, self.control, self.available
         number = Signal(SEQUENCE_WIDTH)
         flit = Signal(flit_layout(flit_bytes=self._flit_bytes), reset_less=True)
-        sent, unspent = Signal(), Signal()
+        sent, unspent, ready, back = Signal(), Signal(), Signal(), Signal()
+        # A control flit waits for a cycle, in which it is known that no other one is taken.
+        says, epoch = Signal(), Signal()
+        held = Signal(unit_layout(flit_bytes=self._flit_bytes), reset_less=True)
         m.d.comb += [
-            self.i.ready.eq(self.open & (available != 0) & ~control.valid),
+            self.i.ready.eq(ready),
             self.stalled.eq(self.i.valid & ~self.i.ready),
-            sent.eq(self.i.valid & self.i.ready),
+            sent.eq(self.i.valid & ready),
             unspent.eq(link.credit & (available == self._credits) & self.open),
-            check.flit.eq(self.i.payload),
+            back.eq(link.credit & ~unspent),
+            check.flit.eq(Mux(says, held.as_value(), self.i.payload.as_value())),
             check.advance.eq(sent),
             check.clear.eq(~self.open),
         ]
-        with m.If(control.valid):
-            m.d.comb += [check.flit.kind.eq(control.kind), check.flit.payload.eq(control.news)]
+        left = Mux(sent, available > 1, available != 0) | link.credit
         m.d.sync += [
-            available.eq(available + (link.credit & ~unspent) - sent),
+            ready.eq(self.open & ~control.valid & left),
+            says.eq(control.valid),
+            epoch.eq(control.epoch),
+            held.kind.eq(control.kind),
+            held.payload.eq(control.news),
+            available.eq(Mux(sent, available - 1 + back, available + back)),
             number.eq(number + sent),
             self.fault_credit.eq(unspent),
-            link.valid.eq(sent | control.valid),
+            link.valid.eq(sent | says),
         ]
         with m.If(~self.open):
             m.d.sync += [available.eq(self._credits), number.eq(0)]
-        with m.If(sent | control.valid):
+        with m.If(sent | says):
             m.d.sync += [
-                flit.sequence.eq(Mux(control.valid, 0, number)),
-                flit.epoch.eq(control.epoch),
+                flit.sequence.eq(Mux(says, 0, number)),
+                flit.epoch.eq(Mux(says, epoch, control.epoch)),
                 flit.kind.eq(check.flit.kind),
                 flit.payload.eq(check.flit.payload),
                 flit.check.eq(Mux(check.carries, check.check, 0)),

@@ -2,7 +2,8 @@
 
 from amaranth import Module, Mux, Signal
 from amaranth.hdl import Shape, ValueCastable
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
@@ -13,6 +14,11 @@ __all__ = ["Fifo", "QuickFifo", "Register"]
 def _bits(payload):
     """The payload of a stream as a plain value, whatever its shape is."""
     return payload.as_value() if isinstance(payload, ValueCastable) else payload
+
+
+def _next(place, places: int):
+    """The place behind one of so many in a ring."""
+    return Mux(place == places - 1, 0, place + 1)
 
 
 class Register(wiring.Component):
@@ -79,20 +85,20 @@ class Register(wiring.Component):
 class Fifo(wiring.Component):
     """A queue of payloads in a synchronous memory, with both ends as streams.
 
-    Order is kept and nothing is lost or doubled. After reset it is empty. It wraps
-    `amaranth.lib.fifo.SyncFIFOBuffered`, whose read port is registered, so that a deep queue
-    becomes block memory.
+    Order is kept and nothing is lost or doubled. After reset it is empty. The memory's read port
+    is registered, so that a deep queue becomes block memory.
 
     Latency 2 cycles from an empty queue's `i` to `o`; one payload per cycle from depth 3 on, one
     in two cycles below. No combinational path leads from `i` to `o` or from `o.ready` to
-    `i.ready`: a place that comes free is offered in the next cycle.
+    `i.ready`: a place that comes free is offered in the next cycle. `o.valid` and `i.ready` are
+    registers, `o.payload` is what a memory reads.
 
     Parameters
     ----------
     shape : ShapeLike
         Shape of the payload.
     depth : int
-        Payloads it holds, at least 1.
+        Payloads it holds, at least 2.
 
     Members
     -------
@@ -102,39 +108,66 @@ class Fifo(wiring.Component):
         The same, in order.
     level : Out(range(depth + 1))
         Payloads held; combinational on registers.
+    empty : Out(1)
+        None are; combinational on registers, and sooner known than the level.
 
     Raises
     ------
     TypeError
         If `shape` is not a shape or `depth` not an integer.
     ValueError
-        If `depth` is less than 1.
+        If `depth` is less than 2.
     """
 
     def __init__(self, *, shape, depth: int):
         self._shape = shape
-        self._depth = check_integer("Depth", depth, least=1)
+        self._depth = check_integer("Depth", depth, least=2)
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
                 "level": Out(range(depth + 1)),
+                "empty": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """Rename the ports of the library's queue."""
+        """A ring in memory; whether it is empty or full is known before its level is looked at."""
         m = Module()
-        width = Shape.cast(self._shape).width
-        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=width, depth=self._depth)
+        places = self._depth - 1
+        # No place is read while it is written, so that no logic needs to stand beside the memory
+        # for that case.
+        m.submodules.storage = storage = Memory(
+            shape=Shape.cast(self._shape).width,
+            depth=places,
+            init=[],
+            attrs={"no_rw_check": 1},
+        )
+        write, read = storage.write_port(), storage.read_port()
+        count = Signal(range(places + 1))
+        room, some, valid, put, fetch = Signal(init=1), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            queue.w_data.eq(_bits(self.i.payload)),
-            queue.w_en.eq(self.i.valid),
-            self.i.ready.eq(queue.w_rdy),
-            _bits(self.o.payload).eq(queue.r_data),
-            self.o.valid.eq(queue.r_rdy),
-            queue.r_en.eq(self.o.ready),
-            self.level.eq(queue.level),
+            put.eq(self.i.valid & room),
+            fetch.eq(some & (self.o.ready | ~valid)),
+            write.en.eq(put),
+            write.data.eq(_bits(self.i.payload)),
+            read.en.eq(fetch),
+            self.i.ready.eq(room),
+            self.o.valid.eq(valid),
+            _bits(self.o.payload).eq(read.data),
+            self.level.eq(count + valid),
+            self.empty.eq(~some & ~valid),
+        ]
+        with m.If(put):
+            m.d.sync += write.addr.eq(_next(write.addr, places))
+        with m.If(fetch):
+            m.d.sync += read.addr.eq(_next(read.addr, places))
+        # Who takes decides last: everything else is chosen between by that alone.
+        m.d.sync += [
+            valid.eq(some | (valid & ~self.o.ready)),
+            count.eq(Mux(fetch, Mux(put, count, count - 1), Mux(put, count + 1, count))),
+            some.eq(put | Mux(fetch, count != 1, some)),
+            room.eq(Mux(fetch, 1, Mux(put, count != places - 1, room))),
         ]
         return m
 
@@ -193,7 +226,7 @@ class QuickFifo(wiring.Component):
         valid, free, passes = Signal(), Signal(), Signal()
         m.d.comb += [
             free.eq(self.o.ready | ~valid),
-            passes.eq(free & (rest.level == 0)),
+            passes.eq(free & rest.empty),
             self.i.ready.eq(rest.i.ready),
             rest.i.valid.eq(self.i.valid & ~passes),
             _bits(rest.i.payload).eq(_bits(self.i.payload)),

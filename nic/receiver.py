@@ -26,6 +26,9 @@ _OP_GATHER = 1
 class Receiver(wiring.Component):
     """A port's receiving side: admission of messages, then reduction into memory.
 
+    A message without payload is reported two cycles after it may, one with payload a cycle after
+    its last write is acknowledged.
+
     Parameters
     ----------
     config : Config
@@ -89,11 +92,10 @@ class Receiver(wiring.Component):
             admission.drained.eq(reducer.idle),
             self.fault.eq(admission.fault),
         ]
-        for name in ("valid", "op", "flow", "count", "last"):
-            chosen = Mux(
-                admission.empty.valid,
-                getattr(admission.empty, name),
-                getattr(reducer.arrival, name),
-            )
+        # Nothing can come in with it: the reducer was idle, and no message gets there sooner.
+        empty = ArrivalSignature(self._config).create()
+        for name in empty.signature.members:
+            m.d.sync += getattr(empty, name).eq(getattr(admission.empty, name))
+            chosen = Mux(empty.valid, getattr(empty, name), getattr(reducer.arrival, name))
             m.d.comb += getattr(self.arrival, name).eq(chosen)
         return m

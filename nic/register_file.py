@@ -1,6 +1,9 @@
 """The registers behind the bus: settings out, status in, table writes through."""
 
-from amaranth import Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,8 +26,9 @@ def readable() -> list[str]:
 
 
 class RegisterFile(wiring.Component):
-    """Answers register accesses in two cycles; one access at a time.
+    """Answers register accesses in three cycles; one access at a time.
 
+    An address is decoded in a cycle of its own, and what it means is done in the next one.
     The host writes tables and settings for the next collective, also while one runs. While a
     commit or a start waits, what it goes by must not change: such a write is answered with an
     error and changes nothing, and so is a second commit or a second start, and a write to a
@@ -92,67 +96,78 @@ class RegisterFile(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Decode, answer in the next cycle; windows by their address bits."""
+        """Decode in the first cycle, act in the second; one register or window answers at most."""
         m = Module()
         request, response = self.request, self.response
-        done, write, address = Signal(), Signal(), request.address
-        m.d.comb += [write.eq(request.valid & request.write & ~done), self.data.eq(request.data)]
-        m.d.sync += [done.eq(request.valid & ~done), response.done.eq(request.valid & ~done)]
-        m.d.sync += [response.error.eq(1), response.data.eq(0)]
-        table_depth, num_flows = self._depths
-        with m.If((address >= TABLE_WINDOW.base) & request.write):
-            exists = self.index < table_depth
-            m.d.comb += [
-                self.index.eq((address - TABLE_WINDOW.base) >> 3),
-                self.word.eq(address[2]),
-                self.table_write.eq(write & ~self.claimed & exists),
-            ]
-            m.d.sync += response.error.eq(self.claimed | ~exists)
-        with m.Elif((address >= FLOW_WINDOW.base) & request.write):
-            exists = (self.index < num_flows) & (address[2:5] < FLOW_WINDOW.words)
-            m.d.comb += [
-                self.index.eq((address - FLOW_WINDOW.base) >> 5),
-                self.word.eq(address[2:5]),
-                self.flow_write.eq(write & ~self.claimed & exists),
-            ]
-            m.d.sync += response.error.eq(self.claimed | ~exists)
-        with m.Elif(address >= PORT_WINDOW.base):
-            # Entries are aligned: the bits above the first one's number them from its number on.
-            word = address[2:6]
-            exists = (self.index < self._num_ports) & (word < PORT_WINDOW.words)
-            m.d.comb += [
-                self.index.eq((address >> 6) - (PORT_WINDOW.base >> 6)),
-                self.word.eq(word),
-            ]
-            m.d.sync += [
-                response.error.eq(request.write | ~exists),
-                response.data.eq(Mux(exists, self.counter, 0)),
-            ]
-        with m.Else(), m.Switch(address):
-            for register in REGISTERS.registers:
-                with m.Case(register.address):
-                    self._register(m, register, write)
+        began, write = Signal(), Signal()
+        m.d.sync += [
+            began.eq(request.valid & ~began & ~response.done),
+            response.done.eq(began),
+        ]
+        m.d.comb += [write.eq(began & request.write), self.data.eq(request.data)]
+        table, flow, port, exists = self._decode(m)
+        allowed = exists & ~self.claimed
+        m.d.comb += [
+            self.table_write.eq(write & table & allowed),
+            self.flow_write.eq(write & flow & allowed),
+        ]
+        counted = port & exists & ~request.write
+        values = [Mux(counted, self.counter, 0)]
+        good = [((table | flow) & allowed) | counted]
+        for register in REGISTERS.registers:
+            here = Signal(name=f"at_{register.name}")
+            m.d.sync += here.eq(request.address == register.address)
+            value, taken = self._register(m, register, write & here)
+            values.append(Mux(here, value, 0))
+            good.append(here & taken)
+        m.d.sync += [response.data.eq(reduce(or_, values)), response.error.eq(~Cat(good).any())]
         return m
 
+    def _decode(self, m):
+        """Which window is meant, and which of its words: registers, as are the outputs for it.
+
+        Entries are aligned: the bits above a window's first entry's number them from its number
+        on. Only the ports' window can be read.
+        """
+        address, write = self.request.address, self.request.write
+        table_depth, num_flows = self._depths
+        table, flow, port, exists = (Signal(name=n) for n in ("table", "flow", "port", "exists"))
+        in_table = (address >= TABLE_WINDOW.base) & write
+        in_flow = (address >= FLOW_WINDOW.base) & write & ~in_table
+        m.d.sync += [
+            table.eq(in_table),
+            flow.eq(in_flow),
+            port.eq((address >= PORT_WINDOW.base) & ~in_table & ~in_flow),
+        ]
+        for chosen, window, index, word, number in (
+            (in_table, TABLE_WINDOW, (address - TABLE_WINDOW.base)[3:], address[2], table_depth),
+            (in_flow, FLOW_WINDOW, (address - FLOW_WINDOW.base)[5:], address[2:5], num_flows),
+            (
+                ~in_table & ~in_flow,
+                PORT_WINDOW,
+                (address[6:] - (PORT_WINDOW.base >> 6)).as_unsigned(),
+                address[2:6],
+                self._num_ports,
+            ),
+        ):
+            with m.If(chosen):
+                m.d.sync += [self.index.eq(index), self.word.eq(word)]
+                m.d.sync += exists.eq((index < number) & (word < window.words))
+        return table, flow, port, exists
+
     def _register(self, m, register, write):
-        """One register: what a read shows, what a write does."""
-        request, response = self.request, self.response
+        """One register: what a read shows, whether the access is right; does what a write does."""
+        request = self.request
         if register.access == "ro":
-            value = self.status[readable().index(register.name)]
-            m.d.sync += [response.error.eq(request.write), response.data.eq(value)]
-            return
-        allowed = ~self.claimed if register.name not in _ANYTIME else 1
+            return self.status[readable().index(register.name)], ~request.write
         if register.access == "wo":
             refused = (request.data[0] & self.claimed) | (request.data[1] & self.start_waits)
-            m.d.sync += response.error.eq(~request.write | refused)
             with m.If(write & ~refused):
                 m.d.comb += self.command.eq(request.data)
-            return
+            return Const(0, 32), request.write & ~refused
         number = writable().index(register.name)
-        m.d.sync += [
-            response.error.eq(request.write & ~allowed if register.name not in _ANYTIME else 0),
-            response.data.eq(self.config[number]),
-        ]
+        allowed = 1 if register.name in _ANYTIME else ~self.claimed
         with m.If(write & allowed):
             m.d.sync += self.config[number].eq(request.data)
             m.d.comb += self.changed[number].eq(1)
+        return self.config[number], ~request.write | allowed

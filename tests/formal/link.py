@@ -134,7 +134,10 @@ def credited_link(bench, *, credits, depth, latency_cycles, bit):
     available = Signal(range(credits + 1), init=credits)
     m.d.sync += available.eq(available + sender.link.credit - sent)
     bench.check(available + watch.held + sum(returning) == credits)
-    bench.check(sender.i.ready == (available != 0))
+    # The transmitter is ready from the cycle on that comes after it is open.
+    opened = Signal()
+    m.d.sync += opened.eq(1)
+    bench.check(sender.i.ready == (opened & (available != 0)))
     errors = (receiver.sequence_error, receiver.epoch_error, receiver.check_error)
     bench.check(~Cat(*errors, receiver.overflow, sender.fault_credit).any())
     limit_cycles = latency_cycles + RECEIVER_LATENCY_CYCLES

@@ -16,8 +16,8 @@ MUTANTS = (
     Mutant(
         "stream.fifo",
         "hw/stream.py",
-        "queue.r_en.eq(self.o.ready),",
-        "queue.r_en.eq(1),",
+        "fetch.eq(some & (self.o.ready | ~valid)),",
+        "fetch.eq(some),",
         "payloads leave without being taken",
     ),
     Mutant(
@@ -37,8 +37,8 @@ MUTANTS = (
     Mutant(
         "link.credits",
         "hw/link_transmitter.py",
-        "(link.credit & ~unspent) - sent",
-        "(link.credit & ~unspent & ~sent) - sent",
+        "Mux(sent, available - 1 + back, available + back)",
+        "Mux(sent, available - 1, available + back)",
         "a credit that comes with a flit is lost",
     ),
     Mutant(
@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         "stream.quick_fifo",
         "hw/stream.py",
-        "passes.eq(free & (rest.level == 0)),",
+        "passes.eq(free & rest.empty),",
         "passes.eq(free & ~rest.o.valid),",
         "a payload overtakes one that is not yet out of the memory",
     ),

@@ -44,6 +44,7 @@ def fifo(bench, *, width, depth):
     block = Fifo(shape=width, depth=depth)
     watch = _queue(bench, block, capacity=depth, silent_cycles=1)
     bench.check(block.level == watch.held)
+    bench.check(block.empty == (watch.held == 0))
     if depth > 2:
         bench.check(block.i.ready == (watch.held != depth))
 
@@ -93,7 +94,7 @@ PROPERTIES = (
         "stream.fifo",
         "order, no loss, no duplication, level; refuses only when full",
         fifo,
-        ({"width": 2, "depth": 3}, {"width": 4, "depth": 1}, {"width": 4, "depth": 5}),
+        ({"width": 2, "depth": 3}, {"width": 4, "depth": 2}, {"width": 4, "depth": 5}),
     ),
     Property(
         "stream.quick_fifo",

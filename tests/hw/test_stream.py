@@ -20,7 +20,7 @@ from tests.hw.streams import (
 
 BLOCKS = {
     "register": lambda: Register(shape=16),
-    **{f"fifo {d}": (lambda d=d: Fifo(shape=16, depth=d)) for d in (1, 2, 3, 8)},
+    **{f"fifo {d}": (lambda d=d: Fifo(shape=16, depth=d)) for d in (2, 3, 8)},
     **{f"quick fifo {d}": (lambda d=d: QuickFifo(shape=16, depth=d)) for d in (3, 8)},
 }
 STALLS = list(itertools.product(PATTERNS, PATTERNS))
@@ -56,7 +56,6 @@ def take_over(block, count):
     ("block", "latency_cycles", "cycles_per_payload"),
     [
         (Register(shape=16), 1, 1),
-        (Fifo(shape=16, depth=1), 1, 2),
         (Fifo(shape=16, depth=2), 2, 2),
         (Fifo(shape=16, depth=3), 2, 1),
         (Fifo(shape=16, depth=8), 2, 1),
@@ -96,7 +95,7 @@ def test_a_register_holds_two_payloads():
 
 @pytest.mark.parametrize(
     ("kind", "depth", "holds"),
-    [(Fifo, depth, depth) for depth in (1, 2, 3, 8)]
+    [(Fifo, depth, depth) for depth in (2, 3, 8)]
     + [(QuickFifo, depth, depth + 1) for depth in (3, 8)],
 )
 def test_a_fifo_holds_its_depth_and_tells_its_level(kind, depth, holds):
@@ -136,7 +135,7 @@ def test_payloads_may_be_structures(make):
 @pytest.mark.parametrize(
     ("kind", "depth", "error"),
     [
-        (Fifo, 0, ValueError),
+        (Fifo, 1, ValueError),
         (Fifo, -1, ValueError),
         (Fifo, "4", TypeError),
         (QuickFifo, 2, ValueError),

@@ -117,12 +117,12 @@ def test_an_other_end_that_goes_down_is_no_fault_while_nothing_runs_and_nothing_
 
     seen, _ = simulate(step, running=0)
     assert {now["fault"] for now in seen} == {0}
-    assert [now["up"] for now in seen] == [1] * 8 + [0] * 72
+    assert [now["up"] for now in seen] == [1] * 9 + [0] * 71
     said = [now["kind"] for now in seen if now["sent"]]
     assert said == [Kind.DOWN] * len(said) and len(said) == 5
     seen, _ = simulate(step, jobs=[{"size": 40}])
-    before = [now["kind"] for now in seen[:9] if now["sent"]]
-    after = [now["kind"] for now in seen[9:] if now["sent"]]
+    before = [now["kind"] for now in seen[:11] if now["sent"]]
+    after = [now["kind"] for now in seen[11:] if now["sent"]]
     assert before and set(before) <= {Kind.HEAD, Kind.BODY} and set(after) == {Kind.DOWN}
 
 

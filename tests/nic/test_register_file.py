@@ -41,7 +41,7 @@ class Bus:
             place = tuple(strobes[4:])
             seen.strobes += [(n, v, place) for n, v in zip(names, strobes, strict=False) if v]
             cycles += 1
-        assert cycles == 2, "an access takes two cycles"
+        assert cycles == 3, "an access takes three cycles"
         ctx.set(request.valid, 0)
         await ctx.tick()
         return seen
