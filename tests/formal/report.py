@@ -13,7 +13,7 @@ reachability (Een, Mishchenko, Brayton, FMCAD 2011), whose invariant ABC checks.
 counterexample within n cycles from reset. Each line includes its covers: the situations that the
 property speaks of were reached, so that no assumption makes it empty. Data are followed one
 arbitrary payload at a time; `bit` is the bit of it that is compared, since blocks carry all bits
-alike. Seconds are of one core that others used too, covers included.
+alike. Seconds are of the processor, Yosys and covers included.
 """
 
 

@@ -9,9 +9,11 @@ python -m tests.formal.run --markdown docs/formal.md
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from tests.formal.mutants import judge
@@ -26,33 +28,38 @@ LIMIT_SECONDS = 200
 COVER_DEPTH = 60
 JOBS = 2
 NICENESS = 10
+KEPT = Path("build", "formal")
+"""Verdicts on netlists: what a change does not touch is not solved again."""
 
 
-def check(name, index, *, covers=True, quick=False, limit_seconds=LIMIT_SECONDS):
-    """The verdict on one property and one parameter set, and the covers that were not reached."""
+def check(name, index, *, covers=True, quick=False, limit_seconds=LIMIT_SECONDS, kept=None):
+    """The verdict on one property and one parameter set, and the covers that were not reached.
+
+    The verdict's seconds are those of the covers, too.
+    """
     claim = PROPERTIES[name]
     sizes = claim.sizes[index]
     bench = claim.bench(sizes)
     depth = (claim.quick_depth if quick else None) or claim.depth
-    verdict = solve(bench.netlist(), depth=depth, limit_seconds=limit_seconds)
-    unreached = []
+    options = {"limit_seconds": limit_seconds, "kept": kept}
+    verdict = solve(bench.netlist(), depth=depth, **options)
+    unreached, seconds = [], verdict.seconds
     for cover in bench.covers if covers else ():
-        netlist = claim.bench(sizes, cover).netlist()
-        found = solve(netlist, depth=COVER_DEPTH, limit_seconds=limit_seconds)
+        found = solve(claim.bench(sizes, cover).netlist(), depth=COVER_DEPTH, **options)
+        seconds += found.seconds
         if found.outcome != "refuted":
             unreached.append(cover)
-    return verdict, unreached
+    return replace(verdict, seconds=seconds), unreached
 
 
-def _row(name, index, covers, limit_seconds):
+def _row(name, index, covers, limit_seconds, kept):
     """A line of the result table, and whether all of it holds."""
-    began = time.monotonic()
-    verdict, unreached = check(name, index, covers=covers, limit_seconds=limit_seconds)
+    verdict, unreached = check(name, index, covers=covers, limit_seconds=limit_seconds, kept=kept)
     holds = verdict.outcome in ("proved", "bounded") and not unreached
     text = ", ".join(f"{size} {value}" for size, value in PROPERTIES[name].sizes[index].items())
     result = f"{verdict.outcome} {verdict.depth or ''}".strip()
     result += f", not reached: {', '.join(unreached)}" if unreached else ""
-    return (name, text, result, f"{time.monotonic() - began:.0f}"), holds
+    return (name, text, result, f"{verdict.seconds:.0f}"), holds
 
 
 def _seed(mutant, limit_seconds):
@@ -82,6 +89,7 @@ def _parser():
     parser.add_argument("--mutants", action="store_true", help="seed faults instead of proving")
     parser.add_argument("--limit", type=int, default=LIMIT_SECONDS, help="seconds per solver run")
     parser.add_argument("--jobs", type=int, default=JOBS, help="solvers side by side")
+    parser.add_argument("--fresh", action="store_true", help="forget the verdicts kept in build/")
     parser.add_argument("--markdown", type=Path, help="prove, seed faults, write the tables")
     return parser
 
@@ -98,8 +106,10 @@ def main(arguments=None):
         for claim in claims:
             print(f"{claim.name:24}{claim.claim}")
         return 0
+    if options.fresh:
+        shutil.rmtree(KEPT, ignore_errors=True)
     tasks = [
-        (_row, claim.name, index, not options.no_covers, options.limit)
+        (_row, claim.name, index, not options.no_covers, options.limit, KEPT)
         for claim in claims
         for index in range(1 if options.smallest else len(claim.sizes))
     ]
