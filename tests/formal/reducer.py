@@ -175,7 +175,7 @@ PROPERTIES = (
         "acknowledger.arrivals",
         "no arrival before all writes of its sub-message are acknowledged; queue never exceeded",
         acknowledger,
-        ({"memory_queue_flits": 4}, {"memory_queue_flits": 6}),
+        ({"memory_queue_flits": 4}, {"memory_queue_flits": 5}),
     ),
     Property(
         "reducer.writes",
