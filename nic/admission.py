@@ -165,6 +165,7 @@ class Admission(wiring.Component):
             m.next = "PASS"
             with m.If((self.flits.payload.kind != Kind.HEAD) | ~same):
                 m.d.comb += self.fault.eq(FaultCode.FRAMING)
+                m.next = "AWAIT_HEAD"
         with m.If(self.run.faulted):
             m.next = "AWAIT_HEAD"
 

@@ -19,7 +19,7 @@ class Checker(wiring.Component):
     The CRC-32 (as `zlib.crc32`) is over the words in use, least significant byte first: rows in
     order, then flows. The first row or flow that is illegal or has the wrong parity ends the
     check, a wrong CRC does at its end; the messages that will come in are counted beside it.
-    Four cycles per row, seven per flow. What was found stays until the next check.
+    Five cycles per row, eight per flow. What was found stays until the next check.
 
     Parameters
     ----------
@@ -79,12 +79,17 @@ class Checker(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine, rows then flows: READ one, WAIT, TEST it word by word; COMPARE."""
+        """One state machine, rows then flows: READ one, WAIT, TEST its words, JUDGE; COMPARE."""
         m = Module()
         at, word, state = Signal(17), Signal(3), Signal(32)
         count, too_many = Signal(32), Signal(8)
         wrong, taken, arrivals = Signal(8), Signal(32), Signal(4)
         last_word, previous_step = Signal(3), Signal(16)
+        # What was found of a word is used a cycle later.
+        found, summed, summing = Signal(8), Signal(32), Signal()
+        m.d.sync += [summed.eq(taken), summing.eq(0)]
+        with m.If(summing):
+            m.d.sync += state.eq(crc32_step(state, summed))
         self._choose(m, word, count, too_many, taken, last_word)
         self._judge(m, wrong, arrivals, previous_step)
         m.d.comb += [self.row_address.eq(at), self.flow_address.eq(at), self.index.eq(at)]
@@ -104,14 +109,21 @@ class Checker(wiring.Component):
                 with m.Elif(at == count):
                     m.next = "COMPARE"
             with m.State("WAIT"):
+                m.d.sync += found.eq(0)
                 m.next = "TEST"
             with m.State("TEST"):
-                m.d.sync += [state.eq(crc32_step(state, taken)), word.eq(word + 1)]
+                m.d.sync += [summing.eq(1), word.eq(word + 1)]
                 with m.If(wrong.any()):
-                    m.d.sync += self.code.eq(wrong)
+                    m.d.sync += found.eq(wrong)
+                with m.If(word == last_word):
+                    m.next = "JUDGE"
+            with m.State("JUDGE"):
+                m.d.sync += [word.eq(0), previous_step.eq(self.row.step)]
+                with m.If(found.any()):
+                    m.d.sync += self.code.eq(found)
                     m.next = "IDLE"
-                with m.Elif(word == last_word):
-                    m.d.sync += [at.eq(at + 1), word.eq(0), previous_step.eq(self.row.step)]
+                with m.Else():
+                    m.d.sync += at.eq(at + 1)
                     m.d.sync += self.num_arrivals.eq(self.num_arrivals + arrivals)
                     m.next = "READ"
             with m.State("COMPARE"):

@@ -22,7 +22,8 @@ class _Hand:
     def __init__(self, config):
         self.index = Signal(17)
         self.job = Signal(job_layout(config))
-        self.port = Signal(4)
+        self.row = Signal(ROW)
+        self.code = Signal(8)
         self.nop = Signal()
         self.taken = Signal()
 
@@ -33,8 +34,8 @@ class Fetcher(wiring.Component):
     On `start` the rows are read, each once, and each is given to its port with the dependency
     that its flow's entry implies: a REDUCE and a root's GATHER wait for the flow's last child,
     another GATHER for the flow's parent. A row or flow that is illegal, or whose parity is wrong
-    in any cycle in which it is used, ends in a fault with its index, and no job is made of it.
-    Six cycles per row.
+    when it is taken over, ends in a fault with its index, and no job is made of it. Six cycles
+    per row.
 
     Parameters
     ----------
@@ -88,7 +89,10 @@ class Fetcher(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: READ_ROW, ASK_ROW for its flow, CAPTURE that, PUSH the job."""
+        """One state machine: READ_ROW, ASK_ROW for its flow, CAPTURE that, PUSH the job.
+
+        What was found wrong is told a cycle after row or flow were taken over, before the job.
+        """
         m = Module()
         m.submodules.row_check = row_check = RowCheck(self._config)
         m.submodules.flow_check = flow_check = FlowCheck(self._config)
@@ -109,6 +113,7 @@ class Fetcher(wiring.Component):
         """States that read a row, look its flow up, and push the job to its port."""
         run = self.run
         is_nop = self.row.op == _OP_NOP
+        parity = FaultCode.TABLE_PARITY
         with m.State("READ_ROW"):
             m.next = "AWAIT_ROW"
             with m.If(hand.index == run.num_rows):
@@ -116,47 +121,39 @@ class Fetcher(wiring.Component):
         with m.State("AWAIT_ROW"):
             m.next = "ASK_ROW"
         with m.State("ASK_ROW"):
-            m.d.comb += [
-                self.lookup.valid.eq(~is_nop & (self.fault == 0)),
-                self.lookup.flow.eq(self.row.flow),
-                self.fault.eq(row_check.code),
-            ]
-            m.d.sync += [hand.port.eq(self.row.port), hand.nop.eq(is_nop)]
-            self._mind_parity(m, hand.index)
-            with m.If(stop):
+            m.d.comb += [self.lookup.valid.eq(~is_nop), self.lookup.flow.eq(self.row.flow)]
+            m.d.sync += [hand.row.eq(self.row), hand.nop.eq(is_nop)]
+            m.d.sync += hand.code.eq(Mux(self.row_intact, row_check.code, parity))
+            with m.If(run.faulted):
                 m.next = "IDLE"
             with m.Elif(self.lookup.granted):
                 m.next = "AWAIT_FLOW"
             with m.Elif(is_nop):
                 m.next = "PUSH"
         with m.State("AWAIT_FLOW"):
+            m.d.comb += self.fault.eq(hand.code)
             m.next = "CAPTURE"
-        with m.State("CAPTURE"):
-            code = Mux(self.lookup.intact, flow_check.code, FaultCode.TABLE_PARITY)
-            m.d.comb += [self.fault.eq(code), self.fault_of_flow.eq(1)]
-            m.d.comb += self.fault_index.eq(self.row.flow)
-            m.d.sync += hand.job.eq(self._job(m, hand.index))
-            self._mind_parity(m, hand.index)
-            m.next = "PUSH"
             with m.If(stop):
                 m.next = "IDLE"
+        with m.State("CAPTURE"):
+            m.d.sync += hand.code.eq(Mux(self.lookup.intact, flow_check.code, parity))
+            m.d.sync += hand.job.eq(self._job(m, hand))
+            m.next = "PUSH"
         with m.State("PUSH"):
-            m.d.comb += steps.row_valid.eq(self.row_intact)
-            self._mind_parity(m, hand.index)
+            m.d.comb += [
+                self.fault.eq(hand.code),
+                self.fault_of_flow.eq(~hand.nop),
+                self.fault_index.eq(Mux(hand.nop, hand.index, hand.row.flow)),
+                steps.row_valid.eq(~hand.code.any()),
+            ]
             with m.If(stop):
                 m.next = "IDLE"
             with m.Elif(steps.go & (hand.nop | hand.taken)):
                 m.d.sync += [
                     hand.index.eq(hand.index + 1),
-                    row_check.previous_step.eq(self.row.step),
+                    row_check.previous_step.eq(hand.row.step),
                 ]
                 m.next = "READ_ROW"
-
-    def _mind_parity(self, m, index):
-        """The row is read anew in every cycle: it must be whole in each that uses it."""
-        with m.If(~self.row_intact):
-            m.d.comb += [self.fault.eq(FaultCode.TABLE_PARITY), self.fault_of_flow.eq(0)]
-            m.d.comb += self.fault_index.eq(index)
 
     def _connect(self, m, row_check, flow_check, steps, hand):
         """Feed the checks and the step counter; offer the job to its port."""
@@ -168,13 +165,13 @@ class Fetcher(wiring.Component):
             flow_check.entry.eq(self.lookup.entry),
             flow_check.window_flits.eq(self.run.window_flits),
             steps.start.eq(self.start),
-            steps.row_step.eq(self.row.step),
+            steps.row_step.eq(hand.row.step),
             steps.nop.eq(hand.nop),
             self.step.eq(steps.step),
         ]
         wiring.connect(m, wiring.flipped(self.run), steps.run)
         for number, jobs in enumerate(self.jobs):
-            mine = hand.port == number
+            mine = hand.row.port == number
             m.d.comb += [
                 jobs.payload.eq(hand.job),
                 jobs.valid.eq(steps.row_valid & steps.go & ~hand.nop & mine & ~self.run.faulted),
@@ -182,9 +179,9 @@ class Fetcher(wiring.Component):
             with m.If(mine):
                 m.d.comb += hand.taken.eq(jobs.ready)
 
-    def _job(self, m, index):
+    def _job(self, m, hand):
         """The job of the row in hand and its flow's entry, which is valid in this cycle."""
-        entry, row = self.lookup.entry, self.row
+        entry, row = self.lookup.entry, hand.row
         last_child = Signal(4, init=NO_PORT)
         m.d.comb += last_child.eq(NO_PORT)
         for k in range(8):
@@ -193,7 +190,7 @@ class Fetcher(wiring.Component):
         from_parent = (row.op == _OP_GATHER) & (entry.parent != NO_PORT)
         job = Signal(job_layout(self._config))
         m.d.comb += [
-            job.row.eq(index),
+            job.row.eq(hand.index),
             job.flow.eq(row.flow),
             job.op.eq(row.op),
             job.base.eq(entry.base),

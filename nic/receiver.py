@@ -52,9 +52,9 @@ class Receiver(wiring.Component):
     arrival : Out(ArrivalSignature)
         A sub-message is in memory.
     fault : Out(8)
-        `FaultCode`, a strobe.
+        `FaultCode`, a strobe, a cycle after it was found.
     wait : Out(WaitSignature)
-        What is awaited in the middle of a message.
+        What is awaited in the middle of a message, or was in the cycle before.
     """
 
     def __init__(self, config: Config, *, port: int):
@@ -81,7 +81,7 @@ class Receiver(wiring.Component):
         m.submodules.reducer = reducer = Reducer(self._config)
         for name in ("flits", "run"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(admission, name))
-        for name in ("lookup", "query", "wait"):
+        for name in ("lookup", "query"):
             wiring.connect(m, getattr(admission, name), wiring.flipped(getattr(self, name)))
         for name in ("fetch", "write"):
             wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
@@ -90,8 +90,11 @@ class Receiver(wiring.Component):
             reducer.dtype.eq(self.run.dtype),
             reducer.maximum.eq(self.run.maximum),
             admission.drained.eq(reducer.idle),
-            self.fault.eq(admission.fault),
         ]
+        # Both together, so that a fault is told with what it concerns.
+        m.d.sync += self.fault.eq(admission.fault)
+        for name in self.wait.signature.members:
+            m.d.sync += getattr(self.wait, name).eq(getattr(admission.wait, name))
         # Nothing can come in with it: the reducer was idle, and no message gets there sooner.
         empty = ArrivalSignature(self._config).create()
         for name in empty.signature.members:

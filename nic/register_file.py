@@ -58,9 +58,9 @@ class RegisterFile(wiring.Component):
     status : In(32), one per register that is read
         Values, in the order of `readable()`.
     command : Out(32)
-        What is written to CONTROL, for one cycle.
+        What is written to CONTROL, for one cycle, the one in which it is answered.
     changed : Out(32)
-        Strobe per configuration register, in the order of `writable()`.
+        Strobe per configuration register, in the order of `writable()`, beside its new value.
     table_write, flow_write : Out(1)
         Store `data` at `index` and `word`.
     index : Out(16)
@@ -105,6 +105,7 @@ class RegisterFile(wiring.Component):
             response.done.eq(began),
         ]
         m.d.comb += [write.eq(began & request.write), self.data.eq(request.data)]
+        m.d.sync += [self.command.eq(0), self.changed.eq(0)]
         table, flow, port, exists = self._decode(m)
         allowed = exists & ~self.claimed
         m.d.comb += [
@@ -163,11 +164,11 @@ class RegisterFile(wiring.Component):
         if register.access == "wo":
             refused = (request.data[0] & self.claimed) | (request.data[1] & self.start_waits)
             with m.If(write & ~refused):
-                m.d.comb += self.command.eq(request.data)
+                m.d.sync += self.command.eq(request.data)
             return Const(0, 32), request.write & ~refused
         number = writable().index(register.name)
         allowed = 1 if register.name in _ANYTIME else ~self.claimed
         with m.If(write & allowed):
             m.d.sync += self.config[number].eq(request.data)
-            m.d.comb += self.changed[number].eq(1)
+            m.d.sync += self.changed[number].eq(1)
         return self.config[number], ~request.write | allowed

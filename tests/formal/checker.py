@@ -9,7 +9,7 @@ from tests.formal.words import illegal_entry, illegal_row, table
 
 __all__ = ["PROPERTIES"]
 
-ROW_CYCLES, FLOW_CYCLES = 4, 7
+ROW_CYCLES, FLOW_CYCLES = 5, 8
 
 
 def _checker(bench, num_ports, table_depth, num_flows):
@@ -88,7 +88,7 @@ PROPERTIES = (
     ),
     Property(
         "checker.progress",
-        "a check is over after 4 cycles per row, 7 per flow and 4 beside at most",
+        "a check is over after 5 cycles per row, 8 per flow and 4 beside at most",
         progress,
         _SIZES,
         quick_depth=24,

@@ -64,8 +64,9 @@ def illegal(bench, *, num_ports, table_depth, lockstep):
     bench.check(~(fired & bad) | (number < words.index))
     broken = Signal()
     answered = bench.past(bench.past(block.lookup.granted))
-    m.d.sync += broken.eq(broken | (answered & ~block.lookup.intact))
-    bench.check(~fired | (~broken & block.row_intact & ~run.faulted))
+    torn = (block.lookup.granted & ~block.row_intact) | (answered & ~block.lookup.intact)
+    m.d.sync += broken.eq(broken | torn)
+    bench.check(~fired | (~broken & ~run.faulted))
     bench.cover("before", fired & bad & (words.index == 1) & (run.num_rows > 1))
 
 

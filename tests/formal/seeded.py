@@ -107,15 +107,15 @@ MUTANTS = (
     Mutant(
         "fetcher.illegal",
         "nic/fetcher.py",
-        "self.fault.eq(row_check.code),",
-        "",
+        "Mux(self.row_intact, row_check.code, parity)",
+        "Mux(self.row_intact, 0, parity)",
         "an illegal row raises no fault",
     ),
     Mutant(
         "fetcher.illegal",
         "nic/fetcher.py",
-        "code = Mux(self.lookup.intact, flow_check.code, FaultCode.TABLE_PARITY)",
-        "code = flow_check.code",
+        "Mux(self.lookup.intact, flow_check.code, parity)",
+        "flow_check.code",
         "a flow of wrong parity is used",
     ),
     Mutant(

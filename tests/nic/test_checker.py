@@ -151,7 +151,7 @@ def test_a_bit_that_flips_while_its_entry_is_read_is_named(memory):
     rows, flows = random_table(rng)
     index = 3
     bits, kind = (66, "row") if memory == "table" else (165, "flow")
-    first = 4 * index + 1 if memory == "table" else 4 * DEPTH + 1 + 7 * index + 1
+    first = 5 * index + 1 if memory == "table" else 5 * DEPTH + 1 + 8 * index + 1
     length = 2 if memory == "table" else 5
     for cycle in range(first - 3, first + length + 2):
         seen = simulate((rows, flows), flip=(cycle, memory, index, rng.randrange(bits)))
@@ -160,7 +160,7 @@ def test_a_bit_that_flips_while_its_entry_is_read_is_named(memory):
         assert seen.found == [FINE if late else (FaultCode.TABLE_PARITY, kind, index)]
 
 
-def test_a_row_takes_four_cycles_and_a_flow_seven():
+def test_a_row_takes_five_cycles_and_a_flow_eight():
     rows, flows = random_table(seeded(1))
     seen = simulate(([], []), (rows, flows))
-    assert seen.cycles == [3, 3 + 4 * DEPTH + 7 * FLOWS]
+    assert seen.cycles == [3, 3 + 5 * DEPTH + 8 * FLOWS]
