@@ -271,7 +271,8 @@ def _waits():
     yield Case(**relay, act=no_credits, awaited=Awaited.CREDIT)
     yield Case(**relay, act=no_reads, awaited=Awaited.MEMORY_READ)
     yield Case(**quiet, act=_silent(0), awaited=Awaited.SIBLING)
-    yield Case(**quiet, act=_on_message(lambda flits: flits[:3]), awaited=Awaited.FLIT)
+    broken_off = _on_message(lambda flits: flits[:3])  # and nothing behind it on this port
+    yield Case(FaultCode.FIRST_ARRIVAL, act=broken_off, flows=(ROOT,), awaited=Awaited.FLIT)
     yield Case(**quiet, act=_silent(1), awaited=Awaited.ARRIVALS)
     yield Case(FaultCode.FIRST_ARRIVAL, act=_silent(0, 1), flows=(ROOT,))
 
