@@ -34,7 +34,8 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _CYCLES_PER_ACCESS = 32
-_CYCLES_PER_ENTRY = 8
+_CYCLES_PER_ENTRY = 9
+_POLL_CYCLES = 32
 _MOST_DRAIN_READS = 1000
 
 
@@ -71,9 +72,10 @@ class RtlHost:
         network, first_cycle = self._network, self._network.cycle
         num_ranks, scripts = len(load.tables), self._writes(load, faults)
         claimed, committed = self._write_all([[]] * num_ranks, 0)
-        if claimed.any():
+        until = network.cycle + (self._check_cycles() if claimed.any() else 0)
+        while claimed.any() and network.cycle < until:
             # Loaded ahead, but the collective before was over sooner than the check.
-            claimed, committed = self._write_all([[]] * num_ranks, self._check_cycles())
+            claimed, committed = self._write_all([[]] * num_ranks, _POLL_CYCLES)
         self._tables, self._settings = load.tables, load.settings
         if scripts[0]:
             cycles = self._check_cycles() if COMMIT in scripts[0] else 0

@@ -82,7 +82,7 @@ def test_a_schedule_queued_behind_another_starts_two_cycles_after_it_is_done(ses
 
 
 def test_a_session_loads_ahead_and_then_only_starts(session):
-    trees, ring = buffers_of(3, 3000), buffers_of(4, 700)
+    trees, ring = buffers_of(3, 30_000), buffers_of(4, 700)
     (memory, trace), *_ = session.run(TREES, [trees])
     upcoming = Upcoming(RING, 700, "float32")
     (again, ahead), *_ = session.run(TREES, [trees], then=upcoming)
