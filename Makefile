@@ -8,6 +8,8 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
 LONG   := bench/synthesis.py
+# Tests of one file share what they compile.
+PARALLEL := --numprocesses auto --dist loadfile
 
 .NOTPARALLEL:
 .SECONDARY:
@@ -34,10 +36,10 @@ fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exa
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
 test: compiler $(STAMPS)/test # every test that this machine has the tools for
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(PARALLEL)
 
 test-all: install-all # the same with PyTorch and Icarus; a skip is a failure
-	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest
+	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL)
 
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
 	@$(BIN)/python -m tests.cocotb.code_coverage

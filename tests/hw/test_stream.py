@@ -62,7 +62,7 @@ def take_over(block, count):
         (QuickFifo(shape=16, depth=3), 1, 1),
         (QuickFifo(shape=16, depth=8), 1, 1),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
 def test_latency_and_throughput_are_as_documented(block, latency_cycles, cycles_per_payload):
     went, came = take_over(block, 20)
