@@ -150,6 +150,8 @@ async def the_number_of_a_collective_goes_round(dut):
     await env.start()
     env.choose_stalls(STALLS[:1])
     await play(env, repeat_rounds(env, 254))
-    while len(env.rounds) < 268:
+    for number in range(MOST_GROUPS):
+        if number >= 7 and not COVERAGE.missing(("wrap x op",)):
+            break
         await play(env, draw_rounds(env, 2))
     COVERAGE.save(COVERAGE_FILE)

@@ -9,7 +9,7 @@ from tests.formal.bench import Property, Watch, driven
 __all__ = ["PROPERTIES"]
 
 
-BOUND_CYCLES = 14
+BOUND_CYCLES = 12
 """Cycles searched for the whole reducer, which is too much for a proof without bound."""
 
 
