@@ -190,6 +190,8 @@ def campaign(seeds: Sequence[int], jobs: int, library: Path) -> list[Outcome]:
             for outcome in part:
                 if outcome.name in BAD:
                     print(f"--only {outcome.seed}: {outcome.name}: {outcome.text}", file=sys.stderr)
+            if sys.stderr.isatty():
+                print(f"{len(outcomes)} of {len(seeds)} runs", end="\r", file=sys.stderr)
     return outcomes
 
 
