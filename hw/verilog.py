@@ -113,7 +113,9 @@ def generate(component: wiring.Component, *, name: str, domains: Sequence[str] =
 
 
 def _tidy(module: str) -> str:
-    """Make a module's text shorter, and the same for every simulator."""
+    """Make a module's text shorter, and the same for every simulator and on every run."""
+    # The order of several clocks and resets in a header follows the addresses of Python's objects.
+    module = re.sub(r"(?<=\()[^()]*(?=\);$)", _sorted_ports, module, count=1, flags=re.M)
     module = re.sub(r"^ *\(\* init = .* \*\)\n", "", module, flags=re.M)
     # A signal of no width is nobody's, but Verilog would read two bits here.
     module = re.sub(r"^ *wire \[-1:0\] .*;\n", "", module, flags=re.M)
@@ -136,6 +138,11 @@ def _tidy(module: str) -> str:
         module,
         flags=re.M,
     )
+
+
+def _sorted_ports(match: re.Match) -> str:
+    """The ports of a header by name."""
+    return ", ".join(sorted(re.split(r",\s*", match[0])))
 
 
 def _initial_loop(match: re.Match) -> str:

@@ -1,10 +1,17 @@
 """Between two unrelated clocks no flit or credit is lost, doubled or overtaken."""
 
 import random
+import re
 
 import pytest
 
-from multitree.hw.crossing import LinkCrossing, crossing_depth
+from multitree.hw.crossing import (
+    LEAST_CROSSING_DEPTH,
+    LINK_DOMAIN,
+    LinkCrossing,
+    crossing_depth,
+)
+from multitree.hw.verilog import generate
 from tests.hw.crossing import DOMAINS, FAR, NEAR, Bench, Clock, random_words
 from tests.hw.streams import assert_refused
 
@@ -157,3 +164,11 @@ def test_the_depth_is_the_power_of_two_that_holds_both_directions_credits(buffer
 )
 def test_a_wrong_size_is_named(make, message):
     assert_refused(make, ValueError, message)
+
+
+def test_headers_name_their_ports_in_order_however_the_clocks_come():
+    crossing = LinkCrossing(flit_bytes=16, depth=LEAST_CROSSING_DEPTH)
+    text = generate(crossing, name="crossing", domains=(LINK_DOMAIN,))
+    inner = [header.split(", ") for header in re.findall(r"^module \\\S+ \((.*)\);$", text, re.M)]
+    assert inner
+    assert all(ports == sorted(ports) for ports in inner)
