@@ -29,7 +29,7 @@ verilog: $(STAMPS)/core # Verilog of the interface and all that goes with it, in
 bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
 	@for file in $(filter-out $(LONG),$(wildcard bench/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes about an hour
+synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes hours
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py
 
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
