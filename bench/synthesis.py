@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -28,7 +29,7 @@ ROUTED = ((4, 16, "int32"), (1, 16, "int32"), (1, 16, "float32"), (4, 16, "float
 WANTED_MHZ = 100
 PASSES = {
     "ecp5": f"synth_ecp5 -top {MODULE_NAME} -json {{stem}}.json",
-    "xcup": f"synth_xilinx -family xcup -noiopad -top {MODULE_NAME}",
+    "xcup": f"synth_xilinx -family xcup -flatten -noiopad -top {MODULE_NAME}",
 }
 # What one cell of the netlist is: a resource, and how many of it.
 CELLS = {
@@ -112,26 +113,23 @@ def _limits(report: dict[str, Any]) -> str:
     return f"{first} to {last}, {total:.1f} ns of which {routing:.1f} routing"
 
 
-def measure(folder: Path, cases: list[tuple[int, int, str]], families: list[str], jobs: int):
+def measure(
+    folder: Path, cases: list[tuple[int, int, str]], families: list[str], jobs: int
+) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Synthesise every case for every family; yields rows in order."""
-    verilog = {case: write_verilog(folder, *case) for case in cases}
-    todo = list(product(families, cases))
+
+    def rows_of(case: tuple[int, int, str]) -> list[tuple[Path, dict[str, Any]]]:
+        verilog = write_verilog(folder, *case)
+        names = {"ports": case[0], "flit_bits": 8 * case[1], "lanes": case[2]}
+        rest = {"mhz": None, "path": None}
+        return [
+            (verilog, {"family": family, **names, **synthesise(verilog, family), **rest})
+            for family in families
+        ]
+
     with ThreadPoolExecutor(jobs) as pool:
-        counts = pool.map(lambda item: synthesise(verilog[item[1]], item[0]), todo)
-        for (family, case), count in zip(todo, counts, strict=True):
-            ports, flit_bytes, lanes = case
-            yield (
-                verilog[case],
-                {
-                    "family": family,
-                    "ports": ports,
-                    "flit_bits": 8 * flit_bytes,
-                    "lanes": lanes,
-                    **count,
-                    "mhz": None,
-                    "path": None,
-                },
-            )
+        for rows in pool.map(rows_of, cases):
+            yield from rows
 
 
 def show(row: dict[str, Any]) -> None:

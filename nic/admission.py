@@ -32,9 +32,12 @@ class Admission(wiring.Component):
     A message of a later collective, or one that arrives while nothing runs, waits in the link
     buffer; a contribution waits there, sub-message by sub-message, for the sibling before it.
     Anything the flow memory does not expect, or that came in this collective before, is a fault
-    and moves nothing to memory; so is an entry whose parity is wrong. One flit per
-    cycle; three cycles per head. While `run.faulted` everything is taken and dropped, so that the
-    links drain.
+    and moves nothing to memory; so is an entry whose parity is wrong. While `run.faulted`
+    everything is taken and dropped, so that the links drain.
+
+    One flit per cycle; four cycles per head, and one more for each client of the flow memory that
+    is before it. A head is taken before it is looked up, so that no path leads from one port's
+    link buffer through the flow memory's arbiter to another port's.
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ class Admission(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: AWAIT_HEAD, LOOK_UP, CHECK, PASS flits (or NEXT_HEAD), REPORT."""
+        """One state machine: AWAIT_HEAD, LOOK_UP, READ, CHECK, PASS (or NEXT_HEAD), REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
@@ -93,7 +96,7 @@ class Admission(wiring.Component):
         after, left, next_count, known, asked, gate = self._progress(m)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
         m.d.comb += [
-            self.lookup.flow.eq(head.flow),
+            self.lookup.flow.eq(flow),
             expectation.entry.eq(self.lookup.entry),
             expectation.op.eq(op),
             expectation.single.eq(single),
@@ -106,15 +109,14 @@ class Admission(wiring.Component):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
                 m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(1)]
-                m.d.sync += phase.eq(head.sequence[0])
-                m.d.comb += [ledger.op.eq(head.op), ledger.flow.eq(head.flow)]
-                m.d.sync += size.eq(head.size)
+                m.d.sync += [phase.eq(head.sequence[0]), size.eq(head.size)]
                 with m.If(self.flits.valid & run.running):
                     self._judge(m, head, is_head)
-                with m.If(self.lookup.granted):
-                    m.d.comb += self.flits.ready.eq(1)
-                    m.next = "LOOK_UP"
             with m.State("LOOK_UP"):
+                m.d.comb += self.lookup.valid.eq(1)
+                with m.If(self.lookup.granted):
+                    m.next = "READ"
+            with m.State("READ"):
                 m.next = "CHECK"
             with m.State("CHECK"):
                 entry = self.lookup.entry
@@ -124,7 +126,8 @@ class Admission(wiring.Component):
                     after.eq(expectation.after),
                     self.query.port.eq(expectation.sibling),
                 ]
-                self._refuse(m, expectation, ledger, size != entry.size[: len(size)])
+                stale = phase != run.sequence[0]
+                self._refuse(m, expectation, ledger, stale, size != entry.size[: len(size)])
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
                     m.d.comb += ledger.mark.eq(1)
@@ -169,10 +172,13 @@ class Admission(wiring.Component):
         with m.If(self.run.faulted):
             m.next = "AWAIT_HEAD"
 
-    def _refuse(self, m, expectation, ledger, wrong_size):
+    def _refuse(self, m, expectation, ledger, stale, wrong_size):
         """Name what is wrong with the message whose flow's entry is valid in this cycle."""
         with m.If(~self.lookup.intact):
             m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
+        # The collective was over, and another may have begun, while its entry was looked up.
+        with m.Elif(stale):
+            m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
         with m.Elif(~expectation.expected):
             m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
         with m.Elif(ledger.seen):
@@ -181,7 +187,7 @@ class Admission(wiring.Component):
             m.d.comb += self.fault.eq(FaultCode.LENGTH)
 
     def _judge(self, m, head, is_head):
-        """Ask the flow memory about a head of this collective; a later one's has to wait."""
+        """Take a head of this collective; a later one's has to wait."""
         run = self.run
         behind = (head.sequence - run.sequence)[:8]
         with m.If(~is_head | head.continued):
@@ -193,7 +199,8 @@ class Admission(wiring.Component):
             with m.If((head.flow >= run.num_flows) | (head.wave != 0)):
                 m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
             with m.Else():
-                m.d.comb += self.lookup.valid.eq(1)
+                m.d.comb += self.flits.ready.eq(1)
+                m.next = "LOOK_UP"
 
     def _progress(self, m):
         """State of the message in hand, and whether its next sub-message may pass."""
@@ -219,7 +226,7 @@ class Admission(wiring.Component):
         # The address inside the chunk decides where a sub-message ends: count from its start.
         place = Signal(inside)
         moved = self.items.valid & self.items.ready
-        with m.If(self.lookup.granted):
+        with m.If(self.lookup.valid):
             m.d.sync += place.eq(0)
         with m.Elif(moved):
             m.d.sync += place.eq(place + 1)

@@ -68,7 +68,9 @@ class Ledger(wiring.Component):
             m.d.sync += sweeping.eq(0)
         place = Cat(self.op, self.flow)
         for number in range(2):
-            marks = Memory(shape=2, depth=self._num_marks, init=[])
+            # A mark is not asked for in the cycle in which it is set: no logic for that case.
+            attrs = {"no_rw_check": 1}
+            marks = Memory(shape=2, depth=self._num_marks, init=[], attrs=attrs)
             m.submodules[f"marks_{number}"] = marks
             write, read = marks.write_port(), marks.read_port()
             used = self.bank == number

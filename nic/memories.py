@@ -75,7 +75,8 @@ class BankedMemory(wiring.Component):
         m = Module()
         found = []
         for number, content in enumerate(self.banks):
-            m.submodules[f"bank_{number}"] = memory = Memory(content)
+            # What is read is not written, since writes are refused while a check goes on.
+            m.submodules[f"bank_{number}"] = memory = Memory(content, attrs={"no_rw_check": 1})
             write = memory.write_port(granularity=_STORED_WIDTH)
             read = memory.read_port()
             shadow = self.bank != number

@@ -85,7 +85,9 @@ class DependencyTracker(wiring.Component):
         # Block memories are slow: what was read is registered once more.
         m.d.sync += count.eq(found_count)
         for number, arrival in enumerate(self.arrivals):
-            memory = Memory(shape=entry.size, depth=4 * config.num_flows, init=[])
+            # What is written in the cycle of a read is overheard: no logic for that case.
+            attrs, depth = {"no_rw_check": 1}, 4 * config.num_flows
+            memory = Memory(shape=entry.size, depth=depth, init=[], attrs=attrs)
             m.submodules[f"counts_{number}"] = memory
             write, read = memory.write_port(), memory.read_port()
             place = Cat(self.bank, arrival.op, arrival.flow)

@@ -54,16 +54,16 @@ def test_expected_messages_are_added_or_replace_and_are_reported(stall_flits, st
     assert_received(simulate(flits, seed=seed, stalls=stalls, script=script), messages)
 
 
-def test_one_flit_per_cycle_and_two_more_cycles_per_head():
+def test_one_flit_per_cycle_and_three_more_cycles_per_head():
     messages = [(0, REDUCE, message(0, REDUCE)), (1, REDUCE, message(1, REDUCE))]
     messages.append((2, GATHER, message(2, GATHER)))
     seen = simulate([f for *_, flits in messages for f in flits], slow=4, cycles=150)
     assert_received(seen, messages)
     # Flow 1 is second in order: its payload waits for the tracker's first answer.
     times = [cycle - seen.times[0] for cycle in seen.times]
-    assert times[:11] == [0, *range(3, 13)]
+    assert times[:11] == [0, *range(4, 14)]
     assert times[12:23] == list(range(times[12], times[12] + 11))
-    assert times[-5:] == [times[22] + 1, *range(times[22] + 4, times[22] + 8)]
+    assert times[-5:] == [times[22] + 1, *range(times[22] + 5, times[22] + 9)]
 
 
 @pytest.mark.parametrize("interval", [5, 40])

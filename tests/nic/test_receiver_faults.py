@@ -38,6 +38,14 @@ def test_a_message_of_an_earlier_collective_is_a_fault(behind):
     assert_faulted(flits, FaultCode.STALE_SEQUENCE, 0, 0)
 
 
+@pytest.mark.parametrize("cycle", [1, 2, 3])
+def test_a_head_whose_collective_ends_while_it_is_looked_up_is_a_fault(cycle):
+    script = {cycle: {"sequence": (SEQUENCE + 1) % 256}}
+    seen = simulate(message(0, REDUCE), cycles=CYCLES, script=script)
+    assert [fault[1:] for fault in seen.faults] == [(FaultCode.STALE_SEQUENCE, 0)]
+    assert not seen.acked
+
+
 @pytest.mark.parametrize(
     ("flits", "flow"),
     [
