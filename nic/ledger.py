@@ -18,7 +18,8 @@ class Ledger(wiring.Component):
     collective that it came in. A mark of the collective before is none. That is sound because a
     collective only ends when every expected message is in, so that no mark of an expected message
     is ever two collectives old; another table's marks are kept in another bank, which is cleared
-    before that table may run. An answer takes one cycle, a mark is seen from the next one on.
+    before that table may run. An answer takes one cycle; a mark is seen from the next one on, and
+    must not be asked for in the cycle in which it is set.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from tests.cocotb.bins import bins
 from tests.cocotb.environment import CONFIG
 from tests.cocotb.simulators import run_bench
 
-__all__ = ["Point", "by_module", "read_points", "unreached"]
+__all__ = ["Point", "by_module", "read_points", "run_benches", "unreached"]
 
 BENCHES = ("bench_random", "bench_faults")
 INSIDE = ((f"{MODULE_NAME}.core.tables.*.content", "bank_1"),)
@@ -97,23 +97,28 @@ def report(points, *, num_unreached=60):
         print("| " + " | ".join(map(str, row)) + " |")
 
 
+def run_benches(folder, build_args=()):
+    """Run the random benches in an empty folder; the functional coverage of both together."""
+    run_bench(
+        "verilator",
+        verilog=generate(Interface(CONFIG), name=MODULE_NAME),
+        top=MODULE_NAME,
+        bench=BENCHES,
+        folder=folder,
+        build_args=build_args,
+        inside=INSIDE,
+    )
+    functional = bins()
+    for path in folder.glob("coverage*.json"):
+        functional.merge(path)
+    return functional
+
+
 def main():
     """Build with coverage, run the benches, print both kinds of coverage."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        verilog = generate(Interface(CONFIG), name=MODULE_NAME)
-        run_bench(
-            "verilator",
-            verilog=verilog,
-            top=MODULE_NAME,
-            bench=BENCHES,
-            folder=folder,
-            build_args=BUILD_ARGS,
-            inside=INSIDE,
-        )
-        functional = bins()
-        for path in folder.glob("coverage_*.json"):
-            functional.merge(path)
+        functional = run_benches(folder, BUILD_ARGS)
         print(functional.table())
         report(read_points(folder / "coverage.dat"))
     missing = functional.missing()

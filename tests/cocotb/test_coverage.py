@@ -2,13 +2,8 @@
 
 import pytest
 
-from multitree.hw.verilog import generate
-from multitree.nic.interface import MODULE_NAME, Interface
-from tests.cocotb.bins import bins
-from tests.cocotb.code_coverage import BENCHES, INSIDE, by_module, read_points, unreached
+from tests.cocotb.code_coverage import by_module, read_points, run_benches, unreached
 from tests.cocotb.coverage import Coverage, Group
-from tests.cocotb.environment import CONFIG
-from tests.cocotb.simulators import run_bench
 
 
 def pair():
@@ -60,17 +55,6 @@ def test_lines_and_toggles_are_counted_by_module_and_the_missing_ones_named(tmp_
 
 
 def test_the_random_benches_reach_every_bin(tmp_path):
-    verilog = generate(Interface(CONFIG), name=MODULE_NAME)
-    run_bench(
-        "verilator",
-        verilog=verilog,
-        top=MODULE_NAME,
-        bench=BENCHES,
-        folder=tmp_path,
-        inside=INSIDE,
-    )
-    coverage = bins()
-    for path in tmp_path.glob("coverage*.json"):
-        coverage.merge(path)
+    coverage = run_benches(tmp_path)
     print(coverage.table())
     assert not coverage.missing()

@@ -13,7 +13,7 @@ from tests.formal.solve import ToolError
 __all__ = ["ROOT", "Mutant", "judge"]
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("topology", "hw", "nic")
+ROOMS = ("topology", "hw", "nic", "sim")
 
 
 @dataclass(frozen=True)

