@@ -26,13 +26,13 @@ def adjacency(sources: Int32Array, targets: Int32Array, num_nodes: int) -> Adjac
     return neighbours
 
 
-def hops_from(neighbours: Adjacency, source: int) -> Int32Array:
-    """Links on a shortest path from one node to each.
+def hops_from(neighbours: Adjacency, *sources: int) -> Int32Array:
+    """Links on a shortest path to each node from the nearest source.
 
     Parameters
     ----------
     neighbours : list of list of int
-    source : int
+    *sources : int
 
     Returns
     -------
@@ -45,8 +45,9 @@ def hops_from(neighbours: Adjacency, source: int) -> Int32Array:
     [0, 1, 2, -1]
     """
     distance = [-1] * len(neighbours)
-    distance[source] = 0
-    queue = deque([source])
+    for source in sources:
+        distance[source] = 0
+    queue = deque(sources)
     while queue:
         node = queue.popleft()
         for neighbour in neighbours[node]:

@@ -11,13 +11,9 @@ import numpy as np
 from multitree.topology.arrays import Int32Array, int32s
 from multitree.topology.errors import TopologyError
 from multitree.topology.files import load_topology
-from multitree.topology.topology import (
-    DEFAULT_BANDWIDTH_GBYTES_PER_S,
-    DEFAULT_LATENCY_NS,
-    MAX_LINKS,
-    MAX_RANKS,
-    Topology,
-)
+from multitree.topology.named import check_size, checked_dims, named_family
+from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
+from multitree.topology.topology import MAX_LINKS, MAX_RANKS, Topology
 
 
 def ring(num_ranks: int) -> Topology:
@@ -42,8 +38,8 @@ def ring(num_ranks: int) -> Topology:
     >>> ring(3).links.tolist()
     [[0, 2], [0, 1], [1, 0], [1, 2], [2, 1], [2, 0]]
     """
-    dims = _checked_dims("ring", (num_ranks,))
-    return _family("ring", dims, f"ring:{num_ranks}", _grid_links(dims, wraps=True))
+    dims = checked_dims("ring", (num_ranks,))
+    return _grid("ring", dims, wraps=True)
 
 
 def torus(*dims: int) -> Topology:
@@ -71,8 +67,8 @@ def torus(*dims: int) -> Topology:
     >>> torus(4, 4).ports(5).tolist(), torus(4, 4).links[[20, 21, 22, 23], 1].tolist()
     ([20, 21, 22, 23], [1, 9, 4, 6])
     """
-    dims = _checked_dims("torus", dims)
-    return _family("torus", dims, _spec("torus", dims), _grid_links(dims, wraps=True))
+    dims = checked_dims("torus", dims)
+    return _grid("torus", dims, wraps=True)
 
 
 def mesh(*dims: int) -> Topology:
@@ -97,8 +93,8 @@ def mesh(*dims: int) -> Topology:
     >>> mesh(2, 3).num_links, mesh(2, 3).diameter, mesh(2, 3).degree.tolist()
     (14, 3, [2, 3, 2, 2, 3, 2])
     """
-    dims = _checked_dims("mesh", dims)
-    return _family("mesh", dims, _spec("mesh", dims), _grid_links(dims, wraps=False))
+    dims = checked_dims("mesh", dims)
+    return _grid("mesh", dims, wraps=False)
 
 
 def hypercube(num_dimensions: int) -> Topology:
@@ -123,14 +119,14 @@ def hypercube(num_dimensions: int) -> Topology:
     >>> hypercube(3).links[:3].tolist()
     [[0, 1], [0, 2], [0, 4]]
     """
-    _check_size("hypercube", num_dimensions, 1, MAX_RANKS.bit_length() - 1)
+    check_size("hypercube", num_dimensions, 1, MAX_RANKS.bit_length() - 1)
     ranks = np.arange(1 << num_dimensions)
     neighbours = ranks[:, None] ^ (1 << np.arange(num_dimensions))
     links = int32s(
         "Links", np.stack([np.repeat(ranks, num_dimensions), neighbours.ravel()], axis=1)
     )
-    dims = (2,) * num_dimensions
-    return _family("hypercube", dims, f"hypercube:{num_dimensions}", links)
+    dims, name = (2,) * int(num_dimensions), f"hypercube:{num_dimensions}"
+    return named_family("hypercube", dims, links, num_ranks=len(ranks), name=name)
 
 
 def fully_connected(num_ranks: int) -> Topology:
@@ -155,10 +151,11 @@ def fully_connected(num_ranks: int) -> Topology:
     >>> fully_connected(8).num_links, fully_connected(8).diameter
     (56, 1)
     """
-    _check_size("full", num_ranks, 2, math.isqrt(MAX_LINKS))
+    check_size("full", num_ranks, 2, math.isqrt(MAX_LINKS))
     src, dst = np.nonzero(~np.eye(num_ranks, dtype=bool))
     links = int32s("Links", np.stack([src, dst], axis=1))
-    return _family("fully_connected", (num_ranks,), f"full:{num_ranks}", links)
+    dims, name = (int(num_ranks),), f"full:{num_ranks}"
+    return named_family("fully_connected", dims, links, num_ranks=dims[0], name=name)
 
 
 _BUILDERS: dict[str, Callable[..., Topology]] = {
@@ -167,8 +164,15 @@ _BUILDERS: dict[str, Callable[..., Topology]] = {
     "mesh": mesh,
     "hypercube": hypercube,
     "full": fully_connected,
+    "fat_tree": fat_tree,
+    "kary_tree": kary_tree,
+    "bigraph": bigraph,
+    "dgx2": dgx2,
 }
-_MANY_DIMS = ("torus", "mesh")
+_ANY = range(1, MAX_RANKS)
+_COUNT_WORDS = ("none", "one number", "two numbers", "three numbers")
+_NUM_SIZES = {"torus": _ANY, "mesh": _ANY, "fat_tree": (2,), "kary_tree": (2, 3), "bigraph": (2,)}
+_NUM_SIZES |= {"dgx2": (0,)}
 
 
 def parse_topology(spec_or_path: str | Path) -> Topology:
@@ -177,8 +181,10 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
     Parameters
     ----------
     spec_or_path : str or pathlib.Path
-        ``ring:16``, ``torus:4x4``, ``mesh:8x8``, ``hypercube:6`` (2^6 ranks), ``full:8``, or
-        a path as `load_topology` reads.
+        ``ring:16``, ``torus:4x4``, ``mesh:8x8``, ``hypercube:6`` (2^6 ranks), ``full:8``;
+        with switches ``fat_tree:4x8`` (leaves x ranks on each), ``kary_tree:4x3`` (k links
+        down, n levels), ``kary_tree:4x3x2`` (k / 2 links up), ``bigraph:4x8`` (ranks on each
+        of 8 switches), ``dgx2``; or a path as `load_topology` reads.
 
     Returns
     -------
@@ -202,44 +208,30 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
     if isinstance(spec_or_path, Path) or text.endswith(".json") or os.path.isfile(text):
         return load_topology(text)
     family, colon, sizes = text.partition(":")
-    if not colon:
+    if not colon and 0 not in _NUM_SIZES.get(family, ()):
         raise TopologyError(
             f"Topology must be a spec such as 'torus:4x4' or the path of a file, not {text!r}"
         )
     if family not in _BUILDERS:
         known = ", ".join(_BUILDERS)
         raise TopologyError(f"Topology family must be one of {known}, not {family!r}")
+    return _BUILDERS[family](*(_sizes(family, sizes) if colon else ()))
+
+
+def _sizes(family: str, sizes: str) -> list[int]:
+    allowed = _NUM_SIZES.get(family, (1,))
     if not re.fullmatch(r"[0-9]{1,9}(x[0-9]{1,9})*", sizes, re.ASCII):
         raise TopologyError(f"Sizes of {family!r} must be like 4x4, not {sizes!r}")
     dims = [int(size) for size in sizes.split("x")]
-    if len(dims) > 1 and family not in _MANY_DIMS:
-        raise TopologyError(f"Sizes of {family!r} must be one number, not {sizes!r}")
-    return _BUILDERS[family](*dims)
+    if len(dims) not in allowed:
+        counts = " or ".join(_COUNT_WORDS[count] for count in allowed)
+        raise TopologyError(f"Sizes of {family!r} must be {counts}, not {sizes!r}")
+    return dims
 
 
-def _spec(family: str, dims: tuple[int, ...]) -> str:
-    return f"{family}:{'x'.join(str(size) for size in dims)}"
-
-
-def _check_size(family: str, size: int, least: int, most: int) -> None:
-    if (
-        not isinstance(size, int | np.integer)
-        or isinstance(size, bool)
-        or not least <= size <= most
-    ):
-        raise TopologyError(f"Size of {family!r} must be within {least}..{most}, not {size!r}")
-
-
-def _checked_dims(family: str, dims: tuple[int, ...]) -> tuple[int, ...]:
-    if not dims:
-        raise TopologyError(f"Sizes of {family!r} must be at least one number, not none")
-    for size in dims:
-        _check_size(family, size, 2, MAX_RANKS)
-    if math.prod(dims) > MAX_RANKS:
-        raise TopologyError(
-            f"Number of ranks must be at most {MAX_RANKS}, not {math.prod(dims)} in {family!r}"
-        )
-    return tuple(int(size) for size in dims)
+def _grid(family: str, dims: tuple[int, ...], *, wraps: bool) -> Topology:
+    links = _grid_links(dims, wraps=wraps)
+    return named_family(family, dims, links, num_ranks=math.prod(dims))
 
 
 def _grid_links(dims: tuple[int, ...], *, wraps: bool) -> Int32Array:
@@ -253,10 +245,3 @@ def _grid_links(dims: tuple[int, ...], *, wraps: bool) -> Int32Array:
     src = np.repeat(ranks.ravel(), 2 * len(dims))
     links = np.stack([src, np.stack(neighbours, axis=1).ravel()], axis=1)
     return int32s("Links", links[np.stack(exists, axis=1).ravel()])
-
-
-def _family(family: str, dims: tuple[int, ...], name: str, links: Int32Array) -> Topology:
-    bandwidth = np.full(len(links), DEFAULT_BANDWIDTH_GBYTES_PER_S)
-    latency = np.full(len(links), DEFAULT_LATENCY_NS)
-    num_ranks = 1 << len(dims) if family == "hypercube" else math.prod(dims)
-    return Topology(name, num_ranks, 0, links, bandwidth, latency, family, dims)

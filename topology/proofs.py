@@ -63,8 +63,8 @@ def check_routes(schedule: Schedule) -> None:
     Raises
     ------
     ScheduleError
-        Naming the first row whose route is none, or one whose route closes a circle of
-        (link, virtual-channel class) dependencies.
+        Naming the first row whose route is none, or a circle of (link, virtual-channel class)
+        dependencies, each with a row whose route has it.
     """
     offsets = schedule.route_offsets
     row_of = rows_of_entries(offsets)
@@ -91,19 +91,21 @@ def _check_waiting(schedule: Schedule, row_of: Int64Array, is_first: np.ndarray)
         return
     resource = schedule.route_links.astype(np.int64) * MAX_CLASSES + schedule.route_classes
     onward = np.flatnonzero(~is_first)
-    graph = nx.DiGraph()
-    rows = row_of[onward].tolist()
-    for held, wanted, row in zip(
-        resource[onward - 1].tolist(), resource[onward].tolist(), rows, strict=True
-    ):
-        graph.add_edge(held, wanted, row=row)
-    if not nx.is_directed_acyclic_graph(graph):
-        held, wanted = nx.find_cycle(graph)[0][:2]
-        raise ScheduleError(
-            f"{schedule.describe(graph.edges[held, wanted]['row'])}: route must not close a "
-            f"circle of waiting messages, not hold link {held // MAX_CLASSES} and wait for "
-            f"link {wanted // MAX_CLASSES}"
-        )
+    holds, first = np.unique(
+        np.stack([resource[onward - 1], resource[onward]], axis=1), axis=0, return_index=True
+    )
+    graph = nx.DiGraph(holds.tolist())
+    if nx.is_directed_acyclic_graph(graph):
+        return
+    rows = dict(zip(map(tuple, holds.tolist()), row_of[onward[first]].tolist(), strict=True))
+    circle = [
+        (rows[held, wanted], *divmod(wanted, MAX_CLASSES)) for held, wanted in nx.find_cycle(graph)
+    ]
+    waits = ", ".join(f"row {row} for link {link} class {vc}" for row, link, vc in circle)
+    raise ScheduleError(
+        f"{schedule.describe(circle[0][0])}: route must not close a circle of waiting messages, "
+        f"not wait as here, each for a link that the next one holds: {waits}"
+    )
 
 
 def check_trees(schedule: Schedule, op: Op) -> None:

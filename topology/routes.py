@@ -1,11 +1,48 @@
 """Routes of transfers: finding direct ones, and the load they put on links."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from multitree.topology.arrays import BoolArray, Int32Array, Int64Array, int32s
+from multitree.topology.arrays import BoolArray, Int32Array, Int64Array, int32s, int64s
 from multitree.topology.errors import ScheduleError
 from multitree.topology.topology import Topology
+
+
+class LinkFinder:
+    """Finds the links that lead from one node straight to another.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Examples
+    --------
+    >>> pair = Topology("pair", 2, 0, [[1, 0], [0, 1], [0, 1]], 16.0, 150.0)
+    >>> zero, one = np.array([0, 0]), np.array([1, 0])
+    >>> LinkFinder(pair).lowest(zero, one).tolist()
+    [1, -1]
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        ends = topology.links.astype(np.int64)
+        key = ends[:, 0] * topology.num_nodes + ends[:, 1]
+        self._num_nodes = topology.num_nodes
+        self._by_key = np.argsort(key, kind="stable")
+        self._key = key[self._by_key]
+
+    def lowest(self, src: Int64Array, dst: Int64Array) -> Int64Array:
+        """The link of lowest id from each node to another, int64 (n,); -1 where there is none."""
+        wanted = src * self._num_nodes + dst
+        place = np.minimum(np.searchsorted(self._key, wanted), len(self._key) - 1)
+        return np.where(self._key[place] == wanted, self._by_key[place], -1)
+
+    def picked(self, src: Int64Array, dst: Int64Array, number: Int64Array) -> Int64Array:
+        """Of the parallel links from each node to another that a number picks, int64 (n,)."""
+        wanted = src * self._num_nodes + dst
+        first, last = (np.searchsorted(self._key, wanted, side) for side in ("left", "right"))
+        return self._by_key[first + number % (last - first)]
 
 
 def direct_links(topology: Topology, src: Int32Array, dst: Int32Array) -> Int32Array:
@@ -25,13 +62,8 @@ def direct_links(topology: Topology, src: Int32Array, dst: Int32Array) -> Int32A
     ScheduleError
         If no link joins a pair; the message names the first such row.
     """
-    ends = topology.links.astype(np.int64)
-    key = ends[:, 0] * topology.num_nodes + ends[:, 1]
-    by_key = np.argsort(key, kind="stable")
-    wanted = src.astype(np.int64) * topology.num_nodes + dst
-    place = np.minimum(np.searchsorted(key[by_key], wanted), len(key) - 1)
-    found = by_key[place]
-    missing = np.flatnonzero(key[found] != wanted)
+    found = LinkFinder(topology).lowest(src.astype(np.int64), dst.astype(np.int64))
+    missing = np.flatnonzero(found < 0)
     if missing.size:
         row = int(missing[0])
         raise ScheduleError(
@@ -80,6 +112,52 @@ def select_routes(
     entries = kept[rows_of_entries(offsets)]
     lengths = np.diff(offsets)[kept]
     return np.r_[0, np.cumsum(lengths)], tuple(column[entries] for column in columns)
+
+
+def reordered_routes(
+    routes: tuple[Any, Any, Any], order: Int64Array
+) -> tuple[Int64Array, Int32Array, Int32Array]:
+    """The routes of rows in another order.
+
+    Parameters
+    ----------
+    routes : tuple of array_like, int (num_rows + 1,), (num_hops,) and (num_hops,)
+        Offsets, links and classes.
+    order : numpy.ndarray, int64 (num_rows,)
+        The row that comes to each place.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+
+    Raises
+    ------
+    ScheduleError
+        If the offsets are not one more than rows, from 0 rising to the number of links.
+
+    Examples
+    --------
+    >>> offsets, links, _ = reordered_routes(([0, 2, 3], [7, 8, 9], [0, 0, 0]), np.array([1, 0]))
+    >>> offsets.tolist(), links.tolist()
+    ([0, 1, 3], [9, 7, 8])
+    """
+    offsets, links, classes = int64s("Offsets", routes[0]), *(int32s("Hops", x) for x in routes[1:])
+    lengths = np.diff(offsets)
+    if (
+        offsets.shape != (len(order) + 1,)
+        or (lengths < 0).any()
+        or (offsets[0], offsets[-1]) != (0, len(links))
+        or links.shape != classes.shape
+    ):
+        raise ScheduleError(
+            f"Routes must be {len(order)} parts of as many links as classes, "
+            f"not {offsets.shape}, {links.shape} and {classes.shape} numbers"
+        )
+    ends = np.cumsum(lengths[order])
+    entries = np.arange(len(links)) + np.repeat(
+        offsets[:-1][order] - ends + lengths[order], lengths[order]
+    )
+    return np.r_[0, ends], links[entries], classes[entries]
 
 
 def max_load(step: Int32Array, offsets: Int64Array, links: Int32Array, num_links: int) -> int:

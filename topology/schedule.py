@@ -18,7 +18,8 @@ from multitree.topology.columns import (
 from multitree.topology.errors import ScheduleError
 from multitree.topology.fingerprint import fingerprint
 from multitree.topology.order import expected_order
-from multitree.topology.routes import direct_links, max_load, select_routes
+from multitree.topology.routes import max_load, reordered_routes, select_routes
+from multitree.topology.routing import routes_of_rows
 from multitree.topology.topology import Topology
 from multitree.topology.trees import tree_height, tree_roots
 
@@ -98,8 +99,9 @@ class Schedule:
         flow_offsets: Any,
         rows: Any,
         links: Any = None,
+        routes: Any = None,
     ) -> "Schedule":
-        """Sort rows, route each over one link, and fill in the expected order.
+        """Sort rows, route them, and fill in the expected order.
 
         Parameters
         ----------
@@ -109,7 +111,10 @@ class Schedule:
         rows : array_like, int (num_transfers, 5)
             step, op, flow, src, dst of each transfer, in any order.
         links : array_like, int (num_transfers,), optional
-            The link each transfer takes; otherwise that of lowest id from src to dst.
+            The one link each transfer takes.
+        routes : tuple of array_like, optional
+            Offsets, links and classes as for `Schedule`, in the order of `rows`. Without links
+            and routes each row takes the one that `routing.routes` gives its src and dst.
 
         Returns
         -------
@@ -118,7 +123,7 @@ class Schedule:
         Raises
         ------
         ScheduleError
-            If a field is out of range or no link joins a row's src and dst; rows are
+            If a field is out of range or links and routes are not one per row; rows are
             numbered as sorted.
         """
         table = int32s("Rows", rows)
@@ -126,22 +131,16 @@ class Schedule:
             raise ScheduleError(f"Rows must be of shape (n, 5), not {table.shape}")
         by_step = np.lexsort((table[:, 4], table[:, 3], table[:, 2], table[:, 0]))
         step, op, flow, src, dst = np.ascontiguousarray(table[by_step].T)
-        if links is None:
-            taken = direct_links(topology, src, dst)
-        elif np.shape(links) == (len(table),):
-            taken = int32s("Links", links)[by_step]
+        if routes is None:
+            route_columns = routes_of_rows(topology, src, dst, links, by_step)
         else:
-            raise ScheduleError(f"Links must be one per row, not of shape {np.shape(links)}")
+            route_columns = reordered_routes(routes, by_step)
         zeros = np.zeros(len(table), np.int32)
-        route_offsets = np.arange(len(table) + 1)
-        columns = dict(zip(ROW_FIELDS, (step, op, flow, src, dst, zeros), strict=True))
         named = (topology, algorithm, collective, root, flow_offsets)
-        draft = cls(
-            *named, **columns, route_offsets=route_offsets, route_links=taken, route_classes=zeros
-        )
+        draft = cls(*named, step, op, flow, src, dst, zeros, *route_columns)
         order = expected_order(
             draft._columns,
-            draft.route_links,
+            draft.route_links[draft.route_offsets[:-1]],
             np.diff(draft.route_offsets),
             num_ranks=topology.num_ranks,
             num_flows=draft.num_flows,

@@ -38,8 +38,9 @@ class Topology:
     bandwidth_gbytes_per_s, latency_ns : array_like, float (num_links,)
         Speed and delay of each link; one number stands for all links.
     family : str
-        "ring", "torus", "mesh", "hypercube" or "fully_connected" where one of the builders
-        of `families` made it: closed forms rest on it. Otherwise "custom".
+        "ring", "torus", "mesh", "hypercube", "fully_connected", "fat_tree", "kary_tree",
+        "bigraph" or "dgx2" where a builder of that name made it: closed forms rest on it.
+        Otherwise "custom".
     dims : tuple of int
         The sizes of a family's dimensions.
 
@@ -203,7 +204,7 @@ class Topology:
         For a family it is what rank 0 sees: a corner of a mesh; elsewhere all ranks are alike.
         """
         if self.family != "custom":
-            return int(self.hop_distances(0).max())
+            return int(self.hop_distances(0)[: self.num_ranks].max())
         return most_hops(self._neighbours, self.num_ranks)
 
     @cached_property

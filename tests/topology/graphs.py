@@ -22,6 +22,16 @@ def random_topology(seed, *, most_ranks=12, both_ways=True):
     return Topology(f"random:{seed}", num_ranks, 0, links, 16.0, 150.0)
 
 
+def random_switched_topology(seed, *, most_ranks=10, both_ways=True):
+    """A random strongly connected graph of ranks and switches, where ranks may be linked too."""
+    rng = np.random.default_rng(seed)
+    plain = random_topology(seed, most_ranks=most_ranks, both_ways=both_ways)
+    num_ranks = int(rng.integers(2, plain.num_ranks + 1))
+    node = rng.permutation(plain.num_nodes)
+    counts = (num_ranks, plain.num_nodes - num_ranks)
+    return Topology(f"switched:{seed}", *counts, node[plain.links], 16.0, 150.0)
+
+
 def topologies(*, both_ways=None):
     """Hypothesis strategy: such graphs, both ways or one way as asked, else either."""
     ways = st.booleans() if both_ways is None else st.just(both_ways)

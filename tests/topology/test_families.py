@@ -9,8 +9,12 @@ import pytest
 
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import (
+    bigraph,
+    dgx2,
+    fat_tree,
     fully_connected,
     hypercube,
+    kary_tree,
     mesh,
     parse_topology,
     ring,
@@ -85,6 +89,14 @@ def test_other_families_are_those_of_networkx():
         ("hypercube:6", 64, 384),
         ("full:8", 8, 56),
         ("torus:256x256", 65536, 262144),
+        ("fat_tree:4x4", 16, 64),
+        ("fat_tree:8x8", 64, 256),
+        ("kary_tree:16x1", 16, 32),
+        ("kary_tree:4x3", 64, 384),
+        ("kary_tree:4x3x2", 64, 224),
+        ("bigraph:4x8", 32, 96),
+        ("bigraph:4x16", 64, 256),
+        ("dgx2", 16, 288),
     ],
 )
 def test_a_spec_names_its_topology_and_is_its_name(spec, num_ranks, num_links):
@@ -108,6 +120,18 @@ def test_a_spec_names_its_topology_and_is_its_name(spec, num_ranks, num_links):
         ("hypercube:0", "Size of 'hypercube' must be within 1..16, not 0"),
         ("hypercube:17", "Size of 'hypercube' must be within 1..16, not 17"),
         ("full:2049", "Size of 'full' must be within 2..2048, not 2049"),
+        ("fat_tree:4", "Sizes of 'fat_tree' must be two numbers, not '4'"),
+        ("fat_tree:1x4", "Size of 'fat_tree' must be within 2..65536, not 1"),
+        ("fat_tree:256x257", "Number of ranks must be at most 65536, not 65792 in 'fat_tree'"),
+        ("kary_tree:4", "Sizes of 'kary_tree' must be two numbers or three numbers, not '4'"),
+        ("kary_tree:4x2x3", "Oversubscription must be a divisor of 4, not 3"),
+        ("kary_tree:4x2x5", "Size of 'kary_tree' must be within 1..4, not 5"),
+        ("kary_tree:2x17", "Size of 'kary_tree' must be within 1..16, not 17"),
+        ("kary_tree:4x9", "Number of ranks must be at most 65536, not 262144"),
+        ("kary_tree:2x16", "Number of switches must be at most 65536, not 524288 in 'kary_tree'"),
+        ("bigraph:4x7", "Number of switches must be even, not 7"),
+        ("dgx2:4", "Sizes of 'dgx2' must be none, not '4'"),
+        ("torus", "Topology must be a spec such as 'torus:4x4'"),
         ("fattree:4", "Topology family must be one of .*hypercube.*, not 'fattree'"),
         ("", "Topology must be a spec such as 'torus:4x4' or the path of a file, not ''"),
         ("nowhere", "Topology must be a spec such as"),
@@ -130,3 +154,67 @@ def test_wrong_types_of_sizes_and_specs_are_refused():
     with pytest.raises(TopologyError, match="Sizes of 'torus' must be at least one number"):
         torus()
     assert torus(np.int64(4), np.int32(4)).name == "torus:4x4"
+
+
+def same_by_name(topology, graph):
+    """Equal as graphs whose nodes of `graph` are numbered as the topology's."""
+    pairs = sorted(tuple(pair) for pair in topology.links.tolist())
+    return pairs == sorted(pair for u, v in graph.edges() for pair in ((u, v), (v, u)))
+
+
+@pytest.mark.parametrize(("leaves", "hosts"), [(4, 4), (2, 1), (3, 5)])
+def test_a_fat_tree_has_its_hosts_on_leaves_and_every_leaf_linked_with_every_spine(leaves, hosts):
+    num_ranks = leaves * hosts
+    graph = nx.Graph((rank, num_ranks + rank // hosts) for rank in range(num_ranks))
+    spines = range(num_ranks + leaves, num_ranks + leaves + hosts)
+    graph.add_edges_from((num_ranks + leaf, spine) for leaf in range(leaves) for spine in spines)
+    assert same_by_name(fat_tree(leaves, hosts), graph)
+    if leaves == hosts:
+        assert (kary_tree(leaves, 2).links == fat_tree(leaves, hosts).links).all()
+
+
+@pytest.mark.parametrize("sizes", [(3, 3, 1), (4, 3, 2), (4, 3, 4), (2, 4, 1), (5, 1, 1)])
+def test_switches_of_a_kary_tree_stand_above_equal_digits(sizes):
+    k, levels, oversubscription = sizes
+    ways_up = k // oversubscription
+    nodes = [(0, place, ()) for place in np.ndindex(*(k,) * levels)]
+    for level in range(1, levels + 1):
+        above = (k,) * (levels - level), (ways_up,) * (level - 1)
+        nodes += [(level, a, b) for a in np.ndindex(*above[0]) for b in np.ndindex(*above[1])]
+    number = {node: index for index, node in enumerate(nodes)}
+    graph = nx.Graph()
+    for level, above, turns in nodes:
+        if level < levels:
+            ups = [()] if level == 0 else [(up, *turns) for up in range(ways_up)]
+            graph.add_edges_from(
+                (number[level, above, turns], number[level + 1, above[:-1], up]) for up in ups
+            )
+    assert same_by_name(kary_tree(*sizes), graph)
+    assert kary_tree(*sizes).num_nodes == len(nodes)
+
+
+@pytest.mark.parametrize(("hosts", "switches"), [(4, 8), (1, 2), (3, 4)])
+def test_a_bigraph_links_each_switch_with_its_hosts_and_the_other_half(hosts, switches):
+    num_ranks = hosts * switches
+    graph = nx.Graph((rank, num_ranks + rank // hosts) for rank in range(num_ranks))
+    halves = nx.complete_bipartite_graph(switches // 2, switches // 2)
+    graph.add_edges_from((num_ranks + u, num_ranks + v) for u, v in halves.edges)
+    assert same_by_name(bigraph(hosts, switches), graph)
+
+
+def test_dgx2_has_six_planes_of_two_switches_joined_eightfold():
+    graph = nx.MultiGraph()
+    for board in range(2):
+        for plane in range(6):
+            switch = 16 + 6 * board + plane
+            graph.add_edges_from((8 * board + gpu, switch) for gpu in range(8))
+    graph.add_edges_from((16 + plane, 22 + plane) for plane in range(6) for _ in range(8))
+    assert same_by_name(dgx2(), graph)
+
+
+@pytest.mark.parametrize("topology", [fat_tree(3, 4), kary_tree(4, 3, 2), bigraph(3, 6), dgx2()])
+def test_links_of_a_network_with_switches_go_node_by_node_down_before_up(topology):
+    assert (np.diff(topology.links[:, 0]) >= 0).all()
+    for node in range(topology.num_nodes):
+        assert (np.diff(topology.links[topology.ports(node), 1]) >= 0).all()
+    assert (topology.degree[: topology.num_ranks] == topology.least_degree).all()

@@ -49,29 +49,43 @@ def test_from_rows_sorts_by_step_flow_src_dst_and_keeps_each_rows_link(topology,
     assert again.hash == schedule.hash
 
 
-def test_a_route_that_is_not_given_takes_the_link_of_lowest_id():
+def routed(topology, rows, **choice):
+    arguments = {"algorithm": "by hand", "collective": "all_reduce", "flow_offsets": [0, 1]}
+    return Schedule.from_rows(topology, **arguments, rows=rows, **choice)
+
+
+def test_a_route_that_is_not_given_takes_the_link_of_lowest_id_or_else_goes_over_several():
     links = [[1, 0], [0, 1], [0, 1], [1, 2], [2, 1], [0, 2]]
     topology = Topology("x", 3, 0, links, 16.0, 150.0)
-    made = Schedule.from_rows(
-        topology,
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=[[0, 1, 0, 0, 1], [1, 1, 0, 0, 2]],
-    )
-    assert made.route_links.tolist() == [1, 5]
-    with pytest.raises(
-        ScheduleError, match=r"Row 1: .* must be joined by a link of 'x', not 2 and 0"
+    made = routed(topology, [[0, 1, 0, 0, 1], [2, 1, 0, 2, 0], [1, 1, 0, 0, 2]])
+    assert made.route_links.tolist() == [1, 5, 4, 0]
+    assert made.route_offsets.tolist() == [0, 1, 2, 4]
+    assert made.tree_height_hops == 3 and made.max_link_load == 1
+    for row, message in (
+        ([0, 1, 0, 1, 1], "different ranks, not 1 twice"),
+        ([0] * 4 + [3], "0..2"),
     ):
-        Schedule.from_rows(
-            topology,
-            algorithm="by hand",
-            collective="reduce",
-            root=0,
-            flow_offsets=[0, 1],
-            rows=[[0, 0, 0, 1, 0], [0, 0, 0, 2, 0]],
-        )
+        with pytest.raises(ScheduleError, match=f"Row 1: src and dst must be .*{message}"):
+            routed(topology, [[0, 0, 0, 0, 1], row])
+
+
+def test_routes_that_are_given_go_with_their_rows():
+    rows = [[1, 1, 0, 0, 2], [0, 0, 0, 2, 0], [0, 0, 0, 1, 0]]
+    routes = ([0, 2, 3, 4], [1, 2, 4, 3], [0, 1, 2, 3])
+    made = routed(ring(3), rows, routes=routes)
+    assert made.route_offsets.tolist() == [0, 1, 2, 4]
+    assert made.route_links.tolist() == [3, 4, 1, 2]
+    assert made.route_classes.tolist() == [3, 2, 0, 1]
+    gather = made.phase("broadcast")
+    assert (gather.route_links.tolist(), gather.route_offsets.tolist()) == ([1, 2], [0, 2])
+    for wrong in (
+        ([0, 2, 3], [1, 2, 4], [0, 1, 2]),
+        ([0, 2, 3, 5], [1, 2, 4, 3], [0, 1, 2, 3]),
+        ([0, 2, 1, 4], [1, 2, 4, 3], [0, 1, 2, 3]),
+        ([0, 2, 3, 4], [1, 2, 4, 3], [0, 1, 2]),
+    ):
+        with pytest.raises(ScheduleError, match="Routes must be 3 parts of as many links as"):
+            routed(ring(3), rows, routes=wrong)
 
 
 @given(

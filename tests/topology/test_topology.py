@@ -9,11 +9,14 @@ from multitree.topology.arrays import int32s
 from multitree.topology.cuts import smallest_cut
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import fully_connected, hypercube, mesh, ring, torus
+from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
 from multitree.topology.topology import Topology
 from tests.topology.graphs import random_topology, topologies
 
 FAMILIES = [ring(2), ring(7), torus(4, 4), torus(3, 5), torus(2, 3, 4), mesh(4, 5), mesh(2, 3, 2)]
 FAMILIES += [hypercube(1), hypercube(4), fully_connected(5)]
+FAMILIES += [fat_tree(2, 3), kary_tree(3, 2), kary_tree(4, 2, 4), kary_tree(3, 1)]
+FAMILIES += [bigraph(1, 2), bigraph(2, 4), dgx2()]
 
 
 def made_custom(topology):

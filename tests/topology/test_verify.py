@@ -1,5 +1,6 @@
 """What verify accepts is right; a schedule broken in any way is rejected by row."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -254,10 +255,13 @@ def test_routes_of_several_links_must_hang_together_and_wait_in_no_circle():
         [(src + hop) % 4 for hop in range((dst - src) % 4)]
         for src, dst in zip(made.src.tolist(), made.dst.tolist(), strict=True)
     ]
-    with pytest.raises(
-        ScheduleError, match=r"Row \d+ .*: route must not close a circle of waiting"
-    ):
+    with pytest.raises(ScheduleError, match=r"Row \d+ .*: route must not close a circle") as error:
         verify(with_routes(made, routes))
+    waits = re.findall(r"row (\d+) for link (\d+) class 0", str(error.value))
+    circle = [(int(row), int(link)) for row, link in waits]
+    assert sorted(link for _, link in circle) == [0, 1, 2, 3]
+    for (row, wanted), (_, held) in zip(circle, circle[-1:] + circle[:-1], strict=True):
+        assert routes[row][routes[row].index(held) + 1] == wanted
     # A second class behind link 3, the dateline, breaks the circle.
     classes = [[int(3 in route[: hop + 1]) for hop in range(len(route))] for route in routes]
     report = verify(with_routes(made, routes, classes))
