@@ -10,9 +10,12 @@ __all__ = [
     "ControlSignature",
     "Kind",
     "LinkSignature",
+    "check_num_vcs",
     "flit_layout",
     "news_width",
     "unit_layout",
+    "vc_unit_layout",
+    "vc_width",
 ]
 
 SEQUENCE_WIDTH = 3
@@ -20,6 +23,7 @@ SEQUENCE_WIDTH = 3
 CHECK_WIDTH = 32
 """Bits of the CRC."""
 _NEWS_WIDTH = 96
+_MOST_VCS = 8
 
 
 class Kind(enum.Enum, shape=3):
@@ -40,18 +44,38 @@ def news_width(flit_bytes: int) -> int:
     return min(_NEWS_WIDTH, 8 * flit_bytes)
 
 
-def flit_layout(*, flit_bytes: int) -> data.StructLayout:
+def check_num_vcs(num_vcs: object) -> int:
+    """Return a number of virtual channels that come in several, from 2 to 8, or raise.
+
+    Raises
+    ------
+    TypeError
+        If it is not an integer.
+    ValueError
+        If it is out of range.
+    """
+    return check_integer("VCs", num_vcs, least=2, most=_MOST_VCS)
+
+
+def vc_width(num_vcs: int) -> int:
+    """Bits of a virtual channel's number; one bit where there is only one channel."""
+    return max(1, (num_vcs - 1).bit_length())
+
+
+def flit_layout(*, flit_bytes: int, num_vcs: int = 1) -> data.StructLayout:
     """Everything that travels with a flit; see `LinkSignature`.
 
     Parameters
     ----------
     flit_bytes : int
         Bytes of the payload.
+    num_vcs : int
+        Virtual channels of the link.
     """
     return data.StructLayout(
         {
             "kind": Kind,
-            "vc": 1,
+            "vc": vc_width(num_vcs),
             "sequence": SEQUENCE_WIDTH,
             "epoch": 1,
             "check": CHECK_WIDTH,
@@ -65,12 +89,18 @@ def unit_layout(*, flit_bytes: int) -> data.StructLayout:
     return data.StructLayout({"kind": Kind, "payload": 8 * flit_bytes})
 
 
+def vc_unit_layout(*, flit_bytes: int, num_vcs: int) -> data.StructLayout:
+    """A flit on its way to one of several virtual channels: `kind`, `vc` and `payload`."""
+    return data.StructLayout({"kind": Kind, "vc": vc_width(num_vcs), "payload": 8 * flit_bytes})
+
+
 class LinkSignature(wiring.Signature):
     """One direction of a link between two interfaces, seen from the transmitting side.
 
     A flit is on the link in every cycle in which `valid` is high; there is no ready. Instead the
-    receiver grants credits: one cycle of `credit` for each flit that has left its buffer. Flits
-    with one of the control kinds take no place in the buffer and need no credit.
+    receiver grants credits: one cycle of `credit` for each flit that has left its buffer. Each
+    virtual channel has a buffer and credits of its own. Flits with one of the control kinds take
+    no place in a buffer and need no credit.
 
     Wires must keep flits in order, and a credit must not come later than a flit that the same
     end sent after it: where both directions of a link are equally long it never does.
@@ -79,6 +109,8 @@ class LinkSignature(wiring.Signature):
     ----------
     flit_bytes : int
         Bytes of a flit's payload.
+    num_vcs : int
+        Virtual channels, 1 to 8; one is what joins two interfaces without a switch.
 
     Members
     -------
@@ -86,8 +118,8 @@ class LinkSignature(wiring.Signature):
         A flit is on the link.
     kind : Out(Kind)
         Its place in its message, or what it says.
-    vc : Out(1)
-        Its virtual channel.
+    vc : Out(vc_width(num_vcs))
+        Its virtual channel; 0 on a control flit.
     sequence : Out(3)
         Number of the flit on this link, modulo 8; 0 on a control flit.
     epoch : Out(1)
@@ -98,21 +130,23 @@ class LinkSignature(wiring.Signature):
         `kind | vc << 3`.
     payload : Out(8 * flit_bytes)
         Its data.
-    credit : In(1)
-        One place of the receiver's buffer came free.
+    credit : In(num_vcs)
+        Per virtual channel: one place of the receiver's buffer came free.
 
     Raises
     ------
     TypeError
-        If `flit_bytes` is not an integer.
+        If an argument is not an integer.
     ValueError
-        If `flit_bytes` is less than 1.
+        If `flit_bytes` is less than 1, or `num_vcs` not from 1 to 8.
     """
 
-    def __init__(self, *, flit_bytes: int):
+    def __init__(self, *, flit_bytes: int, num_vcs: int = 1):
         check_integer("Flit bytes", flit_bytes, least=1)
-        fields = {name: Out(field.shape) for name, field in flit_layout(flit_bytes=flit_bytes)}
-        super().__init__({"valid": Out(1), **fields, "credit": In(1)})
+        check_integer("VCs", num_vcs, least=1, most=_MOST_VCS)
+        layout = flit_layout(flit_bytes=flit_bytes, num_vcs=num_vcs)
+        fields = {name: Out(field.shape) for name, field in layout}
+        super().__init__({"valid": Out(1), **fields, "credit": In(num_vcs)})
 
 
 class ControlSignature(wiring.Signature):

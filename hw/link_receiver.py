@@ -6,17 +6,37 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 from multitree.hw.link import (
-    CHECK_WIDTH,
     SEQUENCE_WIDTH,
     ControlSignature,
     LinkSignature,
     flit_layout,
     unit_layout,
 )
-from multitree.hw.link_check import RunningCheck
+from multitree.hw.link_check import RunningCheck, compare
 from multitree.hw.stream import QuickFifo
 
-__all__ = ["LinkReceiver"]
+__all__ = ["LinkReceiver", "count_places"]
+
+
+def count_places(m, *, depth, up, taken, credit, room):
+    """Keep `room`: there is a place for a flit more; a credit is counted as it goes on its way.
+
+    Parameters
+    ----------
+    m : Module
+    depth : int
+        Places of the buffer.
+    up, taken, credit : Value
+        The link is up; a flit is taken; its credit goes.
+    room : Value
+        What is kept, a register; 1 to begin with.
+    """
+    inside = Signal(range(depth + 1))
+    after = Signal.like(inside)
+    m.d.comb += after.eq(inside + taken - credit)
+    m.d.sync += [inside.eq(after), room.eq(after != depth)]
+    with m.If(~up):
+        m.d.sync += [inside.eq(0), room.eq(1)]
 
 
 class LinkReceiver(wiring.Component):
@@ -121,10 +141,11 @@ class LinkReceiver(wiring.Component):
             entry.kind.eq(flit.kind),
             entry.payload.eq(flit.payload),
         ]
-        self._count(m, taken, room)
+        credit = self.link.credit
+        count_places(m, depth=self._depth, up=self.up, taken=taken, credit=credit, room=room)
         with m.If(~self.up):
             m.d.sync += expected.eq(0)
-        sound = self._compare(m, flit, entry, taken, is_control)
+        sound = compare(m, self, self._check, flit, entry, taken, is_control)
         m.d.comb += [
             self.o.payload.eq(buffer.o.payload),
             self.o.valid.eq(buffer.o.valid & sound),
@@ -132,47 +153,3 @@ class LinkReceiver(wiring.Component):
         ]
         m.d.sync += self.link.credit.eq(self.o.valid & self.o.ready & self.up)
         return m
-
-    def _count(self, m, taken, room):
-        """Whether there is room for a flit more; a credit is counted as it goes on its way."""
-        inside = Signal(range(self._depth + 1))
-        after = Signal.like(inside)
-        m.d.comb += after.eq(inside + taken - self.link.credit)
-        m.d.sync += [inside.eq(after), room.eq(after != self._depth)]
-        with m.If(~self.up):
-            m.d.sync += [inside.eq(0), room.eq(1)]
-
-    def _compare(self, m, flit, entry, taken, is_control):
-        """Hold each CRC against the one computed; low from the first wrong one on, until down.
-
-        The flit leaves the buffer no earlier than two cycles after it came: in the first one the
-        CRCs are registered, in the second they are compared.
-        """
-        check, control = self._check, self.control
-        found, told = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
-        pending, was_control, broken = Signal(), Signal(), Signal()
-        wrong = pending & (found != told)
-        m.d.comb += [
-            check.flit.kind.eq(flit.kind),
-            check.flit.payload.eq(flit.payload),
-            check.advance.eq(taken),
-            check.clear.eq(~self.up),
-        ]
-        m.d.sync += [
-            found.eq(check.check),
-            told.eq(flit.check),
-            pending.eq((taken & check.carries) | is_control),
-            was_control.eq(is_control),
-            control.valid.eq(was_control & (found == told)),
-            self.check_error.eq(wrong & self.up),
-            broken.eq((broken | wrong) & self.up),
-        ]
-        epoch = Signal.like(flit.epoch)
-        m.d.sync += epoch.eq(flit.epoch)
-        with m.If(was_control):
-            m.d.sync += [
-                control.kind.eq(entry.kind),
-                control.epoch.eq(epoch),
-                control.news.eq(entry.payload),
-            ]
-        return ~broken

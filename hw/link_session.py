@@ -6,10 +6,43 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import ControlSignature, Kind
 
-__all__ = ["PERIOD_CYCLES", "LinkSession"]
+__all__ = ["PERIOD_CYCLES", "LinkSession", "bring_up"]
 
 PERIOD_CYCLES = 16
 """From one control flit of a link that is not up to the next."""
+
+
+def bring_up(m, end, session, transmitter, receiver):
+    """Wire the blocks of an end of a link: the session says when both ends take and send data.
+
+    What the end has to tell goes when the session has nothing to say; what the other end tells
+    counts if it told it as it is now, not before it was reset.
+
+    Parameters
+    ----------
+    m : Module
+    end : Component
+        Has `tell` and `notice`, and gets `told`, `heard`, `news` and `up`; see `VcPort`.
+    session : LinkSession
+    transmitter, receiver : Component
+        The blocks that carry data.
+    """
+    wiring.connect(m, receiver.control, session.received)
+    send, control, received = session.send, transmitter.control, receiver.control
+    current = session.up & (received.epoch == session.peer_epoch)
+    m.d.comb += [
+        end.told.eq(end.tell & session.open & ~send.valid),
+        control.valid.eq(send.valid | end.told),
+        control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
+        control.epoch.eq(send.epoch),
+        control.news.eq(Mux(send.valid, send.news, end.notice)),
+        end.heard.eq(received.valid & (received.kind == Kind.FAULT) & current),
+        end.news.eq(received.news),
+        end.up.eq(session.open),
+        transmitter.open.eq(session.open),
+        receiver.up.eq(session.up),
+        receiver.epoch.eq(session.peer_epoch),
+    ]
 
 
 class LinkSession(wiring.Component):

@@ -14,7 +14,34 @@ from multitree.hw.link import (
 )
 from multitree.hw.link_check import RunningCheck
 
-__all__ = ["LinkTransmitter"]
+__all__ = ["LinkTransmitter", "stamp"]
+
+
+def stamp(m, transmitter, check, flit, *, sent, says, epoch, number):
+    """Register the flit that is taken, or the control flit that came, on its way to the link.
+
+    Parameters
+    ----------
+    m : Module
+    transmitter : Component
+        A transmitter: `link` and `control`.
+    check : Component
+        Its running check, which has the flit.
+    flit : View
+        The register.
+    sent, says : Value
+        It is a flit that is taken, a control flit.
+    epoch, number : Value
+        Of the control flit; number of the one that is taken.
+    """
+    with m.If(sent | says):
+        m.d.sync += [
+            flit.sequence.eq(Mux(says, 0, number)),
+            flit.epoch.eq(Mux(says, epoch, transmitter.control.epoch)),
+            *(flit[name].eq(check.flit[name]) for name, _ in check.flit.shape()),
+            flit.check.eq(Mux(check.carries, check.check, 0)),
+        ]
+    m.d.comb += [getattr(transmitter.link, name).eq(flit[name]) for name, _ in flit.shape()]
 
 
 class LinkTransmitter(wiring.Component):
@@ -122,13 +149,5 @@ class LinkTransmitter(wiring.Component):
         ]
         with m.If(~self.open):
             m.d.sync += [available.eq(self._credits), number.eq(0)]
-        with m.If(sent | says):
-            m.d.sync += [
-                flit.sequence.eq(Mux(says, 0, number)),
-                flit.epoch.eq(Mux(says, epoch, control.epoch)),
-                flit.kind.eq(check.flit.kind),
-                flit.payload.eq(check.flit.payload),
-                flit.check.eq(Mux(check.carries, check.check, 0)),
-            ]
-        m.d.comb += [getattr(link, name).eq(flit[name]) for name, _ in flit.shape()]
+        stamp(m, self, check, flit, sent=sent, says=says, epoch=epoch, number=number)
         return m

@@ -21,6 +21,7 @@ from multitree.hw.link import LinkSignature
 from multitree.hw.link_receiver import LinkReceiver
 from multitree.hw.link_transmitter import LinkTransmitter
 from multitree.hw.stream import Fifo, Register
+from multitree.hw.vc_port import VcPort
 from multitree.hw.verilog import generate, instantiation_template, port_names
 from tests.hw.streams import assert_refused
 
@@ -33,6 +34,7 @@ BLOCKS = {
     "lane_unit": lambda: LaneUnit(flit_bytes=8),
     "link_transmitter": lambda: LinkTransmitter(flit_bytes=4, credits=8, submessage_flits=4),
     "link_receiver": lambda: LinkReceiver(flit_bytes=4, depth=8, submessage_flits=4),
+    "vc_port": lambda: VcPort(num_vcs=3, flit_bytes=4, depth=8, submessage_flits=4),
     "axi_lite": lambda: AxiLiteSubordinate(address_width=12),
     "link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16),
 }
