@@ -6,6 +6,7 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array, int32s
 from multitree.topology.collectives import Op, chosen_roots
+from multitree.topology.distances import Adjacency, adjacency
 from multitree.topology.hamiltonian import hamiltonian_cycle
 from multitree.topology.routes import direct_links
 from multitree.topology.schedule import Schedule
@@ -13,7 +14,7 @@ from multitree.topology.topology import Topology
 
 
 def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the one-way ring all-reduce along a Hamiltonian cycle.
+    """Build the one-way ring all-reduce along a Hamiltonian cycle or, with switches, `ring_order`.
 
     A flow's sum starts behind its root, goes once around and ends at the root, from where
     the result goes once around: N-1 steps per phase, each link of the cycle used once per
@@ -33,11 +34,13 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     Raises
     ------
     ScheduleError
-        If there is no Hamiltonian cycle, or a root is no rank.
+        If there are no switches and no Hamiltonian cycle, or a root is no rank.
 
     Notes
     -----
-    O(flows x ranks); deterministic.
+    O(flows x ranks); deterministic. N-1 messages per rank and phase, each of one chunk. Without
+    switches nothing but a rank could forward, so that a ring of routes over ranks is refused,
+    not put in place of one of links.
 
     References
     ----------
@@ -51,18 +54,19 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     15
     """
     chosen = chosen_roots(roots, topology.num_ranks)
-    rows = _once_around(hamiltonian_cycle(topology), chosen)
+    rows = _once_around(ring_order(topology), chosen)
     return Schedule.from_rows(
         topology,
         algorithm="ring",
         collective="all_reduce",
         flow_offsets=np.arange(len(chosen) + 1),
         rows=rows,
+        links=_links(topology, rows),
     )
 
 
 def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the all-reduce of two rings, one each way around the same Hamiltonian cycle.
+    """Build the all-reduce of two rings, one each way around the same cycle.
 
     Flows 2i and 2i+1 belong to the i-th root and carry half of its part each: the even ones
     as `build_ring` does it, the odd ones the other way around.
@@ -80,12 +84,15 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     Raises
     ------
     ScheduleError
-        If there is no Hamiltonian cycle with links both ways, or a root is no rank.
+        If there are no switches and no Hamiltonian cycle with links both ways, or a root is
+        no rank.
 
     Notes
     -----
-    O(flows x ranks); deterministic. Between two ranks both ways around are the same: they
-    take parallel links where there are any, else turns.
+    O(flows x ranks); deterministic. N-1 steps per phase, 2(N-1) messages per rank and phase.
+    Where both ways want the same link they take turns, in twice as many steps: so do ranks
+    with one link each, behind switches, for which both ways are no faster than one. Between
+    two ranks both ways around are the same: they take parallel links where there are any.
 
     Examples
     --------
@@ -95,24 +102,86 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     (32, 1)
     """
     chosen = chosen_roots(roots, topology.num_ranks)
-    cycle = hamiltonian_cycle(topology)
-    forwards, backwards = (_once_around(way, chosen) for way in (cycle, cycle[::-1]))
+    order = ring_order(topology)
+    forwards, backwards = (_once_around(way, chosen) for way in (order, order[::-1]))
     forwards[:, 2] *= 2
     backwards[:, 2] = 2 * backwards[:, 2] + 1
-    links = [direct_links(topology, rows[:, 3], rows[:, 4]) for rows in (forwards, backwards)]
-    if topology.num_ranks == 2:
-        links[1] = _other_links(topology, links[1])
-        if (links[1] == links[0]).any():
-            forwards[:, 0] *= 2
-            backwards[:, 0] = 2 * backwards[:, 0] + 1
-    return Schedule.from_rows(
-        topology,
-        algorithm="bidirectional_ring",
-        collective="all_reduce",
-        flow_offsets=np.arange(2 * len(chosen) + 1),
-        rows=np.concatenate([forwards, backwards]),
-        links=np.concatenate(links),
-    )
+    rows = np.concatenate([forwards, backwards])
+    links = _links(topology, rows)
+    if links is not None and topology.num_ranks == 2:
+        half = len(forwards)
+        links = np.r_[links[:half], _other_links(topology, links[half:])]
+
+    def schedule(rows: Int32Array) -> Schedule:
+        return Schedule.from_rows(
+            topology,
+            algorithm="bidirectional_ring",
+            collective="all_reduce",
+            flow_offsets=np.arange(2 * len(chosen) + 1),
+            rows=rows,
+            links=links,
+        )
+
+    together = schedule(rows)
+    if together.max_link_load == 1:
+        return together
+    rows[:, 0] = 2 * rows[:, 0] + rows[:, 2] % 2
+    return schedule(rows)
+
+
+def ring_order(topology: Topology) -> list[int]:
+    """The ranks in the order of a ring, from rank 0.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Returns
+    -------
+    list of int
+        Without switches a Hamiltonian cycle of links. With switches, each rank is followed by
+        the nearest that has no place yet, of several the lowest: ranks on one switch stand
+        next to each other, and switches next to their neighbours. On fat trees, BiGraph and
+        DGX-2 no two routes of the ring then share a link; elsewhere they may, and `verify`
+        says so.
+
+    Raises
+    ------
+    ScheduleError
+        If there are no switches and no Hamiltonian cycle.
+
+    Notes
+    -----
+    O(ranks x links) at most, since a search ends where it finds a rank.
+
+    Examples
+    --------
+    >>> from multitree.topology.families import parse_topology
+    >>> ring_order(parse_topology("bigraph:2x4"))
+    [0, 1, 4, 5, 2, 3, 6, 7]
+    """
+    if not topology.num_switches:
+        return hamiltonian_cycle(topology)
+    neighbours = adjacency(topology.links[:, 0], topology.links[:, 1], topology.num_nodes)
+    left = set(range(1, topology.num_ranks))
+    order = [0]
+    while left:
+        order.append(_nearest(neighbours, order[-1], left))
+        left.remove(order[-1])
+    return order
+
+
+def _nearest(neighbours: Adjacency, start: int, wanted: set[int]) -> int:
+    seen = frontier = {start}
+    while not frontier & wanted:
+        frontier = {there for node in frontier for there in neighbours[node]} - seen
+        seen = seen | frontier
+    return min(frontier & wanted)
+
+
+def _links(topology: Topology, rows: Int32Array) -> Int32Array | None:
+    """Without switches each row's link, and an error where there is none; else left to routes."""
+    return None if topology.num_switches else direct_links(topology, rows[:, 3], rows[:, 4])
 
 
 def _once_around(cycle: Sequence[int], roots: Sequence[int]) -> Int32Array:

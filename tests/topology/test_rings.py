@@ -9,9 +9,19 @@ from hypothesis import given, settings
 
 from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families import fully_connected, hypercube, mesh, ring, torus
+from multitree.topology.families import (
+    bigraph,
+    dgx2,
+    fat_tree,
+    fully_connected,
+    hypercube,
+    kary_tree,
+    mesh,
+    ring,
+    torus,
+)
 from multitree.topology.hamiltonian import hamiltonian_cycle
-from multitree.topology.rings import build_bidirectional_ring, build_ring
+from multitree.topology.rings import build_bidirectional_ring, build_ring, ring_order
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
 from tests.topology.graphs import topologies
@@ -22,6 +32,8 @@ WITH_CYCLE += [hypercube(d) for d in (1, 2, 3, 7)]
 WITH_CYCLE += [torus(*d) for d in [(4, 4), (3, 5), (5, 3), (7,), (3, 3, 5), (2, 2), (2, 3), (9, 3)]]
 WITH_CYCLE += [torus(*d) for d in [(3, 2, 5), (3, 5, 7), (5, 5), (2, 2, 2, 2)]]
 WITH_CYCLE += [mesh(*d) for d in [(2, 2), (4, 4), (3, 4), (5, 2), (3, 3, 2), (3, 4, 5), (2, 7)]]
+SWITCHED = [fat_tree(4, 4), fat_tree(3, 5), bigraph(4, 8), bigraph(3, 6), bigraph(1, 2), dgx2()]
+SWITCHED += [kary_tree(2, 4), kary_tree(4, 2, 4), kary_tree(6, 2, 3), kary_tree(5, 1)]
 WITHOUT_CYCLE = [mesh(3), mesh(8), mesh(3, 3), mesh(5, 3), mesh(3, 3, 3)]
 
 
@@ -140,3 +152,44 @@ def test_a_one_way_circle_has_a_ring_but_none_in_both_directions():
     assert verify(build_ring(circle)).contention_free
     with pytest.raises(ScheduleError, match="must be joined by a link of 'circle'"):
         build_bidirectional_ring(circle)
+
+
+@pytest.mark.parametrize("topology", SWITCHED, ids=name)
+def test_with_switches_a_ring_visits_switch_after_switch_and_is_free_of_contention(topology):
+    num_ranks = topology.num_ranks
+    order = ring_order(topology)
+    switch = [int(topology.links[topology.ports(rank)[0], 1]) for rank in order]
+    changes = sum(here != there for here, there in itertools.pairwise(switch))
+    assert changes == len(set(switch)) - 1
+    schedule = build_ring(topology)
+    assert verify(schedule).contention_free and does_its_collective(schedule)
+    assert (schedule.steps_reduce_scatter, schedule.steps_all_gather) == (num_ranks - 1,) * 2
+    after = dict(zip(order, order[1:] + order[:1], strict=True))
+    assert (schedule.dst == [after[rank] for rank in schedule.src.tolist()]).all()
+
+
+@pytest.mark.parametrize("topology", SWITCHED, ids=name)
+def test_both_ways_at_once_take_turns_where_ranks_have_one_link(topology):
+    schedule = build_bidirectional_ring(topology)
+    turns = 1 if topology.family == "dgx2" else 2
+    assert verify(schedule).contention_free and does_its_collective(schedule)
+    assert schedule.num_steps == 2 * turns * (topology.num_ranks - 1)
+    if turns == 2:
+        assert (schedule.step % 2 == schedule.flow % 2).all()
+
+
+def test_bigraph_rings_change_sides_at_every_switch_and_so_hop_over_one_link_between():
+    schedule = build_ring(bigraph(4, 8))
+    assert set(np.diff(schedule.route_offsets).tolist()) == {2, 3}
+
+
+def test_a_ring_that_meets_itself_on_a_link_is_reported_and_both_ways_do_not_hide_it():
+    # Rank 3 is farther from rank 1 than rank 2 is, but lies behind it.
+    pairs = [(0, 4), (1, 5), (2, 6), (4, 5), (4, 6), (5, 7), (7, 8), (8, 3)]
+    links = [end for a, b in pairs for end in ((a, b), (b, a))]
+    late = Topology("late", 4, 5, links, 16.0, 150.0)
+    assert ring_order(late) == [0, 1, 2, 3]
+    assert verify(build_ring(late)).max_link_load == 2
+    both = build_bidirectional_ring(late)
+    assert verify(both).max_link_load == 2 and does_its_collective(both)
+    assert both.num_steps == 12
