@@ -19,7 +19,7 @@ from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import config_for
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import COMPARED, build
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
 
@@ -63,7 +63,7 @@ def main() -> int:
     """Run all rows; exit status 1 if one is off or not exact."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topologies", default=TOPOLOGIES, help="specs with commas between")
-    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
+    parser.add_argument("--algorithms", default=",".join(COMPARED))
     parser.add_argument("--sizes", default="32KiB,1MiB")
     parser.add_argument("--dependency", choices=DEPENDENCIES, default=DEPENDENCIES[0])
     parser.add_argument("--flow-control", choices=FLOW_CONTROLS, default=FLOW_CONTROLS[0])

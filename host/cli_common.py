@@ -14,7 +14,7 @@ from rich.status import Status
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from multitree.topology.builders import build
+from multitree.topology.builders import ALGORITHMS, build
 from multitree.topology.families import parse_topology
 from multitree.topology.schedule import Schedule
 
@@ -46,7 +46,7 @@ SpecArgument = Annotated[
     ),
 ]
 AlgorithmOption = Annotated[
-    str, typer.Option(help="multitree, ring or bidirectional_ring.", metavar="NAME")
+    str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.", metavar="NAME")
 ]
 CollectiveOption = Annotated[
     str,

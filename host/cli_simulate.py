@@ -29,6 +29,7 @@ from multitree.host.work import WorkReport
 from multitree.nic.counts import PortCounts
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Waveform
+from multitree.topology.builders import COMPARED, check_algorithm
 from multitree.topology.families import parse_topology
 
 __all__ = ["add_commands"]
@@ -117,6 +118,9 @@ def simulate(
 
 def compare(
     spec: SpecArgument,
+    algorithms: Annotated[
+        str, typer.Option(help="Names with commas between.", metavar="NAMES")
+    ] = ",".join(COMPARED),
     size: SizeOption = "1MiB",
     engine: EngineOption = "rtl",
     dependency: DependencyOption = "chunk",
@@ -126,8 +130,9 @@ def compare(
     seed: SeedOption = SEED,
     json: JsonOption = False,
 ) -> int:
-    """Run every algorithm's all-reduce, side by side."""
+    """Run several algorithms' all-reduces, side by side."""
     size_bytes, topology = parse_size(size), parse_topology(spec)
+    names = [check_algorithm(name) for name in algorithms.split(",")]
     model = LinkModel(dependency=dependency, flow_control=flow_control)
     with (
         Working(f"Comparing on {topology.name}") as work,
@@ -142,7 +147,7 @@ def compare(
             say=work.say,
         ) as simulator,
     ):
-        results = compare_all(simulator, size_bytes)
+        results = compare_all(simulator, size_bytes, names)
     bound = bound_of(topology, size_bytes, model)
     if json:
         print_json(

@@ -25,7 +25,7 @@ class Communicator(Closing):
     topology : Topology
         What joins the ranks.
     algorithm : str
-        "multitree", "ring" or "bidirectional_ring".
+        "multitree", "ring", "bidirectional_ring" or another one that `build` knows.
     engine : str
         "numpy", "torch" or "rtl". Nothing is ever put in its place.
     link_model : LinkModel, optional

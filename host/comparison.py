@@ -1,11 +1,12 @@
-"""Every algorithm's all-reduce side by side."""
+"""Several algorithms' all-reduces side by side."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from multitree.host.simulator import Simulator
 from multitree.host.work import WorkReport
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import COMPARED, build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedule import Schedule
 
@@ -34,8 +35,10 @@ FIGURES = (
 )
 
 
-def compare_all(simulator: Simulator, size_bytes: int) -> list[dict[str, Any]]:
-    """Run every algorithm's all-reduce on one simulator.
+def compare_all(
+    simulator: Simulator, size_bytes: int, algorithms: Sequence[str] = COMPARED
+) -> list[dict[str, Any]]:
+    """Run several algorithms' all-reduces on one simulator.
 
     Parameters
     ----------
@@ -43,33 +46,37 @@ def compare_all(simulator: Simulator, size_bytes: int) -> list[dict[str, Any]]:
         Topology, engine and data.
     size_bytes : int
         Bytes of one rank's buffer.
+    algorithms : sequence of str
 
     Returns
     -------
     list of dict
         Per algorithm its name, schedule_hash, steps_reduce_scatter, steps_all_gather, `FIGURES`
-        of the `WorkReport`, and error: why it has no schedule on this topology. What is unknown
-        is None.
+        of the `WorkReport`, and error: why it has no schedule on this topology, or why the
+        engine cannot run it. What is unknown is None.
     """
     results = []
-    for algorithm in ALGORITHMS:
+    for algorithm in algorithms:
+        schedule = report = problem = None
         try:
             schedule = build(simulator.topology, algorithm)
+            report = simulator.run(schedule, size_bytes)
         except ScheduleError as error:
-            results.append(_result(algorithm, None, None, str(error)))
-            continue
-        results.append(_result(algorithm, schedule, simulator.run(schedule, size_bytes), None))
+            problem = str(error)
+        results.append(_result(algorithm, schedule, report, problem))
     return results
 
 
 def shown_cells(result: dict[str, Any]) -> list[str]:
     """Cells of one algorithm for people, in the order of `COLUMNS`."""
+    steps = f"{result['steps_reduce_scatter']} + {result['steps_all_gather']}"
     if result["error"] is not None:
-        return [result["algorithm"], "none", *["-"] * (len(COLUMNS) - 2)]
+        has_none = result["schedule_hash"] is None
+        return [result["algorithm"], "none" if has_none else steps, *["-"] * (len(COLUMNS) - 2)]
     exact = {True: "yes", False: "NO", None: "-"}[result["exact"]]
     return [
         result["algorithm"],
-        f"{result['steps_reduce_scatter']} + {result['steps_all_gather']}",
+        steps,
         str(result["cycles"]),
         f"{result['time_us']:.3f}",
         f"{result['bandwidth_gbytes_per_s']:.2f}",

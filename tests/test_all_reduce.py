@@ -15,7 +15,7 @@ from multitree import (
     torus,
 )
 from multitree.host.engines import why_not
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import COMPARED, build
 from multitree.topology.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
@@ -51,7 +51,7 @@ def _cases():
     for engine in SIZES:
         for topology in TOPOLOGIES:
             if engine != "rtl" or topology.degree.max() in (3, 4):
-                for algorithm in ALGORITHMS:
+                for algorithm in COMPARED:
                     name = f"{engine}-{topology.name}-{algorithm}"
                     yield pytest.param(engine, topology, algorithm, id=name)
 

@@ -3,18 +3,54 @@
 from collections.abc import Callable
 
 from multitree.topology.collectives import check_collective
+from multitree.topology.double_tree import build_double_tree
 from multitree.topology.errors import ScheduleError
+from multitree.topology.halving_doubling import build_halving_doubling
+from multitree.topology.hdrm import build_hdrm
 from multitree.topology.multitree import build_multitree
+from multitree.topology.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.rings import build_bidirectional_ring, build_ring
 from multitree.topology.schedule import Schedule
+from multitree.topology.swing import build_swing
 from multitree.topology.topology import Topology
 
 _BUILDERS: dict[str, Callable[..., Schedule]] = {
     "multitree": build_multitree,
     "ring": build_ring,
     "bidirectional_ring": build_bidirectional_ring,
+    "ring_2d": build_ring_2d,
+    "bidirectional_ring_2d": build_bidirectional_ring_2d,
+    "double_tree": build_double_tree,
+    "halving_doubling": build_halving_doubling,
+    "hdrm": build_hdrm,
+    "swing": build_swing,
 }
 ALGORITHMS = tuple(_BUILDERS)
+COMPARED = ("multitree", "ring", "bidirectional_ring")
+"""What is compared unless asked for: on networks without switches always messages of one hop."""
+
+
+def check_algorithm(algorithm: str) -> str:
+    """Return the name of an algorithm that there is.
+
+    Parameters
+    ----------
+    algorithm : str
+
+    Returns
+    -------
+    str
+        The same.
+
+    Raises
+    ------
+    ScheduleError
+        If there is none of that name.
+    """
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise ScheduleError(f"Algorithm must be one of {known}, not {algorithm!r}")
+    return algorithm
 
 
 def build(
@@ -29,7 +65,7 @@ def build(
     ----------
     topology : Topology
     algorithm : str
-        "multitree", "ring" or "bidirectional_ring".
+        One of `ALGORITHMS`: "multitree", "ring" and so on, as the table below has them.
     collective : str
         "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
     root : int, optional
@@ -47,9 +83,26 @@ def build(
 
     Notes
     -----
-    For broadcast and reduce MultiTree grows as many trees at the root as it has links, each
-    with an equal part of the buffer; the rings send the buffer once around, in one part or,
-    both ways, in two.
+    All have all_reduce, broadcast and reduce wherever they have a schedule at all:
+
+    ===================== ========================================= ==================
+    algorithm             on                                        flows
+    ===================== ========================================= ==================
+    multitree             any topology it can grow on               1 per rank
+    ring                  a Hamiltonian cycle, or switches          1 per rank
+    bidirectional_ring    the same                                  2 per rank
+    ring_2d               tori of two dimensions                    2 per rank
+    bidirectional_ring_2d the same, sides of at least 3             4 per rank
+    double_tree           any topology                              2 per chunk
+    halving_doubling      any topology                              1 per rank
+    hdrm                  BiGraph of powers of two                  1 per rank
+    swing                 rings and tori with powers of two         2D per rank
+    ===================== ========================================= ==================
+
+    Those with one flow per rank have reduce_scatter and all_gather too, which need exactly
+    that. For broadcast and reduce MultiTree grows as many trees at the root as it has links,
+    each with an equal part of the buffer; the others send the buffer as all-reduce sends one
+    rank's part: once around, along a binomial tree, or in all chunks of a double tree.
 
     Examples
     --------
@@ -57,9 +110,7 @@ def build(
     >>> build(torus(4, 4), "multitree", "broadcast", root=3).num_flows
     4
     """
-    if algorithm not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise ScheduleError(f"Algorithm must be one of {known}, not {algorithm!r}")
+    check_algorithm(algorithm)
     check_collective(collective, root, topology.num_ranks)
     builder = _BUILDERS[algorithm]
     if collective == "all_reduce":

@@ -151,6 +151,19 @@ def test_compare_says_where_an_algorithm_has_no_schedule(capsys):
     assert "has no Hamiltonian cycle" in out
 
 
+def test_compare_takes_algorithms_by_name_and_says_what_the_engine_cannot_run(capsys):
+    names = ["--algorithms", "ring_2d,double_tree"]
+    data = printed_json(capsys, "compare", "torus:4x4", "--engine", "analytic", *names)
+    ring_2d, double_tree = data["results"]
+    assert (ring_2d["algorithm"], ring_2d["error"]) == ("ring_2d", None)
+    assert ring_2d["cycles"] > data["bound_cycles"]
+    assert double_tree["algorithm"] == "double_tree" and double_tree["cycles"] is None
+    assert double_tree["steps_all_gather"] == 22
+    assert "must be given routes of one link" in double_tree["error"]
+    _, out, _ = run(capsys, "compare", "torus:4x4", "--engine", "analytic", *names)
+    assert "22 + 22" in out and "must be given routes of one link" in out
+
+
 def test_analytic_figures_belong_together(capsys):
     data = printed_json(capsys, "simulate", "torus:4x4", "--engine", "analytic")
     assert data["time_us"] == data["cycles"] / 1000
@@ -315,6 +328,7 @@ WRONG = [
     (["simulate", "torus:4x4", "--engine", "analytic", "--trace", "a.vcd"], "not 'analytic'"),
     (["compare", "torus:4x4", "--engine", "model"], "not 'model'"),
     (["compare", "torus:4x4", "--size", "0"], "not '0'"),
+    (["compare", "torus:4x4", "--algorithms", "ring,tree"], "not 'tree'"),
     (["demo", "--out", "/dev/null"], "/dev/null"),
     (["demo", "torus:4x4"], "unexpected extra argument"),
     (["doctor", "--clear"], "--clear"),

@@ -13,7 +13,7 @@ from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.native import EVENT
 from multitree.sim.postmortem import first_missing
 from multitree.sim.sizing import config_for
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import COMPARED, build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import fully_connected, parse_topology, ring, torus
 from multitree.topology.multitree import build_multitree
@@ -33,7 +33,7 @@ def limits(schedule, num_flits, model=None, timing=None, *, skew=0, lockstep=Fal
 
 
 @pytest.mark.parametrize("spec", ["ring:2", "torus:4x4", "mesh:4x4", "full:6", "torus:8x8"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", COMPARED)
 def test_no_run_comes_near_its_bound(spec, algorithm):
     schedule = build(parse_topology(spec), algorithm)
     for model in (LinkModel(), LinkModel(buffer_flits=32), LinkModel(memory_read_cycles=100)):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import COMPARED, build
 from multitree.topology.collectives import COLLECTIVES, ROOTED
 from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute, flow_ranges, owned_range
@@ -47,7 +47,7 @@ def expected_rows(schedule, buffers, total):
 ALL = [
     (topology, algorithm, collective)
     for topology in TOPOLOGIES
-    for algorithm in ALGORITHMS
+    for algorithm in COMPARED
     for collective in COLLECTIVES
     if algorithm != "bidirectional_ring" or collective not in ("reduce_scatter", "all_gather")
 ]
