@@ -7,6 +7,8 @@ __all__ = ["COMPONENTS", "SIGNATURES"]
 CONFIG = {"config": Config()}
 CONFIG_PORT = {"config": Config(), "port": 1}
 CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
+AGE_OFFSETS = {"sequence_offset": 34, "step_offset": 16}
+SWITCH = {"num_ports": 3, "num_vcs": 4, "flit_bytes": 16, "route_offset": 74, "num_hops": 9}
 
 COMPONENTS = {
     "hw.arbiter.RoundRobin": {"count": 3},
@@ -25,6 +27,13 @@ COMPONENTS = {
     "hw.stream.Fifo": {"shape": 8, "depth": 4},
     "hw.stream.QuickFifo": {"shape": 8, "depth": 4},
     "hw.stream.Register": {"shape": 8},
+    "hw.switch.Switch": SWITCH | {"depth": 8, "submessage_flits": 4, **AGE_OFFSETS},
+    "hw.switch_allocator.Ages": {"count": 3},
+    "hw.switch_allocator.OldestFirst": {"count": 3},
+    "hw.switch_fabric.SwitchFabric": SWITCH | AGE_OFFSETS,
+    "hw.switch_faults.SwitchFaults": {"num_ports": 3, "flit_bytes": 16},
+    "hw.switch_input.SwitchInput": SWITCH | {"port": 1, "vc": 3},
+    "hw.switch_output.SwitchOutput": {"num_inputs": 8, "num_vcs": 4, "flit_bytes": 16},
     "hw.vc_port.VcPort": {"num_vcs": 4, "flit_bytes": 16, "depth": 8, "submessage_flits": 4},
     "hw.vc_receiver.VcReceiver": {
         "num_vcs": 4,

@@ -24,6 +24,7 @@ from multitree.hw.stream import Fifo, Register
 from multitree.hw.vc_port import VcPort
 from multitree.hw.verilog import generate, instantiation_template, port_names
 from tests.hw.streams import assert_refused
+from tests.hw.test_switch_fabric import a_fabric
 
 HW = Path(__file__).parents[2] / "hw"
 BLOCKS = {
@@ -35,6 +36,7 @@ BLOCKS = {
     "link_transmitter": lambda: LinkTransmitter(flit_bytes=4, credits=8, submessage_flits=4),
     "link_receiver": lambda: LinkReceiver(flit_bytes=4, depth=8, submessage_flits=4),
     "vc_port": lambda: VcPort(num_vcs=3, flit_bytes=4, depth=8, submessage_flits=4),
+    "switch_fabric": lambda: a_fabric(2, 2),
     "axi_lite": lambda: AxiLiteSubordinate(address_width=12),
     "link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16),
 }
