@@ -39,6 +39,7 @@ TOPOLOGIES = [
     _random_graph(),
 ]
 NO_CYCLE = {"mesh:5x3"}
+OTHERS = {"torus:4x4": ("bidirectional_ring_2d",), "hypercube:3": ("halving_doubling",)}
 SIZES = {
     "numpy": (0, 1, 7, 640, 4097),
     "torch": (0, 1, 7, 640, 4097),
@@ -51,7 +52,7 @@ def _cases():
     for engine in SIZES:
         for topology in TOPOLOGIES:
             if engine != "rtl" or topology.degree.max() in (3, 4):
-                for algorithm in COMPARED:
+                for algorithm in (*COMPARED, *OTHERS.get(topology.name, ())):
                     name = f"{engine}-{topology.name}-{algorithm}"
                     yield pytest.param(engine, topology, algorithm, id=name)
 
