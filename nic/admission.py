@@ -8,18 +8,17 @@ from multitree.hw.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.expectation import Expectation
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import (
-    UNKNOWN,
+from multitree.nic.layouts import UNKNOWN, flit_stream
+from multitree.nic.ledger import Ledger
+from multitree.nic.message import head_layout
+from multitree.nic.reducer import item_layout
+from multitree.nic.signatures import (
     ArrivalSignature,
     LookupSignature,
     QuerySignature,
     RunSignature,
     WaitSignature,
-    flit_stream,
 )
-from multitree.nic.ledger import Ledger
-from multitree.nic.message import head_layout
-from multitree.nic.reducer import item_layout
 
 __all__ = ["Admission"]
 

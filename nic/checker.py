@@ -5,10 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.crc import CRC32_INIT, crc32_step
-from multitree.nic.checks import FlowCheck, RowCheck
+from multitree.nic.checks import RowCheck, flow_check
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, ROW, UNKNOWN
+from multitree.nic.layouts import FLOW_ENTRY, UNKNOWN, row_layout
 
 __all__ = ["Checker"]
 
@@ -19,7 +19,8 @@ class Checker(wiring.Component):
     The CRC-32 (as `zlib.crc32`) is over the words in use, least significant byte first: rows in
     order, then flows. The first row or flow that is illegal or has the wrong parity ends the
     check, a wrong CRC does at its end; the messages that will come in are counted beside it.
-    Five cycles per row, eight per flow. What was found stays until the next check.
+    Three cycles and one per word: five or seven per row, eight per flow. What was found stays
+    until the next check.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class Checker(wiring.Component):
         The CRC that the host expects.
     row_address, flow_address : Out(16)
         Row and flow to read.
-    row : In(ROW)
+    row : In(row_layout(config))
         The row at the address two cycles before.
     entry : In(FLOW_ENTRY)
         The flow at the address two cycles before.
@@ -66,7 +67,7 @@ class Checker(wiring.Component):
                 "crc": In(32),
                 "row_address": Out(16),
                 "flow_address": Out(16),
-                "row": In(ROW),
+                "row": In(row_layout(config)),
                 "entry": In(FLOW_ENTRY),
                 "row_intact": In(1),
                 "entry_intact": In(1),
@@ -136,6 +137,8 @@ class Checker(wiring.Component):
 
     def _choose(self, m, word, count, too_many, taken, last_word):
         """What differs between rows and flows: how many, their words, and which is the last."""
+        num_words = row_layout(self._config).size // 32
+        words_width = (num_words - 1).bit_length()
         with m.If(self.of_flow):
             m.d.comb += [
                 count.eq(self.num_flows),
@@ -147,22 +150,22 @@ class Checker(wiring.Component):
             m.d.comb += [
                 count.eq(self.num_rows),
                 too_many.eq(Mux(count > self._config.table_depth, FaultCode.ROW_ILLEGAL, 0)),
-                taken.eq(self.row.as_value().word_select(word[0], 32)),
-                last_word.eq(ROW.size // 32 - 1),
+                taken.eq(self.row.as_value().word_select(word[:words_width], 32)),
+                last_word.eq(num_words - 1),
             ]
 
     def _judge(self, m, wrong, arrivals, previous_step):
         """Hold what was read against parity and the rules, in each cycle in which it is used."""
         m.submodules.row_check = row_check = RowCheck(self._config)
-        m.submodules.flow_check = flow_check = FlowCheck(self._config)
+        m.submodules.flow_check = of_flow = flow_check(self._config)
         m.d.comb += [
             row_check.row.eq(self.row),
             row_check.previous_step.eq(previous_step),
             row_check.num_flows.eq(self.num_flows),
-            flow_check.entry.eq(self.entry),
-            flow_check.window_flits.eq(self.window_flits),
-            wrong.eq(Mux(self.of_flow, flow_check.code, row_check.code)),
-            arrivals.eq(Mux(self.of_flow, flow_check.num_arrivals, 0)),
+            of_flow.entry.eq(self.entry),
+            of_flow.window_flits.eq(self.window_flits),
+            wrong.eq(Mux(self.of_flow, of_flow.code, row_check.code)),
+            arrivals.eq(Mux(self.of_flow, of_flow.num_arrivals, 0)),
         ]
         with m.If(~Mux(self.of_flow, self.entry_intact, self.row_intact)):
             m.d.comb += wrong.eq(FaultCode.TABLE_PARITY)

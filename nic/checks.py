@@ -1,14 +1,14 @@
 """What hardware must find satisfied: legal rows, flows in the window, settings."""
 
 from amaranth import Cat, Module
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW, row_layout
 
-__all__ = ["FlowCheck", "RowCheck", "SettingsCheck"]
+__all__ = ["FlowCheck", "RowCheck", "SettingsCheck", "SharedFlowCheck", "flow_check"]
 
 _OP_GATHER = 1
 _OP_NOP = 2
@@ -19,7 +19,7 @@ class RowCheck(wiring.Component):
 
     Members
     -------
-    row : In(ROW)
+    row : In(row_layout(config))
         The row.
     previous_step : In(16)
         Step of the row before.
@@ -32,7 +32,12 @@ class RowCheck(wiring.Component):
     def __init__(self, config: Config):
         self._config = config
         super().__init__(
-            {"row": In(ROW), "previous_step": In(16), "num_flows": In(17), "code": Out(8)}
+            {
+                "row": In(row_layout(config)),
+                "previous_step": In(16),
+                "num_flows": In(17),
+                "code": Out(8),
+            }
         )
 
     def elaborate(self, platform):
@@ -41,7 +46,10 @@ class RowCheck(wiring.Component):
         row = self.row
         moves = (row.port < self._config.num_ports) & (row.flow < self.num_flows)
         legal = (row.op == _OP_NOP) | ((row.op <= _OP_GATHER) & moves)
-        with m.If(~legal | (row.reserved != 0) | (row.step < self.previous_step)):
+        unused = row.reserved != 0
+        if self._config.shared:
+            unused |= (row.unused != 0) | (row.vc_class >= self._config.num_classes)
+        with m.If(~legal | unused | (row.step < self.previous_step)):
             m.d.comb += self.code.eq(FaultCode.ROW_ILLEGAL)
         with m.Elif(row.stage != 0):
             m.d.comb += self.code.eq(FaultCode.ITERATIONS)
@@ -94,6 +102,53 @@ class FlowCheck(wiring.Component):
         return m
 
 
+class SharedFlowCheck(wiring.Component):
+    """Is a flow's entry legal on shared links, and how many messages come in? Combinational.
+
+    Whether every slot lies in the window is not checked here: no access outside it is made,
+    whatever an entry says (`MemoryGuard`).
+
+    Members
+    -------
+    entry : In(FLOW_ENTRY)
+        The entry, to be read as `SHARED_FLOW`.
+    window_flits : In(address_width)
+        Length of buffer and slots in flits: no chunk may reach beyond it.
+    code : Out(8)
+        `FaultCode`, or 0.
+    num_arrivals : Out(8)
+        Children and parent.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "entry": In(FLOW_ENTRY),
+                "window_flits": In(config.address_width),
+                "code": Out(8),
+                "num_arrivals": Out(8),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Children must be as many as there is room for, chunk and slots begin in the window."""
+        m = Module()
+        entry = data.View(SHARED_FLOW, self.entry.as_value())
+        outside = (entry.base + entry.size) > self.window_flits
+        outside |= entry.staging > self.window_flits
+        too_many = entry.num_children > self._config.max_children
+        m.d.comb += self.num_arrivals.eq(entry.num_children + entry.parent)
+        with m.If(outside | too_many | (entry.reserved != 0) | (entry.stride != 0)):
+            m.d.comb += self.code.eq(FaultCode.FLOW_ILLEGAL)
+        return m
+
+
+def flow_check(config: Config) -> "FlowCheck | SharedFlowCheck":
+    """The check of this interface's flows."""
+    return SharedFlowCheck(config) if config.shared else FlowCheck(config)
+
+
 class SettingsCheck(wiring.Component):
     """Can the interface do what the registers say? Combinational.
 
@@ -122,6 +177,9 @@ class SettingsCheck(wiring.Component):
         end = 1 << self._config.address_width
         built = Cat(self.mode[:2] == kind.value for kind in self._config.lane_types).any()
         known = built & (self.mode[6:] == 0)
+        if self._config.shared:
+            # Only whole messages: what has begun must never wait, and has one head with a route.
+            known = built & (self.mode[8:] == 0) & (self.mode[3:5] == 0)
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
         checked = self.window_flits == self.committed_flits
         m.d.comb += self.legal.eq(known & inside & checked)

@@ -18,6 +18,8 @@ _LIMITS = {
     "submessage_flits": (2, 1024),
     "memory_queue_flits": (4, 1024),
     "address_width": (4, 32),
+    "num_classes": (0, 2),
+    "max_children": (1, 64),
 }
 
 
@@ -52,12 +54,18 @@ class Config:
     dtypes : tuple of str
         Types of lanes it can reduce: one or more of "int32", "float32", "bfloat16", in this order
         (given in another, they are sorted).
+    num_classes : int
+        Virtual-channel classes of the links: 0 for private links, which join two interfaces and
+        have no virtual channels; 1 or 2 for links shared with others, each class twice, for two
+        collectives in flight.
+    max_children : int
+        Contributions to one sum that one rank may get over shared links.
 
     Raises
     ------
     TypeError, ValueError
         If a size is no int, out of its range, or has to be a power of two and is not; if there is
-        no type, or one that is not known.
+        no type, or one that is not known; if flits are too short for a head with a route.
     """
 
     num_ports: int = 4
@@ -69,6 +77,8 @@ class Config:
     memory_queue_flits: int = 64
     address_width: int = 24
     dtypes: tuple[str, ...] = tuple(LANE_TYPES)
+    num_classes: int = 0
+    max_children: int = 8
 
     def __post_init__(self) -> None:
         """Check every field against its range."""
@@ -82,12 +92,31 @@ class Config:
             value = getattr(self, name)
             if value & (value - 1):
                 raise ValueError(f"Config {name} must be a power of two, not {value!r}")
+        if self.shared and self.flit_bytes < 16:
+            raise ValueError(
+                f"Config flit_bytes must be at least 16 on shared links, not {self.flit_bytes!r}"
+            )
         if not isinstance(self.dtypes, tuple):
             raise TypeError(f"Config dtypes must be a tuple of names, not {self.dtypes!r}")
         if not self.dtypes or not set(self.dtypes) <= set(LANE_TYPES):
             raise ValueError(f"Config dtypes must be some of {[*LANE_TYPES]}, not {self.dtypes!r}")
         ordered = tuple(name for name in LANE_TYPES if name in self.dtypes)
         object.__setattr__(self, "dtypes", ordered)
+
+    @property
+    def shared(self) -> bool:
+        """Whether its links may carry messages between others, too."""
+        return self.num_classes > 0
+
+    @property
+    def num_vcs(self) -> int:
+        """Virtual channels of a link: each class for even and for odd collectives."""
+        return max(2 * self.num_classes, 1)
+
+    @property
+    def num_lookups(self) -> int:
+        """Blocks that look flows up: every port, the fetcher, and what adds staged messages."""
+        return self.num_ports + 1 + self.shared
 
     @property
     def lane_types(self) -> tuple[DType, ...]:

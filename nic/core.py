@@ -10,12 +10,12 @@ from multitree.nic.config import Config
 from multitree.nic.control import Control
 from multitree.nic.counters import PortCounters
 from multitree.nic.fetcher import Fetcher
-from multitree.nic.layouts import ArrivalSignature, MemorySignature, RunSignature
 from multitree.nic.monitor import FaultMonitor, Watchdog
 from multitree.nic.port import Port
 from multitree.nic.register_file import readable, writable
-from multitree.nic.registers import ID, VERSION
+from multitree.nic.registers import identity
 from multitree.nic.relay import FaultRelay
+from multitree.nic.signatures import ArrivalSignature, MemorySignature, RunSignature
 from multitree.nic.tables import Tables
 from multitree.nic.tracker import DependencyTracker
 
@@ -24,6 +24,8 @@ __all__ = ["Core"]
 
 class Core(wiring.Component):
     """The interface behind its bus: everything that `CONTROL.reset` resets.
+
+    Its links are private; `SharedCore` has another kind of port, and tracks messages otherwise.
 
     Parameters
     ----------
@@ -61,10 +63,12 @@ class Core(wiring.Component):
         What came in, for monitors.
     """
 
+    port_class = Port
+
     def __init__(self, config: Config):
         self._config = config
         ports = config.num_ports
-        link = LinkSignature(flit_bytes=config.flit_bytes)
+        link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         super().__init__(
             {
                 "settings": In(32).array(len(writable())),
@@ -91,7 +95,7 @@ class Core(wiring.Component):
         """Build the blocks, then wire them group by group."""
         m = Module()
         config = self._config
-        ports = [Port(config, port=number) for number in range(config.num_ports)]
+        ports = [self.port_class(config, port=number) for number in range(config.num_ports)]
         for number, port in enumerate(ports):
             m.submodules[f"port_{number}"] = port
             wiring.connect(m, port.tx, wiring.flipped(self.tx[number]))
@@ -110,7 +114,7 @@ class Core(wiring.Component):
             wiring.connect(m, jobs, port.jobs)
         self._drive_run(m, run, used, control, monitor)
         self._wire_tables(m, ports, fetcher, tables, control)
-        missing_count = self._wire_tracker(m, ports, control, settings["COUNT_SELECT"])
+        missing_count = self.wire_tracker(m, ports, control, settings["COUNT_SELECT"])
         self._check_settings(m, control, settings, used)
         self._wire_control(m, ports, fetcher, control)
         self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
@@ -119,6 +123,10 @@ class Core(wiring.Component):
         relay.connect(m, ports, monitor, settings["RANK"])
         self._show_status(m, ports, fetcher, control, monitor, missing_count, used, relay.origin)
         return m
+
+    def arrived(self, ports):
+        """One bit per message that has done what it came for."""
+        return Cat(port.arrival.valid & port.arrival.last for port in ports)
 
     def _drive_run(self, m, run, used, control, monitor):
         """What the blocks have to know of the collective that runs."""
@@ -160,8 +168,10 @@ class Core(wiring.Component):
             control.refused.eq(tables.code.any()),
             control.num_arrivals.eq(tables.num_arrivals),
         ]
-        for client, lookup in zip((*ports, fetcher), tables.lookups, strict=True):
+        # On shared links there is one more, between them.
+        for client, lookup in zip(ports, tables.lookups, strict=False):
             wiring.connect(m, client.lookup, lookup)
+        wiring.connect(m, fetcher.lookup, tables.lookups[-1])
 
     def _check_settings(self, m, control, settings, used):
         """What a start would use is held against what the interface can run."""
@@ -175,7 +185,7 @@ class Core(wiring.Component):
             control.iterations.eq(used["ITERATIONS"]),
         ]
 
-    def _wire_tracker(self, m, ports, control, select):
+    def wire_tracker(self, m, ports, control, select):
         """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""
         config = self._config
         m.submodules.tracker = tracker = DependencyTracker(
@@ -190,17 +200,21 @@ class Core(wiring.Component):
                     getattr(tracker.arrivals[number], name).eq(value),
                     getattr(self.arrivals[number], name).eq(value),
                 ]
-        query, asked, count = tracker.queries[-1], Signal(), Signal(32)
-        # The question falls for a cycle when it changes, as the tracker's contract demands.
-        changed = self.changed[writable().index("COUNT_SELECT")]
+        count = self._bus_query(m, tracker.queries[-1], select)
         m.d.comb += [
-            query.valid.eq(~changed),
-            Cat(query.flow, query.port, query.op).eq(select),
             tracker.phase.eq(control.sequence[0]),
             tracker.bank.eq(control.bank),
             tracker.clear.eq(control.check),
             control.clearing.eq(tracker.clearing),
         ]
+        return count
+
+    def _bus_query(self, m, query, select):
+        """The bus asks the tracker all the time; returns what it was answered last."""
+        asked, count = Signal(), Signal(32)
+        # The question falls for a cycle when it changes, as the tracker's contract demands.
+        changed = self.changed[writable().index("COUNT_SELECT")]
+        m.d.comb += [query.valid.eq(~changed), Cat(query.flow, query.port, query.op).eq(select)]
         m.d.sync += asked.eq(query.valid)
         with m.If(query.answered & asked):
             m.d.sync += count.eq(query.count)
@@ -214,7 +228,7 @@ class Core(wiring.Component):
             control.acknowledge.eq(self.command[2]),
             control.fetching.eq(fetcher.busy),
             control.sending.eq(~Cat(port.idle for port in ports).all()),
-            control.arrived.eq(Cat(port.arrival.valid & port.arrival.last for port in ports)),
+            control.arrived.eq(self.arrived(ports)),
             fetcher.start.eq(control.launch),
             self.claimed.eq(control.claimed),
             self.start_waits.eq(control.start_waits),
@@ -260,18 +274,9 @@ class Core(wiring.Component):
 
     def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):
         """The value of every register that is read."""
-        config = self._config
         fault = monitor.fault.as_value()
         values = {
-            "ID": ID,
-            "VERSION": VERSION,
-            "PARAMETERS": config.num_ports
-            | sum(1 << kind.value for kind in config.lane_types) << 4
-            | config.flit_bytes << 8
-            | config.submessage_flits << 16,
-            "TABLE_DEPTH": config.table_depth,
-            "FLOW_DEPTH": config.num_flows,
-            "BUFFER_FLITS": config.buffer_flits,
+            **identity(self._config),
             "STATUS": Cat(
                 control.busy,
                 control.committed,

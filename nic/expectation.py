@@ -4,9 +4,7 @@ from amaranth import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.layouts import (
-    FLOW_ENTRY,
-)
+from multitree.nic.layouts import FLOW_ENTRY
 
 __all__ = ["Expectation"]
 

@@ -4,10 +4,11 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.checks import FlowCheck, RowCheck
+from multitree.nic.checks import RowCheck, flow_check
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import NO_PORT, ROW, LookupSignature, RunSignature, job_layout
+from multitree.nic.layouts import NO_PORT, SHARED_FLOW, job_layout, row_layout
+from multitree.nic.signatures import LookupSignature, RunSignature
 from multitree.nic.steps import StepCounter
 
 __all__ = ["Fetcher"]
@@ -22,7 +23,7 @@ class _Hand:
     def __init__(self, config):
         self.index = Signal(17)
         self.job = Signal(job_layout(config))
-        self.row = Signal(ROW)
+        self.row = Signal(row_layout(config))
         self.code = Signal(8)
         self.nop = Signal()
         self.taken = Signal()
@@ -49,7 +50,7 @@ class Fetcher(wiring.Component):
         Begin.
     address : Out(16)
         Row to read.
-    row : In(ROW)
+    row : In(row_layout(config))
         That row, two cycles later.
     row_intact : In(1)
         Its parity is right.
@@ -76,7 +77,7 @@ class Fetcher(wiring.Component):
                 "run": In(RunSignature(config)),
                 "start": In(1),
                 "address": Out(16),
-                "row": In(ROW),
+                "row": In(row_layout(config)),
                 "row_intact": In(1),
                 "lookup": Out(LookupSignature()),
                 "jobs": Out(stream.Signature(job_layout(config))).array(config.num_ports),
@@ -95,21 +96,21 @@ class Fetcher(wiring.Component):
         """
         m = Module()
         m.submodules.row_check = row_check = RowCheck(self._config)
-        m.submodules.flow_check = flow_check = FlowCheck(self._config)
+        m.submodules.flow_check = flows = flow_check(self._config)
         m.submodules.steps = steps = StepCounter(self._config)
         hand = _Hand(self._config)
-        self._connect(m, row_check, flow_check, steps, hand)
+        self._connect(m, row_check, flows, steps, hand)
         stop = self.fault.any() | self.run.faulted
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.sync += [hand.index.eq(0), row_check.previous_step.eq(0)]
                 with m.If(self.start):
                     m.next = "READ_ROW"
-            self._take_rows(m, row_check, flow_check, steps, hand, stop)
+            self._take_rows(m, row_check, flows, steps, hand, stop)
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
         return m
 
-    def _take_rows(self, m, row_check, flow_check, steps, hand, stop):
+    def _take_rows(self, m, row_check, flows, steps, hand, stop):
         """States that read a row, look its flow up, and push the job to its port."""
         run = self.run
         is_nop = self.row.op == _OP_NOP
@@ -136,8 +137,9 @@ class Fetcher(wiring.Component):
             with m.If(stop):
                 m.next = "IDLE"
         with m.State("CAPTURE"):
-            m.d.sync += hand.code.eq(Mux(self.lookup.intact, flow_check.code, parity))
-            m.d.sync += hand.job.eq(self._job(m, hand))
+            m.d.sync += hand.code.eq(Mux(self.lookup.intact, flows.code, parity))
+            job = self._shared_job(m, hand) if self._config.shared else self._job(m, hand)
+            m.d.sync += hand.job.eq(job)
             m.next = "PUSH"
         with m.State("PUSH"):
             m.d.comb += [
@@ -155,15 +157,15 @@ class Fetcher(wiring.Component):
                 ]
                 m.next = "READ_ROW"
 
-    def _connect(self, m, row_check, flow_check, steps, hand):
+    def _connect(self, m, row_check, flows, steps, hand):
         """Feed the checks and the step counter; offer the job to its port."""
         m.d.comb += [
             self.address.eq(hand.index),
             self.fault_index.eq(hand.index),
             row_check.row.eq(self.row),
             row_check.num_flows.eq(self.run.num_flows),
-            flow_check.entry.eq(self.lookup.entry),
-            flow_check.window_flits.eq(self.run.window_flits),
+            flows.entry.eq(self.lookup.entry),
+            flows.window_flits.eq(self.run.window_flits),
             steps.start.eq(self.start),
             steps.row_step.eq(hand.row.step),
             steps.nop.eq(hand.nop),
@@ -199,4 +201,22 @@ class Fetcher(wiring.Component):
             job.need_port.eq(Mux(from_parent, entry.parent, last_child)),
             job.need_op.eq(from_parent),
         ]
+        return data.View(job_layout(self._config), job.as_value())
+
+    def _shared_job(self, m, hand):
+        """The same on shared links: a sum is whole, or a result in, wherever it came from."""
+        row, entry = hand.row, data.View(SHARED_FLOW, self.lookup.entry.as_value())
+        from_parent = (row.op == _OP_GATHER) & entry.parent
+        job = Signal(job_layout(self._config))
+        m.d.comb += [
+            job.row.eq(hand.index),
+            job.flow.eq(row.flow),
+            job.op.eq(row.op),
+            job.base.eq(entry.base),
+            job.size.eq(Mux(self.run.silent.bit_select(row.op[0], 1), 0, entry.size)),
+            job.needs.eq(from_parent | (entry.num_children != 0)),
+            job.need_port.eq(0),
+            job.need_op.eq(from_parent),
+        ]
+        m.d.comb += [job[name].eq(row[name]) for name in ("order", "vc_class", "step", "route")]
         return data.View(job_layout(self._config), job.as_value())

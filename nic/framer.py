@@ -1,20 +1,15 @@
 """Framer: a head flit per message or packet, then payload, the last one the tail."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
-from multitree.nic.layouts import (
-    NO_PORT,
-    RunSignature,
-    WaitSignature,
-    descriptor_layout,
-    flit_stream,
-)
+from multitree.nic.layouts import NO_PORT, descriptor_layout, flit_stream
 from multitree.nic.message import head_layout
+from multitree.nic.signatures import RunSignature, WaitSignature
 
 __all__ = ["Framer"]
 
@@ -44,6 +39,8 @@ class Framer(wiring.Component):
         What the message in hand waits for: a place on the link, or its data.
     idle : Out(1)
         No message in hand.
+    vc : Out(range(num_vcs))
+        Virtual channel of the flit that is offered; on shared links only.
     """
 
     def __init__(self, config: Config):
@@ -56,6 +53,7 @@ class Framer(wiring.Component):
                 "flits": Out(stream.Signature(flit_stream(config))),
                 "wait": Out(WaitSignature()),
                 "idle": Out(1),
+                **({"vc": Out(range(config.num_vcs))} if config.shared else {}),
             }
         )
 
@@ -71,11 +69,13 @@ class Framer(wiring.Component):
             message.eq(Mux(begun, held.as_value(), self.descriptors.payload.as_value())),
             head.flow.eq(message.flow),
             head.op.eq(message.op),
-            head.continued.eq(begun),
+            *([] if self._config.shared else [head.continued.eq(begun)]),
             head.sequence.eq(self.run.sequence),
             head.size.eq(message.size),
             self.wait.port.eq(NO_PORT),
         ]
+        if self._config.shared:
+            self._route(m, head, message)
         with m.If(self.flits.valid & ~self.flits.ready):
             m.d.comb += self.wait.awaited.eq(Awaited.CREDIT)
         with m.FSM():
@@ -110,6 +110,11 @@ class Framer(wiring.Component):
                     with m.If(last):
                         m.next = "HEAD"
         return m
+
+    def _route(self, m, head, message):
+        """What a head says on shared links, and the channel that its message takes."""
+        m.d.comb += [head[name].eq(message[name]) for name in ("order", "step", "route")]
+        m.d.comb += self.vc.eq(Cat(self.run.sequence[0], message.vc_class))
 
     def _name(self, m, message):
         """Say which message is in hand."""

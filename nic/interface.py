@@ -9,8 +9,9 @@ from multitree.hw.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.core import Core
 from multitree.nic.drain import Drain
-from multitree.nic.layouts import MemorySignature
 from multitree.nic.register_file import RegisterFile, readable
+from multitree.nic.shared_core import SharedCore
+from multitree.nic.signatures import MemorySignature
 
 __all__ = ["ADDRESS_WIDTH", "MODULE_NAME", "Interface", "MonitorSignature"]
 
@@ -68,7 +69,7 @@ class Interface(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        link = LinkSignature(flit_bytes=config.flit_bytes)
+        link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         ends = wiring.Signature({"tx": Out(link), "rx": In(link)})
         super().__init__(
             {
@@ -89,8 +90,9 @@ class Interface(wiring.Component):
             table_depth=self._config.table_depth,
             num_flows=self._config.num_flows,
             num_ports=self._config.num_ports,
+            routes=self._config.shared,
         )
-        core = Core(self._config)
+        core = (SharedCore if self._config.shared else Core)(self._config)
         m.submodules.drain = drain = Drain(self._config)
         m.submodules.core = ResetInserter(drain.reset)(core)
         m.d.comb += drain.command.eq(registers.command[3])

@@ -6,13 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
-from multitree.nic.layouts import (
-    QuerySignature,
-    RunSignature,
-    WaitSignature,
-    descriptor_layout,
-    job_layout,
-)
+from multitree.nic.layouts import descriptor_layout, job_layout
+from multitree.nic.signatures import QuerySignature, RunSignature, WaitSignature
 
 __all__ = ["Issuer"]
 
@@ -138,10 +133,10 @@ class Issuer(wiring.Component):
     def _name(self, m, job, address):
         """What the job in hand is, for the framer, the tracker and the fault monitor."""
         m.d.comb += [
-            self.descriptors.payload.flow.eq(job.flow),
-            self.descriptors.payload.op.eq(job.op),
-            self.descriptors.payload.size.eq(job.size),
-            self.descriptors.payload.row.eq(job.row),
+            *(
+                self.descriptors.payload[name].eq(job[name])
+                for name, _ in descriptor_layout(self._config)
+            ),
             self.reads.payload.eq(address),
             self.query.port.eq(job.need_port),
             self.query.op.eq(job.need_op),

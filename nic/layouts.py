@@ -1,28 +1,24 @@
-"""Bit layouts that the interface's blocks share: head flit, row, flow entry, job."""
+"""Bit layouts that the interface's blocks share: row, flow, job, flit, arrival."""
 
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data
 
 from multitree.hw.link import Kind
-from multitree.hw.memory_channel import ReadChannelSignature, WriteChannelSignature
 from multitree.nic.config import Config
+from multitree.nic.message import HOP_WIDTH, NUM_HOPS, ORDER_WIDTH
 
 __all__ = [
+    "CONTRIBUTION",
     "FLOW_ENTRY",
     "NO_PORT",
     "ROW",
+    "SHARED_FLOW",
+    "SHARED_ROW",
     "UNKNOWN",
-    "ArrivalSignature",
-    "LookupSignature",
-    "MemoryReadSignature",
-    "MemorySignature",
-    "MemoryWriteSignature",
-    "QuerySignature",
-    "RunSignature",
-    "WaitSignature",
     "descriptor_layout",
     "flit_stream",
     "job_layout",
+    "mark_layout",
+    "row_layout",
 ]
 
 NO_PORT = 15
@@ -46,8 +42,51 @@ FLOW_ENTRY = data.StructLayout(
 )
 """An entry of the flow memory: five words of 32 bits; base and size in flits."""
 
+SHARED_ROW = data.StructLayout(
+    {
+        "flow": 16,
+        "port": 4,
+        "op": 2,
+        "vc_class": 1,
+        "order": ORDER_WIDTH,
+        "reserved": 3,
+        "step": 16,
+        "stage": 16,
+        "route": HOP_WIDTH * NUM_HOPS,
+        "unused": 10,
+    }
+)
+"""A row of the table memory: four words of 32 bits, the first two as on private links."""
 
-def job_layout(config: Config):
+SHARED_FLOW = data.StructLayout(
+    {
+        "base": 32,
+        "size": 32,
+        "stride": 32,
+        "staging": 32,
+        "num_children": 8,
+        "parent": 1,
+        "reserved": 23,
+    }
+)
+"""An entry of the flow memory: five words of 32 bits; base, size and staging in flits.
+
+Contribution k that comes out of order waits in memory from `staging + k * size` on.
+"""
+
+CONTRIBUTION = data.StructLayout({"flow": 16, "order": ORDER_WIDTH})
+"""A contribution by its flow and its place in the order of summation."""
+
+_ROUTED = {"order": ORDER_WIDTH, "vc_class": 1, "step": 16, "route": HOP_WIDTH * NUM_HOPS}
+"""What a message's head needs on shared links beside flow, op and size."""
+
+
+def row_layout(config: Config) -> data.StructLayout:
+    """A row of this interface's table."""
+    return SHARED_ROW if config.shared else ROW
+
+
+def job_layout(config: Config) -> data.StructLayout:
     """A checked row on its way to a port's sender, with the dependency it has to wait for."""
     return data.StructLayout(
         {
@@ -59,231 +98,24 @@ def job_layout(config: Config):
             "needs": 1,
             "need_port": 4,
             "need_op": 1,
+            **(_ROUTED if config.shared else {}),
         }
     )
 
 
-def descriptor_layout(config: Config):
+def descriptor_layout(config: Config) -> data.StructLayout:
     """A message to frame: what its head says, its size in flits, and its row of the table."""
-    return data.StructLayout({"flow": 16, "op": 1, "size": config.address_width, "row": 16})
+    fields = {"flow": 16, "op": 1, "size": config.address_width, "row": 16}
+    return data.StructLayout(fields | (_ROUTED if config.shared else {}))
 
 
-def flit_stream(config: Config):
+def flit_stream(config: Config) -> data.StructLayout:
     """Payload of the streams between a port and its link: kind and payload of a flit."""
     return data.StructLayout({"kind": Kind, "payload": 8 * config.flit_bytes})
 
 
-class RunSignature(wiring.Signature):
-    """What every block has to know of the collective that runs, driven by the control.
-
-    Members
-    -------
-    running : Out(1)
-        A collective runs and there is no fault.
-    faulted : Out(1)
-        There is a fault: stop sending, keep sinking.
-    sequence : Out(8)
-        Number of the collective modulo 256.
-    dtype : Out(2)
-        `hw.lanes.DType` of the lanes.
-    lockstep : Out(1)
-        Rows wait for the step counter.
-    cut_through : Out(1)
-        A row waits for each sub-message that it needs, not for whole chunks.
-    packets : Out(1)
-        A head flit before every sub-message, not one per message.
-    maximum : Out(1)
-        Keep the larger one of two lanes instead of their sum.
-    window_base : Out(address_width)
-        First flit of the buffer in memory.
-    window_flits : Out(address_width)
-        Length of the buffer in flits.
-    num_rows, num_flows : Out(17)
-        Rows and flows in use.
-    step_cycles : Out(32)
-        Estimated serialisation time of a step in lockstep.
-    bank : Out(1)
-        The bank of tables, counts and marks in use.
-    clear : Out(1)
-        Begin to clear the marks of the other bank.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(
-            {
-                "running": Out(1),
-                "faulted": Out(1),
-                "sequence": Out(8),
-                "dtype": Out(2),
-                "lockstep": Out(1),
-                "cut_through": Out(1),
-                "packets": Out(1),
-                "maximum": Out(1),
-                "window_base": Out(config.address_width),
-                "window_flits": Out(config.address_width),
-                "num_rows": Out(17),
-                "num_flows": Out(17),
-                "step_cycles": Out(32),
-                "bank": Out(1),
-                "clear": Out(1),
-            }
-        )
-
-
-class QuerySignature(wiring.Signature):
-    """A client's question to the dependency tracker: how much of a flow came in on a port?
-
-    The client holds the question stable while `valid`, lowers `valid` for at least one cycle
-    between two questions, and takes an answer only if the question stood in the cycle before.
-
-    Members
-    -------
-    valid, port, op, flow : Out
-        The question.
-    answered : In(1)
-        `count` is the answer to the question that stood in the cycle before.
-    count : In(count_width)
-        Sub-messages that are in, of this collective.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(
-            {
-                "valid": Out(1),
-                "port": Out(4),
-                "op": Out(1),
-                "flow": Out(16),
-                "answered": In(1),
-                "count": In(config.count_width),
-            }
-        )
-
-
-class ArrivalSignature(wiring.Signature):
-    """A sub-message of a flow is in memory, its writes acknowledged.
-
-    Members
-    -------
-    valid : Out(1)
-        Strobe.
-    op, flow : Out
-        Of the message.
-    count : Out(count_width)
-        Sub-messages of the message that are in, this one included.
-    last : Out(1)
-        The whole message is in.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(
-            {
-                "valid": Out(1),
-                "op": Out(1),
-                "flow": Out(16),
-                "count": Out(config.count_width),
-                "last": Out(1),
-            }
-        )
-
-
-class LookupSignature(wiring.Signature):
-    """Asks the flow memory for an entry; it comes two cycles after `granted`.
-
-    Members
-    -------
-    valid, flow : Out
-        The question, held until granted.
-    granted : In(1)
-        Taken in this cycle (combinational).
-    entry : In(FLOW_ENTRY)
-        The answer, valid only two cycles after `granted`.
-    intact : In(1)
-        Its parity is right; what is not may not be used.
-    """
-
-    def __init__(self):
-        super().__init__(
-            {
-                "valid": Out(1),
-                "flow": Out(16),
-                "granted": In(1),
-                "entry": In(FLOW_ENTRY),
-                "intact": In(1),
-            }
-        )
-
-
-class MemoryReadSignature(ReadChannelSignature):
-    """A read channel of the interface's sizes.
-
-    Members
-    -------
-    valid, address, ready : Out, Out, In
-        A read is taken at an edge where valid and ready.
-    data_valid, data : In
-        One pulse per read, in order; room is reserved before the read, so it is never refused.
-    error : In(1)
-        Strobe, no later than the data it concerns: memory could not read.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(address_width=config.address_width, flit_bytes=config.flit_bytes)
-
-
-class MemoryWriteSignature(WriteChannelSignature):
-    """A write channel of the interface's sizes.
-
-    Members
-    -------
-    valid, address, data, ready : Out, Out, Out, In
-        A write is taken at an edge where valid and ready.
-    ack : In(1)
-        One pulse per write, in order: it is in memory, and every later read sees it.
-    error : In(1)
-        Strobe, no later than the acknowledgement it concerns: memory could not write.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(address_width=config.address_width, flit_bytes=config.flit_bytes)
-
-
-class MemorySignature(wiring.Signature):
-    """The three memory channels of a port.
-
-    Members
-    -------
-    send : Out(MemoryReadSignature)
-        The sender's reads.
-    fetch : Out(MemoryReadSignature)
-        The receiver's reads.
-    write : Out(MemoryWriteSignature)
-        The receiver's writes.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(
-            {
-                "send": Out(MemoryReadSignature(config)),
-                "fetch": Out(MemoryReadSignature(config)),
-                "write": Out(MemoryWriteSignature(config)),
-            }
-        )
-
-
-class WaitSignature(wiring.Signature):
-    """What a block waits for, so that a fault can name it.
-
-    Members
-    -------
-    awaited : Out(3)
-        `nic.faults.Awaited`.
-    row, flow : Out(16)
-        The row (senders) and the flow that wait.
-    port, op : Out
-        Port and op of what is awaited.
-    """
-
-    def __init__(self):
-        super().__init__(
-            {"awaited": Out(3), "row": Out(16), "flow": Out(16), "port": Out(4), "op": Out(1)}
-        )
+def mark_layout(config: Config) -> data.StructLayout:
+    """What an arrival reports: of whole messages and with their place on shared links."""
+    fields = {"op": 1, "flow": 16, "count": config.count_width, "last": 1}
+    place = {"order": ORDER_WIDTH, "staged": 1, "final": 1} if config.shared else {}
+    return data.StructLayout(fields | place)

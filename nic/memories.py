@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.nic.config import Config
-from multitree.nic.layouts import FLOW_ENTRY, ROW, LookupSignature
+from multitree.nic.layouts import FLOW_ENTRY, row_layout
+from multitree.nic.signatures import LookupSignature
 
 __all__ = ["BankedMemory", "FlowMemory", "TableMemory"]
 
@@ -102,7 +103,7 @@ class BankedMemory(wiring.Component):
 
 
 class TableMemory(wiring.Component):
-    """Rows of the schedule table, two words of 32 bits each, in two banks (`BankedMemory`).
+    """Rows of the schedule table, two or four words of 32 bits, in two banks (`BankedMemory`).
 
     Parameters
     ----------
@@ -122,14 +123,16 @@ class TableMemory(wiring.Component):
         What to store.
     address, shadow_address : In(16)
         Row to read of the active and of the shadow bank.
-    row, shadow_row : Out(ROW)
+    row, shadow_row : Out(row_layout(config))
         The row at the address two cycles before.
     intact, shadow_intact : Out(1)
         Its parity is right.
     """
 
     def __init__(self, config: Config):
-        self.content = BankedMemory(depth=config.table_depth, num_words=ROW.size // 32)
+        self.content = BankedMemory(
+            depth=config.table_depth, num_words=row_layout(config).size // 32
+        )
         super().__init__(
             {
                 "bank": In(1),
@@ -139,8 +142,8 @@ class TableMemory(wiring.Component):
                 "data": In(32),
                 "address": In(16),
                 "shadow_address": In(16),
-                "row": Out(ROW),
-                "shadow_row": Out(ROW),
+                "row": Out(row_layout(config)),
+                "shadow_row": Out(row_layout(config)),
                 "intact": Out(1),
                 "shadow_intact": Out(1),
             }

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import MemorySignature, RunSignature
+from multitree.nic.signatures import MemorySignature, RunSignature
 
 __all__ = ["MemoryGuard"]
 

@@ -4,7 +4,14 @@ from amaranth.lib import data
 
 from multitree.nic.config import Config
 
-__all__ = ["head_layout"]
+__all__ = ["HOP_WIDTH", "NUM_HOPS", "ORDER_WIDTH", "head_layout"]
+
+HOP_WIDTH = 6
+"""Bits of a hop on a route: the switch's output port, then the class of its virtual channel."""
+NUM_HOPS = 9
+"""Switches that a route may lead through: across an 8x8 torus, and out of it."""
+ORDER_WIDTH = 6
+"""Bits of a contribution's place in the order of summation."""
 
 
 def head_layout(config: Config):
@@ -12,8 +19,24 @@ def head_layout(config: Config):
 
     `sequence` counts collectives modulo 256; `continued` marks the packets of a message behind
     its first one; `size` is that of the whole message in flits, 32 bits or, with flits of 8
-    bytes, the lowest 16.
+    bytes, the lowest 16. On shared links `step` is the row's, by which switches let older
+    messages go first, `order` the contribution's place in its sum, and `route` what is ahead of
+    the message, the next hop lowest.
     """
+    if config.shared:
+        return data.StructLayout(
+            {
+                "flow": 16,
+                "step": 16,
+                "op": 1,
+                "order": ORDER_WIDTH,
+                "reserved": 1,
+                "sequence": 8,
+                "size": 24,
+                "unused": 2,
+                "route": HOP_WIDTH * NUM_HOPS,
+            }
+        )
     fields = {"flow": 16, "wave": 16, "op": 1, "continued": 1, "reserved": 6, "sequence": 8}
     used = sum(fields.values())
     return data.StructLayout(fields | {"size": min(32, 8 * config.flit_bytes - used)})

@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import NO_PORT, UNKNOWN, WaitSignature
+from multitree.nic.layouts import NO_PORT, UNKNOWN
+from multitree.nic.signatures import WaitSignature
 
 __all__ = ["FAULT", "FaultMonitor", "Watchdog"]
 

@@ -12,26 +12,26 @@ from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
 from multitree.nic.counters import ActivitySignature
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import (
+from multitree.nic.layouts import job_layout
+from multitree.nic.memory_guard import MemoryGuard
+from multitree.nic.receiver import Receiver
+from multitree.nic.sender import Sender
+from multitree.nic.signatures import (
     ArrivalSignature,
     LookupSignature,
     MemorySignature,
     QuerySignature,
     RunSignature,
     WaitSignature,
-    job_layout,
 )
-from multitree.nic.memory_guard import MemoryGuard
-from multitree.nic.receiver import Receiver
-from multitree.nic.sender import Sender
 
-__all__ = ["JOB_QUEUE_DEPTH", "Port"]
+__all__ = ["JOB_QUEUE_DEPTH", "Port", "is_payload"]
 
 JOB_QUEUE_DEPTH = 4
 """Rows a port may have queued: its wait does not hold up the other ports."""
 
 
-def _is_payload(flits):
+def is_payload(flits):
     """A flit between head and tail, or the tail: what carries the buffer."""
     kind = flits.payload.kind
     return (kind == Kind.BODY) | (kind == Kind.TAIL)
@@ -199,8 +199,8 @@ class Port(wiring.Component):
                 Mux(wait.awaited == Awaited.DEPENDENCY, wait.port, self._port)
             ),
             self.sender_wait.op.eq(wait.op),
-            self.activity.sent.eq(sent & _is_payload(transmitter.i)),
-            self.activity.received.eq(taken & _is_payload(link.o)),
+            self.activity.sent.eq(sent & is_payload(transmitter.i)),
+            self.activity.received.eq(taken & is_payload(link.o)),
             self.activity.dependency.eq(wait.awaited == Awaited.DEPENDENCY),
             self.activity.memory.eq(wait.awaited == Awaited.MEMORY_READ),
             self.activity.credit.eq(wait.awaited == Awaited.CREDIT),

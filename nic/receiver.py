@@ -6,7 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.admission import Admission
 from multitree.nic.config import Config
-from multitree.nic.layouts import (
+from multitree.nic.layouts import flit_stream
+from multitree.nic.reducer import Reducer
+from multitree.nic.signatures import (
     ArrivalSignature,
     LookupSignature,
     MemoryReadSignature,
@@ -14,9 +16,7 @@ from multitree.nic.layouts import (
     QuerySignature,
     RunSignature,
     WaitSignature,
-    flit_stream,
 )
-from multitree.nic.reducer import Reducer
 
 __all__ = ["Receiver"]
 

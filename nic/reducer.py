@@ -7,18 +7,10 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.hw.stream import Fifo, QuickFifo, Register
 from multitree.nic.config import Config
-from multitree.nic.layouts import (
-    ArrivalSignature,
-    MemoryReadSignature,
-    MemoryWriteSignature,
-)
+from multitree.nic.layouts import mark_layout
+from multitree.nic.signatures import ArrivalSignature, MemoryReadSignature, MemoryWriteSignature
 
 __all__ = ["Acknowledger", "Reducer", "item_layout"]
-
-
-def _mark_layout(config: Config) -> data.StructLayout:
-    """Which sub-message ends: what an arrival reports."""
-    return data.StructLayout({"op": 1, "flow": 16, "count": config.count_width, "last": 1})
 
 
 def item_layout(config: Config) -> data.StructLayout:
@@ -33,7 +25,7 @@ def item_layout(config: Config) -> data.StructLayout:
             "address": config.address_width,
             "replace": 1,
             "end": 1,
-            "mark": _mark_layout(config),
+            "mark": mark_layout(config),
         }
     )
 
@@ -72,7 +64,7 @@ class Acknowledger(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "marks": In(stream.Signature(_mark_layout(config))),
+                "marks": In(stream.Signature(mark_layout(config))),
                 "taken": In(1),
                 "end": In(1),
                 "ack": In(1),
@@ -102,13 +94,8 @@ class Acknowledger(wiring.Component):
             self.marks.ready.eq(retire & ends.o.payload),
             self.idle.eq(outstanding == 0),
         ]
-        m.d.sync += [
-            self.arrival.valid.eq(self.marks.ready),
-            self.arrival.op.eq(mark.op),
-            self.arrival.flow.eq(mark.flow),
-            self.arrival.count.eq(mark.count),
-            self.arrival.last.eq(mark.last),
-        ]
+        m.d.sync += self.arrival.valid.eq(self.marks.ready)
+        m.d.sync += [getattr(self.arrival, name).eq(mark[name]) for name, _ in mark.shape()]
         return m
 
 
@@ -173,7 +160,7 @@ class Reducer(wiring.Component):
         m.submodules.operands = operands = QuickFifo(shape=operand, depth=depth)
         m.submodules.responses = responses = QuickFifo(shape=width, depth=depth)
         m.submodules.writes = writes = QuickFifo(shape=data.StructLayout(place), depth=depth)
-        m.submodules.marks = marks = Fifo(shape=_mark_layout(config), depth=depth)
+        m.submodules.marks = marks = Fifo(shape=mark_layout(config), depth=depth)
         m.submodules.reads = reads = Register(shape=config.address_width)
         m.submodules.adder = adder = LaneUnit(
             flit_bytes=config.flit_bytes, dtypes=config.lane_types

@@ -8,7 +8,13 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.axi_lite import RegisterRequestSignature, RegisterResponseSignature
-from multitree.nic.registers import FLOW_WINDOW, PORT_WINDOW, REGISTERS, TABLE_WINDOW
+from multitree.nic.registers import (
+    FLOW_WINDOW,
+    PORT_WINDOW,
+    REGISTERS,
+    ROUTE_WINDOW,
+    TABLE_WINDOW,
+)
 
 __all__ = ["RegisterFile", "readable", "writable"]
 
@@ -42,6 +48,8 @@ class RegisterFile(wiring.Component):
         Rows and flows that the memories hold.
     num_ports : int
         Ports that count.
+    routes : bool
+        Rows have routes, as on shared links.
 
     Members
     -------
@@ -73,8 +81,17 @@ class RegisterFile(wiring.Component):
         The counter of port `index` whose number is `word`, in the same cycle.
     """
 
-    def __init__(self, *, address_width: int, table_depth: int, num_flows: int, num_ports: int):
+    def __init__(
+        self,
+        *,
+        address_width: int,
+        table_depth: int,
+        num_flows: int,
+        num_ports: int,
+        routes: bool = False,
+    ):
         self._depths = table_depth, num_flows
+        self._routes = routes
         self._num_ports = num_ports
         super().__init__(
             {
@@ -140,6 +157,8 @@ class RegisterFile(wiring.Component):
             flow.eq(in_flow),
             port.eq((address >= PORT_WINDOW.base) & ~in_table & ~in_flow),
         ]
+        # A route is the second half of its row.
+        in_route = (address >= ROUTE_WINDOW.base) & in_flow if self._routes else None
         for chosen, window, index, word, number in (
             (in_table, TABLE_WINDOW, (address - TABLE_WINDOW.base)[3:], address[2], table_depth),
             (in_flow, FLOW_WINDOW, (address - FLOW_WINDOW.base)[5:], address[2:5], num_flows),
@@ -154,6 +173,11 @@ class RegisterFile(wiring.Component):
             with m.If(chosen):
                 m.d.sync += [self.index.eq(index), self.word.eq(word)]
                 m.d.sync += exists.eq((index < number) & (word < window.words))
+        if self._routes:
+            index = (address - ROUTE_WINDOW.base)[3:]
+            with m.If(in_route):
+                m.d.sync += [table.eq(1), flow.eq(0), self.index.eq(index)]
+                m.d.sync += [self.word.eq(2 + address[2]), exists.eq(index < table_depth)]
         return table, flow, port, exists
 
     def _register(self, m, register, write):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from multitree.hw.register_map import Field, Register, RegisterMap, Window
+from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 
 __all__ = [
@@ -12,8 +13,10 @@ __all__ = [
     "PORT_COUNTERS",
     "PORT_WINDOW",
     "REGISTERS",
+    "ROUTE_WINDOW",
     "TABLE_WINDOW",
     "VERSION",
+    "identity",
     "register_field",
 ]
 
@@ -45,6 +48,16 @@ TABLE_WINDOW = Window(
     access="wo",
     description="Rows: word 0 flow[15:0] port[19:16] op[21:20], word 1 step[15:0] stage[31:16]. "
     "Of the next table, also while one runs: all rows in use, then commit.",
+)
+ROUTE_WINDOW = Window(
+    name="ROUTE",
+    base=0x60000,
+    stride=8,
+    count=16384,
+    words=2,
+    access="wo",
+    description="Routes of rows, on shared links only: 6 bits per switch from word 0, bit 0 on, "
+    "output port[4:0] class[5]; row bits 22 and 28:23 are the first link's class and the order.",
 )
 FLOW_WINDOW = Window(
     name="FLOW",
@@ -104,7 +117,8 @@ REGISTERS = RegisterMap(
             "ro",
             "Sizes the interface was built with.",
             _field("num_ports", 0, 4, "Link ports."),
-            _field("dtypes", 4, 4, "Types of lanes: bit 0 int32, bit 1 fp32, bit 2 bf16."),
+            _field("dtypes", 4, 3, "Types of lanes: bit 0 int32, bit 1 fp32, bit 2 bf16."),
+            _field("shared", 7, 1, "Links are shared: rows have routes."),
             _field("flit_bytes", 8, 8, "Bytes of a flit."),
             _field("submessage_flits", 16, 16, "Flits of a sub-message."),
         ),
@@ -149,6 +163,7 @@ REGISTERS = RegisterMap(
             _field("cut_through", 3, 1, "A row waits sub-message by sub-message."),
             _field("packets", 4, 1, "A head flit per sub-message; equal on all ranks."),
             _field("maximum", 5, 1, "Keep the larger one instead of the sum."),
+            _field("silent", 6, 2, "Shared links: REDUCE, GATHER are heads without payload."),
         ),
         _register(0x024, "NUM_ROWS", "rw", "Rows in use."),
         _register(0x028, "NUM_FLOWS", "rw", "Flows in use."),
@@ -209,7 +224,7 @@ REGISTERS = RegisterMap(
         _register(0x080, "TABLE_CRC", "rw", "CRC-32 of all rows' and flows' words, for commit."),
         _register(0x084, "ACTIVE_CRC", "ro", "TABLE_CRC of the table that is run by a start."),
     ),
-    windows=(PORT_WINDOW, FLOW_WINDOW, TABLE_WINDOW),
+    windows=(PORT_WINDOW, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW),
 )
 
 ADDRESS = {register.name: register.address for register in REGISTERS.registers}
@@ -220,6 +235,23 @@ _FIELDS = {
     for register in REGISTERS.registers
     for field in register.fields
 }
+
+
+def identity(config: Config) -> dict[str, int]:
+    """Values of the registers that say what an interface was built as."""
+    dtypes = sum(1 << kind.value for kind in config.lane_types)
+    return {
+        "ID": ID,
+        "VERSION": VERSION,
+        "PARAMETERS": config.num_ports
+        | dtypes << 4
+        | config.shared << 7
+        | config.flit_bytes << 8
+        | config.submessage_flits << 16,
+        "TABLE_DEPTH": config.table_depth,
+        "FLOW_DEPTH": config.num_flows,
+        "BUFFER_FLITS": config.buffer_flits,
+    }
 
 
 def register_field(register: str, field: str, word: int) -> int:

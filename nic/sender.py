@@ -9,14 +9,12 @@ from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
 from multitree.nic.framer import Framer
 from multitree.nic.issuer import Issuer
-from multitree.nic.layouts import (
+from multitree.nic.layouts import descriptor_layout, flit_stream, job_layout
+from multitree.nic.signatures import (
     MemoryReadSignature,
     QuerySignature,
     RunSignature,
     WaitSignature,
-    descriptor_layout,
-    flit_stream,
-    job_layout,
 )
 
 __all__ = ["Sender"]
@@ -50,6 +48,8 @@ class Sender(wiring.Component):
         sent, else a dependency by the next one.
     idle : Out(1)
         Nothing in hand: all rows taken are sent, all reads returned.
+    vc : Out(range(num_vcs))
+        Virtual channel of the flit that is offered; on shared links only.
     """
 
     def __init__(self, config: Config):
@@ -63,6 +63,7 @@ class Sender(wiring.Component):
                 "flits": Out(stream.Signature(flit_stream(config))),
                 "wait": Out(WaitSignature()),
                 "idle": Out(1),
+                **({"vc": Out(range(config.num_vcs))} if config.shared else {}),
             }
         )
 
@@ -94,6 +95,8 @@ class Sender(wiring.Component):
             issuer.returned.eq(payload.o.valid & payload.o.ready),
             self.idle.eq(issuer.idle & framer.idle & (descriptors.level == 0)),
         ]
+        if config.shared:
+            m.d.comb += self.vc.eq(framer.vc)
         # Data that the issuer has not asked for yet are not memory's fault.
         framer_waits = (framer.wait.awaited != Awaited.NOTHING) & ~issuer.held
         for name in self.wait.signature.members:

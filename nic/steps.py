@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
-from multitree.nic.layouts import RunSignature
+from multitree.nic.signatures import RunSignature
 
 __all__ = ["StepCounter"]
 

@@ -6,9 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.checker import Checker
 from multitree.nic.config import Config
-from multitree.nic.layouts import ROW, LookupSignature
+from multitree.nic.layouts import row_layout
 from multitree.nic.memories import FlowMemory, TableMemory
 from multitree.nic.register_file import writable
+from multitree.nic.signatures import LookupSignature
 from multitree.nic.snapshot import Snapshot
 
 __all__ = ["Tables"]
@@ -48,11 +49,11 @@ class Tables(wiring.Component):
         What to store.
     address : In(16)
         Row of the active bank to read.
-    row : Out(ROW)
+    row : Out(row_layout(config))
         That row, two cycles later.
     row_intact : Out(1)
         Its parity is right.
-    lookups : In(LookupSignature), one per port and one for the fetcher
+    lookups : In(LookupSignature), one per port, on shared links the staging's, the fetcher's
         Questions to the flow memory.
     checking : Out(1)
         The check is not over.
@@ -83,9 +84,9 @@ class Tables(wiring.Component):
                 "word": In(3),
                 "data": In(32),
                 "address": In(16),
-                "row": Out(ROW),
+                "row": Out(row_layout(config)),
                 "row_intact": Out(1),
-                "lookups": In(LookupSignature()).array(config.num_ports + 1),
+                "lookups": In(LookupSignature()).array(config.num_lookups),
                 "checking": Out(1),
                 "num_arrivals": Out(20),
                 "code": Out(8),

@@ -8,7 +8,7 @@ from amaranth.utils import ceil_log2
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.nic.config import Config
-from multitree.nic.layouts import ArrivalSignature, QuerySignature
+from multitree.nic.signatures import ArrivalSignature, QuerySignature
 
 __all__ = ["DependencyTracker"]
 

@@ -6,6 +6,8 @@ __all__ = ["COMPONENTS", "SIGNATURES"]
 
 CONFIG = {"config": Config()}
 CONFIG_PORT = {"config": Config(), "port": 1}
+SHARED = {"config": Config(num_classes=1)}
+SHARED_PORT = {"config": Config(num_classes=1), "port": 1}
 CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
 AGE_OFFSETS = {"sequence_offset": 34, "step_offset": 16}
 SWITCH = {"num_ports": 3, "num_vcs": 4, "flit_bytes": 16, "route_offset": 74, "num_hops": 9}
@@ -24,6 +26,7 @@ COMPONENTS = {
     "hw.link_receiver.LinkReceiver": {"flit_bytes": 16, "depth": 8, "submessage_flits": 4},
     "hw.link_session.LinkSession": {"flit_bytes": 16},
     "hw.link_transmitter.LinkTransmitter": {"flit_bytes": 16, "credits": 8, "submessage_flits": 4},
+    "hw.read_share.ReadShare": {"address_width": 12, "flit_bytes": 16, "depth": 8},
     "hw.stream.Fifo": {"shape": 8, "depth": 4},
     "hw.stream.QuickFifo": {"shape": 8, "depth": 4},
     "hw.stream.Register": {"shape": 8},
@@ -53,13 +56,15 @@ COMPONENTS = {
     "nic.checks.FlowCheck": CONFIG,
     "nic.checks.RowCheck": CONFIG,
     "nic.checks.SettingsCheck": CONFIG,
+    "nic.checks.SharedFlowCheck": SHARED,
+    "nic.collector.Collector": SHARED,
     "nic.control.Control": CONFIG,
     "nic.core.Core": CONFIG,
     "nic.counters.PortCounters": CONFIG,
     "nic.drain.Drain": CONFIG,
     "nic.expectation.Expectation": {"port": 1},
     "nic.fetcher.Fetcher": CONFIG,
-    "nic.framer.Framer": CONFIG,
+    "nic.framer.Framer": SHARED,
     "nic.interface.Interface": CONFIG,
     "nic.issuer.Issuer": CONFIG,
     "nic.ledger.Ledger": CONFIG,
@@ -71,6 +76,7 @@ COMPONENTS = {
     "nic.monitor.Watchdog": {},
     "nic.port.Port": CONFIG_PORT,
     "nic.receiver.Receiver": CONFIG_PORT,
+    "nic.reception.Reception": SHARED,
     "nic.relay.FaultRelay": CONFIG,
     "nic.reducer.Acknowledger": CONFIG,
     "nic.reducer.Reducer": CONFIG,
@@ -80,8 +86,13 @@ COMPONENTS = {
         "num_flows": 4,
         "num_ports": 3,
     },
-    "nic.sender.Sender": CONFIG,
+    "nic.sender.Sender": SHARED,
+    "nic.shared_admission.SharedAdmission": SHARED_PORT,
+    "nic.shared_core.SharedCore": SHARED,
+    "nic.shared_port.SharedPort": SHARED_PORT,
+    "nic.shared_receiver.SharedReceiver": SHARED_PORT,
     "nic.snapshot.Snapshot": {},
+    "nic.staging.Staging": SHARED,
     "nic.steps.StepCounter": CONFIG,
     "nic.tables.Tables": CONFIG,
     "nic.tracker.DependencyTracker": CONFIG_CLIENTS,
@@ -102,13 +113,14 @@ SIGNATURES = {
     "nic.axi_interface.AxiPortSignature": CONFIG,
     "nic.counters.ActivitySignature": CONFIG,
     "nic.interface.MonitorSignature": {},
-    "nic.layouts.ArrivalSignature": CONFIG,
-    "nic.layouts.LookupSignature": {},
-    "nic.layouts.MemorySignature": CONFIG,
-    "nic.layouts.MemoryReadSignature": CONFIG,
-    "nic.layouts.MemoryWriteSignature": CONFIG,
-    "nic.layouts.QuerySignature": CONFIG,
-    "nic.layouts.RunSignature": CONFIG,
-    "nic.layouts.WaitSignature": {},
+    "nic.signatures.ArrivalSignature": CONFIG,
+    "nic.signatures.ClaimSignature": {},
+    "nic.signatures.LookupSignature": {},
+    "nic.signatures.MemorySignature": CONFIG,
+    "nic.signatures.MemoryReadSignature": CONFIG,
+    "nic.signatures.MemoryWriteSignature": CONFIG,
+    "nic.signatures.QuerySignature": CONFIG,
+    "nic.signatures.RunSignature": SHARED,
+    "nic.signatures.WaitSignature": {},
 }
 """Arguments of every signature of `hw` and `nic`, by its dotted name."""

@@ -214,8 +214,10 @@ def defined(kind):
 
 
 def documented_members(thing):
-    """Names in the section "Members" of a class's docstring."""
+    """Names in the section "Members" of a class's docstring, or in that of the class it extends."""
     text = inspect.cleandoc(thing.__doc__ or "")
+    if "\nMembers\n" not in text and thing.__base__ not in (wiring.Component, wiring.Signature):
+        return documented_members(thing.__base__)
     section = re.search(r"^Members\n-+\n(.*?)(?=\n[A-Z][A-Za-z ]+\n-{3,}\n|\Z)", text, re.S | re.M)
     names = re.findall(r"^(\w[\w, ]*?) :", section.group(1), re.M) if section else []
     return [label.strip() for group in names for label in group.split(",")]

@@ -93,8 +93,8 @@ MUTANTS = (
     Mutant(
         "flow_check.window",
         "nic/checks.py",
-        "(entry.base + entry.size) > self.window_flits",
-        "(entry.base + entry.size)[:32] > self.window_flits",
+        "(entry.base + entry.size) > self.window_flits\n        unused",
+        "(entry.base + entry.size)[:32] > self.window_flits\n        unused",
         "the end of a chunk wraps",
     ),
     Mutant(
@@ -114,8 +114,8 @@ MUTANTS = (
     Mutant(
         "fetcher.illegal",
         "nic/fetcher.py",
-        "Mux(self.lookup.intact, flow_check.code, parity)",
-        "flow_check.code",
+        "Mux(self.lookup.intact, flows.code, parity)",
+        "flows.code",
         "a flow of wrong parity is used",
     ),
     Mutant(
@@ -128,7 +128,7 @@ MUTANTS = (
     Mutant(
         "checker.passes",
         "nic/checker.py",
-        "wrong.eq(Mux(self.of_flow, flow_check.code, row_check.code))",
+        "wrong.eq(Mux(self.of_flow, of_flow.code, row_check.code))",
         "wrong.eq(Mux(self.of_flow, 0, row_check.code))",
         "flows are not checked",
     ),

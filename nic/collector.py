@@ -1,0 +1,232 @@
+"""The collector: which contribution goes next into a sum, and which ones wait."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arbiter import RoundRobin
+from multitree.hw.stream import Fifo
+from multitree.nic.config import Config
+from multitree.nic.layouts import CONTRIBUTION, mark_layout
+from multitree.nic.message import ORDER_WIDTH
+from multitree.nic.signatures import ArrivalSignature, ClaimSignature, Verdict
+
+__all__ = ["Collector"]
+
+_OP_GATHER = 1
+_NAME = ("op", "flow", "order")
+
+
+def _state_layout(config: Config) -> data.StructLayout:
+    """What is known of a flow in the collective whose number has this lowest bit."""
+    return data.StructLayout(
+        {
+            "phase": 1,
+            "gathered": 1,
+            "busy": 1,
+            "next": ORDER_WIDTH + 1,
+            "claimed": config.max_children,
+            "staged": config.max_children,
+        }
+    )
+
+
+class Collector(wiring.Component):
+    """Puts the contributions to each sum in order, whatever order they come in.
+
+    A message claims its place before it goes to memory. A contribution that is next in its
+    flow's order, while none of the flow is being added, goes there directly; any other one is
+    staged. When a contribution is added and the one behind it is staged, that one is handed to
+    `drains`, one of a flow at a time. Contributions without payload are only counted. A message
+    that came before in this collective is refused.
+    Nothing here waits for anything that is on a link, so that receivers can always sink.
+
+    What is known of a flow carries the lowest bit of its collective's number, and reads as
+    nothing in the next one; another table's flows are kept in another bank, see `Ledger`.
+
+    Four cycles per claim and per message that is in; what is in goes before claims, those of
+    the ports in turn. So a claim is answered within four cycles for each other port and for each
+    message between its claim and memory.
+
+    Parameters
+    ----------
+    config : Config
+        Of an interface on shared links.
+
+    Members
+    -------
+    phase : In(1)
+        Lowest bit of the running collective's number.
+    bank : In(1)
+        The bank in use.
+    clear : In(1)
+        Begin to clear the other bank; `bank` must stay until that is done.
+    clearing : Out(1)
+        That goes on, for `num_flows` cycles in which no message is judged.
+    claims : In(ClaimSignature), one per port
+        Messages that come in.
+    arrivals : In(ArrivalSignature), one per port
+        Messages that are in memory, staged or not; not more than `memory_queue_flits` and one
+        per virtual channel between claim and arrival at one port.
+    drains : Out(stream)
+        Staged contributions to add now (`CONTRIBUTION`); each ends in an arrival.
+    counted : Out(1)
+        Strobe: a message has done what it came for.
+    arrival : Out(ArrivalSignature)
+        A flow's sum is complete here, or its result is in.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "phase": In(1),
+                "bank": In(1),
+                "clear": In(1),
+                "clearing": Out(1),
+                "claims": In(ClaimSignature()).array(config.num_ports),
+                "arrivals": In(ArrivalSignature(config)).array(config.num_ports),
+                "drains": Out(stream.Signature(CONTRIBUTION)),
+                "counted": Out(1),
+                "arrival": Out(ArrivalSignature(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: PICK what came, READ its flow's state, HOLD it, JUDGE."""
+        m = Module()
+        config = self._config
+        waiting, turns = self._queue_arrivals(m)
+        event = Signal(mark_layout(config))
+        is_claim, asker = Signal(), Signal(range(config.num_ports))
+        empty, last = Signal(), Signal(ORDER_WIDTH)
+        m.submodules.states = states = Memory(
+            shape=_state_layout(config).size, depth=2 * config.num_flows, init=[]
+        )
+        write, read = states.write_port(), states.read_port()
+        held = Signal(_state_layout(config), reset_less=True)
+        judged, complete = Signal(), Signal()
+        m.d.comb += read.addr.eq(Cat(self.bank, event.flow))
+        with m.FSM():
+            with m.State("PICK"):
+                self._pick(m, waiting, turns, event, (is_claim, asker, empty, last))
+            with m.State("READ"):
+                m.next = "HOLD"
+            with m.State("HOLD"):
+                fresh = data.View(_state_layout(config), read.data)
+                known = Mux(fresh.phase == self.phase, read.data, 0)
+                m.d.sync += [held.eq(known), held.phase.eq(self.phase)]
+                m.next = "JUDGE"
+            with m.State("JUDGE"):
+                after, drain, over = self._judge(m, event, is_claim, held, empty)
+                m.d.comb += [
+                    self.drains.valid.eq(drain),
+                    judged.eq(~drain | self.drains.ready),
+                    write.data.eq(after),
+                    self.counted.eq(judged & over),
+                    complete.eq(Mux(is_claim, held.next == last, event.final)),
+                    self.arrival.valid.eq(self.counted & ((event.op == _OP_GATHER) | complete)),
+                ]
+                with m.If(judged):
+                    m.d.comb += Cat(claim.answered for claim in self.claims).eq(is_claim << asker)
+                    m.next = "PICK"
+        m.d.comb += [
+            self.arrival.op.eq(event.op),
+            self.arrival.flow.eq(event.flow),
+            self.arrival.count.eq(1),
+            self.arrival.last.eq(1),
+        ]
+        self._sweep(m, write, event, judged)
+        return m
+
+    def _queue_arrivals(self, m):
+        """Per port what is in and not judged yet, and whose turn it is."""
+        config = self._config
+        m.submodules.turns = turns = RoundRobin(count=config.num_ports)
+        queues = []
+        for port, arrival in enumerate(self.arrivals):
+            depth = config.memory_queue_flits + config.num_vcs
+            queue = Fifo(shape=mark_layout(config), depth=depth)
+            m.submodules[f"arrivals_{port}"] = queue
+            queues.append(queue.o)
+            m.d.comb += queue.i.valid.eq(arrival.valid)
+            m.d.comb += [
+                queue.i.payload[name].eq(getattr(arrival, name)) for name, _ in mark_layout(config)
+            ]
+            m.d.comb += turns.requests[port].eq(queue.o.valid)
+        return queues, turns
+
+    def _pick(self, m, waiting, turns, event, of_claim):
+        """A message that is in, else one that claims its place."""
+        is_claim, asker, empty, last = of_claim
+        m.submodules.askers = askers = RoundRobin(count=self._config.num_ports)
+        m.d.comb += Cat(askers.requests).eq(Cat(claim.valid for claim in self.claims))
+        m.d.comb += [turns.advance.eq(1), askers.advance.eq(~turns.valid)]
+        m.d.sync += [is_claim.eq(~turns.valid), asker.eq(askers.grant)]
+        for port, (queue, claim) in enumerate(zip(waiting, self.claims, strict=True)):
+            with m.If(turns.valid & (turns.grant == port)):
+                m.d.comb += queue.ready.eq(1)
+                m.d.sync += event.eq(queue.payload)
+            with m.Elif(~turns.valid & (askers.grant == port)):
+                m.d.sync += [event[name].eq(getattr(claim, name)) for name in _NAME]
+                m.d.sync += [empty.eq(claim.empty), last.eq(claim.last)]
+        with m.If(turns.valid | askers.valid):
+            m.next = "READ"
+
+    def _judge(self, m, event, is_claim, held, empty):
+        """State of the flow after it, and whether a staged one is to go and this one is done."""
+        after, drain, over = Signal.like(held), Signal(), Signal()
+        place = Signal(len(held.claimed))
+        following = Signal(ORDER_WIDTH + 1)
+        verdict = Signal(Verdict)
+        is_next = (held.next == event.order) & ~held.busy
+        twice = Mux(event.op == _OP_GATHER, held.gathered, (held.claimed & place).any())
+        m.d.comb += [
+            place.eq(1 << event.order),
+            following.eq(event.order + 1),
+            after.eq(held),
+            self.drains.payload.flow.eq(event.flow),
+            self.drains.payload.order.eq(Mux(event.staged, event.order, following)),
+            verdict.eq(Verdict.DIRECT),
+            over.eq(Mux(is_claim, empty & ~twice, ~event.staged)),
+        ]
+        with m.If(is_claim):
+            with m.If(twice):
+                m.d.comb += verdict.eq(Verdict.TWICE)
+            with m.Elif(event.op == _OP_GATHER):
+                m.d.comb += after.gathered.eq(1)
+            with m.Elif(empty):
+                m.d.comb += [after.claimed.eq(held.claimed | place), after.next.eq(held.next + 1)]
+            with m.Else():
+                m.d.comb += after.claimed.eq(held.claimed | place)
+                m.d.comb += after.busy.eq(held.busy | is_next)
+                m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, Verdict.STAGED))
+        with m.Elif(event.op != _OP_GATHER):
+            with m.If(event.staged):
+                m.d.comb += [drain.eq(is_next), after.staged.eq(held.staged | place)]
+                m.d.comb += after.busy.eq(held.busy | is_next)
+            with m.Else():
+                behind = Cat(held.staged[1:], 0)
+                m.d.comb += [after.next.eq(following), drain.eq((behind & place).any())]
+                m.d.comb += after.busy.eq(drain)
+        for claim in self.claims:
+            m.d.comb += claim.verdict.eq(verdict)
+        return after, drain, over
+
+    def _sweep(self, m, write, event, judged):
+        """Write what was judged; else clear the other bank, place by place."""
+        sweep = Signal(range(self._config.num_flows))
+        with m.If(self.clear):
+            m.d.sync += [self.clearing.eq(1), sweep.eq(0)]
+        with m.Elif(self.clearing & ~judged):
+            m.d.sync += [
+                sweep.eq(sweep + 1),
+                self.clearing.eq(sweep != self._config.num_flows - 1),
+            ]
+        m.d.comb += [
+            write.en.eq(judged | self.clearing),
+            write.addr.eq(Cat(self.bank, event.flow)),
+        ]
+        with m.If(~judged):
+            m.d.comb += [write.addr.eq(Cat(~self.bank, sweep)), write.data.eq(0)]

@@ -1,0 +1,91 @@
+"""The core of an interface on shared links: what came goes to the collector."""
+
+from dataclasses import replace
+
+from amaranth import Cat, Const
+from amaranth.lib import wiring
+
+from multitree.nic.collector import Collector
+from multitree.nic.config import Config
+from multitree.nic.core import Core
+from multitree.nic.shared_port import SharedPort
+from multitree.nic.staging import Staging
+from multitree.nic.tracker import DependencyTracker
+
+__all__ = ["SharedCore"]
+
+
+class SharedCore(Core):
+    """The core with shared ports, a collector, and staging beside port 0.
+
+    A row waits for a whole sum or result of its flow, wherever that came from: the tracker keeps
+    one count for each, which the collector reports. What was staged is added by the reducer of
+    port 0.
+
+    Parameters
+    ----------
+    config : Config
+        Of an interface on shared links.
+    """
+
+    port_class = SharedPort
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        self._collector = Collector(config)
+        self._staging = Staging(config)
+
+    def arrived(self, ports):
+        """The collector counts messages, one at a time."""
+        return Cat(self._collector.counted, Const(0, len(ports) - 1))
+
+    def _drive_run(self, m, run, used, control, monitor):
+        """What the blocks have to know of the collective that runs, staging included."""
+        super()._drive_run(m, run, used, control, monitor)
+        m.d.comb += run.silent.eq(used["MODE"][6:8])
+        wiring.connect(m, run, self._staging.run)
+
+    def _wire_tables(self, m, ports, fetcher, tables, control):
+        """The tables as on private links, with one look-up more."""
+        super()._wire_tables(m, ports, fetcher, tables, control)
+        wiring.connect(m, self._staging.lookup, tables.lookups[len(ports)])
+
+    def wire_tracker(self, m, ports, control, select):
+        """Messages to the collector, sums and results to the tracker; returns the bus's count."""
+        config = self._config
+        m.submodules.collector = collector = self._collector
+        m.submodules.staging = staging = self._staging
+        m.submodules.tracker = tracker = DependencyTracker(
+            replace(config, num_ports=1), num_clients=config.num_ports + 1
+        )
+        for number, port in enumerate(ports):
+            wiring.connect(m, port.send_query, tracker.queries[number])
+            wiring.connect(m, port.claim, collector.claims[number])
+            for name in port.arrival.signature.members:
+                value = getattr(port.arrival, name)
+                m.d.comb += [
+                    getattr(collector.arrivals[number], name).eq(value),
+                    getattr(self.arrivals[number], name).eq(value),
+                ]
+        wiring.connect(m, collector.arrival, tracker.arrivals[0])
+        wiring.connect(m, collector.drains, staging.jobs)
+        wiring.connect(m, staging.items, ports[0].staged)
+        wiring.connect(m, staging.read, ports[0].read)
+        for block in (collector, tracker):
+            m.d.comb += [
+                block.phase.eq(control.sequence[0]),
+                block.bank.eq(control.bank),
+                block.clear.eq(control.check),
+            ]
+        m.d.comb += control.clearing.eq(tracker.clearing | collector.clearing)
+        return self._bus_query(m, tracker.queries[-1], select)
+
+    def _wire_monitor(self, m, ports, fetcher, tables, control, monitor, used):
+        """The sources of faults as on private links, and one more."""
+        super()._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
+        with m.If(self._staging.fault.any()):
+            m.d.comb += [
+                monitor.table.eq(self._staging.fault),
+                monitor.table_index.eq(self._staging.flow),
+                monitor.table_of_flow.eq(1),
+            ]

@@ -1,0 +1,109 @@
+"""A port's receiver on shared links: admission, then reduction into memory."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.layouts import flit_stream
+from multitree.nic.reducer import Reducer, item_layout
+from multitree.nic.shared_admission import SharedAdmission
+from multitree.nic.signatures import (
+    ArrivalSignature,
+    ClaimSignature,
+    LookupSignature,
+    MemoryReadSignature,
+    MemoryWriteSignature,
+    RunSignature,
+    WaitSignature,
+)
+
+__all__ = ["SharedReceiver"]
+
+
+class SharedReceiver(wiring.Component):
+    """A port's receiving side on shared links: it takes whatever comes, as fast as memory does.
+
+    What comes over the link goes before what was staged. A message is reported a cycle after its
+    last write is acknowledged.
+
+    Parameters
+    ----------
+    config : Config
+        Of an interface on shared links.
+    port : int
+        Number of this port.
+
+    Members
+    -------
+    flits : In(stream), one per virtual channel
+        From the link's buffers.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    claim : Out(ClaimSignature)
+        Question to the collector.
+    staged : In(stream)
+        Flits of staged contributions (`item_layout`).
+    fetch : Out(MemoryReadSignature)
+        Read channel.
+    write : Out(MemoryWriteSignature)
+        Write channel.
+    arrival : Out(ArrivalSignature)
+        A message is in memory.
+    fault : Out(8)
+        `FaultCode`, a strobe, a cycle after it was found.
+    wait : Out(WaitSignature)
+        What is awaited in the middle of a message, or was in the cycle before.
+    """
+
+    def __init__(self, config: Config, *, port: int):
+        self._config = config
+        self._port = port
+        flits = stream.Signature(flit_stream(config))
+        super().__init__(
+            {
+                "flits": In(flits).array(config.num_vcs),
+                "run": In(RunSignature(config)),
+                "lookup": Out(LookupSignature()),
+                "claim": Out(ClaimSignature()),
+                "staged": In(stream.Signature(item_layout(config))),
+                "fetch": Out(MemoryReadSignature(config)),
+                "write": Out(MemoryWriteSignature(config)),
+                "arrival": Out(ArrivalSignature(config)),
+                "fault": Out(8),
+                "wait": Out(WaitSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire admission and reducer, and let staged flits into the gaps."""
+        m = Module()
+        m.submodules.admission = admission = SharedAdmission(self._config, port=self._port)
+        m.submodules.reducer = reducer = Reducer(self._config)
+        wiring.connect(m, wiring.flipped(self.run), admission.run)
+        for outer, inner in zip(self.flits, admission.flits, strict=True):
+            wiring.connect(m, wiring.flipped(outer), inner)
+        for name in ("lookup", "claim"):
+            wiring.connect(m, getattr(admission, name), wiring.flipped(getattr(self, name)))
+        for name in ("fetch", "write", "arrival"):
+            wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
+        items, came, staged = reducer.items, admission.items, self.staged
+        # What is offered stays until it is taken, so a staged flit is not pushed aside.
+        second, stays, kept = Signal(), Signal(), Signal()
+        m.d.comb += [
+            second.eq(Mux(stays, kept, ~came.valid)),
+            items.valid.eq(Mux(second, staged.valid, came.valid)),
+            items.payload.eq(Mux(second, staged.payload.as_value(), came.payload.as_value())),
+            came.ready.eq(items.ready & ~second),
+            staged.ready.eq(items.ready & second),
+            reducer.dtype.eq(self.run.dtype),
+            reducer.maximum.eq(self.run.maximum),
+        ]
+        m.d.sync += [stays.eq(items.valid & ~items.ready), kept.eq(second)]
+        # Both together, so that a fault is told with what it concerns.
+        m.d.sync += self.fault.eq(admission.fault)
+        for name in self.wait.signature.members:
+            m.d.sync += getattr(self.wait, name).eq(getattr(admission.wait, name))
+        return m
