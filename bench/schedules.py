@@ -44,6 +44,11 @@ SPECS = {
     "mesh:16x16": Peers(tacos=128, forestcoll=127.5),
     "hypercube:6": Peers(tacos=11, forestcoll=10.5),
     "hypercube:8": Peers(tacos=32, forestcoll=31.9),
+    "fat_tree:4x4": Peers(limit=15),
+    "fat_tree:8x8": Peers(limit=63),
+    "bigraph:4x8": Peers(limit=31),
+    "bigraph:4x16": Peers(limit=63),
+    "dgx2": Peers(limit=3),
 }
 CPU_LIMIT_SECONDS = {"torus:16x16": 1.0, "torus:32x32": 15.0}
 

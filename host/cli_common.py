@@ -42,7 +42,8 @@ SpecArgument = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="Topology: torus:4x4, mesh:8x8, ring:16, hypercube:6, full:8, or a JSON file.",
+        help="Topology: torus:4x4, mesh:8x8, ring:16, hypercube:6, full:8, fat_tree:4x4, "
+        "kary_tree:4x3x2, bigraph:4x8, dgx2, or a JSON file.",
     ),
 ]
 AlgorithmOption = Annotated[

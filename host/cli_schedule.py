@@ -136,16 +136,17 @@ def schedule(
 
 
 def _save_rows(built: Schedule, out: Path) -> None:
-    """Write a schedule's rows as a CSV file, the route as link ids."""
+    """Write a schedule's rows as a CSV file, the route as link ids and virtual-channel classes."""
     with out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["step", "op", "flow", "src", "dst", "order", "links"])
+        writer.writerow(["step", "op", "flow", "src", "dst", "order", "links", "classes"])
         for row in range(built.num_transfers):
             start, stop = built.route_offsets[row : row + 2]
-            links = " ".join(str(link) for link in built.route_links[start:stop])
+            routes = (built.route_links[start:stop], built.route_classes[start:stop])
+            hops = [" ".join(map(str, column.tolist())) for column in routes]
             columns = (built.flow, built.src, built.dst, built.order)
             cells = [int(column[row]) for column in columns]
-            writer.writerow([int(built.step[row]), Op(int(built.op[row])).name, *cells, links])
+            writer.writerow([int(built.step[row]), Op(int(built.op[row])).name, *cells, *hops])
 
 
 def _span(least: float, most: float) -> str:

@@ -25,14 +25,17 @@ def bound_steps(topology: Topology) -> int:
     Returns
     -------
     int
-        Steps per phase. Switches may pass a message on within one step, so with them the
-        distance counts for nothing.
+        Steps per phase, for messages that go one link in a step. Switches pass a message on
+        within a step, so with them the distance counts for nothing.
 
     Examples
     --------
     >>> from multitree.topology.families import mesh, torus
     >>> bound_steps(torus(4, 4)), bound_steps(mesh(4, 4)), bound_steps(torus(8, 8))
     (4, 8, 16)
+    >>> from multitree.topology.switched import dgx2, fat_tree
+    >>> bound_steps(fat_tree(4, 4)), bound_steps(dgx2())
+    (15, 3)
     """
     num_ranks = topology.num_ranks
     least = max(int(degree[:num_ranks].min()) for degree in (topology.degree, topology.in_degree))
@@ -49,8 +52,9 @@ def bound_cycles(
 ) -> float:
     """The fewest cycles of an all-reduce, whatever the schedule; head flits not counted.
 
-    The largest of three. Every element crosses links at least 2 (N-1) times, N-1 times to be
-    summed and N-1 times to be spread, and all links together carry so many flits per cycle.
+    The largest of three. Every element leaves and enters ranks at least 2 (N-1) times, N-1
+    times to be summed and N-1 times to be spread, and all links that leave ranks, or all that
+    enter some, together carry so many flits per cycle: without switches these are all links.
     Out of each set of ranks, the worst cut included, a sum of the whole buffer has to go.
     And every rank's result depends on the farthest rank's value.
 
@@ -86,6 +90,9 @@ def bound_cycles(
         worst_cut = topology.min_cut * float(speeds[0])
     else:
         worst_cut = smallest_cut(topology.links, speeds, topology.num_ranks)
-    by_links = 2 * (topology.num_ranks - 1) * num_flits / math.fsum(speeds.tolist())
+    at_ranks = min(
+        math.fsum(speeds[ends < topology.num_ranks].tolist()) for ends in topology.links.T
+    )
+    by_links = 2 * (topology.num_ranks - 1) * num_flits / at_ranks
     by_distance = topology.diameter * float(np.min(latency_cycles))
     return max(by_links, num_flits / worst_cut, by_distance)

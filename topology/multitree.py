@@ -7,6 +7,14 @@ import numpy as np
 from multitree.topology.arrays import Int32Array
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
+from multitree.topology.grown import (
+    GrownRoutes,
+    transposed,
+    turned_around,
+    with_direct_links,
+)
+from multitree.topology.indirect import grow_over_switches
+from multitree.topology.routing import Routes
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
@@ -26,12 +34,12 @@ def build_multitree(
 
     A tree grows from every rank. A step starts with all links free; trees take turns, each
     adding one child over a free link from a member of an earlier step; when a whole round
-    adds nothing the step ends. That is the all-gather; reduce-scatter is the reverse.
+    adds nothing the step ends. That is the all-gather; reduce-scatter is the reverse. With
+    switches an edge takes a whole route, see `indirect.grow_over_switches`.
 
     Parameters
     ----------
     topology : Topology
-        Without switches.
     roots : sequence of int, optional
         One tree, with an equal part of the buffer, for each; every rank once when left out,
         and `[r] * k` for k trees that share the root r.
@@ -40,7 +48,9 @@ def build_multitree(
     neighbour_order : str
         Which child a member tries first: "ascending" or "descending" by (rank, link id);
         "link" by link id, on the families by direction, so that the trees of a torus grow
-        alike; "best": "link", or "ascending" where that takes fewer steps.
+        alike; "best": "link", or "ascending" where that takes fewer steps. With switches see
+        `indirect.grow_over_switches`; "best" is "ascending" there, or "link" where that takes
+        fewer.
 
     Returns
     -------
@@ -50,7 +60,7 @@ def build_multitree(
     Raises
     ------
     ScheduleError
-        If the topology has switches, a root is no rank, or an order unknown.
+        If a root is no rank, or an order unknown.
 
     Notes
     -----
@@ -69,29 +79,20 @@ def build_multitree(
     >>> build_multitree(torus(4, 4)).steps_all_gather
     5
     """
-    _refuse_switches(topology)
     chosen = chosen_roots(roots, topology.num_ranks)
     _check_order("Root order", root_order, ORDERS)
     last_first = root_order == "descending"
     turns = sorted(range(len(chosen)), key=chosen.__getitem__, reverse=last_first)
     _check_order("Neighbour order", neighbour_order, NEIGHBOUR_ORDERS)
-    rows, links = _shortest(topology, chosen, turns, neighbour_order)
+    rows, routes = _shortest(topology, chosen, turns, neighbour_order)
     return Schedule.from_rows(
         topology,
         algorithm="multitree",
         collective="all_reduce",
         flow_offsets=np.arange(len(chosen) + 1),
         rows=rows,
-        links=links,
+        routes=routes,
     )
-
-
-def _refuse_switches(topology: Topology) -> None:
-    if topology.num_switches:
-        raise ScheduleError(
-            f"MultiTree must have a topology without switches, not {topology.name!r} "
-            f"with {topology.num_switches}"
-        )
 
 
 def _check_order(name: str, order: str, known: Sequence[str]) -> None:
@@ -101,9 +102,11 @@ def _check_order(name: str, order: str, known: Sequence[str]) -> None:
 
 def _shortest(
     topology: Topology, roots: Sequence[int], turns: Sequence[int], neighbour_order: str
-) -> tuple[Int32Array, Int32Array]:
-    """Rows and links of the order asked for, or of the one with the fewest steps."""
-    orders = ("link", "ascending") if neighbour_order == "best" else (neighbour_order,)
+) -> tuple[Int32Array, Routes]:
+    """Rows and routes of the order asked for, or of the one with the fewest steps."""
+    orders: Sequence[str] = (neighbour_order,)
+    if neighbour_order == "best":
+        orders = ("ascending", "link") if topology.num_switches else ("link", "ascending")
     return min(
         (_both_phases(topology, roots, turns, order) for order in orders),
         key=lambda phases: int(phases[0][:, 0].max()),
@@ -112,18 +115,32 @@ def _shortest(
 
 def _both_phases(
     topology: Topology, roots: Sequence[int], turns: Sequence[int], neighbour_order: str
-) -> tuple[Int32Array, Int32Array]:
-    growth = (roots, turns, topology.num_ranks)
-    outwards = grow_trees(topology.links, *growth, neighbour_order=neighbour_order)
-    if topology.is_symmetric:
-        inwards = (*outwards[:2], topology.reverse[outwards[2]])
-    else:
-        inwards = grow_trees(topology.links[:, ::-1], *growth, neighbour_order=neighbour_order)
-    num_reduce_steps = int(inwards[0].max()) + 1
-    steps = np.r_[num_reduce_steps - 1 - inwards[0], num_reduce_steps + outwards[0]]
-    ops = np.repeat([int(Op.REDUCE), int(Op.GATHER)], [len(inwards[0]), len(outwards[0])])
-    flows, links = np.r_[inwards[1], outwards[1]], np.r_[inwards[2], outwards[2]]
-    return np.stack([steps, ops, flows, *topology.links[links].T], axis=1), links
+) -> tuple[Int32Array, Routes]:
+    outwards = _grown(topology, roots, turns, neighbour_order)
+    inwards = outwards
+    if not topology.is_symmetric:
+        inwards = _grown(transposed(topology), roots, turns, neighbour_order)
+    inwards = turned_around(topology, inwards)
+    num_reduce_steps = int(inwards.edges[:, 0].max()) + 1
+    steps = np.r_[
+        num_reduce_steps - 1 - inwards.edges[:, 0], num_reduce_steps + outwards.edges[:, 0]
+    ]
+    ops = np.repeat([int(Op.REDUCE), int(Op.GATHER)], [len(inwards.edges), len(outwards.edges)])
+    rest = np.concatenate([inwards.edges[:, 1:], outwards.edges[:, 1:]])
+    offsets = np.r_[inwards.offsets, inwards.offsets[-1] + outwards.offsets[1:]]
+    links, classes = np.r_[inwards.links, outwards.links], np.r_[inwards.classes, outwards.classes]
+    return np.column_stack([steps, ops, rest]), (offsets, links, classes)
+
+
+def _grown(
+    topology: Topology, roots: Sequence[int], turns: Sequence[int], neighbour_order: str
+) -> GrownRoutes:
+    if topology.num_switches:
+        return grow_over_switches(topology, roots, turns, neighbour_order=neighbour_order)
+    edges = grow_trees(
+        topology.links, roots, turns, topology.num_ranks, neighbour_order=neighbour_order
+    )
+    return with_direct_links(topology, *edges)
 
 
 def grow_trees(

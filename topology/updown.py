@@ -23,31 +23,29 @@ class UpDown:
     Parameters
     ----------
     up_key, down_key : numpy.ndarray, int64 (num_groups, num_nodes)
+        Lowest, and all alike, at ranks that do not forward: nothing leads up to or down from one.
     classes : numpy.ndarray, int32 (num_groups, 2)
         Class of the links up, and of those down.
     group : numpy.ndarray, int32 (num_ranks,)
         Of what each rank sends.
-    forwards : numpy.ndarray, bool (num_nodes,)
-        Whether a message may pass through the node.
     """
 
     up_key: Int64Array
     down_key: Int64Array
     classes: Int32Array
     group: Int32Array
-    forwards: BoolArray
 
     def links_up(self, links: Int32Array, group: int = 0) -> BoolArray:
         """Which links lead up, bool (num_links,)."""
         src, dst = links.T
         rises = self.up_key[group, dst] > self.up_key[group, src]
-        return np.asarray(rises & self.forwards[dst])
+        return np.asarray(rises)
 
     def links_down(self, links: Int32Array, group: int = 0) -> BoolArray:
         """Which links lead down, bool (num_links,)."""
         src, dst = links.T
         falls = self.down_key[group, dst] < self.down_key[group, src]
-        return np.asarray(falls & self.forwards[src])
+        return np.asarray(falls)
 
 
 @lru_cache(maxsize=8)
@@ -86,13 +84,14 @@ def up_down(topology: Topology) -> UpDown:
     switches = nodes >= num_ranks
     one_group = (np.zeros((1, 2), np.int32), np.zeros(num_ranks, np.int32))
     if topology.family in ("fat_tree", "kary_tree", "dgx2"):
-        return UpDown(nodes[None], nodes[None], *one_group, switches)
+        keys = np.where(switches, nodes, _LOWEST)[None]
+        return UpDown(keys, keys, *one_group)
     if topology.family == "bigraph":
         hosts, num_switches = topology.dims
         lower = switches & (nodes < num_ranks + num_switches // 2)
-        keys = np.stack([nodes, nodes + np.where(lower, len(nodes), 0)])
+        keys = np.where(switches, [nodes, nodes + np.where(lower, len(nodes), 0)], _LOWEST)
         group = (nodes[:num_ranks] // hosts >= num_switches // 2).astype(np.int32)
-        return UpDown(keys, keys, np.array([[0, 0], [1, 1]], np.int32), group, switches)
+        return UpDown(keys, keys, np.array([[0, 0], [1, 1]], np.int32), group)
     by_switches = _searched(topology, switches)
     if topology.num_switches and _carries_all(topology, by_switches):
         return by_switches
@@ -115,7 +114,7 @@ def _searched(topology: Topology, forwards: BoolArray) -> UpDown:
     up, down = (
         np.where(none, _LOWEST, -away)[None] for none, away in zip(unreached, hops, strict=True)
     )
-    return UpDown(up, down, classes, np.zeros(topology.num_ranks, np.int32), forwards)
+    return UpDown(up, down, classes, np.zeros(topology.num_ranks, np.int32))
 
 
 def _lowest_of_each_part(both_ways: list[list[int]], wanted: BoolArray) -> list[int]:

@@ -149,7 +149,8 @@ def termination_cycles(
     By induction over the steps: once all earlier steps are done, everything that a transfer
     waits for is there, save what its link sends before it in the same step and the siblings
     that are added before it. So a step takes no longer than that many of the longest
-    messages, one after the other, and the way.
+    messages, one after the other, and the way; where routes of several links meet, than all
+    messages of the step.
 
     Parameters
     ----------
@@ -199,4 +200,8 @@ def termination_cycles(
     num_hops = int(np.diff(schedule.route_offsets).max(initial=0))
     per_message = longest_message * cycles_per_flit + overhead_cycles
     per_step = in_a_row * per_message + num_hops * latency_cycles
+    if schedule.max_link_load > 1 and num_hops > 1:
+        # One message may wait for the next link of its route while another waits for its first:
+        # at worst, as such waits have no circle, all of a step go one after the other.
+        per_step = int(np.bincount(schedule.step).max()) * (per_message + num_hops * latency_cycles)
     return max_skew_cycles + schedule.num_steps * per_step

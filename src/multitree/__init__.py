@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from multitree.topology.files import load_topology, save_topology
     from multitree.topology.schedule import Schedule
+    from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
     from multitree.topology.topology import Topology
     from multitree.topology.verify import verify
 
@@ -36,10 +37,14 @@ __all__ = [
     "TopologyError",
     "Work",
     "WorkReport",
+    "bigraph",
     "build",
+    "dgx2",
     "execute",
+    "fat_tree",
     "fully_connected",
     "hypercube",
+    "kary_tree",
     "load_topology",
     "mesh",
     "parse_topology",
@@ -68,6 +73,7 @@ _HOMES = {
     ),
     "topology.files": ("load_topology", "save_topology"),
     "topology.schedule": ("Schedule",),
+    "topology.switched": ("bigraph", "dgx2", "fat_tree", "kary_tree"),
     "topology.topology": ("Topology",),
     "topology.verify": ("verify",),
 }

@@ -14,7 +14,7 @@ from multitree.host import cli_demo
 from multitree.host.cli import app, main
 from multitree.sim.verilator import why_not
 from multitree.topology.builders import build
-from multitree.topology.families import load_topology, torus
+from multitree.topology.families import load_topology, parse_topology, torus
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
@@ -103,15 +103,42 @@ def test_schedule_tells_what_the_schedule_has(capsys):
 def test_schedule_saves_its_rows(capsys):
     printed_json(capsys, "schedule", "torus:2x2", "--out", "rows.csv")
     header, *rows = Path("rows.csv").read_text().splitlines()
-    assert header == "step,op,flow,src,dst,order,links"
+    assert header == "step,op,flow,src,dst,order,links,classes"
     schedule = build(torus(2, 2), "multitree")
     assert len(rows) == schedule.num_transfers
-    step, op, flow, src, dst, _, link = rows[0].split(",")
+    step, op, flow, src, dst, _, link, _ = rows[0].split(",")
     assert [int(step), int(flow), int(src), int(dst)] == [
         int(column[0]) for column in (schedule.step, schedule.flow, schedule.src, schedule.dst)
     ]
     assert op == "REDUCE"
     assert schedule.topology.links[int(link)].tolist() == [int(src), int(dst)]
+    printed_json(capsys, "schedule", "bigraph:2x4", "--out", "rows.csv")
+    routed = build(parse_topology("bigraph:2x4"), "multitree")
+    *_, links, classes = Path("rows.csv").read_text().splitlines()[-1].split(",")
+    start = routed.route_offsets[-2]
+    assert links == " ".join(map(str, routed.route_links[start:].tolist()))
+    assert classes == " ".join(map(str, routed.route_classes[start:].tolist()))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("simulate", "fat_tree:4x4", "--engine", "analytic"),
+        ("simulate", "fat_tree:4x4"),
+        ("table", "fat_tree:4x4", "--rank", "1"),
+    ],
+)
+def test_what_cannot_run_on_switches_yet_says_so_in_one_sentence(capsys, command):
+    status, _, error = run(capsys, *command)
+    assert status == 2
+    assert re.fullmatch(r"multitree: [^\n]*(direct links only|one link), not .*\n", error)
+
+
+def test_a_comparison_on_switches_has_steps_and_says_why_it_has_no_cycles_yet(capsys):
+    data = printed_json(capsys, "compare", "fat_tree:4x4", "--engine", "analytic")
+    first = data["results"][0]
+    assert (first["steps_reduce_scatter"], first["steps_all_gather"]) == (15, 15)
+    assert first["cycles"] is None and "routes of one link" in first["error"]
 
 
 def test_topology_saves_a_file_that_every_command_reads(capsys):

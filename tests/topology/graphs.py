@@ -32,9 +32,7 @@ def random_switched_topology(seed, *, most_ranks=10, both_ways=True):
     return Topology(f"switched:{seed}", *counts, node[plain.links], 16.0, 150.0)
 
 
-def topologies(*, both_ways=None):
+def topologies(*, both_ways=None, make=random_topology):
     """Hypothesis strategy: such graphs, both ways or one way as asked, else either."""
     ways = st.booleans() if both_ways is None else st.just(both_ways)
-    return st.builds(
-        lambda seed, ways: random_topology(seed, both_ways=ways), st.integers(0, 10**6), ways
-    )
+    return st.builds(lambda seed, ways: make(seed, both_ways=ways), st.integers(0, 10**6), ways)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from multitree.topology.updown import up_down
+
 
 def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="ascending"):
     """Algorithm 1 word for word: a list of (step, tree, link) as they are added."""
@@ -98,3 +100,19 @@ def spread_normals(seed, shape):
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-20, 21, shape)
     return np.ldexp(rng.standard_normal(shape), exponents).astype(np.float32)
+
+
+def goes_up_then_down(topology, src, offsets, links, classes):
+    """Assert that every route of several links does so, in the classes that its group has."""
+    legal = up_down(topology)
+    for row in np.flatnonzero(np.diff(offsets) > 1).tolist():
+        route = slice(offsets[row], offsets[row + 1])
+        group = int(legal.group[src[row]])
+        up = legal.links_up(topology.links[links[route]], group)
+        down = legal.links_down(topology.links[links[route]], group)
+        turned = classes[route] == legal.classes[group, 1]
+        if legal.classes[group, 0] == legal.classes[group, 1]:
+            turned = down
+        assert (np.diff(turned.astype(int)) >= 0).all()
+        assert (np.where(turned, down, up)).all()
+        assert np.isin(classes[route], legal.classes[group]).all()

@@ -8,7 +8,7 @@ from multitree.topology.bounds import bound_cycles, bound_steps
 from multitree.topology.families import hypercube, mesh, parse_topology, ring, torus
 from multitree.topology.multitree import build_multitree
 from multitree.topology.topology import Topology
-from tests.topology.graphs import topologies
+from tests.topology.graphs import random_switched_topology, topologies
 
 MIB_FLITS = 65_536
 
@@ -44,7 +44,33 @@ def test_a_long_way_or_a_narrow_entrance_counts_more_than_many_links():
     assert bound_steps(Topology("switched", 6, 1, switched, 16.0, 150.0)) == 3
 
 
-@given(topologies())
+def copy_of(topology):
+    counts = (topology.num_ranks, topology.num_switches)
+    return Topology("copy", *counts, topology.links, 16.0, 150.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps"),
+    [
+        ("fat_tree:4x4", 15),
+        ("fat_tree:8x8", 63),
+        ("bigraph:4x8", 31),
+        ("kary_tree:4x2x4", 15),
+        ("dgx2", 3),
+        ("fat_tree:2x1", 1),
+    ],
+)
+def test_bounds_of_networks_with_switches_are_what_their_ranks_links_carry(spec, steps):
+    topology = parse_topology(spec)
+    ranks, links = topology.num_ranks, topology.num_ranks * topology.least_degree
+    for same in (topology, copy_of(topology)):
+        assert bound_steps(same) == steps
+        expected = max(2 * (ranks - 1) / links, 1 / topology.least_degree) * MIB_FLITS
+        assert bound_cycles(same, MIB_FLITS) == pytest.approx(expected)
+        assert bound_cycles(same, 0, latency_cycles=100) == 100 * topology.diameter
+
+
+@given(topologies() | topologies(make=random_switched_topology))
 @settings(deadline=None, print_blob=True, max_examples=60)
 def test_multitree_never_takes_fewer_steps_than_the_bound(topology):
     schedule = build_multitree(topology)

@@ -9,17 +9,14 @@ import pytest
 
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import (
-    bigraph,
-    dgx2,
-    fat_tree,
     fully_connected,
     hypercube,
-    kary_tree,
     mesh,
     parse_topology,
     ring,
     torus,
 )
+from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
 
 GRIDS = [(4, 4), (3, 5), (2, 2), (2, 3), (3, 2, 4), (7,)]
 

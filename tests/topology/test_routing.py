@@ -11,7 +11,9 @@ from multitree.topology.families import parse_topology
 from multitree.topology.routes import rows_of_entries
 from multitree.topology.routing import routes
 from multitree.topology.topology import Topology
+from multitree.topology.updown import up_down
 from tests.topology.graphs import random_switched_topology, random_topology
+from tests.topology.oracles import goes_up_then_down
 
 GRIDS = ["ring:2", "ring:5", "ring:8", "torus:4x4", "torus:3x5", "torus:2x3x4"]
 GRIDS += ["mesh:4x5", "mesh:2x3x2", "hypercube:1", "hypercube:4", "full:5"]
@@ -63,6 +65,7 @@ def test_routes_of_a_family_are_shortest_and_no_two_of_all_wait_in_a_circle(spec
     assert classes.max() == int(has_two)
     if topology.num_switches:
         assert (passed(topology, offsets, links) >= topology.num_ranks).all()
+        goes_up_then_down(topology, src, offsets, links, classes)
 
 
 @pytest.mark.parametrize("spec", [*GRIDS, *SWITCHED])
@@ -70,6 +73,12 @@ def test_a_graph_of_no_family_is_routed_up_then_down_in_one_class(spec):
     topology = copy_of(parse_topology(spec))
     offsets, links, classes = checked_routes(topology)
     assert not classes.any()
+    inner = np.ones(topology.num_links, bool)
+    if topology.num_switches:
+        inner = (topology.links >= topology.num_ranks).all(axis=1)
+    legal = up_down(topology)
+    up, down = legal.links_up(topology.links), legal.links_down(topology.links)
+    assert (up ^ down)[inner].all()
     if topology.num_switches:
         assert (passed(topology, offsets, links) >= topology.num_ranks).all()
 
@@ -81,9 +90,30 @@ def test_random_graphs_are_routed_without_circles(make, both_ways):
         topology = make(seed, both_ways=both_ways)
         print(f"seed {seed}")
         offsets, links, classes = checked_routes(topology)
+        goes_up_then_down(topology, all_pairs(topology)[0], offsets, links, classes)
         assert classes.max() <= (0 if topology.is_symmetric else 1)
         ranks_pass = (passed(topology, offsets, links) < topology.num_ranks).any()
         assert not (ranks_pass and _switches_suffice(topology))
+
+
+def test_a_message_that_has_gone_down_never_goes_up_again_where_that_were_shorter():
+    pairs = [[0, 1], [1, 2], [2, 3], [0, 4], [4, 5], [5, 6], [0, 7], [7, 8], [8, 9]]
+    pairs += [[3, 10], [6, 10], [9, 11], [10, 11], [9, 12], [11, 12], [12, 13], [6, 13]]
+    links = [way for pair in pairs for way in (pair, pair[::-1])]
+    topology = Topology("branches", 14, 0, links, 16.0, 150.0)
+    for src, way in ((3, [10, 11, 12, 13]), (10, [6, 13])):
+        taken = routes(topology, np.array([src]), np.array([13]))[1]
+        assert topology.links[taken, 1].tolist() == way
+
+
+def test_what_a_link_joins_needs_no_switch():
+    # Of three ranks, switches join two pairs and a link the third.
+    pairs = [[0, 3], [1, 3], [0, 4], [2, 4], [1, 2]]
+    links = [way for pair in pairs for way in (pair, pair[::-1])]
+    topology = Topology("triangle", 3, 2, links, 16.0, 150.0)
+    assert not up_down(topology).links_down(topology.links)[topology.links[:, 0] < 3].any()
+    without = Topology("path", 3, 2, links[:-2], 16.0, 150.0)
+    assert up_down(without).links_down(without.links)[without.links[:, 0] < 3].any()
 
 
 def _switches_suffice(topology):
@@ -129,6 +159,22 @@ def test_on_networks_with_full_cuts_every_shift_puts_one_message_on_a_link(spec)
     for shift in range(1, topology.num_ranks):
         links = routes(topology, rank, (rank + shift) % topology.num_ranks)[1]
         assert np.bincount(links).max() == 1
+
+
+def test_within_a_half_of_a_bigraph_the_destination_picks_where_to_turn():
+    topology = parse_topology("bigraph:3x8")
+    src, dst = all_pairs(topology)
+    offsets, links, classes = routes(topology, src, dst)
+    assert (classes == np.repeat(src // 12, np.diff(offsets))).all()
+    turns = topology.links[links[offsets[:-1] + 1], 1] - 24
+    within = (src // 12 == dst // 12) & (src // 3 != dst // 3)
+    assert (turns[within] == 4 * (1 - src // 12)[within] + dst[within] % 4).all()
+
+
+@pytest.mark.parametrize("topology", [parse_topology("dgx2"), copy_of(parse_topology("dgx2"))])
+def test_dgx2_uses_all_planes_from_every_rank(topology):
+    loads = np.bincount(routes(topology, *all_pairs(topology))[1], minlength=topology.num_links)
+    assert loads[topology.links[:, 0] < 16].min() >= 1
 
 
 def test_dgx2_spreads_all_pairs_over_planes_and_parallel_links():

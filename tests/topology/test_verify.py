@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multitree.topology.builders import COMPARED, build
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families import fully_connected, mesh, ring, torus
+from multitree.topology.families import fully_connected, mesh, parse_topology, ring, torus
 from multitree.topology.multitree import build_multitree
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
@@ -375,3 +375,19 @@ def test_termination_is_steps_times_the_longest_messages_in_a_row_and_the_way():
     for name in figures:
         with pytest.raises(ValueError, match="must be at least 0, not -1"):
             termination_cycles(schedule, **figures | {name: -1})
+
+
+def test_messages_that_meet_on_routes_of_several_links_may_all_go_one_after_the_other():
+    figures = {"num_flits": 160, "latency_cycles": 100, "overhead_cycles": 9}
+    free = build(parse_topology("fat_tree:4x4"), "multitree")
+    assert termination_cycles(free, **figures) == 30 * (1 + 10 + 9 + 4 * 100)
+    direct = Schedule.from_rows(
+        ring(6),
+        algorithm="by hand",
+        collective="broadcast",
+        root=0,
+        flow_offsets=[0, 1],
+        rows=[[0, 1, 0, 0, dst] for dst in range(1, 6)],
+    )
+    assert direct.max_link_load == 3
+    assert termination_cycles(direct, **figures) == 5 * (1 + 160 + 9 + 3 * 100)

@@ -1,0 +1,193 @@
+"""MultiTree over switches: spanning trees whose edges take every link of a route."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from multitree.topology.grown import GrownRoutes
+from multitree.topology.topology import Topology
+from multitree.topology.updown import up_down
+
+
+class _Move(NamedTuple):
+    link: int
+    vc_class: int
+    node: int
+    state: int
+
+
+def grow_over_switches(
+    topology: Topology, roots: Sequence[int], turns: Sequence[int], *, neighbour_order: str
+) -> GrownRoutes:
+    """Grow spanning trees in turns, where an edge needs every link of its route free.
+
+    In its turn a tree adds the rank outside it that is fewest links away from a member of an
+    earlier step, over links free in this step: those on a member's switch come first. The
+    links of the route are then taken, from the parent's to the child's own.
+
+    Parameters
+    ----------
+    topology : Topology
+        With switches.
+    roots, turns : sequence of int
+        The root of each tree, and the trees in the order of their turns.
+    neighbour_order : str
+        Of ranks equally near: "ascending" or "descending" takes the one first found from
+        members as they joined, over links by (node, id); "link" the one fewest ranks on from
+        its parent, all around, from members as they joined last.
+
+    Returns
+    -------
+    GrownRoutes
+
+    Notes
+    -----
+    Deterministic. Routes go up, then down as `up_down` has it, so that none wait in a circle.
+    A search for each edge, and for each tree and step that ends without one.
+
+    References
+    ----------
+    J. Huang et al., "Communication Algorithm-Architecture Co-Design for Distributed Deep
+    Learning", ISCA 2021, on indirect networks.
+
+    Examples
+    --------
+    >>> from multitree.topology.switched import fat_tree
+    >>> tree = fat_tree(2, 2)
+    >>> grown = grow_over_switches(tree, [0], [0], neighbour_order="ascending")
+    >>> grown.edges.tolist(), np.diff(grown.offsets).tolist()
+    ([[0, 0, 0, 1], [1, 0, 0, 2], [1, 0, 1, 3]], [2, 4, 4])
+    """
+    search = _Search(topology, neighbour_order)
+    members = [[root] for root in roots]
+    outside = [bytearray(b"\1") * topology.num_ranks for _ in roots]
+    for root, unreached in zip(roots, outside, strict=True):
+        unreached[root] = 0
+    edges: list[tuple[int, int, int, int]] = []
+    ways: list[list[int]] = []
+    step, total = 0, len(roots) * (topology.num_ranks - 1)
+    while len(edges) < total:
+        able = {tree: members[tree] for tree in turns if any(outside[tree])}
+        free = bytearray(b"\1") * topology.num_links
+        growing = list(able)
+        while growing:
+            still = []
+            for tree in growing:
+                able[tree] = search.able(able[tree], free)
+                found = search.nearest(able[tree], free, outside[tree])
+                if found is not None:
+                    parent, child, moves = found
+                    outside[tree][child] = 0
+                    members[tree].append(child)
+                    search.take(moves, free)
+                    edges.append((step, tree, parent, child))
+                    ways.append(moves)
+                    still.append(tree)
+            growing = still
+        step += 1
+    return search.routes(edges, ways)
+
+
+class _Search:
+    """Breadth-first searches over legal moves from some members to the nearest outsider.
+
+    A state is a node, the group of the source, and whether the message has turned down.
+    """
+
+    def __init__(self, topology: Topology, neighbour_order: str) -> None:
+        orders, self._num_ranks = up_down(topology), topology.num_ranks
+        self._around = neighbour_order == "link"
+        self.moves: list[_Move] = []
+        num_states = 2 * len(orders.classes) * topology.num_nodes
+        self._onward: list[list[int]] = [[] for _ in range(num_states)]
+        by_node = np.lexsort((np.arange(topology.num_links), topology.links[:, 1]))
+        ordered = (by_node[::-1] if neighbour_order == "descending" else by_node).tolist()
+        for group, classes in enumerate(orders.classes.tolist()):
+            self._add_moves(topology, group, classes, ordered)
+        first = 2 * orders.group.astype(np.int64) * topology.num_nodes
+        states = (first + np.arange(self._num_ranks)).tolist()
+        self._starts = [list(self._onward[state]) for state in states]
+        between_ranks = set(np.flatnonzero(topology.links.max(axis=1) < self._num_ranks).tolist())
+        for link in filter(between_ranks.__contains__, ordered):
+            src, dst = topology.links[link].tolist()
+            if link not in {self.moves[move].link for move in self._starts[src]}:
+                self._starts[src].append(len(self.moves))
+                self.moves.append(_Move(link, 0, dst, -1))
+
+    def _add_moves(
+        self, topology: Topology, group: int, classes: Sequence[int], ordered: Iterable[int]
+    ) -> None:
+        links, orders = topology.links, up_down(topology)
+        leads = (
+            orders.links_up(links, group).tolist(),
+            orders.links_down(links, group).tolist(),
+        )
+        first = [(2 * group + turned) * topology.num_nodes for turned in (0, 1)]
+        for link in ordered:
+            src, dst = links[link].tolist()
+            for turned in (0, 1):
+                if leads[turned][link]:
+                    for before in range(turned + 1):
+                        self._onward[first[before] + src].append(len(self.moves))
+                    state = first[turned] + dst
+                    self.moves.append(_Move(link, classes[turned], dst, state))
+
+    def able(self, members: list[int], free: bytearray) -> list[int]:
+        """The members that have a free link to leave by."""
+        moves, starts = self.moves, self._starts
+        return [rank for rank in members if any(free[moves[way].link] for way in starts[rank])]
+
+    def take(self, moves: list[int], free: bytearray) -> None:
+        """Take the links of some moves for the rest of a step."""
+        for move in moves:
+            free[self.moves[move].link] = 0
+
+    def nearest(
+        self, members: Sequence[int], free: bytearray, outside: bytearray
+    ) -> tuple[int, int, list[int]] | None:
+        """A member, the outsider nearest to one, and the moves from this to that, if any."""
+        moves, num_ranks, onward = self.moves, self._num_ranks, self._onward
+        came: dict[int, tuple[int, int, int]] = {}
+        level = [(rank, -1, self._starts[rank]) for rank in members[:: -1 if self._around else 1]]
+        while level:
+            found, following = [], []
+            for parent, before, ways in level:
+                for way in ways:
+                    link, _, node, state = moves[way]
+                    if not free[link]:
+                        continue
+                    if node < num_ranks and outside[node]:
+                        found.append((parent, node, before, way))
+                        if not self._around:
+                            break
+                    if state >= 0 and state not in came:
+                        came[state] = (parent, before, way)
+                        following.append((parent, state, onward[state]))
+                if found and not self._around:
+                    break
+            if found:
+                return self._traced(found, came)
+            level = following
+        return None
+
+    def _traced(
+        self, found: list[tuple[int, int, int, int]], came: dict[int, tuple[int, int, int]]
+    ) -> tuple[int, int, list[int]]:
+        """The best of what was found, with the moves that lead there."""
+        parent, child, before, way = found[0]
+        if self._around:
+            parent, child, before, way = min(
+                found, key=lambda end: (end[1] - end[0]) % self._num_ranks
+            )
+        taken = [way]
+        while before >= 0:
+            _, before, way = came[before]
+            taken.append(way)
+        return parent, child, taken[::-1]
+
+    def routes(self, edges: list[tuple[int, int, int, int]], taken: list[list[int]]) -> GrownRoutes:
+        """Edges and the moves of each, as arrays."""
+        hops = np.array([self.moves[move][:2] for way in taken for move in way], np.int32)
+        offsets = np.cumsum([0, *map(len, taken)])
+        return GrownRoutes(np.array(edges, np.int32), offsets, hops[:, 0], hops[:, 1])
