@@ -8,6 +8,9 @@ from multitree import (
     Communicator,
     ScheduleError,
     Topology,
+    bigraph,
+    dgx2,
+    fat_tree,
     fully_connected,
     hypercube,
     mesh,
@@ -37,6 +40,9 @@ TOPOLOGIES = [
     hypercube(3),
     fully_connected(5),
     _random_graph(),
+    fat_tree(3, 4),
+    bigraph(2, 4),
+    dgx2(),
 ]
 NO_CYCLE = {"mesh:5x3"}
 OTHERS = {"torus:4x4": ("bidirectional_ring_2d",), "hypercube:3": ("halving_doubling",)}
@@ -51,7 +57,8 @@ def _cases():
     """Every combination; in RTL only ranks of 3 or 4 links, which share one compiled interface."""
     for engine in SIZES:
         for topology in TOPOLOGIES:
-            if engine != "rtl" or topology.degree.max() in (3, 4):
+            direct = not topology.num_switches
+            if engine != "rtl" or (direct and topology.degree.max() in (3, 4)):
                 for algorithm in (*COMPARED, *OTHERS.get(topology.name, ())):
                     name = f"{engine}-{topology.name}-{algorithm}"
                     yield pytest.param(engine, topology, algorithm, id=name)

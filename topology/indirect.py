@@ -9,12 +9,14 @@ from multitree.topology.grown import GrownRoutes
 from multitree.topology.topology import Topology
 from multitree.topology.updown import up_down
 
+_END = -1
+
 
 class _Move(NamedTuple):
     link: int
     vc_class: int
     node: int
-    state: int
+    state: int  # behind the link; _END where nothing leads on
 
 
 def grow_over_switches(
@@ -24,14 +26,15 @@ def grow_over_switches(
 
     In its turn a tree adds the rank outside it that is fewest links away from a member of an
     earlier step, over links free in this step: those on a member's switch come first. The
-    links of the route are then taken, from the parent's to the child's own.
+    links of the route are then taken, from the parent's to the child's own. In each step the
+    trees with most members have the first turns, which helps where there are few links up.
 
     Parameters
     ----------
     topology : Topology
         With switches.
     roots, turns : sequence of int
-        The root of each tree, and the trees in the order of their turns.
+        The root of each tree, and the order of turns of trees with equally many members.
     neighbour_order : str
         Of ranks equally near: "ascending" or "descending" takes the one first found from
         members as they joined, over links by (node, id); "link" the one fewest ranks on from
@@ -43,13 +46,12 @@ def grow_over_switches(
 
     Notes
     -----
-    Deterministic. Routes go up, then down as `up_down` has it, so that none wait in a circle.
-    A search for each edge, and for each tree and step that ends without one.
+    Deterministic; routes go up, then down as of `up_down`. A search for each edge, and for each
+    tree and step that ends without one.
 
     References
     ----------
-    J. Huang et al., "Communication Algorithm-Architecture Co-Design for Distributed Deep
-    Learning", ISCA 2021, on indirect networks.
+    J. Huang et al., ISCA 2021, on indirect networks; see `multitree`.
 
     Examples
     --------
@@ -69,18 +71,18 @@ def grow_over_switches(
     step, total = 0, len(roots) * (topology.num_ranks - 1)
     while len(edges) < total:
         able = {tree: members[tree] for tree in turns if any(outside[tree])}
-        free = bytearray(b"\1") * topology.num_links
-        growing = list(able)
+        search.begin_step()
+        growing = sorted(able, key=lambda tree: -len(members[tree]))
         while growing:
             still = []
             for tree in growing:
-                able[tree] = search.able(able[tree], free)
-                found = search.nearest(able[tree], free, outside[tree])
+                able[tree] = search.able(able[tree])
+                found = search.nearest(able[tree], outside[tree])
                 if found is not None:
                     parent, child, moves = found
                     outside[tree][child] = 0
                     members[tree].append(child)
-                    search.take(moves, free)
+                    search.take(moves)
                     edges.append((step, tree, parent, child))
                     ways.append(moves)
                     still.append(tree)
@@ -113,7 +115,13 @@ class _Search:
             src, dst = topology.links[link].tolist()
             if link not in {self.moves[move].link for move in self._starts[src]}:
                 self._starts[src].append(len(self.moves))
-                self.moves.append(_Move(link, 0, dst, -1))
+                self.moves.append(_Move(link, 0, dst, _END))
+        self.moves = [
+            move if self._onward[move.state] else move._replace(state=_END) for move in self.moves
+        ]
+        self._source, self._num_links = topology.links[:, 0].tolist(), topology.num_links
+        self._degree = topology.degree.tolist()
+        self.begin_step()
 
     def _add_moves(
         self, topology: Topology, group: int, classes: Sequence[int], ordered: Iterable[int]
@@ -133,21 +141,28 @@ class _Search:
                     state = first[turned] + dst
                     self.moves.append(_Move(link, classes[turned], dst, state))
 
-    def able(self, members: list[int], free: bytearray) -> list[int]:
-        """The members that have a free link to leave by."""
-        moves, starts = self.moves, self._starts
-        return [rank for rank in members if any(free[moves[way].link] for way in starts[rank])]
+    def begin_step(self) -> None:
+        """Free all links."""
+        self._free = bytearray(b"\1") * self._num_links
+        self._num_free = list(self._degree)
 
-    def take(self, moves: list[int], free: bytearray) -> None:
-        """Take the links of some moves for the rest of a step."""
+    def able(self, members: list[int]) -> list[int]:
+        """The members that have a free link to leave by."""
+        num_free = self._num_free
+        return [rank for rank in members if num_free[rank]]
+
+    def take(self, moves: list[int]) -> None:
+        """Take the links of some moves for the rest of the step."""
         for move in moves:
-            free[self.moves[move].link] = 0
+            link = self.moves[move].link
+            self._free[link] = 0
+            self._num_free[self._source[link]] -= 1
 
     def nearest(
-        self, members: Sequence[int], free: bytearray, outside: bytearray
+        self, members: Sequence[int], outside: bytearray
     ) -> tuple[int, int, list[int]] | None:
         """A member, the outsider nearest to one, and the moves from this to that, if any."""
-        moves, num_ranks, onward = self.moves, self._num_ranks, self._onward
+        moves, num_ranks, onward, free = self.moves, self._num_ranks, self._onward, self._free
         came: dict[int, tuple[int, int, int]] = {}
         level = [(rank, -1, self._starts[rank]) for rank in members[:: -1 if self._around else 1]]
         while level:
@@ -161,7 +176,7 @@ class _Search:
                         found.append((parent, node, before, way))
                         if not self._around:
                             break
-                    if state >= 0 and state not in came:
+                    if state != _END and state not in came:
                         came[state] = (parent, before, way)
                         following.append((parent, state, onward[state]))
                 if found and not self._around:

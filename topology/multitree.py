@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multitree.topology.arrays import Int32Array
+from multitree.topology.bounds import bound_steps
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.grown import (
@@ -44,7 +45,7 @@ def build_multitree(
         One tree, with an equal part of the buffer, for each; every rank once when left out,
         and `[r] * k` for k trees that share the root r.
     root_order : str
-        "ascending" or "descending": whose tree has the first turn.
+        "ascending" or "descending": whose tree has the first turn (with switches: of equals).
     neighbour_order : str
         Which child a member tries first: "ascending" or "descending" by (rank, link id);
         "link" by link id, on the families by direction, so that the trees of a torus grow
@@ -64,9 +65,9 @@ def build_multitree(
 
     Notes
     -----
-    Deterministic. Members are tried as they joined. "best" grows the trees twice. The published
-    code ends a step when the last root adds nothing; here, no root must. Without reverse links,
-    both phases are grown.
+    Deterministic. Members are tried as they joined. "best" grows the trees twice, unless the
+    first time meets the bound. The published code ends a step when the last root adds nothing;
+    here, no root must. Without reverse links, both phases are grown.
 
     References
     ----------
@@ -107,10 +108,15 @@ def _shortest(
     orders: Sequence[str] = (neighbour_order,)
     if neighbour_order == "best":
         orders = ("ascending", "link") if topology.num_switches else ("link", "ascending")
-    return min(
-        (_both_phases(topology, roots, turns, order) for order in orders),
-        key=lambda phases: int(phases[0][:, 0].max()),
-    )
+    one_each = sorted(roots) == list(range(topology.num_ranks))
+    fewest = 2 * bound_steps(topology) if len(orders) > 1 and one_each else 0
+    built = []
+    for order in orders:
+        rows, routes = _both_phases(topology, roots, turns, order)
+        built.append((int(rows[:, 0].max()) + 1, rows, routes))
+        if built[-1][0] <= fewest:
+            break
+    return min(built, key=lambda phases: phases[0])[1:]
 
 
 def _both_phases(

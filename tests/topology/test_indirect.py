@@ -37,7 +37,9 @@ SMALL = ["fat_tree:4x4", "fat_tree:3x2", "kary_tree:2x3x2", "kary_tree:5x1", "bi
         ("kary_tree:5x1", 4),
         ("kary_tree:3x3", 26),
         ("kary_tree:4x2x2", 16),
-        ("kary_tree:4x2x4", 20),
+        ("kary_tree:4x2x4", 18),
+        ("kary_tree:4x3x2", 66),
+        ("bigraph:8x4", 34),
     ],
 )
 def test_steps_of_each_phase(spec, steps):
@@ -136,6 +138,8 @@ def test_each_turn_adds_a_nearest_outsider_over_free_links_as_long_as_there_is_o
                 for each in roots:
                     able = [rank for rank, joined in members[each].items() if joined < now]
                     assert nearest(topology, able, ranks - set(members[each]), free) is None
+                adding = grown.edges[grown.edges[:, 0] == step, 1].tolist()
+                assert len(members[tree]) == max(len(members[each]) for each in adding)
                 free[:] = True
                 now = step
             able = [rank for rank, joined in members[tree].items() if joined < step]

@@ -171,3 +171,10 @@ def test_what_multitree_cannot_build_is_refused():
     with pytest.raises(ScheduleError, match="Roots must be at least one rank, not none"):
         build_multitree(ring(3), roots=[])
     assert build_multitree(ring(3), roots=np.array([1])).flow_roots.tolist() == [1]
+
+
+@pytest.mark.parametrize(("spec", "best"), [("mesh:3x4", "ascending"), ("fat_tree:4x4", "link")])
+def test_few_trees_that_share_a_root_are_not_held_to_the_bound_of_all(spec, best):
+    topology = parse_topology(spec)
+    chosen = build_multitree(topology, roots=[0, 0], neighbour_order=best)
+    assert build_multitree(topology, roots=[0, 0]).hash == chosen.hash
