@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 from multitree.hw.memory_channel import ReadChannelSignature
-from multitree.hw.stream import QuickFifo
 
 __all__ = ["ReadShare"]
 
@@ -28,7 +27,7 @@ class ReadShare(wiring.Component):
     flit_bytes : int
         Bytes of a flit.
     depth : int
-        Reads in flight, at least 3.
+        Reads in flight.
 
     Members
     -------
@@ -42,34 +41,45 @@ class ReadShare(wiring.Component):
     TypeError
         If an argument is not an integer.
     ValueError
-        If `depth` is less than 3, or another argument less than 1.
+        If an argument is less than 1.
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int, depth: int):
-        self._depth = check_integer("Depth", depth, least=3)
+        self._depth = check_integer("Depth", depth, least=1)
         channel = ReadChannelSignature(address_width=address_width, flit_bytes=flit_bytes)
         super().__init__({"first": In(channel), "second": In(channel), "channel": Out(channel)})
 
     def elaborate(self, platform):
-        """A queue remembers whose each read in flight is."""
+        """One read at a time, the first reader's before the second's."""
         m = Module()
-        m.submodules.owners = owners = QuickFifo(shape=1, depth=self._depth)
         channel, readers = self.channel, (self.first, self.second)
         second, stays, kept = Signal(), Signal(), Signal()
         m.d.comb += [
             second.eq(Mux(stays, kept, ~self.first.valid)),
             channel.valid.eq(Mux(second, self.second.valid, self.first.valid)),
             channel.address.eq(Mux(second, self.second.address, self.first.address)),
-            owners.i.valid.eq(channel.valid & channel.ready),
-            owners.i.payload.eq(second),
-            owners.o.ready.eq(channel.data_valid),
         ]
+        owner = self._owner(m, channel.valid & channel.ready, second)
         m.d.sync += [stays.eq(channel.valid & ~channel.ready), kept.eq(second)]
         for number, reader in enumerate(readers):
             m.d.comb += [
                 reader.ready.eq(channel.ready & (second == number)),
-                reader.data_valid.eq(channel.data_valid & (owners.o.payload == number)),
+                reader.data_valid.eq(channel.data_valid & (owner == number)),
                 reader.data.eq(channel.data),
                 reader.error.eq(channel.error),
             ]
         return m
+
+    def _owner(self, m, taken, second):
+        """Whose the oldest read in flight is: known in the cycle after it was taken.
+
+        Memory may answer then, which is sooner than a queue in memory would know.
+        """
+        owners, after = Signal(self._depth), Signal(self._depth)
+        count, last = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
+        answered = self.channel.data_valid
+        m.d.comb += [after.eq(owners >> answered), last.eq(count - answered)]
+        m.d.sync += [owners.eq(after), count.eq(last + taken)]
+        with m.If(taken):
+            m.d.sync += owners.bit_select(last, 1).eq(second)
+        return owners[0]

@@ -24,7 +24,6 @@ def _state_layout(config: Config) -> data.StructLayout:
         {
             "phase": 1,
             "gathered": 1,
-            "busy": 1,
             "next": ORDER_WIDTH + 1,
             "claimed": config.max_children,
             "staged": config.max_children,
@@ -36,8 +35,8 @@ class Collector(wiring.Component):
     """Puts the contributions to each sum in order, whatever order they come in.
 
     A message claims its place before it goes to memory. A contribution that is next in its
-    flow's order, while none of the flow is being added, goes there directly; any other one is
-    staged. When a contribution is added and the one behind it is staged, that one is handed to
+    flow's order goes there directly; any other one is staged, since those before it are not all
+    added yet. When a contribution is added and the one behind it is staged, that one is handed to
     `drains`, one of a flow at a time. Contributions without payload are only counted. A message
     that came before in this collective is refused.
     Nothing here waits for anything that is on a link, so that receivers can always sink.
@@ -180,7 +179,7 @@ class Collector(wiring.Component):
         place = Signal(len(held.claimed))
         following = Signal(ORDER_WIDTH + 1)
         verdict = Signal(Verdict)
-        is_next = (held.next == event.order) & ~held.busy
+        is_next = held.next == event.order
         twice = Mux(event.op == _OP_GATHER, held.gathered, (held.claimed & place).any())
         m.d.comb += [
             place.eq(1 << event.order),
@@ -200,16 +199,13 @@ class Collector(wiring.Component):
                 m.d.comb += [after.claimed.eq(held.claimed | place), after.next.eq(held.next + 1)]
             with m.Else():
                 m.d.comb += after.claimed.eq(held.claimed | place)
-                m.d.comb += after.busy.eq(held.busy | is_next)
                 m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, Verdict.STAGED))
         with m.Elif(event.op != _OP_GATHER):
             with m.If(event.staged):
                 m.d.comb += [drain.eq(is_next), after.staged.eq(held.staged | place)]
-                m.d.comb += after.busy.eq(held.busy | is_next)
             with m.Else():
                 behind = Cat(held.staged[1:], 0)
                 m.d.comb += [after.next.eq(following), drain.eq((behind & place).any())]
-                m.d.comb += after.busy.eq(drain)
         for claim in self.claims:
             m.d.comb += claim.verdict.eq(verdict)
         return after, drain, over

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
 from multitree.nic.table import NO_PORT, Table
 from multitree.topology.elements import OPS
 from multitree.topology.schedule import Op
@@ -124,19 +124,29 @@ def table_writes(table: Table) -> Writes:
     Returns
     -------
     list of (address, value)
-        Two writes per row, five per flow, two sizes, and the CRC-32 of rows and flows.
+        Two writes per row, two more for its route on shared links, five per flow, two sizes, and
+        the CRC-32 of rows and flows.
     """
     writes: Writes = []
     for row in range(table.num_rows):
         place = TABLE_WINDOW.base + TABLE_WINDOW.stride * row
         what = int(table.flow[row]) | int(table.port[row]) << 16 | int(table.op[row]) << 20
+        if table.order is not None and table.vc_class is not None:
+            what |= int(table.vc_class[row]) << 22 | int(table.order[row]) << 23
         writes.append((place, what))
         writes.append((place + 4, int(table.step[row]) | int(table.stage[row]) << 16))
+        if table.route is not None:
+            place, route = ROUTE_WINDOW.base + ROUTE_WINDOW.stride * row, int(table.route[row])
+            writes += [(place, route & 0xFFFFFFFF), (place + 4, route >> 32)]
     for flow in range(table.num_flows):
         place = FLOW_WINDOW.base + FLOW_WINDOW.stride * flow
-        children = sum(int(port) << 4 * k for k, port in enumerate(table.children[flow]))
-        words = (table.base[flow], table.size[flow], table.stride[flow], children)
-        words = (*words, table.parent[flow])
+        words = [table.base[flow], table.size[flow], table.stride[flow]]
+        if table.slots is None:
+            children = sum(int(port) << 4 * k for k, port in enumerate(table.children[flow]))
+            words += [children, table.parent[flow]]
+        else:
+            num_children = int((table.children[flow] != NO_PORT).sum())
+            words += [table.slots[flow], num_children | (table.parent[flow] != NO_PORT) << 8]
         writes.extend((place + 4 * k, int(word)) for k, word in enumerate(words))
     content = b"".join(value.to_bytes(4, "little") for _, value in writes)
     writes.append((ADDRESS["RANK"], table.rank))

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.config import Config
+from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedule import Op, Schedule
 
@@ -35,8 +36,14 @@ class Table:
         A flow's chunk in flits of the buffer, and what a wave adds to its base.
     parent : int64 array, shape (num_flows,)
         Port the flow's GATHER comes in on, or `NO_PORT`.
-    children : int64 array, shape (num_flows, 8)
+    children : int64 array, shape (num_flows, 8), or (num_flows, max_children) on shared links
         Ports its REDUCE messages come in on, in the order of summation, then `NO_PORT`.
+    order, vc_class, route : int64 arrays, shape (num_rows,), on shared links only
+        The contribution's place in its sum, the first link's virtual-channel class, and the hops
+        behind it (`routed_rows`).
+    slots : int64 array, shape (num_flows + 1,), on shared links only
+        Where contributions to a flow wait that come out of order, one slot per child; the last
+        entry is the end of buffer and slots.
     """
 
     rank: int
@@ -51,6 +58,10 @@ class Table:
     stride: IntArray
     parent: IntArray
     children: IntArray
+    order: IntArray | None = None
+    vc_class: IntArray | None = None
+    route: IntArray | None = None
+    slots: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
@@ -89,7 +100,7 @@ def compile_table(
     Parameters
     ----------
     schedule : Schedule
-        A verified schedule on direct links.
+        A verified schedule; where the interface's links are private, on direct links.
     rank : int
         Whose table to compile.
     num_flits : int
@@ -108,33 +119,33 @@ def compile_table(
     TopologyError
         If the rank has more links than the interface has ports, or a link has no reverse.
     ScheduleError
-        If a transfer takes more than one hop, or a field does not fit the interface.
+        If a transfer takes more than one hop on private links, or a field does not fit.
 
     Notes
     -----
     O(num_transfers) per rank.
     """
     topology = schedule.topology
-    if not 0 <= rank < topology.num_ranks:
-        raise ScheduleError(f"Rank must be in 0..{topology.num_ranks - 1}, not {rank!r}")
     _check_fits(schedule, rank, num_flits, config)
     links = schedule.route_links[schedule.route_offsets[:-1]]
     sent = np.flatnonzero(schedule.src == rank)
     came = np.flatnonzero(schedule.dst == rank)
     out_port = _port_lookup(topology.ports(rank), topology.num_links)
     in_port = out_port[topology.reverse]
-    rows = np.stack(
-        [schedule.step[sent], schedule.op[sent], schedule.flow[sent], out_port[links[sent]]], axis=1
-    ).astype(np.int64)
+    columns = [schedule.step[sent], schedule.op[sent], schedule.flow[sent], out_port[links[sent]]]
+    if config.shared:
+        columns += [places_in_sums(schedule)[sent], *routes_of(schedule, sent, config)]
+    rows = np.stack(columns, axis=1).astype(np.int64)
     if lockstep:
         rows = _with_nops(rows, schedule.num_steps)
     if len(rows) > config.table_depth:
         raise ScheduleError(
             f"Rank {rank}: table rows must be at most {config.table_depth}, not {len(rows)}"
         )
-    parent, children = _arrivals(schedule, came, in_port[links[came]])
+    last = schedule.route_links[schedule.route_offsets[1:] - 1]
+    parent, children = _arrivals(schedule, came, in_port[last[came]], config)
     bounds = schedule.chunks(num_flits)
-    zeros = np.zeros(schedule.num_flows, dtype=np.int64)
+    more = _shared_columns(rows, np.diff(bounds), children, num_flits) if config.shared else {}
     return Table(
         rank=rank,
         schedule_hash=schedule.hash,
@@ -145,15 +156,26 @@ def compile_table(
         stage=np.zeros(len(rows), dtype=np.int64),
         base=bounds[:-1].copy(),
         size=np.diff(bounds),
-        stride=zeros,
+        stride=np.zeros(schedule.num_flows, dtype=np.int64),
         parent=parent,
         children=children,
+        **more,
     )
+
+
+def _shared_columns(
+    rows: IntArray, size: IntArray, children: IntArray, num_flits: int
+) -> dict[str, IntArray]:
+    """What a table has on shared links beside the rest."""
+    slots = slots_of(size, (children != NO_PORT).sum(axis=1), num_flits)
+    return dict(zip(("order", "vc_class", "route"), rows.T[4:], strict=True)) | {"slots": slots}
 
 
 def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -> None:
     """Raise unless the rank's part of the schedule fits the interface."""
     topology = schedule.topology
+    if not 0 <= rank < topology.num_ranks:
+        raise ScheduleError(f"Rank must be in 0..{topology.num_ranks - 1}, not {rank!r}")
     ports = topology.ports(rank)
     if len(ports) > config.num_ports:
         raise TopologyError(
@@ -165,7 +187,7 @@ def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -
     if alone.size:
         raise TopologyError(f"{topology.name}: link {alone[0]} of rank {rank} has no reverse link")
     hops = np.diff(schedule.route_offsets)
-    if (hops != 1).any():
+    if not config.shared and (hops != 1).any():
         row = int(np.flatnonzero(hops != 1)[0])
         raise ScheduleError(f"Row {row}: a route must be one link, not {int(hops[row])}")
     for what, value, limit in (
@@ -187,7 +209,7 @@ def _port_lookup(ports: npt.NDArray[np.int32], num_links: int) -> IntArray:
 def _with_nops(rows: IntArray, num_steps: int) -> IntArray:
     """Rows with one NOP for every step that sends nothing, in step order."""
     idle = np.setdiff1d(np.arange(num_steps), rows[:, 0])
-    nops = np.zeros((len(idle), 4), dtype=np.int64)
+    nops = np.zeros((len(idle), rows.shape[1]), dtype=np.int64)
     nops[:, 0] = idle
     nops[:, 1] = Op.NOP
     rows = np.concatenate([rows, nops])
@@ -195,11 +217,12 @@ def _with_nops(rows: IntArray, num_steps: int) -> IntArray:
 
 
 def _arrivals(
-    schedule: Schedule, came: npt.NDArray[np.intp], ports: IntArray
+    schedule: Schedule, came: npt.NDArray[np.intp], ports: IntArray, config: Config
 ) -> tuple[IntArray, IntArray]:
     """Parent port and child ports of every flow, children in the order of summation."""
+    most = config.max_children if config.shared else 8
     parent = np.full(schedule.num_flows, NO_PORT, dtype=np.int64)
-    children = np.full((schedule.num_flows, 8), NO_PORT, dtype=np.int64)
+    children = np.full((schedule.num_flows, most), NO_PORT, dtype=np.int64)
     filled = np.zeros(schedule.num_flows, dtype=np.int64)
     key = np.lexsort((schedule.src[came], schedule.order[came], schedule.step[came]))
     for index in key:
@@ -207,6 +230,10 @@ def _arrivals(
         flow = int(schedule.flow[row])
         if schedule.op[row] == Op.GATHER:
             parent[flow] = port
+        elif filled[flow] == most:
+            raise ScheduleError(
+                f"{schedule.describe(int(row))}: contributions to one sum must be at most {most}"
+            )
         else:
             children[flow, filled[flow]] = port
             filled[flow] += 1

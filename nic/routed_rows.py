@@ -1,0 +1,110 @@
+"""What rows need on shared links: a place in their sum, a route, slots to wait in."""
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.config import Config
+from multitree.nic.message import HOP_WIDTH, NUM_HOPS
+from multitree.topology.arrays import positions_in_group
+from multitree.topology.errors import ScheduleError
+from multitree.topology.schedule import Op, Schedule
+
+__all__ = ["places_in_sums", "routes_of", "slots_of"]
+
+IntArray = npt.NDArray[np.int64]
+_PORTS_PER_SWITCH = 1 << HOP_WIDTH - 1
+
+
+def places_in_sums(schedule: Schedule) -> IntArray:
+    """Place of each contribution in the order of summation at its destination, from 0.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Returns
+    -------
+    int64 array, shape (num_transfers,)
+        0 for a GATHER.
+
+    Notes
+    -----
+    O(num_transfers log num_transfers).
+    """
+    place = np.zeros(schedule.num_transfers, np.int64)
+    adds = np.flatnonzero(schedule.op == Op.REDUCE)
+    columns = (schedule.src, schedule.order, schedule.step)
+    by_turn = adds[np.lexsort([column[adds] for column in columns])]
+    sums = schedule.flow.astype(np.int64) * schedule.topology.num_ranks + schedule.dst
+    place[by_turn] = positions_in_group(sums[by_turn])
+    return place
+
+
+def routes_of(
+    schedule: Schedule, rows: npt.NDArray[np.intp], config: Config
+) -> tuple[IntArray, IntArray]:
+    """Virtual-channel class of each row's first link, and the hops behind that as a number.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    rows : int array, shape (n,)
+        Rows of the schedule.
+    config : Config
+        Of interfaces on shared links.
+
+    Returns
+    -------
+    vc_class, route : int64 arrays, shape (n,)
+        A hop is the switch's output port, its lowest 5 bits, and the class of the link there;
+        the first one is lowest.
+
+    Raises
+    ------
+    ScheduleError
+        If a route leads through too many switches, or a port or class does not fit.
+    """
+    topology = schedule.topology
+    vc_class, route = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for place, row in enumerate(rows.tolist()):
+        entries = slice(schedule.route_offsets[row], schedule.route_offsets[row + 1])
+        links = schedule.route_links[entries].tolist()
+        classes = schedule.route_classes[entries].tolist()
+        ports = [topology.port_of_link(link) for link in links[1:]]
+        for what, values, limit in (
+            ("switches on the route", [len(ports)], NUM_HOPS),
+            ("port of a switch", ports, _PORTS_PER_SWITCH - 1),
+            ("virtual-channel class", classes, config.num_classes - 1),
+        ):
+            most = max(values, default=0)
+            if most > limit:
+                raise ScheduleError(
+                    f"{schedule.describe(row)}: {what} must be at most {limit}, not {most}"
+                )
+        vc_class[place] = classes[0]
+        hops = zip(ports, classes[1:], strict=True)
+        route[place] = sum(
+            (port | hop_class << HOP_WIDTH - 1) << HOP_WIDTH * k
+            for k, (port, hop_class) in enumerate(hops)
+        )
+    return vc_class, route
+
+
+def slots_of(size: IntArray, num_children: IntArray, num_flits: int) -> IntArray:
+    """Where each flow's slots begin, behind a buffer of `num_flits` flits: one per child.
+
+    Parameters
+    ----------
+    size, num_children : int64 arrays, shape (num_flows,)
+
+    Returns
+    -------
+    int64 array, shape (num_flows + 1,)
+        The last entry is the end of all.
+
+    Examples
+    --------
+    >>> slots_of(np.array([3, 2]), np.array([2, 1]), 10).tolist()
+    [10, 16, 18]
+    """
+    return num_flits + np.r_[0, np.cumsum(size * num_children)]

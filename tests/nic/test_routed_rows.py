@@ -1,0 +1,132 @@
+"""Tests of tables for shared links: routes, places in sums, slots, words."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from multitree.nic.config import Config
+from multitree.nic.layouts import SHARED_FLOW, SHARED_ROW
+from multitree.nic.message import HOP_WIDTH
+from multitree.nic.program import table_writes
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
+from multitree.nic.table import NO_PORT, compile_table
+from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import parse_topology, ring
+from multitree.topology.schedule import Op, Schedule
+
+CONFIG = Config(num_ports=4, num_classes=2, max_children=8)
+NUM_FLITS = 101
+
+
+def tables_of(spec, algorithm, config=CONFIG):
+    schedule = build(parse_topology(spec), algorithm)
+    ranks = range(schedule.topology.num_ranks)
+    return schedule, [compile_table(schedule, rank, NUM_FLITS, config) for rank in ranks]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("bigraph:2x4", "halving_doubling"),
+        ("fat_tree:3x2", "ring"),
+        ("torus:3x3", "double_tree"),
+    ],
+    ids=lambda case: " ".join(case),
+)
+def compiled(request):
+    return tables_of(*request.param)
+
+
+def test_following_a_route_port_by_port_leads_to_the_destination(compiled):
+    schedule, tables = compiled
+    topology = schedule.topology
+    for rank, table in enumerate(tables):
+        for index, row in enumerate(np.flatnonzero(schedule.src == rank).tolist()):
+            at, route = int(table.port[index]), int(table.route[index])
+            links = [int(topology.ports(rank)[at])]
+            classes = [int(table.vc_class[index])]
+            while topology.links[links[-1], 1] != schedule.dst[row]:
+                hop, route = route & (1 << HOP_WIDTH) - 1, route >> HOP_WIDTH
+                links.append(int(topology.ports(int(topology.links[links[-1], 1]))[hop & 31]))
+                classes.append(hop >> 5)
+            entries = slice(schedule.route_offsets[row], schedule.route_offsets[row + 1])
+            assert links == schedule.route_links[entries].tolist()
+            assert classes == schedule.route_classes[entries].tolist()
+            assert route == 0
+
+
+def test_contributions_to_a_sum_have_the_places_0_to_n_in_their_order(compiled):
+    schedule, tables = compiled
+    came = {}
+    for rank, table in enumerate(tables):
+        for index, row in enumerate(np.flatnonzero(schedule.src == rank).tolist()):
+            if schedule.op[row] == Op.REDUCE:
+                key = (int(schedule.flow[row]), int(schedule.dst[row]))
+                turn = (int(schedule.step[row]), int(schedule.order[row]))
+                came.setdefault(key, []).append((int(table.order[index]), turn))
+    for (flow, rank), places in came.items():
+        places.sort()
+        assert [place for place, _ in places] == [*range(len(places))]
+        assert [turn for _, turn in places] == sorted(turn for _, turn in places)
+        assert (tables[rank].children[flow] != NO_PORT).sum() == len(places)
+
+
+def test_slots_lie_behind_the_buffer_one_per_child_and_none_in_another(compiled):
+    _, tables = compiled
+    for table in tables:
+        num_children = (table.children != NO_PORT).sum(axis=1)
+        assert table.slots[0] == NUM_FLITS
+        assert (np.diff(table.slots) == num_children * table.size).all()
+
+
+def test_the_words_are_those_of_the_layouts_and_so_is_the_crc(compiled):
+    _, tables = compiled
+    table = tables[1]
+    writes = dict(table_writes(table))
+    content = b""
+    for row in range(table.num_rows):
+        places = [window.base + window.stride * row for window in (TABLE_WINDOW, ROUTE_WINDOW)]
+        words = [writes[place + 4 * k] for place in places for k in range(2)]
+        value = SHARED_ROW.from_bits(sum(word << 32 * k for k, word in enumerate(words)))
+        for name in ("op", "flow", "port", "step", "order", "vc_class", "route"):
+            assert value[name] == getattr(table, name)[row]
+        assert value.reserved == value.unused == value.stage == 0
+        content += b"".join(word.to_bytes(4, "little") for word in words)
+    for flow in range(table.num_flows):
+        place = FLOW_WINDOW.base + FLOW_WINDOW.stride * flow
+        words = [writes[place + 4 * k] for k in range(5)]
+        value = SHARED_FLOW.from_bits(sum(word << 32 * k for k, word in enumerate(words)))
+        assert (value.base, value.size, value.stride) == (table.base[flow], table.size[flow], 0)
+        assert value.staging == table.slots[flow]
+        assert value.num_children == (table.children[flow] != NO_PORT).sum()
+        assert value.parent == (table.parent[flow] != NO_PORT)
+        content += b"".join(word.to_bytes(4, "little") for word in words)
+    assert writes[ADDRESS["TABLE_CRC"]] == zlib.crc32(content)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_classes": 1}, "virtual-channel class must be at most 0, not 1"),
+        ({"max_children": 1}, "contributions to one sum must be at most 1"),
+        ({"num_classes": 0}, "route must be one link, not"),
+    ],
+)
+def test_what_does_not_fit_the_interface_is_an_error_that_says_so(changes, message):
+    config = Config(**{"num_ports": 4, "num_classes": 2, "max_children": 8} | changes)
+    with pytest.raises(ScheduleError, match=message):
+        tables_of("bigraph:2x4", "halving_doubling", config)
+
+
+def test_a_route_through_too_many_switches_is_an_error():
+    half_around = Schedule.from_rows(
+        ring(24),
+        algorithm="by hand",
+        collective="all_reduce",
+        flow_offsets=[0, 1],
+        rows=[(op, op, 0, 12 * (1 - op), 12 * op) for op in (Op.REDUCE, Op.GATHER)],
+    )
+    with pytest.raises(ScheduleError, match="switches on the route must be at most 9, not 11"):
+        compile_table(half_around, 0, NUM_FLITS, CONFIG)
