@@ -9,7 +9,7 @@ CONFIG_PORT = {"config": Config(), "port": 1}
 SHARED = {"config": Config(num_classes=1)}
 SHARED_PORT = {"config": Config(num_classes=1), "port": 1}
 CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
-AGE_OFFSETS = {"sequence_offset": 34, "step_offset": 16}
+AGE_OFFSETS = {"sequence_offset": 40, "step_offset": 16}
 SWITCH = {"num_ports": 3, "num_vcs": 4, "flit_bytes": 16, "route_offset": 74, "num_hops": 9}
 
 COMPONENTS = {

@@ -14,7 +14,9 @@ from tests.formal import (
     sender,
     session,
     streams,
+    switch,
     tracker,
+    vc_link,
 )
 
 __all__ = ["PROPERTIES"]
@@ -23,6 +25,8 @@ MODULES = (
     streams,
     session,
     link,
+    vc_link,
+    switch,
     guard,
     axi,
     axi_progress,

@@ -1,6 +1,6 @@
 """The faults that are seeded: at least one for each property."""
 
-from tests.formal import axi_seeded
+from tests.formal import axi_seeded, switch_seeded
 from tests.formal.mutants import Mutant
 
 __all__ = ["MUTANTS"]
@@ -280,4 +280,5 @@ MUTANTS = (
         "room of a written flit is lost",
     ),
     *axi_seeded.MUTANTS,
+    *switch_seeded.MUTANTS,
 )
