@@ -167,8 +167,6 @@ class SwitchInput(wiring.Component):
                     m.d.comb += self.framing_error.eq(~self.lost & ~gone)
                     m.d.sync += full.eq(0)
                     m.next = "SINK"
-                    with m.If(self.lost | cut | ends):
-                        m.next = "ROUTE"
                 with m.Else():
                     m.d.comb += self.o.valid.eq(full)
                     m.d.comb += self.i.ready.eq((self.o.ready | ~full) & ~ends & ~first)
@@ -177,12 +175,10 @@ class SwitchInput(wiring.Component):
                     with m.If(self.o.ready & ends):
                         m.next = "ROUTE"
             with m.State("SINK"):
-                with m.If(self.lost | (self.i.valid & first)):
+                # What begins a message is not of the one that is dropped, however that ended.
+                m.d.comb += self.i.ready.eq(~first)
+                with m.If(self.i.valid & (first | _is_last(unit.kind))):
                     m.next = "ROUTE"
-                with m.Else():
-                    m.d.comb += self.i.ready.eq(1)
-                    with m.If(self.i.valid & _is_last(unit.kind)):
-                        m.next = "ROUTE"
         return m
 
     def _read_hop(self, m, payload, exists):

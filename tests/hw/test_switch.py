@@ -68,10 +68,11 @@ def units(messages):
     return [{"kind": kind, "payload": payload} for flits in messages for kind, payload in flits]
 
 
-def play(net, queues, script=None, *, cycles=400, ready="never", times=None):
+def play(net, queues, script=None, *, cycles=400, ready="never", times=None, late=()):
     """What the neighbours get per (port, vc), and hear of faults, while messages are sent.
 
-    `script(ctx)` runs from when all links are up; it may reset neighbours and break wires.
+    `script(ctx)` runs from when all links are up but those of neighbours that come late, which
+    are in reset; it may reset neighbours and break wires.
     """
     got, heard = {}, []
     times = {} if times is None else times
@@ -113,8 +114,10 @@ def play(net, queues, script=None, *, cycles=400, ready="never", times=None):
             cycle += 1
 
     async def drive(ctx):
+        for port in late:
+            ctx.set(net.resets[port], 1)
         await ctx.tick().repeat(COME_UP_CYCLES)
-        up = sum(1 << port for port in net.ends)
+        up = sum(1 << port for port in net.ends if port not in late)
         assert ctx.get(net.switch.up) == up
         if script is not None:
             await script(ctx)
@@ -238,6 +241,18 @@ def test_a_link_lost_with_a_message_on_it_is_told_and_the_rest_goes_on(reset):
     # Also the one that was reset, as soon as it is up.
     assert sorted(heard) == [(port, notice(SwitchFault.PEER_RESET, reset)) for port in range(3)]
     assert not any(kind == Kind.TAIL for kind, _ in plain(got)[2, 0])
+
+
+def test_a_head_waits_for_a_link_that_has_not_been_up_yet():
+    net, flits = network(), message(head((2, 0), number=1), 3)
+
+    async def script(ctx):
+        await ctx.tick().repeat(30)
+        ctx.set(net.resets[2], 0)
+        await ctx.tick().repeat(COME_UP_CYCLES)
+
+    got, heard = play(net, {(0, 1): [flits]}, script, cycles=30, late=(2,))
+    assert plain(got) == {(2, 1): forwarded(flits)} and not heard
 
 
 def test_a_neighbour_that_is_reset_with_nothing_on_its_links_is_no_fault():
