@@ -94,7 +94,7 @@ class AxiInterface(wiring.Component):
                 "irq": Out(1),
                 "link": Out(ends).array(config.num_ports),
                 "m_axi": Out(AxiPortSignature(config)).array(config.num_ports),
-                "monitor": Out(MonitorSignature()).array(config.num_ports),
+                "monitor": Out(MonitorSignature(config)).array(config.num_ports),
             }
         )
 

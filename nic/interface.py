@@ -9,6 +9,7 @@ from multitree.hw.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.core import Core
 from multitree.nic.drain import Drain
+from multitree.nic.message import ORDER_WIDTH
 from multitree.nic.register_file import RegisterFile, readable
 from multitree.nic.shared_core import SharedCore
 from multitree.nic.signatures import MemorySignature
@@ -30,10 +31,13 @@ class MonitorSignature(wiring.Signature):
         Strobe.
     op, flow : Out
         Of the message.
+    order : Out
+        On shared links, its place in the order of summation.
     """
 
-    def __init__(self):
-        super().__init__({"valid": Out(1), "op": Out(1), "flow": Out(16)})
+    def __init__(self, config: Config):
+        shared = {"order": Out(ORDER_WIDTH)} if config.shared else {}
+        super().__init__({"valid": Out(1), "op": Out(1), "flow": Out(16), **shared})
 
 
 class Interface(wiring.Component):
@@ -77,7 +81,7 @@ class Interface(wiring.Component):
                 "irq": Out(1),
                 "link": Out(ends).array(config.num_ports),
                 "memory": Out(MemorySignature(config)).array(config.num_ports),
-                "monitor": Out(MonitorSignature()).array(config.num_ports),
+                "monitor": Out(MonitorSignature(config)).array(config.num_ports),
             }
         )
 
@@ -119,6 +123,10 @@ class Interface(wiring.Component):
                 monitor.op.eq(arrival.op),
                 monitor.flow.eq(arrival.flow),
             ]
+            if self._config.shared:
+                # What is staged is not in its place yet.
+                whole = arrival.valid & ~arrival.staged
+                m.d.sync += [monitor.valid.eq(whole), monitor.order.eq(arrival.order)]
         self._watch_memory(m, drain)
         return m
 

@@ -1,6 +1,6 @@
 """Issuer: takes rows in order, waits for their dependency, issues their reads."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -126,6 +126,9 @@ class Issuer(wiring.Component):
 
     def _first_needed(self, job):
         """The count that the first flit needs: one sub-message, or all of the chunk's."""
+        if self._config.shared:
+            # The collector reports whole sums and results.
+            return Const(1)
         shift = self._config.submessage_flits.bit_length() - 1
         submessages = (job.size + (self._config.submessage_flits - 1)) >> shift
         return Mux(self.run.cut_through | (job.size == 0), 1, submessages)

@@ -81,6 +81,11 @@ class Table:
         return len(self.base)
 
     @property
+    def end_flits(self) -> int:
+        """Flits from the buffer's begin to the end of all that the table uses."""
+        return int((self.base + self.size).max(initial=0) if self.slots is None else self.slots[-1])
+
+    @property
     def num_arrivals(self) -> int:
         """Messages that come in before the collective is done."""
         return int((self.children != NO_PORT).sum() + (self.parent != NO_PORT).sum())

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.faults import DeviceError
+from multitree.nic.routed_rows import places_in_sums
 from multitree.sim.trace import Trace
 from multitree.topology.schedule import Schedule
 
@@ -26,8 +27,8 @@ def traces_of(
 ) -> list[Trace]:
     """Find every transfer of several collectives among the messages seen.
 
-    A link carries the messages of an op and a flow in the order of the collectives, so the
-    k-th of them belongs to the k-th collective.
+    A rank sends the messages of an op, a flow and a step over a port in the order of the
+    collectives, and takes those of a place in a sum in that order, too.
 
     Parameters
     ----------
@@ -50,11 +51,12 @@ def traces_of(
     DeviceError
         If the messages are not those of the schedule.
     """
-    topology = schedule.topology
-    links = schedule.route_links[schedule.route_offsets[:-1]]
-    leaving, coming = (
-        _match(wanted, events, len(start))
-        for wanted, events in zip(_wanted(schedule), (sent, arrived), strict=True)
+    topology, hops = schedule.topology, np.diff(schedule.route_offsets)
+    leaving, came = (
+        _match(wanted, _keys_of(schedule, events, coming), len(start))
+        for wanted, events, coming in zip(
+            _wanted(schedule), (sent, arrived), (False, True), strict=True
+        )
     )
     traces = []
     for k in range(len(start)):
@@ -66,10 +68,12 @@ def traces_of(
                 engine="rtl",
                 num_flits=num_flits,
                 sent=(sent["cycle"][leaving[k]].astype(np.int64) - first)[None],
-                arrived=(arrived["cycle"][coming[k]].astype(np.int64) - first)[None],
+                arrived=(arrived["cycle"][came[k]].astype(np.int64) - first)[None],
                 start=start[k] - first,
                 done=done[k] - first,
-                link_flits=np.bincount(links, payload, topology.num_links).astype(np.int64),
+                link_flits=np.bincount(
+                    schedule.route_links, np.repeat(payload, hops), topology.num_links
+                ).astype(np.int64),
             )
         )
     return traces
@@ -90,8 +94,10 @@ def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArr
     int64 arrays, shape (num_transfers,)
     """
     counts = []
-    for wanted, events in zip(_wanted(schedule), (sent, arrived), strict=True):
-        found = np.sort(_keys_of(events))
+    for wanted, events, coming in zip(
+        _wanted(schedule), (sent, arrived), (False, True), strict=True
+    ):
+        found = np.sort(_keys_of(schedule, events, coming))
         counts.append(np.searchsorted(found, wanted, "right") - np.searchsorted(found, wanted))
     return counts[0], counts[1]
 
@@ -101,34 +107,50 @@ def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
     topology = schedule.topology
     links = schedule.route_links[schedule.route_offsets[:-1]]
     port = np.array([topology.port_of_link(link) for link in range(topology.num_links)], np.int64)
+    if topology.num_switches:
+        # What was staged is added at port 0, wherever it came in.
+        coming_port, coming_place = np.zeros(len(links), np.int64), places_in_sums(schedule)
+        leaving_place = schedule.step.astype(np.int64)
+    else:
+        coming_port = port[topology.reverse[links]]
+        leaving_place = coming_place = np.zeros(len(links), np.int64)
     return (
-        _key(schedule.src, port[links], schedule.op, schedule.flow),
-        _key(schedule.dst, port[topology.reverse[links]], schedule.op, schedule.flow),
+        _key(schedule.src, port[links], schedule.op, schedule.flow, leaving_place),
+        _key(schedule.dst, coming_port, schedule.op, schedule.flow, coming_place),
     )
 
 
-def _match(wanted: IntArray, events: Events, num_collectives: int) -> IntArray:
-    """Event of each transfer in each collective, int64 (num_collectives, num_transfers)."""
-    found = _keys_of(events)
+def _match(wanted: IntArray, found: IntArray, num_collectives: int) -> IntArray:
+    """Event of each transfer in each collective, int64 (num_collectives, num_transfers).
+
+    Of several transfers with one key the k-th is the k-th of each collective's events.
+    """
     by_key = np.argsort(found, kind="stable")
     ranked = np.argsort(wanted, kind="stable")
-    expected = np.repeat(wanted[ranked], num_collectives)
-    if not np.array_equal(found[by_key], expected):
+    if not np.array_equal(found[by_key], np.repeat(wanted[ranked], num_collectives)):
         raise DeviceError(
-            f"The interfaces must send the {len(expected)} messages of the schedule, "
-            f"not {len(found)} others"
+            f"The interfaces must send the {len(wanted) * num_collectives} messages of the "
+            f"schedule, not {len(found)} others"
         )
+    alike, first = np.unique(wanted[ranked], return_index=True)
+    group = np.searchsorted(alike, wanted[ranked])
+    size = np.diff(np.r_[first, len(ranked)])[group]
+    place = first[group] * num_collectives + np.arange(len(ranked)) - first[group]
     matched = np.empty((num_collectives, len(wanted)), dtype=np.int64)
-    matched[:, ranked] = by_key.reshape(-1, num_collectives).T
+    matched[:, ranked] = by_key[place + np.arange(num_collectives)[:, None] * size]
     return matched
 
 
-def _keys_of(events: Events) -> IntArray:
-    return _key(events["rank"], events["port"], events["op"], events["flow"])
+def _keys_of(schedule: Schedule, events: Events, coming: bool) -> IntArray:
+    """Keys of messages seen; where links are shared no port tells where one came in."""
+    port = events["port"]
+    if coming and schedule.topology.num_switches:
+        port = np.zeros_like(port)
+    return _key(events["rank"], port, events["op"], events["flow"], events["place"])
 
 
-def _key(rank: Any, port: Any, op: Any, flow: Any) -> IntArray:
-    """One number for rank, port, op and flow."""
-    key = rank.astype(np.int64) << 32 | port.astype(np.int64) << 24
-    result: IntArray = key | op.astype(np.int64) << 20 | flow.astype(np.int64)
-    return result
+def _key(rank: Any, port: Any, op: Any, flow: Any, place: Any) -> IntArray:
+    """One number for rank, port, op, flow, and step or order."""
+    wide = [part.astype(np.int64) for part in (rank, port, op, flow, place)]
+    key: IntArray = wide[0] << 40 | wide[1] << 34 | wide[2] << 32 | wide[3] << 16 | wide[4]
+    return key

@@ -1,10 +1,11 @@
 // A network of verilated interfaces: wired at run time, clocked in step, driven over a C ABI.
 //
-// Interfaces meet only across links, so each rank can run on its own for a window of as many
-// cycles as the shortest link is long: its model stays in the processor's cache, and ranks can be
-// shared out to threads. The result does not depend on the number of threads.
+// Interfaces and switches meet only across links, so each can run on its own for a window of as
+// many cycles as the shortest link is long: its model stays in the processor's cache, and they can
+// be shared out to threads. The result does not depend on the number of threads.
 #include "harness_crew.h"
 #include "harness_rank.h"
+#include "harness_switch.h"
 
 #include <string>
 
@@ -15,7 +16,7 @@
 namespace {
 
 #ifdef MT_TRACE
-constexpr bool TRACED = true;  // all ranks go into one file, cycle by cycle
+constexpr bool TRACED = true;  // everything goes into one file, cycle by cycle
 #else
 constexpr bool TRACED = false;
 #endif
@@ -24,15 +25,18 @@ class Network {
     std::vector<std::unique_ptr<VerilatedContext>> contexts_;  // outlive the models
 
 public:
-    Network(uint32_t num_ranks, uint32_t num_threads)
-        : ranks(num_ranks), crew_(TRACED ? 1 : std::max(1u, std::min(num_threads, num_ranks))) {
-        for (uint32_t r = 0; r < num_ranks; ++r) {
-            if (!TRACED || r == 0) contexts_.push_back(std::make_unique<VerilatedContext>());
+    Network(uint32_t num_ranks, uint32_t num_switches, uint32_t num_threads)
+        : ranks(num_ranks), switches(num_switches),
+          crew_(TRACED ? 1 : std::max(1u, std::min(num_threads, num_ranks + num_switches))) {
+        uint16_t number = 0;
+        each([&](auto& node) {
+            if (!TRACED || number == 0) contexts_.push_back(std::make_unique<VerilatedContext>());
             contexts_.back()->traceEverOn(TRACED);
-            ranks[r].make(uint16_t(r), contexts_.back().get());
-        }
+            node.make(number++, contexts_.back().get());
+        });
     }
     std::vector<Rank> ranks;
+    std::vector<Switch> switches;  // nodes behind the ranks
     uint64_t now = 0;
 
     void connect(uint32_t src, uint32_t src_port, uint32_t dst, uint32_t dst_port,
@@ -43,8 +47,8 @@ public:
         link.credit_latency = credit_latency;
         link.interval = interval;
         window_ = std::min(window_, TRACED ? 1 : std::min(latency, credit_latency));
-        ranks[src].ports[src_port].out = &link;
-        ranks[dst].ports[dst_port].in = &link;
+        end_at(src, src_port).out = &link;
+        end_at(dst, dst_port).in = &link;
     }
     void set_timing(const Timing& read, const Timing& write, uint64_t seed) {
         for (auto& rank : ranks)
@@ -67,17 +71,17 @@ public:
         return RUNNING;
     }
     void reset(uint64_t cycles) {
-        for (auto& rank : ranks) rank.nic->rst = 1;
+        each([](auto& node) { node.set_reset(1); });
         for (const uint64_t end = now + cycles; now < end; ++now) {
-            for (auto& rank : ranks) rank.set_clock(0);
+            each([](auto& node) { node.set_clock(0); });
             dump(0);
-            for (auto& rank : ranks) rank.set_clock(1);
+            each([](auto& node) { node.set_clock(1); });
             dump(500);
         }
-        for (auto& rank : ranks) {
-            rank.set_clock(0);
-            rank.nic->rst = 0;
-        }
+        each([](auto& node) {
+            node.set_clock(0);
+            node.set_reset(0);
+        });
     }
     // Forgets all messages seen.
     void forget() {
@@ -100,32 +104,44 @@ public:
 
 private:
     static constexpr uint64_t MOST_CYCLES = 1024;    // per window: interrupts come in between
-    static constexpr uint64_t WORTH_A_THREAD = 200;  // rank-cycles, against waking threads up
+    static constexpr uint64_t WORTH_A_THREAD = 200;  // node-cycles, against waking threads up
     std::vector<std::unique_ptr<Link>> links_;
     Crew crew_;
     uint64_t window_ = TRACED ? 1 : MOST_CYCLES;
     int parity_ = 0;
 
+    template <typename Work> void each(Work work) {
+        for (auto& rank : ranks) work(rank);
+        for (auto& node : switches) work(node);
+    }
+    End& end_at(uint32_t node, uint32_t port) {
+        if (node < ranks.size()) return ranks[node].ports[port];
+        return switches[node - ranks.size()].ends[port];
+    }
     void run_window(uint64_t cycles) {
         parity_ = !parity_;
         if (TRACED) {
             trace_cycle();
-        } else if (crew_.size() > 1 && cycles * ranks.size() >= WORTH_A_THREAD) {
-            crew_.work([&](unsigned part) { run_ranks(part, crew_.size(), cycles); });
+        } else if (crew_.size() > 1 &&
+                   cycles * (ranks.size() + switches.size()) >= WORTH_A_THREAD) {
+            crew_.work([&](unsigned part) { run_nodes(part, crew_.size(), cycles); });
         } else {
-            run_ranks(0, 1, cycles);
+            run_nodes(0, 1, cycles);
         }
         now += cycles;
     }
-    void run_ranks(unsigned first, unsigned stride, uint64_t cycles) {
-        for (size_t r = first; r < ranks.size(); r += stride) {
-            Rank& rank = ranks[r];
-            rank.open_window(parity_);
-            for (uint64_t cycle = now; cycle < now + cycles; ++cycle) {
-                rank.tick(cycle);
-                rank.set_clock(1);
-                rank.set_clock(0);
-            }
+    void run_nodes(unsigned first, unsigned stride, uint64_t cycles) {
+        for (size_t n = first; n < ranks.size() + switches.size(); n += stride) {
+            if (n < ranks.size()) run_node(ranks[n], cycles);
+            else run_node(switches[n - ranks.size()], cycles);
+        }
+    }
+    template <typename Node> void run_node(Node& node, uint64_t cycles) {
+        node.open_window(parity_);
+        for (uint64_t cycle = now; cycle < now + cycles; ++cycle) {
+            node.tick(cycle);
+            node.set_clock(1);
+            node.set_clock(0);
         }
     }
 #ifdef MT_TRACE
@@ -134,13 +150,13 @@ private:
 
     // Inputs change with the falling edge, so that no reader has to guess what was sampled.
     void trace_cycle() {
-        for (auto& rank : ranks) {
-            rank.open_window(parity_);
-            rank.tick(now);
-            rank.set_clock(0);
-        }
+        each([this](auto& node) {
+            node.open_window(parity_);
+            node.tick(now);
+            node.set_clock(0);
+        });
         dump(0);
-        for (auto& rank : ranks) rank.set_clock(1);
+        each([](auto& node) { node.set_clock(1); });
         dump(500);
     }
     void dump(uint64_t picoseconds) {
@@ -158,7 +174,7 @@ bool Network::trace(const char* path, uint64_t from, uint64_t to) {
     trace_ = std::make_unique<MT_TRACE>();
     trace_->set_time_unit("1ps");
     trace_->set_time_resolution("1ps");
-    for (auto& rank : ranks) rank.nic->trace(trace_.get(), 99);
+    each([this](auto& node) { node.trace(trace_.get()); });
     trace_->open(path);
     origin_ = now;
     from_ = from;
@@ -176,8 +192,8 @@ Network& network(void* handle) { return *static_cast<Network*>(handle); }
 
 #pragma GCC visibility push(default)
 extern "C" {
-void* mt_create(uint32_t num_ranks, uint32_t num_threads) {
-    return new Network(num_ranks, num_threads);
+void* mt_create(uint32_t num_ranks, uint32_t num_switches, uint32_t num_threads) {
+    return new Network(num_ranks, num_switches, num_threads);
 }
 void mt_destroy(void* handle) { delete &network(handle); }
 void mt_connect(void* handle, uint32_t src, uint32_t src_port, uint32_t dst, uint32_t dst_port,

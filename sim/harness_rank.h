@@ -9,51 +9,37 @@
 
 template <typename T> using Pin = std::remove_reference_t<T>*;
 
-// Where one port's signals lie inside a model.
-struct Port {
-    uint8_t *tx_valid, *tx_kind, *tx_vc, *tx_sequence, *tx_epoch, *tx_credit;
-    uint8_t *rx_valid, *rx_kind, *rx_vc, *rx_sequence, *rx_epoch, *rx_credit;
-    uint32_t *tx_check, *rx_check;
-    void *tx_payload, *rx_payload;
+// Where the signals of one port lie inside a model.
+struct Port : End {
     struct Requests {
         uint8_t *valid, *ready, *answer;
         Pin<decltype(Vnic::memory_0_send_address)> address;
         void* data;
-    } send, fetch, write;
-    uint8_t *monitor_valid, *monitor_op;
+    } send_reads, fetch_reads, writes;
+    uint8_t *monitor_valid, *monitor_op, *monitor_order = nullptr;
     Pin<decltype(Vnic::monitor_0_flow)> monitor_flow;
-    Link *out = nullptr, *in = nullptr;
     Channel send_channel, fetch_channel, write_channel;
 };
 
+#if SHARED
+#define BIND_ORDER(p) ports[p].monitor_order = &nic.monitor_##p##_order;
+#else
+#define BIND_ORDER(p)
+#endif
 #define BIND(p)                                                                                  \
-    ports[p].tx_valid = &nic.link_##p##_tx_valid;                                                \
-    ports[p].tx_kind = &nic.link_##p##_tx_kind;                                                  \
-    ports[p].tx_vc = &nic.link_##p##_tx_vc;                                                      \
-    ports[p].tx_sequence = &nic.link_##p##_tx_sequence;                                          \
-    ports[p].tx_epoch = &nic.link_##p##_tx_epoch;                                                \
-    ports[p].tx_check = &nic.link_##p##_tx_check;                                                \
-    ports[p].tx_credit = &nic.link_##p##_tx_credit;                                              \
-    ports[p].tx_payload = &nic.link_##p##_tx_payload;                                            \
-    ports[p].rx_valid = &nic.link_##p##_rx_valid;                                                \
-    ports[p].rx_kind = &nic.link_##p##_rx_kind;                                                  \
-    ports[p].rx_vc = &nic.link_##p##_rx_vc;                                                      \
-    ports[p].rx_sequence = &nic.link_##p##_rx_sequence;                                          \
-    ports[p].rx_epoch = &nic.link_##p##_rx_epoch;                                                \
-    ports[p].rx_check = &nic.link_##p##_rx_check;                                                \
-    ports[p].rx_credit = &nic.link_##p##_rx_credit;                                              \
-    ports[p].rx_payload = &nic.link_##p##_rx_payload;                                            \
-    ports[p].send = {&nic.memory_##p##_send_valid, &nic.memory_##p##_send_ready,                 \
-                     &nic.memory_##p##_send_data_valid, &nic.memory_##p##_send_address,          \
-                     &nic.memory_##p##_send_data};                                               \
-    ports[p].fetch = {&nic.memory_##p##_fetch_valid, &nic.memory_##p##_fetch_ready,              \
-                      &nic.memory_##p##_fetch_data_valid, &nic.memory_##p##_fetch_address,       \
-                      &nic.memory_##p##_fetch_data};                                             \
-    ports[p].write = {&nic.memory_##p##_write_valid, &nic.memory_##p##_write_ready,              \
-                      &nic.memory_##p##_write_ack, &nic.memory_##p##_write_address,              \
-                      &nic.memory_##p##_write_data};                                             \
+    ports[p].pins = PINS(nic, p);                                                                \
+    ports[p].send_reads = {&nic.memory_##p##_send_valid, &nic.memory_##p##_send_ready,           \
+                           &nic.memory_##p##_send_data_valid, &nic.memory_##p##_send_address,    \
+                           &nic.memory_##p##_send_data};                                         \
+    ports[p].fetch_reads = {&nic.memory_##p##_fetch_valid, &nic.memory_##p##_fetch_ready,        \
+                            &nic.memory_##p##_fetch_data_valid, &nic.memory_##p##_fetch_address, \
+                            &nic.memory_##p##_fetch_data};                                       \
+    ports[p].writes = {&nic.memory_##p##_write_valid, &nic.memory_##p##_write_ready,             \
+                       &nic.memory_##p##_write_ack, &nic.memory_##p##_write_address,             \
+                       &nic.memory_##p##_write_data};                                            \
     ports[p].monitor_valid = &nic.monitor_##p##_valid;                                           \
     ports[p].monitor_op = &nic.monitor_##p##_op;                                                 \
+    BIND_ORDER(p)                                                                                \
     ports[p].monitor_flow = &nic.monitor_##p##_flow;
 
 inline void bind(Vnic& nic, Port* ports) { FOR_EACH_PORT(BIND) }
@@ -65,7 +51,7 @@ struct Event {
     uint16_t flow, sequence;
     uint16_t rank;
     uint8_t port, op;
-    uint32_t unused;
+    uint32_t place;  // on shared links the step of what left, the order of what came in
 };
 
 enum Status { RUNNING = 0, FINISHED = 1, BAD_ADDRESS = 2, NO_LINK = 3 };
@@ -90,10 +76,7 @@ public:
     // Before a window of cycles: take over what came onto the links in the one before.
     void open_window(int parity) {
         parity_ = parity;
-        for (Port& port : ports) {
-            if (port.in) port.in->take_over_flits(!parity);
-            if (port.out) port.out->credits.take_over(!parity);
-        }
+        for (Port& port : ports) port.open_window(parity);
     }
     // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
     void tick(uint64_t now) {
@@ -101,11 +84,11 @@ public:
         for (uint8_t p = 0; p < NUM_PORTS; ++p) {
             Port& port = ports[p];
             send_flit(now, p);
-            receive_flit(now, port);
+            port.receive(now, parity_, now >= silent_from_);
             serve_memory(now, port);
             if (*port.monitor_valid)
-                arrived.push_back(
-                    {now, 0, uint16_t(*port.monitor_flow), 0, number_, p, *port.monitor_op, 0});
+                arrived.push_back({now, 0, uint16_t(*port.monitor_flow), 0, number_, p,
+                                   *port.monitor_op, SHARED ? *port.monitor_order : 0u});
         }
         if (memory.violated && status == RUNNING) status = BAD_ADDRESS;
         if (nic->irq && !irq_) irq_cycle = now;
@@ -144,10 +127,12 @@ public:
                 channel->stick(NEVER);
         }
     }
+    void set_reset(uint8_t level) { nic->rst = level; }
     void set_clock(uint8_t level) {
         nic->clk = level;
         nic->eval();
     }
+    template <typename Writer> void trace(Writer* writer) { nic->trace(writer, 99); }
 
 private:
     uint16_t number_ = 0;
@@ -195,55 +180,25 @@ private:
     }
     void send_flit(uint64_t now, uint8_t p) {
         Port& port = ports[p];
-        if (!port.out) {
-            if (*port.tx_valid && *port.tx_kind < DOWN && status == RUNNING) {
-                status = NO_LINK;
-                culprit_port = p;
-            }
-            return;
+        if (port.sends_nowhere() && status == RUNNING) {
+            status = NO_LINK;
+            culprit_port = p;
         }
+        Flit* flit = port.send(now, parity_, now >= silent_from_);
+        if (!flit) return;
         Link& link = *port.out;
-        if (*port.tx_valid && now < silent_from_) {
-            Flit& flit = link.flits.put(link.due(now), parity_);
-            flit.fate = SOUND;
-            flit.kind = *port.tx_kind;
-            flit.vc = *port.tx_vc;
-            flit.sequence = *port.tx_sequence;
-            flit.epoch = *port.tx_epoch;
-            flit.check = *port.tx_check;
-            std::memcpy(flit.payload, port.tx_payload, FLIT_BYTES);
-            if (flit.kind == BODY || flit.kind == TAIL) {
-                if (link.message != NEVER) ++sent[link.message].num_payload;
-            } else if (flit.kind < DOWN && !continues(flit.payload)) {
-                link.message = sent.size();
-                sent.push_back(head_event(now, p, flit.payload));
-            }
-            if (now >= link.next_fault) strike_flit(now, p, flit);
+        if (flit->kind == BODY || flit->kind == TAIL) {
+            if (link.message != NEVER) ++sent[link.message].num_payload;
+        } else if (flit->kind < DOWN && !continues(flit->payload)) {
+            link.message = sent.size();
+            sent.push_back(head_event(now, p, flit->payload));
         }
-        *port.tx_credit = link.credits.next_due == now;
-        if (*port.tx_credit) link.credits.pop();
-    }
-    void receive_flit(uint64_t now, Port& port) {
-        if (!port.in) return;
-        const Flit* due = nullptr;
-        if (port.in->flits.next_due == now) due = &port.in->flits.pop();
-        else if (!port.in->late.empty()) due = port.in->overdue(now);
-        *port.rx_valid = due != nullptr;
-        if (due) {
-            const Flit& flit = *due;
-            *port.rx_kind = flit.kind;
-            *port.rx_vc = flit.vc;
-            *port.rx_sequence = flit.sequence;
-            *port.rx_epoch = flit.epoch;
-            *port.rx_check = flit.check;
-            std::memcpy(port.rx_payload, flit.payload, FLIT_BYTES);
-        }
-        if (*port.rx_credit && now < silent_from_) port.in->credits.put(now + port.in->credit_latency, parity_);
+        if (now >= link.next_fault) strike_flit(now, p, *flit);
     }
     void serve_memory(uint64_t now, Port& port) {
-        serve_read(now, port.send, port.send_channel);
-        serve_read(now, port.fetch, port.fetch_channel);
-        Port::Requests& write = port.write;
+        serve_read(now, port.send_reads, port.send_channel);
+        serve_read(now, port.fetch_reads, port.fetch_channel);
+        Port::Requests& write = port.writes;
         Channel& channel = port.write_channel;
         *write.answer = channel.due(now);
         if (*write.answer) channel.answer_write(memory);
@@ -257,16 +212,19 @@ private:
         *read.ready = channel.ready(now);
         if (*read.valid && *read.ready) channel.take_read(now, *read.address, memory);
     }
-    // A head's bits: flow in 15..0, op in 32, continued in 33, collective sequence in 47..40.
+    // A head's bits: flow in 15..0, op in 32, collective sequence in 47..40; continued in 33, or on
+    // shared links the step in 31..16.
     static uint64_t head_bits(const uint8_t* payload) {
         uint64_t head = 0;
         std::memcpy(&head, payload, std::min<size_t>(sizeof head, FLIT_BYTES));
         return head;
     }
-    static bool continues(const uint8_t* payload) { return head_bits(payload) >> 33 & 1; }
+    static bool continues(const uint8_t* payload) {
+        return !SHARED && (head_bits(payload) >> 33 & 1);
+    }
     Event head_event(uint64_t now, uint8_t p, const uint8_t* payload) const {
         const uint64_t head = head_bits(payload);
         return {now,     0, uint16_t(head),         uint16_t(head >> 40 & 0xff),
-                number_, p, uint8_t(head >> 32 & 1), 0};
+                number_, p, uint8_t(head >> 32 & 1), SHARED ? uint32_t(head >> 16 & 0xffff) : 0u};
     }
 };

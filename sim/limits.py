@@ -35,7 +35,7 @@ class Limits:
     step_cycles: int | None
 
     def settings(
-        self, dtype: str, num_flits: int, link_model: LinkModel, op: str = "sum"
+        self, dtype: str, window_flits: int, link_model: LinkModel, op: str = "sum"
     ) -> RunSettings:
         """What an interface is told of a collective whose first buffer lies at address 0.
 
@@ -43,8 +43,8 @@ class Limits:
         ----------
         dtype : str
             "int32", "float32" or "bfloat16".
-        num_flits : int
-            Of one rank's buffer.
+        window_flits : int
+            Of one rank's buffer, and of its slots on shared links.
         link_model : LinkModel
             Its `dependency` and `flow_control`.
         op : str
@@ -53,7 +53,7 @@ class Limits:
         return RunSettings(
             dtype=dtype,
             window_base=0,
-            window_flits=num_flits,
+            window_flits=window_flits,
             watchdog_cycles=self.watchdog_cycles,
             first_arrival_cycles=self.watchdog_cycles,
             lockstep=self.step_cycles is not None,

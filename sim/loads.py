@@ -51,11 +51,14 @@ class Load:
         Equal on all ranks.
     limits : Limits
         How long the collective may take.
+    num_flits : int
+        Of one rank's buffer; on shared links the window holds slots behind it.
     """
 
     tables: Sequence[Table]
     settings: RunSettings
     limits: Limits
+    num_flits: int
 
 
 class Loader:
@@ -118,8 +121,10 @@ class Loader:
             max_skew_cycles=max_skew_cycles,
             lockstep=lockstep,
         )
-        settings = limits.settings(dtype, num_flits, self._link_model, upcoming.op)
-        return Load(tables or self._tables_of(schedule, num_flits, lockstep), settings, limits)
+        held = tables or self._tables_of(schedule, num_flits, lockstep)
+        window = max(table.end_flits for table in held)
+        settings = limits.settings(dtype, window, self._link_model, upcoming.op)
+        return Load(held, settings, limits, num_flits)
 
     def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
         """Tables of all ranks; the same objects where nothing has changed."""

@@ -25,7 +25,7 @@ EVENT = np.dtype(
         ("rank", "<u2"),
         ("port", "u1"),
         ("op", "u1"),
-        ("unused", "<u4"),
+        ("place", "<u4"),
     ]
 )
 """A message that left or came in."""
@@ -69,7 +69,7 @@ class _Fault(ctypes.Structure):
 
 _POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "mt_create": (_POINTER, [_U32, _U32]),
+    "mt_create": (_POINTER, [_U32, _U32, _U32]),
     "mt_destroy": (None, [_POINTER]),
     "mt_connect": (None, [_POINTER, _U32, _U32, _U32, _U32, _U64, _U64, _U64]),
     "mt_set_memory": (None, [_POINTER, _U32, _POINTER, _U64]),
@@ -113,9 +113,9 @@ class Native:
             function.restype = result
             function.argtypes = arguments
 
-    def create(self, num_ranks: int, num_threads: int) -> int | None:
-        """Make a network of unconnected interfaces."""
-        handle: int | None = self._library.mt_create(num_ranks, num_threads)
+    def create(self, num_ranks: int, num_switches: int, num_threads: int) -> int | None:
+        """Make a network of unconnected interfaces and switches, which are the nodes behind."""
+        handle: int | None = self._library.mt_create(num_ranks, num_switches, num_threads)
         return handle
 
     def destroy(self, handle: int | None) -> None:
@@ -123,7 +123,7 @@ class Native:
         self._library.mt_destroy(handle)
 
     def connect(self, handle: int | None, *wire: int) -> None:
-        """Add a link: src rank and port, dst rank and port, latencies, interval in 1/65536.
+        """Add a link: src node and port, dst node and port, latencies, interval in 1/65536.
 
         The second latency is that of credits, the other way.
         """

@@ -56,7 +56,7 @@ class Network(Closing):
     Raises
     ------
     TopologyError
-        If the topology has switches, links without a reverse, or too many links at a rank.
+        If the topology has links without a reverse, or too many links at a rank.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class Network(Closing):
         self.topology = topology
         self.config = config
         self._native = Native(library)
-        self._handle = self._native.create(topology.num_ranks, num_threads or os.cpu_count() or 1)
+        counts = topology.num_ranks, topology.num_switches
+        self._handle = self._native.create(*counts, num_threads or os.cpu_count() or 1)
         self._connect(model)
         timing = memory_timing or MemoryTiming()
         self._native.set_timing(
@@ -268,15 +269,14 @@ class Network(Closing):
 
 def _check_topology(topology: Topology, config: Config) -> None:
     """Raise unless the harness can wire the topology."""
-    if topology.num_switches:
-        raise TopologyError(
-            f"{topology.name}: engine 'rtl' must be given direct links only, "
-            f"not {topology.num_switches} switches"
-        )
     if not topology.is_symmetric:
         link = int(np.flatnonzero(topology.reverse < 0)[0])
         raise TopologyError(f"{topology.name}: link {link} has no reverse link")
-    most = int(topology.degree.max())
+    if topology.num_switches and not config.shared:
+        raise TopologyError(
+            f"{topology.name}: interfaces must be built for shared links, since there are switches"
+        )
+    most = int(topology.degree[: topology.num_ranks].max())
     if most > config.num_ports:
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, the interface {config.num_ports} ports"

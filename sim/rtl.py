@@ -4,8 +4,6 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from multitree.nic.config import Config
 from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
@@ -28,7 +26,7 @@ from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
 from multitree.sim.postmortem import first_missing
 from multitree.sim.rtl_host import RtlHost
-from multitree.sim.sizing import config_for, emulated_dtypes
+from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
 from multitree.sim.trace import Trace
 from multitree.sim.verilator import Say
 from multitree.sim.waveform import Waveform
@@ -48,14 +46,14 @@ class RtlSession(Closing):
     Parameters
     ----------
     topology : Topology
-        Direct links only, each with a reverse link.
+        Each link with a reverse link.
     link_model : LinkModel
         Clock, flits, buffers and memory latency.
     memory_timing : MemoryTiming
         Random memory latencies.
     waveform : Waveform or None
         Dumped from the first collective's first start on.
-    num_rows, num_flows, memory_flits : int
+    num_rows, num_flows, memory_flits, num_classes, max_children : int
         Least sizes of the interfaces; `run` says so where they are too small.
     dtypes : tuple of str
         Types of elements that the interfaces can reduce.
@@ -86,6 +84,8 @@ class RtlSession(Closing):
         num_rows: int = 0,
         num_flows: int = 0,
         memory_flits: int = 0,
+        num_classes: int = 0,
+        max_children: int = 1,
         dtypes: tuple[str, ...] = emulated_dtypes("float32"),
         config: Config | None = None,
         num_threads: int | None = None,
@@ -101,13 +101,18 @@ class RtlSession(Closing):
             num_rows=num_rows,
             num_flows=num_flows,
             memory_flits=memory_flits,
+            num_classes=num_classes,
+            max_children=max_children,
             dtypes=dtypes,
         )
         kind = None if waveform is None else waveform.kind
         self.network = Network(
             topology,
             self.config,
-            library or network_library(self.config, waveform=kind, say=say),
+            library
+            or network_library(
+                self.config, num_switch_ports=_switch_ports(topology), waveform=kind, say=say
+            ),
             link_model=self.link_model,
             memory_timing=timing,
             num_threads=num_threads,
@@ -213,7 +218,7 @@ class RtlSession(Closing):
             missing = first_missing(schedule, self.network.sent(), self.network.arrived())
             raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
         sent, arrived = self.network.sent(), self.network.arrived()
-        return traces_of(schedule, load.settings.window_flits, sent, arrived, start, done)
+        return traces_of(schedule, load.num_flits, sent, arrived, start, done)
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
         """Counters of the last collective, per rank and port that has a link."""
@@ -226,6 +231,11 @@ class RtlSession(Closing):
         waveform = self._waveform
         self.network.trace_to(waveform.path, waveform.first_cycle, waveform.last_cycle)
         self._waveform = None
+
+
+def _switch_ports(topology: Topology) -> int:
+    """Ports of the largest switch, 0 where there is none."""
+    return int(topology.degree[topology.num_ranks :].max(initial=0))
 
 
 def run_rtl(
@@ -272,9 +282,8 @@ def run_rtl(
         link_model=model,
         memory_timing=memory_timing,
         waveform=waveform,
-        num_rows=int(np.bincount(schedule.src).max(initial=0)),
-        num_flows=schedule.num_flows,
         memory_flits=model.num_flits(first.shape[1], first.dtype.itemsize),
+        **least_sizes(schedule),  # type: ignore[arg-type]
         dtypes=emulated_dtypes(first.dtype.name),
         say=say,
     ) as session:

@@ -1,11 +1,14 @@
 """Interfaces large enough for a schedule, rounded up so that few are compiled."""
 
+import numpy as np
+
 from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel
 from multitree.topology.errors import TopologyError
+from multitree.topology.schedule import Op, Schedule
 from multitree.topology.topology import Topology
 
-__all__ = ["MAX_PORTS", "config_for", "emulated_dtypes"]
+__all__ = ["MAX_PORTS", "config_for", "emulated_dtypes", "least_sizes"]
 
 MAX_PORTS = 8
 _LEAST_QUEUE_MARGIN = 16
@@ -19,6 +22,8 @@ def config_for(
     num_rows: int = 0,
     num_flows: int = 0,
     memory_flits: int = 0,
+    num_classes: int = 0,
+    max_children: int = 1,
     dtypes: tuple[str, ...] = _DEFAULTS.dtypes,
 ) -> Config:
     """Sizes of an interface for every rank of a topology.
@@ -35,6 +40,10 @@ def config_for(
         What the largest table needs.
     memory_flits : int
         Flits of memory that are addressed.
+    num_classes : int
+        Virtual-channel classes where links are shared; one or more where there are switches.
+    max_children : int
+        Contributions to one sum at one rank, on shared links.
     dtypes : tuple of str
         Types of elements that are reduced.
 
@@ -49,7 +58,7 @@ def config_for(
     ValueError
         If something else is beyond what an interface can have.
     """
-    most = int(topology.degree.max(initial=0))
+    most = int(topology.degree[: topology.num_ranks].max(initial=0))
     if most > MAX_PORTS:
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, an interface at most {MAX_PORTS} ports"
@@ -66,7 +75,32 @@ def config_for(
         memory_queue_flits=_power_of_two(round_trip, _DEFAULTS.memory_queue_flits),
         address_width=max(_DEFAULTS.address_width, memory_flits.bit_length()),
         dtypes=dtypes,
+        num_classes=max(num_classes, min(topology.num_switches, 1)),
+        max_children=_power_of_two(max_children, _DEFAULTS.max_children),
     )
+
+
+def least_sizes(schedule: Schedule) -> dict[str, int]:
+    """What a schedule needs of `config_for`: rows, flows, and classes and children where shared.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Returns
+    -------
+    dict of str to int
+    """
+    sizes = {
+        "num_rows": int(np.bincount(schedule.src).max(initial=0)),
+        "num_flows": schedule.num_flows,
+    }
+    if schedule.topology.num_switches:
+        sums = schedule.flow.astype(np.int64) * schedule.topology.num_ranks + schedule.dst
+        adds = sums[schedule.op == Op.REDUCE]
+        sizes["num_classes"] = int(schedule.route_classes.max(initial=0)) + 1
+        sizes["max_children"] = int(np.unique(adds, return_counts=True)[1].max(initial=1))
+    return sizes
 
 
 def emulated_dtypes(dtype: str) -> tuple[str, ...]:

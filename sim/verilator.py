@@ -24,14 +24,14 @@ Say = Callable[[str], None]
 _LIBRARY = "network.so"
 _VERILATOR_FLAGS = [
     *("--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
-    *("-Wno-lint", "-Wno-style", "-Wno-fatal", "--prefix", "Vnic", "--Mdir", "model"),
+    *("-Wno-lint", "-Wno-style", "-Wno-fatal", "--Mdir", "model"),
     *("--output-split", "5000"),
 ]
 # Two libraries in one process must not share symbols, whose sizes differ between them.
 _FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DNDEBUG", "-w"]
 # Code that runs once, most of the text, is compiled without optimisation.
 _FAST, _SLOW = "-O2", "-O0"
-_SLOW_UNIT = "model_slow.cpp"
+_SLOW_UNIT = "_slow.cpp"
 _FST_COMPRESSION = Path(__file__).parent / "fst_compression.h"
 
 
@@ -59,6 +59,7 @@ def build_library(
     sources: Mapping[str, str],
     *,
     top: str,
+    more: Mapping[str, tuple[str, str]] | None = None,
     waveform: str | None = None,
     say: Say | None = None,
 ) -> Path:
@@ -72,6 +73,8 @@ def build_library(
         Harness files by name; each `*.cpp` is compiled, the others can be included.
     top : str
         Name of the module.
+    more : mapping of str to (str, str), optional
+        Text and name of further modules by the name of their C++ class.
     waveform : str or None
         One of `WAVEFORMS`: the harness is compiled with MT_TRACE, the class of the waveform
         writer, and MT_TRACE_HEADER, its header.
@@ -104,39 +107,50 @@ def build_library(
             "result and engine 'analytic' the cycles"
         )
     version = importlib.metadata.version("verilator")
-    flags = [*_VERILATOR_FLAGS, _FAST, _SLOW, top]
+    modules = {"Vnic": (verilog, top)} | dict(more or {})
+    flags = [*_VERILATOR_FLAGS, _FAST, _SLOW]
     named = [text for item in sorted(sources.items()) for text in item]
-    key = content_key(verilog, *flags, _runtime_key(waveform), *named)
+    named += [text for name, module in sorted(modules.items()) for text in (name, *module)]
+    key = content_key(*flags, _runtime_key(waveform), *named)
 
     def make(folder: Path) -> None:
         (say or say_on_stderr)(
             f"Compiling {top} with Verilator {version} (once; about a quarter of a minute) ..."
         )
-        _compile(folder, verilog, sources, top, waveform)
+        _compile(folder, modules, sources, waveform)
 
     return cached("library", key, make) / _LIBRARY
 
 
 def _compile(
-    folder: Path, verilog: str, sources: Mapping[str, str], top: str, waveform: str | None
+    folder: Path,
+    modules: Mapping[str, tuple[str, str]],
+    sources: Mapping[str, str],
+    waveform: str | None,
 ) -> None:
     """Leave the library in `folder`, and nothing else."""
     home = _verilator_home()
     build = folder / "build"
     build.mkdir()
-    (build / "design.v").write_text(verilog)
     for name, text in sources.items():
         (build / name).write_text(text)
     trace = [] if waveform is None else [f"--trace-{waveform}"]
-    binary = str(home / "bin" / "verilator_bin")
-    command = [binary, *_VERILATOR_FLAGS, *trace, "--top-module", top, "design.v"]
-    _run(command, build, {"VERILATOR_ROOT": str(home)})
-    model = _grouped(sorted((build / "model").glob("*.cpp")), build)
+    for name, (verilog, top) in modules.items():
+        (build / f"{name}.v").write_text(verilog)
+        command = [str(home / "bin" / "verilator_bin"), *_VERILATOR_FLAGS, *trace]
+        command += ["--prefix", name, "--top-module", top, f"{name}.v"]
+        _run(command, build, {"VERILATOR_ROOT": str(home)})
+    # Two models do not go into one unit: each has precompiled headers of its own.
+    model = [
+        unit
+        for name in modules
+        for unit in _grouped(sorted((build / "model").glob(f"{name}*.cpp")), build, name)
+    ]
     harness = [build / name for name in sources if name.endswith(".cpp")]
     flags = [f"-I{build}", f"-I{build / 'model'}", *_runtime_flags(waveform)]
     with ThreadPoolExecutor(_num_jobs()) as pool:
         runtime = pool.submit(_runtime, waveform)
-        levels = [_SLOW if unit.name == _SLOW_UNIT else _FAST for unit in (*model, *harness)]
+        levels = [_SLOW if unit.name.endswith(_SLOW_UNIT) else _FAST for unit in (*model, *harness)]
         objects = list(pool.map(partial(_compile_unit, flags), (*model, *harness), levels))
         objects.append(runtime.result())
     link = [str(_compiler()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
@@ -189,17 +203,17 @@ def _runtime_flags(waveform: str | None) -> list[str]:
     ]
 
 
-def _grouped(files: list[Path], build: Path) -> list[Path]:
+def _grouped(files: list[Path], build: Path, name: str) -> list[Path]:
     """Few units that include the model's many files, since each costs a second of headers."""
     slow = [file for file in files if "Slow" in file.name]
     groups: list[list[Path]] = [[] for _ in range(_num_jobs())]
     for file in sorted(set(files) - set(slow), key=lambda file: (-file.stat().st_size, file.name)):
         min(groups, key=lambda group: sum(f.stat().st_size for f in group)).append(file)
-    named = {f"model_{number}.cpp": group for number, group in enumerate(groups)}
-    named[_SLOW_UNIT] = slow
-    for name, group in named.items():
-        (build / name).write_text("".join(f'#include "{file}"\n' for file in group))
-    return [build / name for name in named]
+    units = {f"{name}_{number}.cpp": group for number, group in enumerate(groups)}
+    units[f"{name}{_SLOW_UNIT}"] = slow
+    for unit, group in units.items():
+        (build / unit).write_text("".join(f'#include "{file}"\n' for file in group))
+    return [build / unit for unit in units]
 
 
 def _num_jobs() -> int:

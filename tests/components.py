@@ -112,7 +112,7 @@ SIGNATURES = {
     "hw.memory_channel.WriteChannelSignature": {"address_width": 8, "flit_bytes": 16},
     "nic.axi_interface.AxiPortSignature": CONFIG,
     "nic.counters.ActivitySignature": CONFIG,
-    "nic.interface.MonitorSignature": {},
+    "nic.interface.MonitorSignature": SHARED,
     "nic.signatures.ArrivalSignature": CONFIG,
     "nic.signatures.ClaimSignature": {},
     "nic.signatures.LookupSignature": {},

@@ -69,7 +69,7 @@ def as_words(flits):
     return [int.from_bytes(flit.tobytes(), "little") for flit in flits]
 
 
-@pytest.mark.parametrize(("num_flits", "stall"), [(11, "seldom"), (2, "often"), (8, "bursts")])
+@pytest.mark.parametrize(("num_flits", "stall"), [(27, "seldom"), (2, "often"), (8, "bursts")])
 def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_flits, stall):
     """A length that divides nothing, two flows of four empty, and equal chunks."""
     rng = np.random.default_rng(num_flits)

@@ -1,0 +1,57 @@
+// One switch: its model, wired to links like a rank's interface, and a cycle of it.
+#pragma once
+#include "harness_link.h"
+
+#include <memory>
+#include <string>
+
+#if NUM_SWITCH_PORTS
+#define BIND_SWITCH(p) ends[p].pins = PINS(model, p);
+
+class Switch {
+public:
+    End ends[NUM_SWITCH_PORTS];
+
+    void make(uint16_t number, VerilatedContext* context) {
+        const std::string name = "switch_" + std::to_string(number);
+        model_ = std::make_unique<Vswitch>(context, name.c_str());
+        Vswitch& model = *model_;
+        FOR_EACH_SWITCH_PORT(BIND_SWITCH)
+        model.number = number;
+    }
+    void open_window(int parity) {
+        parity_ = parity;
+        for (End& end : ends) end.open_window(parity);
+    }
+    // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
+    void tick(uint64_t now) {
+        for (End& end : ends) {
+            end.send(now, parity_, false);
+            end.receive(now, parity_, false);
+        }
+    }
+    void set_reset(uint8_t level) { model_->rst = level; }
+    void set_clock(uint8_t level) {
+        model_->clk = level;
+        model_->eval();
+    }
+    template <typename Writer> void trace(Writer* writer) { model_->trace(writer, 99); }
+
+private:
+    std::unique_ptr<Vswitch> model_;
+    int parity_ = 0;
+};
+#else
+// A library for networks without switches: none is ever made.
+class Switch {
+public:
+    End ends[1];
+
+    void make(uint16_t, VerilatedContext*) {}
+    void open_window(int) {}
+    void tick(uint64_t) {}
+    void set_reset(uint8_t) {}
+    void set_clock(uint8_t) {}
+    template <typename Writer> void trace(Writer*) {}
+};
+#endif
