@@ -20,12 +20,17 @@ class _Move(NamedTuple):
 
 
 def grow_over_switches(
-    topology: Topology, roots: Sequence[int], turns: Sequence[int], *, neighbour_order: str
+    topology: Topology,
+    roots: Sequence[int],
+    turns: Sequence[int],
+    *,
+    neighbour_order: str,
+    rest_steps: int = 1,
 ) -> GrownRoutes:
     """Grow spanning trees in turns, where an edge needs every link of its route free.
 
-    In its turn a tree adds the rank outside it that is fewest links away from a member of an
-    earlier step, over links free in this step: those on a member's switch come first. The
+    In its turn a tree adds the rank outside it that is fewest links away from a member that
+    has rested, over links free in this step: those on a member's switch come first. The
     links of the route are then taken, from the parent's to the child's own. In each step the
     trees with most members have the first turns, which helps where there are few links up.
 
@@ -39,6 +44,9 @@ def grow_over_switches(
         Of ranks equally near: "ascending" or "descending" takes the one first found from
         members as they joined, over links by (node, id); "link" the one fewest ranks on from
         its parent, all around, from members as they joined last.
+    rest_steps : int
+        From the step in which a rank joins a tree to the first in which it passes the chunk on,
+        at least 1. With more, messages on long links are in before they are needed.
 
     Returns
     -------
@@ -62,7 +70,8 @@ def grow_over_switches(
     ([[0, 0, 0, 1], [1, 0, 0, 2], [1, 0, 1, 3]], [2, 4, 4])
     """
     search = _Search(topology, neighbour_order)
-    members = [[root] for root in roots]
+    # Members with the first step in which they pass the chunk on.
+    members = [[(root, 0)] for root in roots]
     outside = [bytearray(b"\1") * topology.num_ranks for _ in roots]
     for root, unreached in zip(roots, outside, strict=True):
         unreached[root] = 0
@@ -70,7 +79,11 @@ def grow_over_switches(
     ways: list[list[int]] = []
     step, total = 0, len(roots) * (topology.num_ranks - 1)
     while len(edges) < total:
-        able = {tree: members[tree] for tree in turns if any(outside[tree])}
+        able = {
+            tree: [rank for rank, rested in members[tree] if rested <= step]
+            for tree in turns
+            if any(outside[tree])
+        }
         search.begin_step()
         growing = sorted(able, key=lambda tree: -len(members[tree]))
         while growing:
@@ -81,7 +94,7 @@ def grow_over_switches(
                 if found is not None:
                     parent, child, moves = found
                     outside[tree][child] = 0
-                    members[tree].append(child)
+                    members[tree].append((child, step + rest_steps))
                     search.take(moves)
                     edges.append((step, tree, parent, child))
                     ways.append(moves)

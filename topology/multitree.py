@@ -22,6 +22,7 @@ from multitree.topology.topology import Topology
 Edges = tuple[Int32Array, Int32Array, Int32Array]
 ORDERS = ("ascending", "descending")
 NEIGHBOUR_ORDERS = ("best", *ORDERS, "link")
+RESTS = (16, 8, 4, 2)
 
 
 def build_multitree(
@@ -30,6 +31,7 @@ def build_multitree(
     roots: Sequence[int] | None = None,
     root_order: str = "ascending",
     neighbour_order: str = "best",
+    rest_steps: int | None = None,
 ) -> Schedule:
     """Build the all-reduce of MultiTree, Algorithm 1 of [1].
 
@@ -52,6 +54,10 @@ def build_multitree(
         alike; "best": "link", or "ascending" where that takes fewer steps. With switches see
         `indirect.grow_over_switches`; "best" is "ascending" there, or "link" where that takes
         fewer.
+    rest_steps : int, optional
+        With switches, the steps from a rank's getting a chunk to its passing it on: while ports
+        send in order, one that waits for what is still on its way holds up what is there. When
+        left out, the most of 16, 8, 4, 2 and 1 that takes no step more than 1 does.
 
     Returns
     -------
@@ -61,7 +67,7 @@ def build_multitree(
     Raises
     ------
     ScheduleError
-        If a root is no rank, or an order unknown.
+        If a root is no rank, an order unknown, or a number out of range.
 
     Notes
     -----
@@ -85,7 +91,9 @@ def build_multitree(
     last_first = root_order == "descending"
     turns = sorted(range(len(chosen)), key=chosen.__getitem__, reverse=last_first)
     _check_order("Neighbour order", neighbour_order, NEIGHBOUR_ORDERS)
-    rows, routes = _shortest(topology, chosen, turns, neighbour_order)
+    if rest_steps is not None and rest_steps < 1:
+        raise ScheduleError(f"Rest steps must be at least 1, not {rest_steps!r}")
+    rows, routes = _shortest(topology, chosen, turns, neighbour_order, rest_steps)
     return Schedule.from_rows(
         topology,
         algorithm="multitree",
@@ -102,9 +110,13 @@ def _check_order(name: str, order: str, known: Sequence[str]) -> None:
 
 
 def _shortest(
-    topology: Topology, roots: Sequence[int], turns: Sequence[int], neighbour_order: str
+    topology: Topology,
+    roots: Sequence[int],
+    turns: Sequence[int],
+    neighbour_order: str,
+    rest_steps: int | None,
 ) -> tuple[Int32Array, Routes]:
-    """Rows and routes of the order asked for, or of the one with the fewest steps."""
+    """Rows and routes of order and rest asked for, or of those with the fewest steps."""
     orders: Sequence[str] = (neighbour_order,)
     if neighbour_order == "best":
         orders = ("ascending", "link") if topology.num_switches else ("link", "ascending")
@@ -112,20 +124,29 @@ def _shortest(
     fewest = 2 * bound_steps(topology) if len(orders) > 1 and one_each else 0
     built = []
     for order in orders:
-        rows, routes = _both_phases(topology, roots, turns, order)
-        built.append((int(rows[:, 0].max()) + 1, rows, routes))
+        rows, routes = _both_phases(topology, roots, turns, order, rest_steps or 1)
+        built.append((int(rows[:, 0].max()) + 1, order, rows, routes))
         if built[-1][0] <= fewest:
             break
-    return min(built, key=lambda phases: phases[0])[1:]
+    num_steps, order, rows, routes = min(built, key=lambda phases: phases[0])
+    for longer in RESTS if rest_steps is None and topology.num_switches else ():
+        rested, its_routes = _both_phases(topology, roots, turns, order, longer)
+        if int(rested[:, 0].max()) < num_steps:
+            return rested, its_routes
+    return rows, routes
 
 
 def _both_phases(
-    topology: Topology, roots: Sequence[int], turns: Sequence[int], neighbour_order: str
+    topology: Topology,
+    roots: Sequence[int],
+    turns: Sequence[int],
+    neighbour_order: str,
+    rest_steps: int,
 ) -> tuple[Int32Array, Routes]:
-    outwards = _grown(topology, roots, turns, neighbour_order)
+    outwards = _grown(topology, roots, turns, neighbour_order, rest_steps)
     inwards = outwards
     if not topology.is_symmetric:
-        inwards = _grown(transposed(topology), roots, turns, neighbour_order)
+        inwards = _grown(transposed(topology), roots, turns, neighbour_order, rest_steps)
     inwards = turned_around(topology, inwards)
     num_reduce_steps = int(inwards.edges[:, 0].max()) + 1
     steps = np.r_[
@@ -139,10 +160,16 @@ def _both_phases(
 
 
 def _grown(
-    topology: Topology, roots: Sequence[int], turns: Sequence[int], neighbour_order: str
+    topology: Topology,
+    roots: Sequence[int],
+    turns: Sequence[int],
+    neighbour_order: str,
+    rest_steps: int,
 ) -> GrownRoutes:
     if topology.num_switches:
-        return grow_over_switches(topology, roots, turns, neighbour_order=neighbour_order)
+        return grow_over_switches(
+            topology, roots, turns, neighbour_order=neighbour_order, rest_steps=rest_steps
+        )
     edges = grow_trees(
         topology.links, roots, turns, topology.num_ranks, neighbour_order=neighbour_order
     )

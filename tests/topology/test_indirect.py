@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 
 from multitree.topology.builders import build
-from multitree.topology.collectives import COLLECTIVES, ROOTED
+from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
+from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
 from multitree.topology.grown import transposed
@@ -48,6 +49,38 @@ def test_steps_of_each_phase(spec, steps):
     report = verify(schedule)
     assert report.contention_free
     assert report.num_messages == 2 * schedule.num_flows * (schedule.num_flows - 1)
+
+
+def least_rest(schedule):
+    """Fewest steps from a chunk's last arrival at a rank to its passing it on; None if never."""
+    keys = schedule.flow.astype(np.int64) * schedule.topology.num_ranks
+    rest = []
+    for phase in (Op.REDUCE, Op.GATHER):
+        rows = np.flatnonzero(schedule.op == phase)
+        came = {}
+        for row in rows.tolist():
+            key = int(keys[row])
+            before = came.get(key + int(schedule.src[row]))
+            rest += [] if before is None else [int(schedule.step[row]) - before]
+            came[key + int(schedule.dst[row])] = int(schedule.step[row])
+    return min(rest, default=None)
+
+
+@pytest.mark.parametrize("spec", ["fat_tree:4x4", "bigraph:2x4", "kary_tree:2x3x2"])
+@pytest.mark.parametrize("rest_steps", [1, 3, 5])
+def test_a_rank_passes_a_chunk_on_when_it_has_rested(spec, rest_steps):
+    schedule = build_multitree(parse_topology(spec), rest_steps=rest_steps)
+    assert verify(schedule).contention_free
+    assert least_rest(schedule) in (None, *range(rest_steps, schedule.num_steps))
+
+
+def test_it_rests_as_long_as_that_costs_no_step():
+    rested = build_multitree(parse_topology("bigraph:4x8"))
+    assert least_rest(rested) == 16
+    hasty = build_multitree(parse_topology("bigraph:8x4"))
+    assert least_rest(hasty) == 1
+    with pytest.raises(ScheduleError, match="Rest steps must be at least 1, not 0"):
+        build_multitree(parse_topology("bigraph:4x8"), rest_steps=0)
 
 
 @pytest.mark.parametrize("spec", SMALL)
