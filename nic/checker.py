@@ -84,7 +84,8 @@ class Checker(wiring.Component):
         m = Module()
         at, word, state = Signal(17), Signal(3), Signal(32)
         count, too_many = Signal(32), Signal(8)
-        wrong, taken, arrivals = Signal(8), Signal(32), Signal(4)
+        width = 8 if self._config.shared else 4
+        wrong, taken, arrivals = Signal(8), Signal(32), Signal(width)
         last_word, previous_step = Signal(3), Signal(16)
         # What was found of a word is used a cycle later.
         found, summed, summing = Signal(8), Signal(32), Signal()

@@ -1,6 +1,6 @@
 """MultiTree over switches: spanning trees whose edges take every link of a route."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +45,7 @@ def grow_over_switches(
         members as they joined, over links by (node, id); "link" the one fewest ranks on from
         its parent, all around, from members as they joined last.
     rest_steps : int
-        From the step in which a rank joins a tree to the first in which it passes the chunk on,
-        at least 1. With more, messages on long links are in before they are needed.
+        From a rank's joining a tree to its first passing the chunk on, at least 1.
 
     Returns
     -------
@@ -70,7 +69,6 @@ def grow_over_switches(
     ([[0, 0, 0, 1], [1, 0, 0, 2], [1, 0, 1, 3]], [2, 4, 4])
     """
     search = _Search(topology, neighbour_order)
-    # Members with the first step in which they pass the chunk on.
     members = [[(root, 0)] for root in roots]
     outside = [bytearray(b"\1") * topology.num_ranks for _ in roots]
     for root, unreached in zip(roots, outside, strict=True):
@@ -84,24 +82,35 @@ def grow_over_switches(
             for tree in turns
             if any(outside[tree])
         }
-        search.begin_step()
         growing = sorted(able, key=lambda tree: -len(members[tree]))
-        while growing:
-            still = []
-            for tree in growing:
-                able[tree] = search.able(able[tree])
-                found = search.nearest(able[tree], outside[tree])
-                if found is not None:
-                    parent, child, moves = found
-                    outside[tree][child] = 0
-                    members[tree].append((child, step + rest_steps))
-                    search.take(moves)
-                    edges.append((step, tree, parent, child))
-                    ways.append(moves)
-                    still.append(tree)
-            growing = still
+        for tree, parent, child, moves in _grow_step(search, able, growing, outside):
+            members[tree].append((child, step + rest_steps))
+            edges.append((step, tree, parent, child))
+            ways.append(moves)
         step += 1
     return search.routes(edges, ways)
+
+
+def _grow_step(
+    search: "_Search",
+    able: dict[int, list[int]],
+    growing: list[int],
+    outside: Sequence[bytearray],
+) -> Iterator[tuple[int, int, int, list[int]]]:
+    """Tree, parent, child and moves of each edge of a step, until a whole round adds none."""
+    search.begin_step()
+    while growing:
+        still = []
+        for tree in growing:
+            able[tree] = search.able(able[tree])
+            found = search.nearest(able[tree], outside[tree])
+            if found is not None:
+                parent, child, moves = found
+                outside[tree][child] = 0
+                search.take(moves)
+                still.append(tree)
+                yield tree, parent, child, moves
+        growing = still
 
 
 class _Search:

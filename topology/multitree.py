@@ -22,7 +22,7 @@ from multitree.topology.topology import Topology
 Edges = tuple[Int32Array, Int32Array, Int32Array]
 ORDERS = ("ascending", "descending")
 NEIGHBOUR_ORDERS = ("best", *ORDERS, "link")
-RESTS = (16, 8, 4, 2)
+RESTS = (2,)
 
 
 def build_multitree(
@@ -51,13 +51,10 @@ def build_multitree(
     neighbour_order : str
         Which child a member tries first: "ascending" or "descending" by (rank, link id);
         "link" by link id, on the families by direction, so that the trees of a torus grow
-        alike; "best": "link", or "ascending" where that takes fewer steps. With switches see
-        `indirect.grow_over_switches`; "best" is "ascending" there, or "link" where that takes
-        fewer.
+        alike; "best": "link", or "ascending" where that takes fewer steps, and the other way
+        around with switches (see `indirect.grow_over_switches`).
     rest_steps : int, optional
-        With switches, the steps from a rank's getting a chunk to its passing it on: while ports
-        send in order, one that waits for what is still on its way holds up what is there. When
-        left out, the most of 16, 8, 4, 2 and 1 that takes no step more than 1 does.
+        With switches, from getting a chunk to passing it on; else 2 where that costs no step.
 
     Returns
     -------
@@ -71,14 +68,12 @@ def build_multitree(
 
     Notes
     -----
-    Deterministic. Members are tried as they joined. "best" grows the trees twice, unless the
-    first time meets the bound. The published code ends a step when the last root adds nothing;
-    here, no root must. Without reverse links, both phases are grown.
+    Deterministic. Members are tried as they joined. The published code ends a step when the
+    last root adds nothing; here none must. Without reverse links both phases are grown.
 
     References
     ----------
-    .. [1] "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning",
-       J. Huang et al., ISCA 2021.
+    .. [1] J. Huang et al., "Communication Algorithm-Architecture Co-Design ...", ISCA 2021.
 
     Examples
     --------
@@ -91,8 +86,6 @@ def build_multitree(
     last_first = root_order == "descending"
     turns = sorted(range(len(chosen)), key=chosen.__getitem__, reverse=last_first)
     _check_order("Neighbour order", neighbour_order, NEIGHBOUR_ORDERS)
-    if rest_steps is not None and rest_steps < 1:
-        raise ScheduleError(f"Rest steps must be at least 1, not {rest_steps!r}")
     rows, routes = _shortest(topology, chosen, turns, neighbour_order, rest_steps)
     return Schedule.from_rows(
         topology,
@@ -117,6 +110,8 @@ def _shortest(
     rest_steps: int | None,
 ) -> tuple[Int32Array, Routes]:
     """Rows and routes of order and rest asked for, or of those with the fewest steps."""
+    if rest_steps is not None and rest_steps < 1:
+        raise ScheduleError(f"Rest steps must be at least 1, not {rest_steps!r}")
     orders: Sequence[str] = (neighbour_order,)
     if neighbour_order == "best":
         orders = ("ascending", "link") if topology.num_switches else ("link", "ascending")

@@ -76,7 +76,7 @@ def test_a_rank_passes_a_chunk_on_when_it_has_rested(spec, rest_steps):
 
 def test_it_rests_as_long_as_that_costs_no_step():
     rested = build_multitree(parse_topology("bigraph:4x8"))
-    assert least_rest(rested) == 16
+    assert least_rest(rested) == 2
     hasty = build_multitree(parse_topology("bigraph:8x4"))
     assert least_rest(hasty) == 1
     with pytest.raises(ScheduleError, match="Rest steps must be at least 1, not 0"):
