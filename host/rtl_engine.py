@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import numpy as np
-
 from multitree.host.outcome import Outcome, finished, reduction_of
 from multitree.host.tensors import to_array
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, RtlSession, Upcoming, Waveform
-from multitree.sim.sizing import config_for, emulated_dtypes
+from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
 from multitree.sim.verilator import Say
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
@@ -30,13 +28,12 @@ def needs_of(schedule: Schedule, link_model: LinkModel, size_bytes: int) -> dict
     Returns
     -------
     dict
-        num_rows, num_flows and memory_flits, as `config_for` takes them.
+        As `config_for` takes them: `least_sizes` and memory_flits.
     """
-    return {
-        "num_rows": int(np.bincount(schedule.src).max(initial=0)),
-        "num_flows": schedule.num_flows,
-        "memory_flits": link_model.num_flits(size_bytes, 1),
-    }
+    num_flits = link_model.num_flits(size_bytes, 1)
+    # Where links are shared, what comes out of order waits behind the buffer.
+    memory_flits = 2 * num_flits if schedule.topology.num_switches else num_flits
+    return {**least_sizes(schedule), "memory_flits": memory_flits}
 
 
 class RtlEngine:
@@ -70,7 +67,7 @@ class RtlEngine:
         self._waveform = waveform
         self._progress = progress
         self._say = say
-        self._needs = {"num_rows": 0, "num_flows": 0, "memory_flits": 0}
+        self._needs: dict[str, int] = {}
         self._dtypes = emulated_dtypes("float32")
         config_for(topology, link_model)  # raises at once where no interface has so many ports
         self._session: RtlSession | None = None
@@ -79,7 +76,7 @@ class RtlEngine:
     def _grown(self, schedule: Schedule, memory: Any) -> dict[str, int]:
         """What interfaces need for all that ran and for this, too."""
         needs = needs_of(schedule, self._link_model, memory.shape[1] * memory.dtype.itemsize)
-        return {name: max(value, needs[name]) for name, value in self._needs.items()}
+        return {name: max(value, self._needs.get(name, 0)) for name, value in needs.items()}
 
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Compile the interfaces and wire them, unless those at hand are large enough."""

@@ -94,6 +94,8 @@ def least_sizes(schedule: Schedule) -> dict[str, int]:
     sizes = {
         "num_rows": int(np.bincount(schedule.src).max(initial=0)),
         "num_flows": schedule.num_flows,
+        "num_classes": 0,
+        "max_children": 1,
     }
     if schedule.topology.num_switches:
         sums = schedule.flow.astype(np.int64) * schedule.topology.num_ranks + schedule.dst

@@ -6,8 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from multitree.nic.table import compile_table
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
+from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.builders import build
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
@@ -52,3 +54,11 @@ def test_every_link_of_every_route_carries_its_payload():
         ((_, trace),) = session.run(schedule, [buffer])
     wanted = np.bincount(schedule.route_links, minlength=topology.num_links) * 3
     assert trace.link_flits.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("spec", ["fat_tree:4x4", "bigraph:4x8"])
+def test_interfaces_of_the_least_sizes_hold_every_table(spec):
+    schedule = build(parse_topology(spec), "multitree")
+    config = config_for(schedule.topology, MODEL, **least_sizes(schedule))
+    for rank in range(schedule.topology.num_ranks):
+        compile_table(schedule, rank, 1000, config)
