@@ -18,7 +18,7 @@ from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
-from multitree.sim.sizing import config_for
+from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.builders import COMPARED, build
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
@@ -39,8 +39,7 @@ def compare(
     with RtlSession(
         topology,
         link_model=model,
-        num_rows=int(np.bincount(schedule.src).max()),
-        num_flows=schedule.num_flows,
+        **least_sizes(schedule, num_flits),
     ) as session:
         memory, trace = session.run(schedule, [buffers])[0]
     exact = np.array_equal(memory.view(np.uint32), execute(schedule, buffers).view(np.uint32))

@@ -22,7 +22,9 @@ import numpy as np
 
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import parse_size
+from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
+from multitree.sim.sizing import least_sizes
 from multitree.topology.builders import build
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
@@ -38,8 +40,7 @@ def measure(spec: str, algorithm: str, size_bytes: int, repeat: int) -> dict[str
     begin = time.perf_counter()
     session = RtlSession(
         topology,
-        num_rows=int(np.bincount(schedule.src).max()),
-        num_flows=schedule.num_flows,
+        **least_sizes(schedule, LinkModel().num_flits(size_bytes // 4, 4)),
     )
     build_seconds = time.perf_counter() - begin
     cpu_seconds, wall_seconds, emulated = float("inf"), float("inf"), 0

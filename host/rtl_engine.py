@@ -28,12 +28,9 @@ def needs_of(schedule: Schedule, link_model: LinkModel, size_bytes: int) -> dict
     Returns
     -------
     dict
-        As `config_for` takes them: `least_sizes` and memory_flits.
+        As `config_for` takes them, see `least_sizes`.
     """
-    num_flits = link_model.num_flits(size_bytes, 1)
-    # Where links are shared, what comes out of order waits behind the buffer.
-    memory_flits = 2 * num_flits if schedule.topology.num_switches else num_flits
-    return {**least_sizes(schedule), "memory_flits": memory_flits}
+    return least_sizes(schedule, link_model.num_flits(size_bytes, 1))
 
 
 class RtlEngine:

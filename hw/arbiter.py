@@ -6,7 +6,30 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 
-__all__ = ["RoundRobin"]
+__all__ = ["RoundRobin", "stay"]
+
+
+def stay(m, choice, offered, taken):
+    """The choice of who offers, kept while what is offered is not taken.
+
+    Parameters
+    ----------
+    m : Module
+    choice : Value
+        Who would offer in this cycle.
+    offered, taken : Value
+        Somebody offers; it is taken.
+
+    Returns
+    -------
+    Signal
+        Who does offer; combinational.
+    """
+    waits = Signal()
+    kept, chosen = Signal(len(choice)), Signal(len(choice))
+    m.d.comb += chosen.eq(Mux(waits, kept, choice))
+    m.d.sync += [waits.eq(offered & ~taken), kept.eq(chosen)]
+    return chosen
 
 
 class RoundRobin(wiring.Component):

@@ -38,10 +38,10 @@ def bring_up(m, end, session, transmitter, receiver):
         control.news.eq(Mux(send.valid, send.news, end.notice)),
         end.heard.eq(received.valid & (received.kind == Kind.FAULT) & current),
         end.news.eq(received.news),
-        end.up.eq(session.open),
         transmitter.open.eq(session.open),
         receiver.up.eq(session.up),
         receiver.epoch.eq(session.peer_epoch),
+        end.up.eq(session.open),
     ]
 
 

@@ -4,6 +4,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.arbiter import stay
 from multitree.hw.arguments import check_integer
 from multitree.hw.memory_channel import ReadChannelSignature
 
@@ -53,14 +54,12 @@ class ReadShare(wiring.Component):
         """One read at a time, the first reader's before the second's."""
         m = Module()
         channel, readers = self.channel, (self.first, self.second)
-        second, stays, kept = Signal(), Signal(), Signal()
+        second = stay(m, ~self.first.valid, channel.valid, channel.ready)
         m.d.comb += [
-            second.eq(Mux(stays, kept, ~self.first.valid)),
             channel.valid.eq(Mux(second, self.second.valid, self.first.valid)),
             channel.address.eq(Mux(second, self.second.address, self.first.address)),
         ]
         owner = self._owner(m, channel.valid & channel.ready, second)
-        m.d.sync += [stays.eq(channel.valid & ~channel.ready), kept.eq(second)]
         for number, reader in enumerate(readers):
             m.d.comb += [
                 reader.ready.eq(channel.ready & (second == number)),

@@ -84,8 +84,8 @@ class Checker(wiring.Component):
         m = Module()
         at, word, state = Signal(17), Signal(3), Signal(32)
         count, too_many = Signal(32), Signal(8)
-        width = 8 if self._config.shared else 4
-        wrong, taken, arrivals = Signal(8), Signal(32), Signal(width)
+        of_flow = flow_check(self._config)
+        wrong, taken, arrivals = Signal(8), Signal(32), Signal(len(of_flow.num_arrivals))
         last_word, previous_step = Signal(3), Signal(16)
         # What was found of a word is used a cycle later.
         found, summed, summing = Signal(8), Signal(32), Signal()
@@ -93,7 +93,7 @@ class Checker(wiring.Component):
         with m.If(summing):
             m.d.sync += state.eq(crc32_step(state, summed))
         self._choose(m, word, count, too_many, taken, last_word)
-        self._judge(m, wrong, arrivals, previous_step)
+        self._judge(m, of_flow, wrong, arrivals, previous_step)
         m.d.comb += [self.row_address.eq(at), self.flow_address.eq(at), self.index.eq(at)]
         with m.FSM() as fsm:
             with m.State("IDLE"), m.If(self.start):
@@ -155,10 +155,10 @@ class Checker(wiring.Component):
                 last_word.eq(num_words - 1),
             ]
 
-    def _judge(self, m, wrong, arrivals, previous_step):
+    def _judge(self, m, of_flow, wrong, arrivals, previous_step):
         """Hold what was read against parity and the rules, in each cycle in which it is used."""
         m.submodules.row_check = row_check = RowCheck(self._config)
-        m.submodules.flow_check = of_flow = flow_check(self._config)
+        m.submodules.flow_check = of_flow
         m.d.comb += [
             row_check.row.eq(self.row),
             row_check.previous_step.eq(previous_step),

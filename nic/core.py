@@ -114,7 +114,7 @@ class Core(wiring.Component):
             wiring.connect(m, jobs, port.jobs)
         self._drive_run(m, run, used, control, monitor)
         self._wire_tables(m, ports, fetcher, tables, control)
-        missing_count = self.wire_tracker(m, ports, control, settings["COUNT_SELECT"])
+        missing_count = self._wire_tracker(m, ports, control, settings["COUNT_SELECT"])
         self._check_settings(m, control, settings, used)
         self._wire_control(m, ports, fetcher, control)
         self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
@@ -124,7 +124,7 @@ class Core(wiring.Component):
         self._show_status(m, ports, fetcher, control, monitor, missing_count, used, relay.origin)
         return m
 
-    def arrived(self, ports):
+    def _arrived(self, ports):
         """One bit per message that has done what it came for."""
         return Cat(port.arrival.valid & port.arrival.last for port in ports)
 
@@ -185,7 +185,7 @@ class Core(wiring.Component):
             control.iterations.eq(used["ITERATIONS"]),
         ]
 
-    def wire_tracker(self, m, ports, control, select):
+    def _wire_tracker(self, m, ports, control, select):
         """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""
         config = self._config
         m.submodules.tracker = tracker = DependencyTracker(
@@ -228,7 +228,7 @@ class Core(wiring.Component):
             control.acknowledge.eq(self.command[2]),
             control.fetching.eq(fetcher.busy),
             control.sending.eq(~Cat(port.idle for port in ports).all()),
-            control.arrived.eq(self.arrived(ports)),
+            control.arrived.eq(self._arrived(ports)),
             fetcher.start.eq(control.launch),
             self.claimed.eq(control.claimed),
             self.start_waits.eq(control.start_waits),

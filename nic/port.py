@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import Kind, LinkSignature, news_width
 from multitree.hw.link_receiver import LinkReceiver
-from multitree.hw.link_session import LinkSession
+from multitree.hw.link_session import LinkSession, bring_up
 from multitree.hw.link_transmitter import LinkTransmitter
 from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
@@ -25,10 +25,40 @@ from multitree.nic.signatures import (
     WaitSignature,
 )
 
-__all__ = ["JOB_QUEUE_DEPTH", "Port", "is_payload"]
+__all__ = ["JOB_QUEUE_DEPTH", "Port", "is_payload", "name_faults"]
 
 JOB_QUEUE_DEPTH = 4
 """Rows a port may have queued: its wait does not hold up the other ports."""
+
+
+def name_faults(m, port, receiver, link, fault_credit, lost):
+    """A port's fault: of several that hold, the one nearest to the cause.
+
+    Parameters
+    ----------
+    m : Module
+    port : Component
+        Gets `fault`; has `run` and `heard`.
+    receiver : Component
+        Its receiver, with a `fault` of its own.
+    link : Component
+        What finds flits wrong, see `LinkReceiver`.
+    fault_credit, lost : Value
+        A credit that no flit had spent; the other end went down.
+    """
+    m.d.comb += port.fault.eq(receiver.fault)
+    with m.If(port.heard & ~receiver.fault.any()):
+        m.d.comb += port.fault.eq(FaultCode.PEER_FAULT)
+    for strobe, code in (
+        (fault_credit, FaultCode.CREDIT_OVERFLOW),
+        (link.overflow, FaultCode.BUFFER_OVERFLOW),
+        (link.check_error, FaultCode.LINK_CHECK),
+        (link.sequence_error, FaultCode.LINK_SEQUENCE),
+        (link.epoch_error, FaultCode.LINK_EPOCH),
+        (lost & port.run.running, FaultCode.PEER_RESET),
+    ):
+        with m.If(strobe):
+            m.d.comb += port.fault.eq(code)
 
 
 def is_payload(flits):
@@ -157,34 +187,12 @@ class Port(wiring.Component):
             (receiver.write, guard.inner.write),
         ):
             wiring.connect(m, channel, guarded)
-        self._bring_up(m, session, transmitter, link)
+        bring_up(m, self, session, transmitter, link)
         self._report(m, queue, sender, receiver, transmitter, link)
-        self._name_faults(m, receiver, transmitter, link, session)
+        name_faults(m, self, receiver, link, transmitter.fault_credit, session.lost)
         with m.If(guard.fault.any()):
             m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
-
-    def _bring_up(self, m, session, transmitter, link):
-        """The session says when both ends of the link take and send data."""
-        wiring.connect(m, link.control, session.received)
-        send, control, received = session.send, transmitter.control, link.control
-        # Told by the other end as it is now, not before it was reset.
-        current = session.up & (received.epoch == session.peer_epoch)
-        m.d.comb += [
-            self.told.eq(self.tell & session.open & ~send.valid),
-            control.valid.eq(send.valid | self.told),
-            control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
-            control.epoch.eq(send.epoch),
-            control.news.eq(Mux(send.valid, send.news, self.notice)),
-            self.heard.eq(received.valid & (received.kind == Kind.FAULT) & current),
-            self.news.eq(received.news),
-        ]
-        m.d.comb += [
-            transmitter.open.eq(session.open),
-            link.up.eq(session.up),
-            link.epoch.eq(session.peer_epoch),
-            self.up.eq(session.open),
-        ]
 
     def _report(self, m, queue, sender, receiver, transmitter, link):
         """Waits, activity and progress of the blocks together."""
@@ -209,19 +217,3 @@ class Port(wiring.Component):
             self.idle.eq(sender.idle & (queue.level == 0)),
             self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),
         ]
-
-    def _name_faults(self, m, receiver, transmitter, link, session):
-        """The last one that holds wins: nearest to the cause."""
-        m.d.comb += self.fault.eq(receiver.fault)
-        with m.If(self.heard & ~receiver.fault.any()):
-            m.d.comb += self.fault.eq(FaultCode.PEER_FAULT)
-        for strobe, code in (
-            (transmitter.fault_credit, FaultCode.CREDIT_OVERFLOW),
-            (link.overflow, FaultCode.BUFFER_OVERFLOW),
-            (link.check_error, FaultCode.LINK_CHECK),
-            (link.sequence_error, FaultCode.LINK_SEQUENCE),
-            (link.epoch_error, FaultCode.LINK_EPOCH),
-            (session.lost & self.run.running, FaultCode.PEER_RESET),
-        ):
-            with m.If(strobe):
-                m.d.comb += self.fault.eq(code)

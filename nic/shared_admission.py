@@ -4,7 +4,7 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arbiter import RoundRobin
+from multitree.hw.arbiter import RoundRobin, stay
 from multitree.hw.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
@@ -114,16 +114,12 @@ class SharedAdmission(wiring.Component):
     def _take_turns(self, m, busy):
         """Whose flit goes next; what is offered stays until it is taken."""
         m.submodules.turns = turns = RoundRobin(count=self._config.num_vcs)
-        moved, kept, stays = Signal(), Signal.like(turns.grant), Signal()
-        grant = Mux(stays, kept, turns.grant)
+        moved = Signal()
         m.d.comb += [
             Cat(turns.requests).eq(Cat(flits.valid for flits in self.flits) & busy),
             turns.advance.eq(moved),
         ]
-        m.d.sync += [stays.eq(turns.valid & ~moved), kept.eq(grant)]
-        chosen = Signal.like(turns.grant)
-        m.d.comb += chosen.eq(grant)
-        return chosen, turns.valid, moved
+        return stay(m, turns.grant, turns.valid, moved), turns.valid, moved
 
     def _name_item(self, m, place, flit, last):
         """What the reducer has to know of the flit in turn."""

@@ -35,7 +35,7 @@ class SharedCore(Core):
         self._collector = Collector(config)
         self._staging = Staging(config)
 
-    def arrived(self, ports):
+    def _arrived(self, ports):
         """The collector counts messages, one at a time."""
         return Cat(self._collector.counted, Const(0, len(ports) - 1))
 
@@ -50,7 +50,7 @@ class SharedCore(Core):
         super()._wire_tables(m, ports, fetcher, tables, control)
         wiring.connect(m, self._staging.lookup, tables.lookups[len(ports)])
 
-    def wire_tracker(self, m, ports, control, select):
+    def _wire_tracker(self, m, ports, control, select):
         """Messages to the collector, sums and results to the tracker; returns the bus's count."""
         config = self._config
         m.submodules.collector = collector = self._collector

@@ -10,10 +10,10 @@ from multitree.hw.stream import Fifo
 from multitree.hw.vc_port import VcPort
 from multitree.nic.config import Config
 from multitree.nic.counters import ActivitySignature
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.faults import Awaited
 from multitree.nic.layouts import job_layout
 from multitree.nic.memory_guard import MemoryGuard
-from multitree.nic.port import JOB_QUEUE_DEPTH, is_payload
+from multitree.nic.port import JOB_QUEUE_DEPTH, is_payload, name_faults
 from multitree.nic.reducer import item_layout
 from multitree.nic.sender import Sender
 from multitree.nic.shared_receiver import SharedReceiver
@@ -176,7 +176,7 @@ class SharedPort(wiring.Component):
             wiring.connect(m, channel, guarded)
         sent, taken = self._join(m, sender, receiver, link)
         self._report(m, queue, sender, receiver, link, (sent, taken))
-        self._name_faults(m, receiver, link)
+        name_faults(m, self, receiver, link, link.fault_credit, link.lost)
         with m.If(guard.fault.any()):
             m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
@@ -221,19 +221,3 @@ class SharedPort(wiring.Component):
             self.idle.eq(sender.idle & (queue.level == 0)),
             self.progress.eq(Cat(sent, *taken, self.arrival.valid).any()),
         ]
-
-    def _name_faults(self, m, receiver, link):
-        """The last one that holds wins: nearest to the cause."""
-        m.d.comb += self.fault.eq(receiver.fault)
-        with m.If(self.heard & ~receiver.fault.any()):
-            m.d.comb += self.fault.eq(FaultCode.PEER_FAULT)
-        for strobe, code in (
-            (link.fault_credit, FaultCode.CREDIT_OVERFLOW),
-            (link.overflow, FaultCode.BUFFER_OVERFLOW),
-            (link.check_error, FaultCode.LINK_CHECK),
-            (link.sequence_error, FaultCode.LINK_SEQUENCE),
-            (link.epoch_error, FaultCode.LINK_EPOCH),
-            (link.lost & self.run.running, FaultCode.PEER_RESET),
-        ):
-            with m.If(strobe):
-                m.d.comb += self.fault.eq(code)

@@ -1,9 +1,10 @@
 """A port's receiver on shared links: admission, then reduction into memory."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.arbiter import stay
 from multitree.nic.config import Config
 from multitree.nic.layouts import flit_stream
 from multitree.nic.reducer import Reducer, item_layout
@@ -91,9 +92,8 @@ class SharedReceiver(wiring.Component):
             wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
         items, came, staged = reducer.items, admission.items, self.staged
         # What is offered stays until it is taken, so a staged flit is not pushed aside.
-        second, stays, kept = Signal(), Signal(), Signal()
+        second = stay(m, ~came.valid, items.valid, items.ready)
         m.d.comb += [
-            second.eq(Mux(stays, kept, ~came.valid)),
             items.valid.eq(Mux(second, staged.valid, came.valid)),
             items.payload.eq(Mux(second, staged.payload.as_value(), came.payload.as_value())),
             came.ready.eq(items.ready & ~second),
@@ -101,7 +101,6 @@ class SharedReceiver(wiring.Component):
             reducer.dtype.eq(self.run.dtype),
             reducer.maximum.eq(self.run.maximum),
         ]
-        m.d.sync += [stays.eq(items.valid & ~items.ready), kept.eq(second)]
         # Both together, so that a fault is told with what it concerns.
         m.d.sync += self.fault.eq(admission.fault)
         for name in self.wait.signature.members:

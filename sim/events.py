@@ -53,10 +53,8 @@ def traces_of(
     """
     topology, hops = schedule.topology, np.diff(schedule.route_offsets)
     leaving, came = (
-        _match(wanted, _keys_of(schedule, events, coming), len(start))
-        for wanted, events, coming in zip(
-            _wanted(schedule), (sent, arrived), (False, True), strict=True
-        )
+        _match(wanted, found, len(start))
+        for wanted, found in zip(_wanted(schedule), _found(schedule, sent, arrived), strict=True)
     )
     traces = []
     for k in range(len(start)):
@@ -94,10 +92,8 @@ def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArr
     int64 arrays, shape (num_transfers,)
     """
     counts = []
-    for wanted, events, coming in zip(
-        _wanted(schedule), (sent, arrived), (False, True), strict=True
-    ):
-        found = np.sort(_keys_of(schedule, events, coming))
+    for wanted, keys in zip(_wanted(schedule), _found(schedule, sent, arrived), strict=True):
+        found = np.sort(keys)
         counts.append(np.searchsorted(found, wanted, "right") - np.searchsorted(found, wanted))
     return counts[0], counts[1]
 
@@ -141,12 +137,14 @@ def _match(wanted: IntArray, found: IntArray, num_collectives: int) -> IntArray:
     return matched
 
 
-def _keys_of(schedule: Schedule, events: Events, coming: bool) -> IntArray:
-    """Keys of messages seen; where links are shared no port tells where one came in."""
-    port = events["port"]
-    if coming and schedule.topology.num_switches:
-        port = np.zeros_like(port)
-    return _key(events["rank"], port, events["op"], events["flow"], events["place"])
+def _found(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
+    """Keys of the messages seen; where links are shared no port tells where one came in."""
+    ports = sent["port"], arrived["port"] * (schedule.topology.num_switches == 0)
+    of_sent, of_arrived = (
+        _key(events["rank"], port, events["op"], events["flow"], events["place"])
+        for events, port in zip((sent, arrived), ports, strict=True)
+    )
+    return of_sent, of_arrived
 
 
 def _key(rank: Any, port: Any, op: Any, flow: Any, place: Any) -> IntArray:

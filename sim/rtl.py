@@ -282,8 +282,7 @@ def run_rtl(
         link_model=model,
         memory_timing=memory_timing,
         waveform=waveform,
-        memory_flits=model.num_flits(first.shape[1], first.dtype.itemsize),
-        **least_sizes(schedule),  # type: ignore[arg-type]
+        **least_sizes(schedule, model.num_flits(first.shape[1], first.dtype.itemsize)),
         dtypes=emulated_dtypes(first.dtype.name),
         say=say,
     ) as session:

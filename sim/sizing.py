@@ -1,5 +1,7 @@
 """Interfaces large enough for a schedule, rounded up so that few are compiled."""
 
+from typing import Any
+
 import numpy as np
 
 from multitree.nic.config import Config
@@ -80,12 +82,14 @@ def config_for(
     )
 
 
-def least_sizes(schedule: Schedule) -> dict[str, int]:
-    """What a schedule needs of `config_for`: rows, flows, and classes and children where shared.
+def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
+    """What a schedule needs of `config_for`: all its sizes but the types of elements.
 
     Parameters
     ----------
     schedule : Schedule
+    num_flits : int
+        Of one rank's buffer.
 
     Returns
     -------
@@ -94,12 +98,15 @@ def least_sizes(schedule: Schedule) -> dict[str, int]:
     sizes = {
         "num_rows": int(np.bincount(schedule.src).max(initial=0)),
         "num_flows": schedule.num_flows,
+        "memory_flits": num_flits,
         "num_classes": 0,
         "max_children": 1,
     }
     if schedule.topology.num_switches:
         sums = schedule.flow.astype(np.int64) * schedule.topology.num_ranks + schedule.dst
         adds = sums[schedule.op == Op.REDUCE]
+        # What comes out of order waits behind the buffer.
+        sizes["memory_flits"] = 2 * num_flits
         sizes["num_classes"] = int(schedule.route_classes.max(initial=0)) + 1
         sizes["max_children"] = int(np.unique(adds, return_counts=True)[1].max(initial=1))
     return sizes

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree.nic.table import compile_table
+from multitree.nic.table import NO_PORT, compile_table
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import config_for, least_sizes
@@ -59,6 +59,12 @@ def test_every_link_of_every_route_carries_its_payload():
 @pytest.mark.parametrize("spec", ["fat_tree:4x4", "bigraph:4x8"])
 def test_interfaces_of_the_least_sizes_hold_every_table(spec):
     schedule = build(parse_topology(spec), "multitree")
-    config = config_for(schedule.topology, MODEL, **least_sizes(schedule))
-    for rank in range(schedule.topology.num_ranks):
-        compile_table(schedule, rank, 1000, config)
+    sizes = least_sizes(schedule, 1000)
+    config = config_for(schedule.topology, MODEL, **sizes)
+    ranks = range(schedule.topology.num_ranks)
+    tables = [compile_table(schedule, rank, 1000, config) for rank in ranks]
+    children = [(table.children != NO_PORT).sum(axis=1).max() for table in tables]
+    assert sizes["max_children"] == max(children) <= config.max_children
+    assert sizes["num_rows"] == max(table.num_rows for table in tables)
+    assert sizes["num_classes"] == 1 + schedule.route_classes.max()
+    assert max(table.end_flits for table in tables) <= sizes["memory_flits"]
