@@ -52,7 +52,7 @@ def demo(
     schedule = build(topology, "multitree")
     config = config_for(topology, model, **needs_of(schedule, model, SIZE_BYTES))
     table = compile_table(schedule, RANK, model.num_flits(SIZE_BYTES, 1), config)
-    rows = table_rows(table, topology, config.flit_bytes)
+    rows = table_rows(table, schedule, config.flit_bytes)
     with Working("Generating the Verilog"):
         paths = write_verilog(config, out)
     bound = bound_of(topology, SIZE_BYTES, model)

@@ -26,6 +26,7 @@ from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.network import MemoryTiming
 from multitree.sim.sizing import config_for
+from multitree.topology.beside import carried
 from multitree.topology.verify import verify
 
 __all__ = ["add_commands"]
@@ -110,8 +111,8 @@ def table(
     built, _ = build_schedule(spec, algorithm, collective, root)
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs)
-    compiled = compile_table(built, rank, model.num_flits(size_bytes, 1), config)
-    rows = table_rows(compiled, built.topology, config.flit_bytes)
+    compiled = compile_table(carried(built), rank, model.num_flits(size_bytes, 1), config)
+    rows = table_rows(compiled, built, config.flit_bytes)
     if json:
         print_json(
             identity_of(built)

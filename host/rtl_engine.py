@@ -8,6 +8,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, RtlSession, Upcoming, Waveform
 from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
 from multitree.sim.verilator import Say
+from multitree.topology.beside import carried
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
@@ -59,6 +60,7 @@ class RtlEngine:
         progress: Progress | None = None,
         say: Say | None = None,
     ) -> None:
+        # With switches beside the ranks from when a schedule first needs them.
         self._topology = topology
         self._link_model = link_model
         self._waveform = waveform
@@ -75,6 +77,11 @@ class RtlEngine:
         needs = needs_of(schedule, self._link_model, memory.shape[1] * memory.dtype.itemsize)
         return {name: max(value, self._needs.get(name, 0)) for name, value in needs.items()}
 
+    def _wired_for(self, schedule: Schedule) -> Topology:
+        """The network that all that ran and this can be carried on."""
+        topology = carried(schedule).topology
+        return topology if topology.num_switches > self._topology.num_switches else self._topology
+
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Compile the interfaces and wire them, unless those at hand are large enough."""
         dtype = _dtype_name(memory)
@@ -83,8 +90,11 @@ class RtlEngine:
         self._needs = self._grown(schedule, memory)
         sizes: dict[str, Any] = {**self._needs, "dtypes": self._dtypes}
         config = config_for(self._topology, self._link_model, **sizes)
-        if self._session is not None and self._session.config != config:
+        wired = self._wired_for(schedule)
+        outgrown = self._session is not None and self._session.config != config
+        if outgrown or wired is not self._topology:
             self.close()
+        self._topology = wired
         if self._session is None:
             self._session = RtlSession(
                 self._topology,
@@ -100,6 +110,8 @@ class RtlEngine:
         dtype = _dtype_name(memory)
         sizes: dict[str, Any] = {**self._grown(schedule, memory), "dtypes": self._dtypes}
         config = config_for(self._topology, self._link_model, **sizes)
+        if self._wired_for(schedule) is not self._topology:
+            return
         if dtype in self._dtypes and config == self._session.config:
             self._then = Upcoming(schedule, memory.shape[1], dtype, reduction_of(op))
 

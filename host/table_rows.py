@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from multitree.nic.table import NO_PORT, Table
-from multitree.topology.schedule import Op
-from multitree.topology.topology import Topology
+import numpy as np
+
+from multitree.nic.table import Table
+from multitree.topology.schedule import Op, Schedule
 
 __all__ = ["COLUMNS", "shown_cells", "table_rows"]
 
@@ -22,15 +23,15 @@ COLUMNS = (
 )
 
 
-def table_rows(table: Table, topology: Topology, flit_bytes: int) -> list[dict[str, Any]]:
-    """Join a table's rows with its flow memory, ports named by the ranks behind them.
+def table_rows(table: Table, schedule: Schedule, flit_bytes: int) -> list[dict[str, Any]]:
+    """Join a table's rows with its flow memory, and name the ranks at the other ends.
 
     Parameters
     ----------
     table : Table
         One rank's.
-    topology : Topology
-        What it was compiled for.
+    schedule : Schedule
+        What it was compiled from.
     flit_bytes : int
         Bytes per flit.
 
@@ -40,11 +41,8 @@ def table_rows(table: Table, topology: Topology, flit_bytes: int) -> list[dict[s
         Per row: row, op, flow_id, parent and children (ranks), step, start_address and size
         (bytes), port, destination (rank). What a row does not have is None.
     """
-    behind = [int(topology.links[link, 1]) for link in topology.ports(table.rank)]
-
-    def rank_at(port: int) -> int | None:
-        return None if port == NO_PORT else behind[port]
-
+    destinations = iter(schedule.dst[schedule.src == table.rank].tolist())
+    parents, children = _senders(schedule, table.rank)
     rows: list[dict[str, Any]] = []
     for index in range(table.num_rows):
         op, flow = Op(int(table.op[index])), int(table.flow[index])
@@ -61,18 +59,31 @@ def table_rows(table: Table, topology: Topology, flit_bytes: int) -> list[dict[s
             "destination": None,
         }
         if op != Op.NOP:
-            children = [int(port) for port in table.children[flow] if port != NO_PORT]
             row |= {
                 "flow_id": flow,
-                "parent": rank_at(int(table.parent[flow])),
-                "children": [behind[port] for port in children],
+                "parent": parents.get(flow),
+                "children": children[flow],
                 "start_address": int(table.base[flow]) * flit_bytes,
                 "size": int(table.size[flow]) * flit_bytes,
                 "port": int(table.port[index]),
-                "destination": behind[int(table.port[index])],
+                "destination": next(destinations),
             }
         rows.append(row)
     return rows
+
+
+def _senders(schedule: Schedule, rank: int) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """Per flow the rank its result comes from, and those of contributions in their order."""
+    came = np.flatnonzero(schedule.dst == rank)
+    parents: dict[int, int] = {}
+    children: dict[int, list[int]] = {flow: [] for flow in range(schedule.num_flows)}
+    for row in came[np.lexsort((schedule.order[came], schedule.step[came]))].tolist():
+        flow, src = int(schedule.flow[row]), int(schedule.src[row])
+        if schedule.op[row] == Op.GATHER:
+            parents[flow] = src
+        else:
+            children[flow].append(src)
+    return parents, children
 
 
 def shown_cells(row: dict[str, Any]) -> list[str]:

@@ -62,7 +62,7 @@ def routes_of(
     Raises
     ------
     ScheduleError
-        If a route leads through too many switches, or a port or class does not fit.
+        If a route leads through a rank or too many switches, or a port or class does not fit.
     """
     topology = schedule.topology
     vc_class, route = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
@@ -71,6 +71,11 @@ def routes_of(
         links = schedule.route_links[entries].tolist()
         classes = schedule.route_classes[entries].tolist()
         ports = [topology.port_of_link(link) for link in links[1:]]
+        passed = min(topology.links[links[:-1], 1].tolist(), default=topology.num_ranks)
+        if passed < topology.num_ranks:
+            raise ScheduleError(
+                f"{schedule.describe(row)}: route must lead through switches, not rank {passed}"
+            )
         for what, values, limit in (
             ("switches on the route", [len(ports)], NUM_HOPS),
             ("port of a switch", ports, _PORTS_PER_SWITCH - 1),

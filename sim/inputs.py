@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from multitree.topology.beside import through_switches
 from multitree.topology.elements import DTYPES, check_dtype
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
 __all__ = [
     "Buffers",
+    "carried_on",
     "check_buffers",
     "check_skews",
-    "check_topology",
     "elements_of",
     "memory_of",
 ]
@@ -23,18 +24,38 @@ Buffers = npt.NDArray[Any]
 """Elements of all ranks, shape (num_ranks, n)."""
 
 
-def check_topology(schedule: Schedule, topology: Topology) -> None:
-    """Raise unless a schedule is for a topology with the same ranks and links.
+def carried_on(schedule: Schedule, topology: Topology) -> Schedule:
+    """The schedule as a network carries it: as it is, or through switches beside the ranks.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    topology : Topology
+        Of the network: the schedule's, or that `with_switches`.
+
+    Returns
+    -------
+    Schedule
+        On the network's topology, row for row the same transfers.
 
     Raises
     ------
     ValueError
+        If the network has other ranks or links.
     """
-    other = schedule.topology
-    if other is not topology and (
-        other.num_ranks != topology.num_ranks or not np.array_equal(other.links, topology.links)
-    ):
-        raise ValueError(f"Schedule must be for {topology.name}, not for {other.name}")
+    if _alike(schedule.topology, topology):
+        return schedule
+    if schedule.topology.is_symmetric:
+        beside = through_switches(schedule)
+        if _alike(beside.topology, topology):
+            return beside
+    raise ValueError(f"Schedule must be for {topology.name}, not for {schedule.topology.name}")
+
+
+def _alike(one: Topology, other: Topology) -> bool:
+    return one is other or (
+        one.num_ranks == other.num_ranks and np.array_equal(one.links, other.links)
+    )
 
 
 def check_buffers(

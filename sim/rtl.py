@@ -1,6 +1,7 @@
 """The rtl engine: every interface's generated Verilog, clocked until all are done."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from multitree.sim.events import traces_of
 from multitree.sim.injection import Injection
 from multitree.sim.inputs import (
     Buffers,
+    carried_on,
     check_buffers,
     check_skews,
-    check_topology,
     elements_of,
     memory_of,
 )
@@ -30,6 +31,7 @@ from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
 from multitree.sim.trace import Trace
 from multitree.sim.verilator import Say
 from multitree.sim.waveform import Waveform
+from multitree.topology.beside import carried
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
@@ -46,7 +48,8 @@ class RtlSession(Closing):
     Parameters
     ----------
     topology : Topology
-        Each link with a reverse link.
+        Each link with a reverse link. Schedules whose routes lead through ranks need a switch
+        beside each: `carried` gives the topology that has them.
     link_model : LinkModel
         Clock, flits, buffers and memory latency.
     memory_timing : MemoryTiming
@@ -154,7 +157,8 @@ class RtlSession(Closing):
         Parameters
         ----------
         schedule : Schedule
-            One that `verify` accepts, on the session's topology.
+            One that `verify` accepts, on the session's topology, or on the one that it has put
+            switches beside the ranks of.
         buffers : sequence of float32, int32 or bfloat16 arrays, each of shape (num_ranks, n)
             One per collective, all of one shape and type; never modified.
         op : str
@@ -177,7 +181,8 @@ class RtlSession(Closing):
         Returns
         -------
         list of (memory, Trace)
-            Per collective every rank's memory afterwards, like the buffers, and what was sent when.
+            Per collective every rank's memory afterwards, like the buffers, and what was sent when,
+            on the schedule's own topology.
 
         Raises
         ------
@@ -186,10 +191,10 @@ class RtlSession(Closing):
         DeviceError
             For the fault nearest to its cause, what was awaited, and the first message missing.
         """
-        check_topology(schedule, self.network.topology)
+        carried = carried_on(schedule, self.network.topology)
         first = check_buffers(schedule, buffers, self.config.dtypes)
         skews = check_skews(start_skew_cycles, schedule.topology.num_ranks)
-        this = Upcoming(schedule, first.shape[1], first.dtype.name, op)
+        this = Upcoming(carried, first.shape[1], first.dtype.name, op)
         skew = max(skews, default=0)
         load = self._loader.load(this, max_skew_cycles=skew, lockstep=lockstep, tables=tables)
         following = None if then is None else self._following(then)
@@ -197,13 +202,15 @@ class RtlSession(Closing):
         self.network.set_memory(memory.reshape(len(memory), -1, self.config.flit_bytes))
         self._host.load(load, faults)
         options = {"skews": skews, "idle_ranks": idle_ranks, "faults": faults, "progress": progress}
-        traces = self._run_loaded(schedule, len(buffers), load, then=following, **options)
-        return [(elements_of(memory[:, k], first), trace) for k, trace in enumerate(traces)]
+        traces = self._run_loaded(carried, len(buffers), load, then=following, **options)
+        return [
+            (elements_of(memory[:, k], first), trace.of(schedule)) for k, trace in enumerate(traces)
+        ]
 
     def _following(self, then: Upcoming) -> Load:
         """What to load for the collective that comes next."""
-        check_topology(then.schedule, self.network.topology)
-        return self._loader.load(then)
+        carried = carried_on(then.schedule, self.network.topology)
+        return self._loader.load(replace(then, schedule=carried))
 
     def _run_loaded(
         self, schedule: Schedule, num_collectives: int, load: Load, **options: Any
@@ -278,7 +285,7 @@ def run_rtl(
     model = link_model or LinkModel()
     first = check_buffers(schedule, [buffers])
     with RtlSession(
-        schedule.topology,
+        carried(schedule).topology,
         link_model=model,
         memory_timing=memory_timing,
         waveform=waveform,

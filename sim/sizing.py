@@ -6,6 +6,7 @@ import numpy as np
 
 from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel
+from multitree.topology.beside import carried
 from multitree.topology.errors import TopologyError
 from multitree.topology.schedule import Op, Schedule
 from multitree.topology.topology import Topology
@@ -94,6 +95,7 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
     Returns
     -------
     dict of str to int
+        For the interfaces of the network that `carried` asks for.
     """
     sizes = {
         "num_rows": int(np.bincount(schedule.src).max(initial=0)),
@@ -102,7 +104,7 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
         "num_classes": 0,
         "max_children": 1,
     }
-    if schedule.topology.num_switches:
+    if carried(schedule).topology.num_switches:
         sums = schedule.flow.astype(np.int64) * schedule.topology.num_ranks + schedule.dst
         adds = sums[schedule.op == Op.REDUCE]
         # What comes out of order waits behind the buffer.

@@ -5,16 +5,21 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import multitree
-from multitree.host import cli_demo
+from multitree import Communicator
+from multitree.host import cli_demo, cli_simulate
 from multitree.host.cli import app, main
+from multitree.sim.link_model import LinkModel
 from multitree.sim.verilator import why_not
 from multitree.topology.builders import build
-from multitree.topology.families import load_topology, parse_topology, torus
+from multitree.topology.collectives import Op
+from multitree.topology.families import load_topology, parse_topology, ring, torus
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
@@ -141,6 +146,19 @@ def test_topology_saves_a_file_that_every_command_reads(capsys):
     assert again["schedule_hash"] == build(torus(4, 4), "multitree").hash
 
 
+@pytest.mark.parametrize("spec", ["ring:8", "bigraph:2x4"])
+def test_a_table_names_the_ranks_at_the_far_ends_of_routes(capsys, spec):
+    arguments = ("table", spec, "--algorithm", "halving_doubling", "--rank", "5")
+    rows = printed_json(capsys, *arguments)["rows"]
+    schedule = build(parse_topology(spec), "halving_doubling")
+    assert [row["destination"] for row in rows] == schedule.dst[schedule.src == 5].tolist()
+    for row in rows:
+        came = (schedule.flow == row["flow_id"]) & (schedule.dst == 5)
+        parent = schedule.src[came & (schedule.op == Op.GATHER)].tolist()
+        assert ([] if row["parent"] is None else [row["parent"]]) == parent
+        assert row["children"] == schedule.src[came & (schedule.op == Op.REDUCE)].tolist()
+
+
 def test_a_table_has_the_columns_of_the_paper(capsys):
     _, out, _ = run(capsys, "table", "torus:4x4", "--rank", "5", "--size", "32KiB")
     assert re.search(r"Op +FlowID +Parent +Children +Step +Start Addr +Size", out)
@@ -213,6 +231,19 @@ def test_simulate_in_rtl_is_exact(capsys, dtype, op):
     assert data["exact"] is True
     assert data["cycles"] > data["bound_cycles"]
     assert data["schedule_hash"] == build(torus(4, 4), "multitree").hash
+
+
+@needs_rtl
+def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys, monkeypatch):
+    small = partial(LinkModel, buffer_flits=64)
+    monkeypatch.setattr(cli_simulate, "LinkModel", small)
+    data = printed_json(capsys, "simulate", "ring:8", "--algorithm", "swing", "--size", "4KiB")
+    assert (data["engine"], data["exact"]) == ("rtl", True)
+    assert data["schedule_hash"] == build(ring(8), "swing").hash
+    options = {"engine": "rtl", "link_model": small(), "check": True}
+    with Communicator(ring(8), algorithm="double_tree", **options) as comm:
+        works = [comm.all_reduce(np.ones((8, n), np.float32)) for n in (40, 40, 90)]
+        assert [work.report.exact for work in works] == [True] * 3
 
 
 @needs_rtl

@@ -11,6 +11,7 @@ from multitree.nic.message import HOP_WIDTH
 from multitree.nic.program import table_writes
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
 from multitree.nic.table import NO_PORT, compile_table
+from multitree.topology.beside import carried, through_switches
 from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import parse_topology, ring
@@ -21,7 +22,7 @@ NUM_FLITS = 101
 
 
 def tables_of(spec, algorithm, config=CONFIG):
-    schedule = build(parse_topology(spec), algorithm)
+    schedule = carried(build(parse_topology(spec), algorithm))
     ranks = range(schedule.topology.num_ranks)
     return schedule, [compile_table(schedule, rank, NUM_FLITS, config) for rank in ranks]
 
@@ -120,13 +121,24 @@ def test_what_does_not_fit_the_interface_is_an_error_that_says_so(changes, messa
         tables_of("bigraph:2x4", "halving_doubling", config)
 
 
-def test_a_route_through_too_many_switches_is_an_error():
-    half_around = Schedule.from_rows(
-        ring(24),
+def half_around(num_ranks):
+    """One contribution to the rank opposite, and the result back."""
+    half = num_ranks // 2
+    return Schedule.from_rows(
+        ring(num_ranks),
         algorithm="by hand",
         collective="all_reduce",
         flow_offsets=[0, 1],
-        rows=[(op, op, 0, 12 * (1 - op), 12 * op) for op in (Op.REDUCE, Op.GATHER)],
+        rows=[(op, op, 0, half * (1 - op), half * op) for op in (Op.REDUCE, Op.GATHER)],
     )
-    with pytest.raises(ScheduleError, match="switches on the route must be at most 9, not 11"):
-        compile_table(half_around, 0, NUM_FLITS, CONFIG)
+
+
+def test_a_route_of_eight_links_between_ranks_fits_and_of_nine_is_an_error():
+    assert compile_table(through_switches(half_around(16)), 0, NUM_FLITS, CONFIG).route[0] > 0
+    with pytest.raises(ScheduleError, match="switches on the route must be at most 9, not 10"):
+        compile_table(through_switches(half_around(18)), 0, NUM_FLITS, CONFIG)
+
+
+def test_a_route_through_a_rank_is_an_error_that_names_it():
+    with pytest.raises(ScheduleError, match="route must lead through switches, not rank 1"):
+        compile_table(half_around(4), 0, NUM_FLITS, CONFIG)

@@ -1,4 +1,4 @@
-"""Tests of whole networks with switches in RTL: every bit, however ranks start."""
+"""Tests of networks with switches in RTL, between ranks or beside them: every bit."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,33 +10,46 @@ from multitree.nic.table import NO_PORT, compile_table
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import config_for, least_sizes
+from multitree.topology.beside import carried
 from multitree.topology.builders import build
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
+from multitree.topology.topology import Topology
 
 CASES = [
     ("fat_tree:2x2", "multitree"),
     ("bigraph:2x4", "multitree"),
     ("bigraph:2x4", "hdrm"),
     ("bigraph:2x4", "ring"),
+    ("ring:8", "swing"),
+    ("ring:5", "double_tree"),
+    ("mesh:6", "halving_doubling"),
+    ("torus:2x2", "double_tree"),
+    ("mixed", "halving_doubling"),
 ]
+# Ranks 0-1 and 3-4 are linked with each other, ranks 1, 2 and 3 with a switch.
+MIXED = [(0, 1), (1, 5), (2, 5), (3, 5), (3, 4)]
 MODEL = LinkModel(buffer_flits=64)
 SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
 
 
 @cache
 def schedule_of(spec, algorithm):
-    topology = parse_topology(spec)
+    if spec == "mixed":
+        links = MIXED + [(there, here) for here, there in MIXED]
+        topology = Topology("mixed", 5, 1, links, 16.0, 150.0)
+    else:
+        topology = parse_topology(spec)
     return build(replace(topology, latency_ns=np.full(topology.num_links, 20.0)), algorithm)
 
 
-@pytest.mark.parametrize(("spec", "algorithm"), CASES, ids=" ".join)
+@pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
     topology = schedule.topology
     rng = np.random.default_rng(7)
     buffers = rng.standard_normal((4, topology.num_ranks, 330)).astype(np.float32)
-    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
+    with RtlSession(carried(schedule).topology, link_model=MODEL, **SIZES) as session:
         for most in (0, 3000):
             skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
             runs = session.run(schedule, list(buffers), start_skew_cycles=skews)
@@ -44,13 +57,15 @@ def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, 
                 wanted = execute(schedule, buffer)
                 assert (memory.view(np.uint32) == wanted.view(np.uint32)).all()
                 assert (trace.arrived > trace.sent).all()
+                assert trace.schedule is schedule
 
 
-def test_every_link_of_every_route_carries_its_payload():
-    schedule = schedule_of("bigraph:2x4", "hdrm")
+@pytest.mark.parametrize(("spec", "algorithm"), [CASES[2], CASES[4]])
+def test_every_link_of_every_route_carries_its_payload(spec, algorithm):
+    schedule = schedule_of(spec, algorithm)
     topology = schedule.topology
-    buffer = np.ones((topology.num_ranks, 8 * 4 * 3), np.float32)
-    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
+    buffer = np.ones((topology.num_ranks, schedule.num_flows * 4 * 3), np.float32)
+    with RtlSession(carried(schedule).topology, link_model=MODEL, **SIZES) as session:
         ((_, trace),) = session.run(schedule, [buffer])
     wanted = np.bincount(schedule.route_links, minlength=topology.num_links) * 3
     assert trace.link_flits.tolist() == wanted.tolist()
