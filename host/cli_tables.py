@@ -27,6 +27,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.network import MemoryTiming
 from multitree.sim.sizing import config_for
 from multitree.topology.beside import carried
+from multitree.topology.silent import silent_ops, with_silent_phase
 from multitree.topology.verify import verify
 
 __all__ = ["add_commands"]
@@ -51,7 +52,7 @@ def verify_schedule(
     built, _ = build_schedule(spec, algorithm, collective, root)
     report = verify(built)
     limits = limits_of(
-        built,
+        with_silent_phase(built) if carried(built).topology.num_switches else built,
         model.num_flits(size_bytes, 1),
         model,
         memory_timing=MemoryTiming(),
@@ -111,8 +112,10 @@ def table(
     built, _ = build_schedule(spec, algorithm, collective, root)
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs)
-    compiled = compile_table(carried(built), rank, model.num_flits(size_bytes, 1), config)
-    rows = table_rows(compiled, built, config.flit_bytes)
+    silent = silent_ops(collective) if config.shared else ()
+    ran = with_silent_phase(built) if config.shared else built
+    compiled = compile_table(carried(ran), rank, model.num_flits(size_bytes, 1), config)
+    rows = table_rows(compiled, ran, config.flit_bytes, silent=silent)
     if json:
         print_json(
             identity_of(built)

@@ -23,7 +23,9 @@ COLUMNS = (
 )
 
 
-def table_rows(table: Table, schedule: Schedule, flit_bytes: int) -> list[dict[str, Any]]:
+def table_rows(
+    table: Table, schedule: Schedule, flit_bytes: int, *, silent: tuple[Op, ...] = ()
+) -> list[dict[str, Any]]:
     """Join a table's rows with its flow memory, and name the ranks at the other ends.
 
     Parameters
@@ -34,6 +36,8 @@ def table_rows(table: Table, schedule: Schedule, flit_bytes: int) -> list[dict[s
         What it was compiled from.
     flit_bytes : int
         Bytes per flit.
+    silent : tuple of Op
+        Ops whose messages carry nothing.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def table_rows(table: Table, schedule: Schedule, flit_bytes: int) -> list[dict[s
                 "parent": parents.get(flow),
                 "children": children[flow],
                 "start_address": int(table.base[flow]) * flit_bytes,
-                "size": int(table.size[flow]) * flit_bytes,
+                "size": 0 if op in silent else int(table.size[flow]) * flit_bytes,
                 "port": int(table.port[index]),
                 "destination": next(destinations),
             }

@@ -73,7 +73,8 @@ class Collector(wiring.Component):
     counted : Out(1)
         Strobe: a message has done what it came for.
     arrival : Out(ArrivalSignature)
-        A flow's sum is complete here, or its result is in.
+        A flow's sum is complete here, or its result is in; flow and order are also those of
+        what is counted.
     """
 
     def __init__(self, config: Config):
@@ -133,6 +134,7 @@ class Collector(wiring.Component):
         m.d.comb += [
             self.arrival.op.eq(event.op),
             self.arrival.flow.eq(event.flow),
+            self.arrival.order.eq(event.order),
             self.arrival.count.eq(1),
             self.arrival.last.eq(1),
         ]

@@ -63,7 +63,7 @@ class Interface(wiring.Component):
     memory : Out(MemorySignature), one per port
         Memory channels; addresses count flits.
     monitor : Out(MonitorSignature), one per port
-        Messages that came in.
+        Messages that came in; on shared links all at port 0, once they are counted.
 
     References
     ----------
@@ -124,9 +124,7 @@ class Interface(wiring.Component):
                 monitor.flow.eq(arrival.flow),
             ]
             if self._config.shared:
-                # What is staged is not in its place yet.
-                whole = arrival.valid & ~arrival.staged
-                m.d.sync += [monitor.valid.eq(whole), monitor.order.eq(arrival.order)]
+                m.d.sync += monitor.order.eq(arrival.order)
         self._watch_memory(m, drain)
         return m
 

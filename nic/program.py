@@ -69,6 +69,8 @@ class RunSettings:
         "message": one head flit per message; "packet": one per sub-message.
     reduction : str
         "sum", or "max": the larger one is kept.
+    silent : tuple of Op
+        On shared links, the op whose messages are heads without payload.
 
     Raises
     ------
@@ -86,6 +88,7 @@ class RunSettings:
     dependency: str = "chunk"
     flow_control: str = "message"
     reduction: str = "sum"
+    silent: tuple[Op, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the dtype and the ranges."""
@@ -165,6 +168,7 @@ def run_writes(settings: RunSettings) -> Writes:
     mode |= DEPENDENCIES.index(settings.dependency) << 3
     mode |= FLOW_CONTROLS.index(settings.flow_control) << 4
     mode |= REDUCTIONS.index(settings.reduction) << 5
+    mode |= sum(1 << op for op in settings.silent) << 6
     return [
         (ADDRESS["MODE"], mode),
         (ADDRESS["WINDOW_BASE"], settings.window_base),

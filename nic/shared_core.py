@@ -62,12 +62,14 @@ class SharedCore(Core):
             wiring.connect(m, port.send_query, tracker.queries[number])
             wiring.connect(m, port.claim, collector.claims[number])
             for name in port.arrival.signature.members:
-                value = getattr(port.arrival, name)
-                m.d.comb += [
-                    getattr(collector.arrivals[number], name).eq(value),
-                    getattr(self.arrivals[number], name).eq(value),
-                ]
+                came = getattr(collector.arrivals[number], name)
+                m.d.comb += came.eq(getattr(port.arrival, name))
         wiring.connect(m, collector.arrival, tracker.arrivals[0])
+        # Not those of the ports: what has no payload is in no memory, what is staged not yet.
+        for name in ("op", "flow", "order", "last"):
+            told = getattr(self.arrivals[0], name)
+            m.d.comb += told.eq(getattr(collector.arrival, name))
+        m.d.comb += self.arrivals[0].valid.eq(collector.counted)
         wiring.connect(m, collector.drains, staging.jobs)
         wiring.connect(m, staging.items, ports[0].staged)
         wiring.connect(m, staging.read, ports[0].read)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from multitree.nic.config import Config
 from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
+from multitree.topology.collectives import ROOTED
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedule import Op, Schedule
 
@@ -105,7 +106,7 @@ def compile_table(
     Parameters
     ----------
     schedule : Schedule
-        A verified schedule; where the interface's links are private, on direct links.
+        A verified schedule; on direct links, or `with_silent_phase` where links are shared.
     rank : int
         Whose table to compile.
     num_flits : int
@@ -124,7 +125,8 @@ def compile_table(
     TopologyError
         If the rank has more links than the interface has ports, or a link has no reverse.
     ScheduleError
-        If a transfer takes more than one hop on private links, or a field does not fit.
+        If a transfer takes more than one hop on private links, a broadcast or a reduce lacks its
+        silent phase on shared ones, or a field does not fit.
 
     Notes
     -----
@@ -195,6 +197,10 @@ def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -
     if not config.shared and (hops != 1).any():
         row = int(np.flatnonzero(hops != 1)[0])
         raise ScheduleError(f"Row {row}: a route must be one link, not {int(hops[row])}")
+    if config.shared and schedule.collective in ROOTED:
+        raise ScheduleError(
+            f"A {schedule.collective} over shared links must be one with_silent_phase, not alone"
+        )
     for what, value, limit in (
         ("flows", schedule.num_flows, config.num_flows),
         ("flits of the buffer", num_flits, (1 << config.address_width) - 1),

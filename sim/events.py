@@ -1,5 +1,6 @@
 """Traces out of the messages that a network was seen to send and receive."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,73 +9,100 @@ import numpy.typing as npt
 from multitree.nic.faults import DeviceError
 from multitree.nic.routed_rows import places_in_sums
 from multitree.sim.trace import Trace
+from multitree.topology.arrays import positions_in_group
+from multitree.topology.collectives import OPS_OF
 from multitree.topology.schedule import Schedule
 
-__all__ = ["Events", "counts_of", "traces_of"]
+__all__ = ["Events", "counts_of", "trace_of", "turns_of"]
 
 IntArray = npt.NDArray[np.int64]
 Events = npt.NDArray[Any]
 """Messages that left or came in: structured arrays with the fields of `native.EVENT`."""
 
 
-def traces_of(
+def turns_of(
+    schedules: Sequence[Schedule], sent: Events, arrived: Events
+) -> list[tuple[Events, Events]]:
+    """Share out the messages seen among the collectives that ran, one after the other.
+
+    A rank sends and takes all messages of a collective before the first one of the next.
+
+    Parameters
+    ----------
+    schedules : sequence of Schedule
+        What ran, silent phases included.
+    sent, arrived : structured arrays
+        As `Network.sent` and `Network.arrived` return them, of these collectives only.
+
+    Returns
+    -------
+    list of (sent, arrived)
+        One pair per collective; what is too much goes to the last one.
+    """
+    shares = []
+    for events, end in ((sent, "src"), (arrived, "dst")):
+        num_ranks = schedules[0].topology.num_ranks
+        ends = [np.bincount(getattr(ran, end), minlength=num_ranks) for ran in schedules[:-1]]
+        before = np.cumsum(np.reshape(ends, (-1, num_ranks)), axis=0)
+        rank = events["rank"].astype(np.int64)
+        turn = (before[:, rank] <= positions_in_group(rank)).sum(axis=0)
+        shares.append([events[turn == k] for k in range(len(schedules))])
+    return list(zip(*shares, strict=True))
+
+
+def trace_of(
     schedule: Schedule,
+    ran: Schedule,
     num_flits: int,
-    sent: Events,
-    arrived: Events,
+    turn: tuple[Events, Events],
     start: IntArray,
     done: IntArray,
-) -> list[Trace]:
-    """Find every transfer of several collectives among the messages seen.
-
-    A rank sends the messages of an op, a flow and a step over a port in the order of the
-    collectives, and takes those of a place in a sum in that order, too.
+) -> Trace:
+    """Find every transfer of a collective among its messages.
 
     Parameters
     ----------
     schedule : Schedule
-        What ran, on direct links.
+        What was asked for.
+    ran : Schedule
+        The same as the network carries it: perhaps through switches beside the ranks, and on
+        shared links `with_silent_phase`, which adds messages that are no transfers.
     num_flits : int
         Of one rank's buffer.
-    sent, arrived : structured arrays
-        As `Network.sent` and `Network.arrived` return them, of these collectives only.
-    start, done : int64 arrays, shape (num_collectives, num_ranks)
+    turn : (sent, arrived), structured arrays
+        As `turns_of` returns them.
+    start, done : int64 arrays, shape (num_ranks,)
         Cycles in which each rank was started, and said that it is done.
 
     Returns
     -------
-    list of Trace
-        One per collective; its cycle 0 is its own first rank's start.
+    Trace
+        Its cycle 0 is the first rank's start.
 
     Raises
     ------
     DeviceError
-        If the messages are not those of the schedule.
+        If the messages are not those of what ran.
     """
     topology, hops = schedule.topology, np.diff(schedule.route_offsets)
+    carries = np.isin(ran.op, OPS_OF[schedule.collective])
     leaving, came = (
-        _match(wanted, found, len(start))
-        for wanted, found in zip(_wanted(schedule), _found(schedule, sent, arrived), strict=True)
+        _match(wanted, found)[carries]
+        for wanted, found in zip(_wanted(ran), _found(ran, *turn), strict=True)
     )
-    traces = []
-    for k in range(len(start)):
-        first = start[k].min()
-        payload = sent["num_payload"][leaving[k]].astype(np.int64)
-        traces.append(
-            Trace(
-                schedule=schedule,
-                engine="rtl",
-                num_flits=num_flits,
-                sent=(sent["cycle"][leaving[k]].astype(np.int64) - first)[None],
-                arrived=(arrived["cycle"][came[k]].astype(np.int64) - first)[None],
-                start=start[k] - first,
-                done=done[k] - first,
-                link_flits=np.bincount(
-                    schedule.route_links, np.repeat(payload, hops), topology.num_links
-                ).astype(np.int64),
-            )
-        )
-    return traces
+    first = start.min()
+    sent, arrived = turn
+    payload = np.repeat(sent["num_payload"][leaving].astype(np.int64), hops)
+    return Trace(
+        schedule=schedule,
+        engine="rtl",
+        num_flits=num_flits,
+        sent=(sent["cycle"][leaving].astype(np.int64) - first)[None],
+        arrived=(arrived["cycle"][came].astype(np.int64) - first)[None],
+        start=start - first,
+        done=done - first,
+        link_flits=np.bincount(schedule.route_links, payload, topology.num_links).astype(np.int64),
+    )
 
 
 def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
@@ -83,9 +111,9 @@ def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArr
     Parameters
     ----------
     schedule : Schedule
-        What ran, on direct links.
+        What ran.
     sent, arrived : structured arrays
-        As for `traces_of`.
+        As `turns_of` returns them.
 
     Returns
     -------
@@ -116,24 +144,17 @@ def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
     )
 
 
-def _match(wanted: IntArray, found: IntArray, num_collectives: int) -> IntArray:
-    """Event of each transfer in each collective, int64 (num_collectives, num_transfers).
-
-    Of several transfers with one key the k-th is the k-th of each collective's events.
-    """
+def _match(wanted: IntArray, found: IntArray) -> IntArray:
+    """Event of each transfer; of several transfers with one key the k-th is the k-th event."""
     by_key = np.argsort(found, kind="stable")
     ranked = np.argsort(wanted, kind="stable")
-    if not np.array_equal(found[by_key], np.repeat(wanted[ranked], num_collectives)):
+    if not np.array_equal(found[by_key], wanted[ranked]):
         raise DeviceError(
-            f"The interfaces must send the {len(wanted) * num_collectives} messages of the "
-            f"schedule, not {len(found)} others"
+            f"The interfaces must send the {len(wanted)} messages of the schedule, "
+            f"not {len(found)} others"
         )
-    alike, first = np.unique(wanted[ranked], return_index=True)
-    group = np.searchsorted(alike, wanted[ranked])
-    size = np.diff(np.r_[first, len(ranked)])[group]
-    place = first[group] * num_collectives + np.arange(len(ranked)) - first[group]
-    matched = np.empty((num_collectives, len(wanted)), dtype=np.int64)
-    matched[:, ranked] = by_key[place + np.arange(num_collectives)[:, None] * size]
+    matched = np.empty(len(wanted), dtype=np.int64)
+    matched[ranked] = by_key
     return matched
 
 

@@ -117,17 +117,17 @@ def memory_of(buffers: Sequence[Buffers], num_flits: int, flit_bytes: int) -> np
     ----------
     buffers : sequence of arrays, each of shape (num_ranks, n)
     num_flits, flit_bytes : int
-        Of one buffer, and of a flit.
+        Of the longest buffer, and of a flit.
 
     Returns
     -------
     uint8 array, shape (num_ranks, num_buffers, num_flits * flit_bytes)
     """
-    num_ranks, n = buffers[0].shape
+    num_ranks = len(buffers[0])
     memory = np.zeros((num_ranks, len(buffers), num_flits * flit_bytes), dtype=np.uint8)
     for k, buffer in enumerate(buffers):
-        content = np.ascontiguousarray(buffer).view(np.uint8)
-        memory[:, k, : n * buffer.dtype.itemsize] = content.reshape(num_ranks, -1)
+        content = np.ascontiguousarray(buffer).view(np.uint8).reshape(num_ranks, -1)
+        memory[:, k, : content.shape[1]] = content
     return memory
 
 

@@ -1,16 +1,19 @@
 """What the hosts of a network load for a collective: tables, settings, limits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from multitree.nic.config import Config
 from multitree.nic.program import RunSettings
 from multitree.nic.table import Table, compile_table
+from multitree.sim.inputs import carried_on
 from multitree.sim.limits import Limits, limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.topology.elements import DTYPES
-from multitree.topology.schedule import Schedule
+from multitree.topology.schedule import Op, Schedule
+from multitree.topology.silent import silent_ops, with_silent_phase
+from multitree.topology.topology import Topology
 
 __all__ = ["Load", "Loader", "Upcoming"]
 
@@ -45,6 +48,8 @@ class Load:
 
     Parameters
     ----------
+    schedule : Schedule
+        What the tables do, on the network's topology, with the silent phase on shared links.
     tables : sequence of Table
         One per rank; the same object stands for the same tables.
     settings : RunSettings
@@ -55,6 +60,7 @@ class Load:
         Of one rank's buffer; on shared links the window holds slots behind it.
     """
 
+    schedule: Schedule
     tables: Sequence[Table]
     settings: RunSettings
     limits: Limits
@@ -66,6 +72,8 @@ class Loader:
 
     Parameters
     ----------
+    topology : Topology
+        The network's.
     config : Config
         The interfaces.
     link_model : LinkModel
@@ -74,7 +82,10 @@ class Loader:
         What memory may take beyond its latency.
     """
 
-    def __init__(self, config: Config, link_model: LinkModel, timing: MemoryTiming) -> None:
+    def __init__(
+        self, topology: Topology, config: Config, link_model: LinkModel, timing: MemoryTiming
+    ) -> None:
+        self._topology = topology
         self._config = config
         self._link_model = link_model
         self._timing = timing
@@ -109,8 +120,14 @@ class Loader:
         ------
         ScheduleError, TopologyError
             If the interfaces cannot hold it.
+        ValueError
+            If it is for another network.
         """
         schedule, dtype = upcoming.schedule, upcoming.dtype
+        silent: tuple[Op, ...] = ()
+        if self._config.shared:
+            silent, schedule = silent_ops(schedule.collective), with_silent_phase(schedule)
+        schedule = carried_on(schedule, self._topology)
         num_flits = self._link_model.num_flits(upcoming.num_elements, DTYPES[dtype].itemsize)
         limits = limits_of(
             schedule,
@@ -124,7 +141,7 @@ class Loader:
         held = tables or self._tables_of(schedule, num_flits, lockstep)
         window = max(table.end_flits for table in held)
         settings = limits.settings(dtype, window, self._link_model, upcoming.op)
-        return Load(held, settings, limits, num_flits)
+        return Load(schedule, held, replace(settings, silent=silent), limits, num_flits)
 
     def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
         """Tables of all ranks; the same objects where nothing has changed."""

@@ -1,9 +1,11 @@
 """Which message of a schedule was the first that should have come and did not."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
-from multitree.sim.events import Events, counts_of
+from multitree.sim.events import Events, counts_of, turns_of
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.schedule import Schedule
 
@@ -12,17 +14,18 @@ __all__ = ["first_missing"]
 IntArray = npt.NDArray[np.int64]
 
 
-def first_missing(schedule: Schedule, sent: Events, arrived: Events) -> str:
+def first_missing(schedules: Sequence[Schedule], sent: Events, arrived: Events) -> str:
     """Name the message that a network waits for, from all that was seen on its links.
 
-    That is the first message, in the order of steps, that was not sent although it was the next
-    on its link and all it needed had arrived; if there is none, the first that was sent and never
-    arrived. Others are missing too, but only because of it.
+    That is, of the first collective that is not complete, the first message, in the order of
+    steps, that was not sent although it was the next on its link and all it needed had arrived;
+    if there is none, the first that was sent and never arrived. Others are missing too, but only
+    because of it.
 
     Parameters
     ----------
-    schedule : Schedule
-        What ran, perhaps several times.
+    schedules : sequence of Schedule
+        What ran, one after the other, silent phases included.
     sent, arrived : structured arrays
         As `Network.sent` and `Network.arrived` return them, of these runs only.
 
@@ -35,16 +38,15 @@ def first_missing(schedule: Schedule, sent: Events, arrived: Events) -> str:
     -----
     O(num_transfers log num_transfers).
     """
-    num_sent, num_arrived = counts_of(schedule, sent, arrived)
-    current = int(num_arrived.min(initial=0))
-    is_sent, is_in = num_sent > current, num_arrived > current
-    ready = ~is_sent & _has_all_it_needs(schedule, is_in) & _is_next(schedule, is_sent)
-    for rows, what in (
-        (np.flatnonzero(ready), "was not sent, although all it needs had arrived"),
-        (np.flatnonzero(is_sent & ~is_in), "was sent, and is not complete"),
-    ):
-        if rows.size:
-            return f"{schedule.describe(int(rows[0]))} {what}"
+    for schedule, turn in zip(schedules, turns_of(schedules, sent, arrived), strict=True):
+        is_sent, is_in = (counts > 0 for counts in counts_of(schedule, *turn))
+        ready = ~is_sent & _has_all_it_needs(schedule, is_in) & _is_next(schedule, is_sent)
+        for rows, what in (
+            (np.flatnonzero(ready), "was not sent, although all it needs had arrived"),
+            (np.flatnonzero(is_sent & ~is_in), "was sent, and is not complete"),
+        ):
+            if rows.size:
+                return f"{schedule.describe(int(rows[0]))} {what}"
     return ""
 
 

@@ -1,7 +1,6 @@
 """The rtl engine: every interface's generated Verilog, clocked until all are done."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,10 @@ from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import Table
 from multitree.sim.closing import Closing
-from multitree.sim.events import traces_of
+from multitree.sim.events import trace_of, turns_of
 from multitree.sim.injection import Injection
 from multitree.sim.inputs import (
     Buffers,
-    carried_on,
     check_buffers,
     check_skews,
     elements_of,
@@ -121,7 +119,7 @@ class RtlSession(Closing):
             num_threads=num_threads,
         )
         self._host = RtlHost(self.network)
-        self._loader = Loader(self.config, self.link_model, timing)
+        self._loader = Loader(topology, self.config, self.link_model, timing)
 
     def close(self) -> None:
         """Give back the network and finish the waveform."""
@@ -191,26 +189,18 @@ class RtlSession(Closing):
         DeviceError
             For the fault nearest to its cause, what was awaited, and the first message missing.
         """
-        carried = carried_on(schedule, self.network.topology)
         first = check_buffers(schedule, buffers, self.config.dtypes)
         skews = check_skews(start_skew_cycles, schedule.topology.num_ranks)
-        this = Upcoming(carried, first.shape[1], first.dtype.name, op)
+        this = Upcoming(schedule, first.shape[1], first.dtype.name, op)
         skew = max(skews, default=0)
         load = self._loader.load(this, max_skew_cycles=skew, lockstep=lockstep, tables=tables)
-        following = None if then is None else self._following(then)
+        following = None if then is None else self._loader.load(then)
         memory = memory_of(buffers, load.settings.window_flits, self.config.flit_bytes)
         self.network.set_memory(memory.reshape(len(memory), -1, self.config.flit_bytes))
         self._host.load(load, faults)
         options = {"skews": skews, "idle_ranks": idle_ranks, "faults": faults, "progress": progress}
-        traces = self._run_loaded(carried, len(buffers), load, then=following, **options)
-        return [
-            (elements_of(memory[:, k], first), trace.of(schedule)) for k, trace in enumerate(traces)
-        ]
-
-    def _following(self, then: Upcoming) -> Load:
-        """What to load for the collective that comes next."""
-        carried = carried_on(then.schedule, self.network.topology)
-        return self._loader.load(replace(then, schedule=carried))
+        traces = self._run_loaded(schedule, len(buffers), load, then=following, **options)
+        return [(elements_of(memory[:, k], first), trace) for k, trace in enumerate(traces)]
 
     def _run_loaded(
         self, schedule: Schedule, num_collectives: int, load: Load, **options: Any
@@ -218,14 +208,18 @@ class RtlSession(Closing):
         """Let the hosts run what is loaded; an error tells the first message missing, too."""
         self._open_waveform()
         self.network.forget_messages()
+        ran = [load.schedule] * num_collectives
         try:
             max_cycles = load.limits.run_cycles(num_collectives)
             start, done = self._host.run(num_collectives, max_cycles=max_cycles, **options)
         except DeviceError as error:
-            missing = first_missing(schedule, self.network.sent(), self.network.arrived())
+            missing = first_missing(ran, self.network.sent(), self.network.arrived())
             raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
-        sent, arrived = self.network.sent(), self.network.arrived()
-        return traces_of(schedule, load.num_flits, sent, arrived, start, done)
+        turns = turns_of(ran, self.network.sent(), self.network.arrived())
+        return [
+            trace_of(schedule, load.schedule, load.num_flits, *each)
+            for each in zip(turns, start, done, strict=True)
+        ]
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
         """Counters of the last collective, per rank and port that has a link."""

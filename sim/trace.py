@@ -1,6 +1,6 @@
 """When every message of a schedule was sent and had arrived, as an engine saw it."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -81,21 +81,6 @@ class Trace:
             found = getattr(self, name).shape
             if found != shape:
                 raise ValueError(f"Trace {name} must be of shape {shape}, not {found!r}")
-
-    def of(self, schedule: Schedule) -> "Trace":
-        """The same for the schedule that was carried through switches beside the ranks.
-
-        Parameters
-        ----------
-        schedule : Schedule
-            Its transfers are those of the trace's, and its links the first ones.
-
-        Returns
-        -------
-        Trace
-        """
-        link_flits = self.link_flits[: schedule.topology.num_links]
-        return replace(self, schedule=schedule, link_flits=link_flits)
 
     @property
     def cycles(self) -> int:

@@ -170,6 +170,14 @@ def test_a_table_has_the_columns_of_the_paper(capsys):
     assert all(row["start_address"] == 5 * 2048 and row["size"] == 2048 for row in own)
 
 
+def test_a_table_of_a_broadcast_over_switches_has_heads_that_carry_nothing(capsys):
+    command = ("table", "fat_tree:2x2", "--collective", "broadcast", "--root", 1, "--size", "1KiB")
+    rows = printed_json(capsys, *command, "--rank", 0)["rows"]
+    assert [(row["op"], row["size"]) for row in rows] == [("REDUCE", 0), ("GATHER", 1024)]
+    rows = printed_json(capsys, *command, "--rank", 1)["rows"]
+    assert [(row["op"], row["size"]) for row in rows] == [("GATHER", 1024)] * 2
+
+
 def test_broadcast_has_a_root(capsys):
     data = printed_json(capsys, "schedule", "torus:4x4", "--collective", "broadcast", "--root", 3)
     assert (data["root"], data["steps_reduce_scatter"]) == (3, 0)

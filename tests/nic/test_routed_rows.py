@@ -121,6 +121,13 @@ def test_what_does_not_fit_the_interface_is_an_error_that_says_so(changes, messa
         tables_of("bigraph:2x4", "halving_doubling", config)
 
 
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_a_broadcast_or_a_reduce_without_its_silent_phase_is_an_error(collective):
+    schedule = build(parse_topology("fat_tree:2x2"), "multitree", collective, root=1)
+    with pytest.raises(ScheduleError, match=f"A {collective} over shared links must be one with"):
+        compile_table(schedule, 0, NUM_FLITS, CONFIG)
+
+
 def half_around(num_ranks):
     """One contribution to the rank opposite, and the result back."""
     half = num_ranks // 2

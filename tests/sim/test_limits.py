@@ -6,7 +6,7 @@ import pytest
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.sim.analytic import analytic
-from multitree.sim.events import traces_of
+from multitree.sim.events import trace_of, turns_of
 from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
@@ -101,7 +101,10 @@ def test_a_trace_finds_each_transfer_of_each_collective_among_the_messages():
     second = [(cycle + 100, *rest) for cycle, *rest in first]
     arrived = [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in first + second]
     start, done = np.array([[2, 3], [90, 90]]), np.array([[50, 60], [150, 160]])
-    one, two = traces_of(schedule, 7, messages(*first, *second), messages(*arrived), start, done)
+    turns = turns_of([schedule] * 2, messages(*first, *second), messages(*arrived))
+    one, two = (
+        trace_of(schedule, schedule, 7, *each) for each in zip(turns, start, done, strict=True)
+    )
     assert schedule.src.tolist() == [1, 0, 0, 1] and schedule.flow.tolist() == [0, 1, 0, 1]
     assert one.sent.tolist() == [[10, 8, 28, 31]] and one.arrived.tolist() == [[19, 17, 37, 40]]
     assert two.sent.tolist() == [[22, 20, 40, 43]] and two.cycles == 70
@@ -112,7 +115,7 @@ def test_messages_that_are_not_the_schedule_s_are_an_error():
     schedule = build_multitree(ring(2))
     none = messages()
     with pytest.raises(DeviceError, match="must send the 4 messages of the schedule, not 0 others"):
-        traces_of(schedule, 7, none, none, np.zeros((1, 2), int), np.ones((1, 2), int))
+        trace_of(schedule, schedule, 7, (none, none), np.zeros(2, int), np.ones(2, int))
 
 
 def test_the_first_missing_message_is_the_one_that_others_wait_for():
@@ -122,7 +125,7 @@ def test_the_first_missing_message_is_the_one_that_others_wait_for():
     gathers = [(30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
 
     def missing(sent, came):
-        return first_missing(schedule, messages(*sent), messages(*came))
+        return first_missing([schedule], messages(*sent), messages(*came))
 
     assert missing([], []).startswith("Row 0") and "was not sent, although" in missing([], [])
     assert missing(reduces[:1], arrived[:1]).startswith("Row 0")
@@ -141,5 +144,5 @@ def test_a_message_behind_one_that_waits_is_not_to_blame():
     schedule = Schedule.from_rows(
         ring(2), algorithm="x", collective="all_reduce", flow_offsets=[0, 1, 2], rows=rows
     )
-    text = first_missing(schedule, messages((5, 0, 0, 0, 0, 4)), messages())
+    text = first_missing([schedule], messages((5, 0, 0, 0, 0, 4)), messages())
     assert text.startswith("Row 0") and text.endswith("was sent, and is not complete")

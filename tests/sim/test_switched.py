@@ -60,6 +60,15 @@ def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, 
                 assert trace.schedule is schedule
 
 
+def test_flows_without_a_flit_travel_as_heads():
+    schedule = schedule_of("fat_tree:2x2", "multitree")
+    buffer = np.arange(12, dtype=np.float32).reshape(4, 3)
+    with RtlSession(schedule.topology, link_model=MODEL, **SIZES) as session:
+        ((memory, trace),) = session.run(schedule, [buffer])
+    assert memory.tobytes() == execute(schedule, buffer).tobytes()
+    assert (trace.arrived > trace.sent).all()
+
+
 @pytest.mark.parametrize(("spec", "algorithm"), [CASES[2], CASES[4]])
 def test_every_link_of_every_route_carries_its_payload(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
@@ -83,3 +92,24 @@ def test_interfaces_of_the_least_sizes_hold_every_table(spec):
     assert sizes["num_rows"] == max(table.num_rows for table in tables)
     assert sizes["num_classes"] == 1 + schedule.route_classes.max()
     assert max(table.end_flits for table in tables) <= sizes["memory_flits"]
+
+
+@pytest.mark.parametrize(("spec", "algorithm"), [*CASES[:2], CASES[5], CASES[8]])
+def test_a_broadcast_and_a_reduce_end_only_when_everybody_takes_part(spec, algorithm):
+    all_reduce = schedule_of(spec, algorithm)
+    topology = all_reduce.topology
+    rng = np.random.default_rng(8)
+    buffers = rng.standard_normal((3, topology.num_ranks, 330)).astype(np.float32)
+    late = int(rng.integers(topology.num_ranks))
+    skews = [4000 * (rank == late) for rank in range(topology.num_ranks)]
+    with RtlSession(carried(all_reduce).topology, link_model=MODEL, **SIZES) as session:
+        for collective in ("broadcast", "reduce"):
+            schedule = build(topology, algorithm, collective, root=1)
+            runs = session.run(schedule, list(buffers), start_skew_cycles=skews)
+            for buffer, (memory, trace) in zip(buffers, runs, strict=True):
+                assert memory.tobytes() == execute(schedule, buffer).tobytes()
+                assert trace.sent.shape == (1, schedule.num_transfers)
+                assert trace.done.min() >= trace.start.max()
+                flits = np.diff(schedule.chunks(trace.num_flits))[schedule.flow]
+                hops = np.diff(schedule.route_offsets)
+                assert trace.link_flits.sum() == (flits * hops).sum()

@@ -1,0 +1,65 @@
+"""Tests of the silent phase: the same trees the other way, without payload."""
+
+import numpy as np
+import pytest
+
+from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import bigraph, dgx2, fat_tree, ring, torus
+from multitree.topology.schedule import Op, Schedule
+from multitree.topology.silent import silent_ops, with_silent_phase
+from multitree.topology.verify import verify
+
+ROWS = ("op", "flow", "src", "dst", "order", "step")
+NETWORKS = [torus(3, 3), fat_tree(2, 4), bigraph(4, 4), dgx2()]
+
+
+@pytest.mark.parametrize("topology", NETWORKS, ids=lambda topology: topology.name)
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+@pytest.mark.parametrize("algorithm", ["multitree", "double_tree"])
+def test_the_schedule_s_own_rows_stay_and_the_others_are_their_mirror(
+    topology, collective, algorithm
+):
+    schedule = build(topology, algorithm, collective, root=2)
+    whole, (silent,) = with_silent_phase(schedule), silent_ops(collective)
+    own = whole.op != silent
+    shift = schedule.num_steps if silent == Op.REDUCE else 0
+    for field in ROWS:
+        wanted = getattr(schedule, field) + (shift if field == "step" else 0)
+        assert (getattr(whole, field)[own] == wanted).all()
+    hops = np.diff(whole.route_offsets)
+    assert (whole.route_links[np.repeat(own, hops)] == schedule.route_links).all()
+    assert (whole.route_classes[np.repeat(own, hops)] == schedule.route_classes).all()
+    back = {(row[0], row[2], row[1]) for row in _edges(whole, ~own)}
+    assert back == set(_edges(whole, own)) and (~own).sum() == own.sum()
+    assert (whole.num_steps, whole.num_flows) == (2 * schedule.num_steps, schedule.num_flows)
+    assert verify(whole).num_messages == 2 * schedule.num_transfers
+
+
+def _edges(schedule, kept):
+    columns = (schedule.flow, schedule.src, schedule.dst)
+    return list(zip(*(column[kept].tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter", "all_gather"])
+def test_where_everybody_gets_a_part_of_everybody_s_there_is_none(collective):
+    schedule = build(fat_tree(2, 2), "multitree", collective)
+    assert with_silent_phase(schedule) is schedule and silent_ops(collective) == ()
+
+
+def test_heads_that_could_wait_in_a_circle_with_the_schedule_s_own_messages_are_refused():
+    rows = [(0, 1, 0, 2, 0), (1, 1, 0, 0, 3), (2, 1, 0, 0, 1), (3, 1, 0, 1, 5), (4, 1, 0, 3, 4)]
+    routes = [[5, 7, 9, 11], [1, 3, 5], [1], [2, 0], [7]]
+    classes = [[1, 0, 0, 0], [1, 1, 1], [0], [0, 0], [0]]
+    schedule = Schedule.from_rows(
+        ring(6),
+        algorithm="by hand",
+        collective="broadcast",
+        root=2,
+        flow_offsets=[0, 1],
+        rows=rows,
+        routes=(np.cumsum([0, *map(len, routes)]), np.concatenate(routes), np.concatenate(classes)),
+    )
+    verify(schedule)
+    with pytest.raises(ScheduleError, match="must not close a circle of waiting messages"):
+        with_silent_phase(schedule)
