@@ -60,7 +60,7 @@ class RtlEngine:
         progress: Progress | None = None,
         say: Say | None = None,
     ) -> None:
-        # With switches beside the ranks from when a schedule first needs them.
+        # As wired: with switches beside the ranks while schedules need them, and only then.
         self._topology = topology
         self._link_model = link_model
         self._waveform = waveform
@@ -78,23 +78,24 @@ class RtlEngine:
         return {name: max(value, self._needs.get(name, 0)) for name, value in needs.items()}
 
     def _wired_for(self, schedule: Schedule) -> Topology:
-        """The network that all that ran and this can be carried on."""
+        """The network that a schedule is carried on, the one at hand if it is that."""
         topology = carried(schedule).topology
-        return topology if topology.num_switches > self._topology.num_switches else self._topology
+        return self._topology if topology.num_switches == self._topology.num_switches else topology
 
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Compile the interfaces and wire them, unless those at hand are large enough."""
         dtype = _dtype_name(memory)
         if dtype not in self._dtypes:
             self._dtypes = emulated_dtypes(dtype)
+        wired = self._wired_for(schedule)
+        if wired is not self._topology:
+            self.close()
+            self._topology, self._needs = wired, {}
         self._needs = self._grown(schedule, memory)
         sizes: dict[str, Any] = {**self._needs, "dtypes": self._dtypes}
         config = config_for(self._topology, self._link_model, **sizes)
-        wired = self._wired_for(schedule)
-        outgrown = self._session is not None and self._session.config != config
-        if outgrown or wired is not self._topology:
+        if self._session is not None and self._session.config != config:
             self.close()
-        self._topology = wired
         if self._session is None:
             self._session = RtlSession(
                 self._topology,

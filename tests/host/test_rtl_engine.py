@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from multitree import Communicator, DeviceError, LinkModel, TopologyError, fully_connected, torus
+from multitree import (
+    Communicator,
+    DeviceError,
+    LinkModel,
+    TopologyError,
+    fully_connected,
+    ring,
+    torus,
+)
 from multitree.host.rtl_engine import RtlEngine
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import config_for
@@ -124,11 +132,24 @@ class Recorder:
 
     def __init__(self, topology, *, link_model, waveform, say, **needs):
         self.config = config_for(topology, link_model, **needs)
+        self.num_switches = topology.num_switches
         self.is_open = True
         Recorder.opened.append(self)
 
     def close(self):
         self.is_open = False
+
+
+def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypatch):
+    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
+    engine, buffers = RtlEngine(ring(8), LinkModel()), np.zeros((8, 100), np.float32)
+    for algorithm in ("multitree", "swing", "double_tree", "ring"):
+        schedule = build(ring(8), algorithm)
+        engine.prepare(schedule, buffers)
+    assert [session.num_switches for session in Recorder.opened] == [0, 8, 0]
+    assert [session.config.num_classes for session in Recorder.opened] == [0, 2, 0]
+    assert [session.is_open for session in Recorder.opened] == [False, False, True]
 
 
 def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):
