@@ -27,7 +27,7 @@ _BUILDERS: dict[str, Callable[..., Schedule]] = {
 }
 ALGORITHMS = tuple(_BUILDERS)
 COMPARED = ("multitree", "ring", "bidirectional_ring")
-"""What is compared unless asked for: on networks without switches always messages of one hop."""
+"""What is compared unless asked for: where there is a Hamiltonian cycle, messages of one hop."""
 
 
 def check_algorithm(algorithm: str) -> str:
@@ -89,7 +89,7 @@ def build(
     algorithm             on                                        flows
     ===================== ========================================= ==================
     multitree             any topology it can grow on               1 per rank
-    ring                  a Hamiltonian cycle, or switches          1 per rank
+    ring                  any topology with links both ways         1 per rank
     bidirectional_ring    the same                                  2 per rank
     ring_2d               tori of two dimensions                    2 per rank
     bidirectional_ring_2d the same, sides of at least 3             4 per rank

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array, int32s
+from multitree.topology.arrays import Int32Array, Int64Array, int32s
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.distances import Adjacency, adjacency
+from multitree.topology.errors import ScheduleError
 from multitree.topology.hamiltonian import hamiltonian_cycle
-from multitree.topology.routes import direct_links
+from multitree.topology.routes import LinkFinder
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
+from multitree.topology.tree_walk import Routes, TreeWalk
 
 
 def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the one-way ring all-reduce along a Hamiltonian cycle or, with switches, `ring_order`.
+    """Build the one-way ring all-reduce, along a Hamiltonian cycle of links where there is one.
 
     A flow's sum starts behind its root, goes once around and ends at the root, from where
     the result goes once around: N-1 steps per phase, each link of the cycle used once per
@@ -34,13 +36,13 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     Raises
     ------
     ScheduleError
-        If there are no switches and no Hamiltonian cycle, or a root is no rank.
+        If there is no ring, see `ring_order`, or a root is no rank.
 
     Notes
     -----
-    O(flows x ranks); deterministic. N-1 messages per rank and phase, each of one chunk. Without
-    switches nothing but a rank could forward, so that a ring of routes over ranks is refused,
-    not put in place of one of links.
+    O(flows x ranks); deterministic. N-1 messages per rank and phase, each of one chunk. Neighbours
+    in the ring that no link joins send along a tree without switches, see `TreeWalk`, and by
+    `routing.routes` with them.
 
     References
     ----------
@@ -61,7 +63,7 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
         collective="all_reduce",
         flow_offsets=np.arange(len(chosen) + 1),
         rows=rows,
-        links=_links(topology, rows),
+        routes=_routes(topology, rows),
     )
 
 
@@ -84,15 +86,15 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     Raises
     ------
     ScheduleError
-        If there are no switches and no Hamiltonian cycle with links both ways, or a root is
-        no rank.
+        If there is no ring, see `ring_order`, or none backwards, or a root is no rank.
 
     Notes
     -----
     O(flows x ranks); deterministic. N-1 steps per phase, 2(N-1) messages per rank and phase.
     Where both ways want the same link they take turns, in twice as many steps: so do ranks
-    with one link each, behind switches, for which both ways are no faster than one. Between
-    two ranks both ways around are the same: they take parallel links where there are any.
+    with one link each, behind switches, and walks around a tree, for which both ways are no
+    faster than one. Between two ranks both ways around are the same: they take parallel links
+    where there are any.
 
     Examples
     --------
@@ -107,10 +109,10 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     forwards[:, 2] *= 2
     backwards[:, 2] = 2 * backwards[:, 2] + 1
     rows = np.concatenate([forwards, backwards])
-    links = _links(topology, rows)
-    if links is not None and topology.num_ranks == 2:
-        half = len(forwards)
-        links = np.r_[links[:half], _other_links(topology, links[half:])]
+    routes = _routes(topology, rows)
+    if routes is not None and topology.num_ranks == 2:
+        half, (offsets, links, classes) = len(forwards), routes
+        routes = offsets, np.r_[links[:half], _other_links(topology, links[half:])], classes
 
     def schedule(rows: Int32Array) -> Schedule:
         return Schedule.from_rows(
@@ -119,7 +121,7 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
             collective="all_reduce",
             flow_offsets=np.arange(2 * len(chosen) + 1),
             rows=rows,
-            links=links,
+            routes=routes,
         )
 
     together = schedule(rows)
@@ -139,16 +141,17 @@ def ring_order(topology: Topology) -> list[int]:
     Returns
     -------
     list of int
-        Without switches a Hamiltonian cycle of links. With switches, each rank is followed by
-        the nearest that has no place yet, of several the lowest: ranks on one switch stand
-        next to each other, and switches next to their neighbours. On fat trees, BiGraph and
-        DGX-2 no two routes of the ring then share a link; elsewhere they may, and `verify`
+        Without switches a Hamiltonian cycle of links where one is found, else the order of a
+        `TreeWalk`, in which neighbours are up to three links apart. With switches, each rank is
+        followed by the nearest that has no place yet, of several the lowest: ranks on one switch
+        stand next to each other, and switches next to their neighbours. On fat trees, BiGraph
+        and DGX-2 no two routes of the ring then share a link; elsewhere they may, and `verify`
         says so.
 
     Raises
     ------
     ScheduleError
-        If there are no switches and no Hamiltonian cycle.
+        If there are no switches, no Hamiltonian cycle, and no tree of links with a reverse.
 
     Notes
     -----
@@ -161,7 +164,10 @@ def ring_order(topology: Topology) -> list[int]:
     [0, 1, 4, 5, 2, 3, 6, 7]
     """
     if not topology.num_switches:
-        return hamiltonian_cycle(topology)
+        try:
+            return hamiltonian_cycle(topology)
+        except ScheduleError:
+            return TreeWalk(topology).order
     neighbours = adjacency(topology.links[:, 0], topology.links[:, 1], topology.num_nodes)
     left = set(range(1, topology.num_ranks))
     order = [0]
@@ -179,9 +185,15 @@ def _nearest(neighbours: Adjacency, start: int, wanted: set[int]) -> int:
     return min(frontier & wanted)
 
 
-def _links(topology: Topology, rows: Int32Array) -> Int32Array | None:
-    """Without switches each row's link, and an error where there is none; else left to routes."""
-    return None if topology.num_switches else direct_links(topology, rows[:, 3], rows[:, 4])
+def _routes(topology: Topology, rows: Int32Array) -> Routes | None:
+    """Without switches each row's link, or way along a tree; with them left to `routing`."""
+    if topology.num_switches:
+        return None
+    src, dst = rows[:, 3:].astype(np.int64).T
+    links = LinkFinder(topology).lowest(src, dst)
+    if (links < 0).any():
+        return TreeWalk(topology).routes(src, dst)
+    return np.arange(len(rows) + 1), links, np.zeros_like(links)
 
 
 def _once_around(cycle: Sequence[int], roots: Sequence[int]) -> Int32Array:
@@ -200,7 +212,7 @@ def _once_around(cycle: Sequence[int], roots: Sequence[int]) -> Int32Array:
     return np.concatenate(halves).astype(np.int32)
 
 
-def _other_links(topology: Topology, links: Int32Array) -> Int32Array:
+def _other_links(topology: Topology, links: Int64Array) -> Int32Array:
     ends = topology.links
     last = {tuple(pair): link for link, pair in enumerate(ends.tolist())}
     return int32s("Links", [last[tuple(ends[link].tolist())] for link in links.tolist()])

@@ -45,34 +45,6 @@ class LinkFinder:
         return self._by_key[first + number % (last - first)]
 
 
-def direct_links(topology: Topology, src: Int32Array, dst: Int32Array) -> Int32Array:
-    """The link of lowest id from each source to each destination.
-
-    Parameters
-    ----------
-    topology : Topology
-    src, dst : numpy.ndarray, int32 (n,)
-
-    Returns
-    -------
-    numpy.ndarray, int32 (n,)
-
-    Raises
-    ------
-    ScheduleError
-        If no link joins a pair; the message names the first such row.
-    """
-    found = LinkFinder(topology).lowest(src.astype(np.int64), dst.astype(np.int64))
-    missing = np.flatnonzero(found < 0)
-    if missing.size:
-        row = int(missing[0])
-        raise ScheduleError(
-            f"Row {row}: src and dst must be joined by a link of {topology.name!r}, "
-            f"not {int(src[row])} and {int(dst[row])}"
-        )
-    return int32s("Links", found)
-
-
 def rows_of_entries(offsets: Int64Array) -> Int64Array:
     """The row to which each entry of a ragged array belongs.
 

@@ -24,6 +24,7 @@ CASES = [
     ("ring:8", "swing"),
     ("ring:5", "double_tree"),
     ("mesh:6", "halving_doubling"),
+    ("mesh:5", "ring"),
     ("torus:2x2", "double_tree"),
     ("mixed", "halving_doubling"),
 ]
