@@ -20,7 +20,8 @@ def build_double_tree(
 
     Each half of the buffer has a binary tree below the root. A rank with children in one tree
     is a leaf of the other, so both together keep every rank sending and receiving all the time.
-    A half goes up its tree chunk behind chunk; all-gather is the same backwards.
+    A half goes up its tree chunk behind chunk; all-gather is the same backwards, but that what was
+    summed first is spread first, while the last sums are still on their way.
 
     Parameters
     ----------
@@ -73,8 +74,19 @@ def build_double_tree(
         algorithm="double_tree",
         collective="all_reduce",
         flow_offsets=np.arange(2 * length * len(chosen) + 1),
-        rows=with_gather(_below_each(chosen, _sums(two_trees(num_ranks), length), num_ranks)),
+        rows=_with_results(
+            _below_each(chosen, _sums(two_trees(num_ranks), length), num_ranks), length
+        ),
     )
+
+
+def _with_results(sums: Int32Array, num_chunks: int) -> Int32Array:
+    """Rows of both phases: the second backwards, with the chunks of a tree in the same order."""
+    rows = with_gather(sums).copy()
+    results = rows[:, 1] == Op.GATHER
+    tree, chunk = np.divmod(rows[results, 2], num_chunks)
+    rows[results, 2] = tree * num_chunks + num_chunks - 1 - chunk
+    return rows
 
 
 def _below_each(roots: Sequence[int], sums: Int32Array, num_ranks: int) -> Int32Array:

@@ -68,6 +68,15 @@ def test_each_tree_has_its_half_of_the_buffer_and_all_chunks_of_it_go_the_same_w
     ).tolist()
 
 
+def test_what_is_summed_first_is_spread_first_in_both_trees():
+    schedule = build_double_tree(fully_connected(16), num_chunks=5)
+    for op, end in ((Op.REDUCE, schedule.dst), (Op.GATHER, schedule.src)):
+        at_root = (schedule.op == op) & (end == 0)
+        flows = schedule.flow[at_root]
+        assert [flow for flow in flows.tolist() if flow < 5] == [*range(5)]
+        assert [flow for flow in flows.tolist() if flow >= 5] == [*range(5, 10)]
+
+
 def test_other_roots_turn_the_trees_and_several_take_turns():
     topology = fully_connected(7)
     for collective in ("broadcast", "reduce"):
