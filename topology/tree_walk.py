@@ -1,4 +1,4 @@
-"""Rings around a spanning tree, for ranks that no Hamiltonian cycle of links joins."""
+"""Rings around a spanning tree, where links make no circle of all ranks."""
 
 import numpy as np
 
