@@ -70,8 +70,8 @@ class Collector(wiring.Component):
         per virtual channel between claim and arrival at one port.
     drains : Out(stream)
         Staged contributions to add now (`CONTRIBUTION`); each ends in an arrival.
-    counted : Out(1)
-        Strobe: a message has done what it came for.
+    staged, counted : Out(1)
+        Strobe: a contribution is told to wait; a message has done what it came for.
     arrival : Out(ArrivalSignature)
         A flow's sum is complete here, or its result is in; flow and order are also those of
         what is counted.
@@ -88,6 +88,7 @@ class Collector(wiring.Component):
                 "claims": In(ClaimSignature()).array(config.num_ports),
                 "arrivals": In(ArrivalSignature(config)).array(config.num_ports),
                 "drains": Out(stream.Signature(CONTRIBUTION)),
+                "staged": Out(1),
                 "counted": Out(1),
                 "arrival": Out(ArrivalSignature(config)),
             }
@@ -130,6 +131,7 @@ class Collector(wiring.Component):
                 ]
                 with m.If(judged):
                     m.d.comb += Cat(claim.answered for claim in self.claims).eq(is_claim << asker)
+                    m.d.comb += self.staged.eq(self.claims[0].verdict == Verdict.STAGED)
                     m.next = "PICK"
         m.d.comb += [
             self.arrival.op.eq(event.op),

@@ -72,7 +72,7 @@ class Core(wiring.Component):
         super().__init__(
             {
                 "settings": In(32).array(len(writable())),
-                "status": Out(32).array(len(readable())),
+                "status": Out(32).array(len(readable(shared=config.shared))),
                 "command": In(32),
                 "changed": In(32),
                 "table_write": In(1),
@@ -296,5 +296,5 @@ class Core(wiring.Component):
             "LINKS": Cat(port.up for port in ports),
             "ACTIVE_CRC": used["TABLE_CRC"],
         }
-        for name, status in zip(readable(), self.status, strict=True):
+        for name, status in zip(readable(), self.status, strict=False):
             m.d.comb += status.eq(values[name])

@@ -111,7 +111,8 @@ class Interface(wiring.Component):
         m.d.comb += registers.counter.eq(core.counter)
         for inner, outer in zip(core.settings, registers.config, strict=True):
             m.d.comb += inner.eq(outer)
-        for name, inner, outer in zip(readable(), core.status, registers.status, strict=True):
+        known = readable(shared=self._config.shared)
+        for name, inner, outer in zip(known, core.status, registers.status, strict=True):
             m.d.comb += outer.eq(inner | (drain.reset if name == "STATUS" else 0))
         for port in range(self._config.num_ports):
             wiring.connect(m, core.tx[port], wiring.flipped(self.link[port].tx))

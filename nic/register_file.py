@@ -19,6 +19,7 @@ from multitree.nic.registers import (
 __all__ = ["RegisterFile", "readable", "writable"]
 
 _ANYTIME = ("CONTROL", "COUNT_SELECT")
+_SHARED_ONLY = ("STAGED",)
 
 
 def writable() -> list[str]:
@@ -26,9 +27,10 @@ def writable() -> list[str]:
     return [register.name for register in REGISTERS.registers if register.access == "rw"]
 
 
-def readable() -> list[str]:
-    """Names of the registers whose value comes from the interface."""
-    return [register.name for register in REGISTERS.registers if register.access == "ro"]
+def readable(*, shared: bool = False) -> list[str]:
+    """Names of the registers whose value comes from the interface, those on shared links last."""
+    names = [register.name for register in REGISTERS.registers if register.access == "ro"]
+    return [name for name in names if name not in _SHARED_ONLY] + shared * list(_SHARED_ONLY)
 
 
 class RegisterFile(wiring.Component):
@@ -100,7 +102,7 @@ class RegisterFile(wiring.Component):
                 "claimed": In(1),
                 "start_waits": In(1),
                 "config": Out(32).array(len(writable())),
-                "status": In(32).array(len(readable())),
+                "status": In(32).array(len(readable(shared=routes))),
                 "command": Out(32),
                 "changed": Out(32),
                 "table_write": Out(1),
@@ -133,6 +135,8 @@ class RegisterFile(wiring.Component):
         values = [Mux(counted, self.counter, 0)]
         good = [((table | flow) & allowed) | counted]
         for register in REGISTERS.registers:
+            if register.name in _SHARED_ONLY and not self._routes:
+                continue
             here = Signal(name=f"at_{register.name}")
             m.d.sync += here.eq(request.address == register.address)
             value, taken = self._register(m, register, write & here)
@@ -184,7 +188,8 @@ class RegisterFile(wiring.Component):
         """One register: what a read shows, whether the access is right; does what a write does."""
         request = self.request
         if register.access == "ro":
-            return self.status[readable().index(register.name)], ~request.write
+            known = readable(shared=self._routes)
+            return self.status[known.index(register.name)], ~request.write
         if register.access == "wo":
             refused = (request.data[0] & self.claimed) | (request.data[1] & self.start_waits)
             with m.If(write & ~refused):

@@ -199,6 +199,12 @@ REGISTERS = RegisterMap(
             _field("flow", 16, 16, "Flow; 0xFFFF unknown."),
         ),
         _register(0x050, "CYCLES", "ro", "Cycles from start to done of the last collective."),
+        _register(
+            0x054,
+            "STAGED",
+            "ro",
+            "Shared links only: contributions that waited in memory, since reset, modulo 2^32.",
+        ),
         _register(0x064, "ARRIVALS_MISSING", "ro", "Messages that have not come in yet."),
         _register(
             0x068,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from amaranth import Cat, Const
+from amaranth import Cat, Const, Signal
 from amaranth.lib import wiring
 
 from multitree.nic.collector import Collector
@@ -34,6 +34,13 @@ class SharedCore(Core):
         super().__init__(config)
         self._collector = Collector(config)
         self._staging = Staging(config)
+
+    def _show_status(self, m, *blocks):
+        """The registers as on private links, and one more."""
+        super()._show_status(m, *blocks)
+        staged = Signal(32)
+        m.d.sync += staged.eq(staged + self._collector.staged)
+        m.d.comb += self.status[-1].eq(staged)
 
     def _arrived(self, ports):
         """The collector counts messages, one at a time."""

@@ -1,6 +1,7 @@
 """Tests of the collector: sums in canonical order whatever order messages come in."""
 
 from collections import defaultdict
+from itertools import chain
 
 import pytest
 
@@ -23,7 +24,8 @@ class Bench:
         self.block = Collector(CONFIG)
         self.num_children = [self.rng.randrange(CONFIG.max_children + 1) for _ in range(5)]
         self.added = defaultdict(list)
-        self.results, self.refused, self.counted = [], [], 0
+        self.results, self.refused, self.counted = [], [], []
+        self.num_staged, self.num_told_to_wait = 0, 0
         self.arriving = [[] for _ in range(CONFIG.num_ports)]
         self.stall, self.seed, self.idle_cycles, self.over = stall, seed, 0, False
 
@@ -64,6 +66,7 @@ class Bench:
                 self.refused.append((op, flow, order))
             if empty or verdict == Verdict.TWICE:
                 continue
+            self.num_told_to_wait += verdict == Verdict.STAGED
             if op == REDUCE and verdict == Verdict.DIRECT:
                 self.begin(flow, order)
             self.come_in(port, op, flow, order, verdict == Verdict.STAGED)
@@ -100,10 +103,12 @@ class Bench:
         """What is told of complete flows; over when nothing moved for long."""
         block, arrival = self.block, self.block.arrival
         while not self.over:
-            _, _, counted, valid, op, flow = await ctx.tick().sample(
-                block.counted, arrival.valid, arrival.op, arrival.flow
+            _, _, counted, staged, valid, op, flow, order = await ctx.tick().sample(
+                *(block.counted, block.staged, arrival.valid),
+                *(arrival.op, arrival.flow, arrival.order),
             )
-            self.counted += counted
+            self.counted += [(op, flow, order)] * counted
+            self.num_staged += staged
             self.idle_cycles = 0 if counted or any(self.arriving) else self.idle_cycles + 1
             self.over = self.idle_cycles > 200
             if valid:
@@ -122,13 +127,15 @@ class Bench:
 @pytest.mark.parametrize("seed", range(4))
 def test_contributions_are_added_one_by_one_in_their_order_whatever_order_they_come_in(seed, stall):
     bench = Bench(seed, stall)
-    bench.run(bench.messages())
+    ports = bench.messages()
+    bench.run(ports)
     sums = {flow: [order for order, _ in added] for flow, added in bench.added.items()}
     assert sums == {f: [*range(count)] for f, count in enumerate(bench.num_children) if count}
     whole = [(REDUCE, f) for f, count in enumerate(bench.num_children) if count]
     assert sorted(bench.results) == whole + [(GATHER, f) for f in range(CONFIG.num_flows)]
-    assert bench.counted == sum(bench.num_children) + CONFIG.num_flows
+    assert sorted(bench.counted) == sorted(chain.from_iterable(ports))
     assert not bench.refused
+    assert bench.num_staged == bench.num_told_to_wait
 
 
 @pytest.mark.parametrize("empty", [(1, 0), (0, 1), (1, 1)])
@@ -138,7 +145,7 @@ def test_contributions_without_payload_are_counted_and_never_added(empty):
     assert not bench.added or not empty[REDUCE]
     whole = [(REDUCE, f) for f, count in enumerate(bench.num_children) if count]
     assert sorted(bench.results) == whole + [(GATHER, f) for f in range(CONFIG.num_flows)]
-    assert bench.counted == sum(bench.num_children) + CONFIG.num_flows
+    assert len(bench.counted) == sum(bench.num_children) + CONFIG.num_flows
 
 
 def test_a_message_that_came_before_in_this_collective_is_refused():
