@@ -15,7 +15,7 @@ from multitree.host.figures import bound_of
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import run_rtl
+from multitree.sim.once import run_rtl
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
 from multitree.topology.multitree import build_multitree

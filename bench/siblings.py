@@ -16,7 +16,7 @@ import numpy as np
 
 from multitree.host.simulator import make_buffers
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import run_rtl
+from multitree.sim.once import run_rtl
 from multitree.topology.execute import execute
 from multitree.topology.families import fully_connected
 from multitree.topology.schedule import Op, Schedule

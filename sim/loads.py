@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from multitree.nic.config import Config
 from multitree.nic.program import RunSettings
@@ -142,6 +143,50 @@ class Loader:
         window = max(table.end_flits for table in held)
         settings = limits.settings(dtype, window, self._link_model, upcoming.op)
         return Load(schedule, held, replace(settings, silent=silent), limits, num_flits)
+
+    def load_all(
+        self, queue: Sequence[Upcoming], *, max_skew_cycles: int = 0, **modes: Any
+    ) -> list[Load]:
+        """Compile what several collectives need that run one behind the other.
+
+        Parameters
+        ----------
+        queue : sequence of Upcoming
+        max_skew_cycles : int
+            The most that one rank starts the first one after another.
+        **modes
+            As for `load`.
+
+        Returns
+        -------
+        list of Load
+            With a window each, one behind the other, and the patience to wait for ranks that are
+            still at the collective before.
+
+        Raises
+        ------
+        ScheduleError, TopologyError, ValueError
+            As `load`.
+        """
+        different = dict.fromkeys(queue)
+        loads = {
+            upcoming: self.load(upcoming, max_skew_cycles=max_skew_cycles, **modes)
+            for upcoming in different
+        }
+        longest = max(load.settings.window_flits for load in loads.values())
+        patience = min(sum(load.limits.watchdog_cycles for load in loads.values()), 2**32 - 1)
+        return [
+            replace(
+                loads[upcoming],
+                settings=replace(
+                    loads[upcoming].settings,
+                    window_base=k * longest,
+                    watchdog_cycles=patience,
+                    first_arrival_cycles=patience,
+                ),
+            )
+            for k, upcoming in enumerate(queue)
+        ]
 
     def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
         """Tables of all ranks; the same objects where nothing has changed."""

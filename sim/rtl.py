@@ -20,20 +20,19 @@ from multitree.sim.inputs import (
 )
 from multitree.sim.library import network_library
 from multitree.sim.link_model import LinkModel
-from multitree.sim.loads import Load, Loader, Upcoming
+from multitree.sim.loads import Loader, Upcoming
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
 from multitree.sim.postmortem import first_missing
 from multitree.sim.rtl_host import RtlHost
-from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
+from multitree.sim.sizing import config_for, emulated_dtypes
 from multitree.sim.trace import Trace
 from multitree.sim.verilator import Say
 from multitree.sim.waveform import Waveform
-from multitree.topology.beside import carried
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
-__all__ = ["MemoryTiming", "RtlSession", "Upcoming", "Waveform", "run_rtl"]
+__all__ = ["MemoryTiming", "Progress", "RtlSession", "Upcoming", "Waveform"]
 
 Progress = Callable[[int], None]
 
@@ -190,35 +189,92 @@ class RtlSession(Closing):
             For the fault nearest to its cause, what was awaited, and the first message missing.
         """
         first = check_buffers(schedule, buffers, self.config.dtypes)
-        skews = check_skews(start_skew_cycles, schedule.topology.num_ranks)
         this = Upcoming(schedule, first.shape[1], first.dtype.name, op)
-        skew = max(skews, default=0)
-        load = self._loader.load(this, max_skew_cycles=skew, lockstep=lockstep, tables=tables)
-        following = None if then is None else self._loader.load(then)
-        memory = memory_of(buffers, load.settings.window_flits, self.config.flit_bytes)
-        self.network.set_memory(memory.reshape(len(memory), -1, self.config.flit_bytes))
-        self._host.load(load, faults)
-        options = {"skews": skews, "idle_ranks": idle_ranks, "faults": faults, "progress": progress}
-        traces = self._run_loaded(schedule, len(buffers), load, then=following, **options)
-        return [(elements_of(memory[:, k], first), trace) for k, trace in enumerate(traces)]
+        options = {"idle_ranks": idle_ranks, "faults": faults, "progress": progress}
+        modes = {"lockstep": lockstep, "tables": tables}
+        skews = start_skew_cycles
+        return self._run([this] * len(buffers), buffers, skews, modes, then=then, **options)
 
-    def _run_loaded(
-        self, schedule: Schedule, num_collectives: int, load: Load, **options: Any
-    ) -> list[Trace]:
-        """Let the hosts run what is loaded; an error tells the first message missing, too."""
+    def run_each(
+        self,
+        queue: Sequence[Upcoming],
+        buffers: Sequence[Buffers],
+        *,
+        start_skew_cycles: Sequence[int] | None = None,
+        progress: Progress | None = None,
+    ) -> list[tuple[Buffers, Trace]]:
+        """Run one collective after the other, of any kind, without a barrier between them.
+
+        Where tables differ, each rank's host loads the next one while one runs, and starts it at
+        once: it begins two cycles after that is done, or when it is loaded.
+
+        Parameters
+        ----------
+        queue : sequence of Upcoming
+            What is run.
+        buffers : sequence of arrays, each of shape (num_ranks, n)
+            One for each, of its length and type; never modified.
+        start_skew_cycles, progress
+            As for `run`.
+
+        Returns
+        -------
+        list of (memory, Trace)
+            As of `run`; a rank's `done` is when its host saw that, which first loads what follows.
+
+        Raises
+        ------
+        TypeError, ValueError, ScheduleError, DeviceError
+            As `run`.
+        """
+        if len(queue) != len(buffers):
+            raise ValueError(
+                f"Buffers must be one per collective, {len(queue)}, not {len(buffers)}"
+            )
+        for upcoming, buffer in zip(queue, buffers, strict=True):
+            check_buffers(upcoming.schedule, [buffer], self.config.dtypes)
+            wanted = upcoming.num_elements, upcoming.dtype
+            found = buffer.shape[1], buffer.dtype.name
+            if wanted != found:
+                raise ValueError(f"Buffers must be of length and type {wanted}, not {found}")
+        options = {"idle_ranks": (), "faults": (), "progress": progress}
+        return self._run(queue, buffers, start_skew_cycles, {}, then=None, **options)
+
+    def _run(
+        self,
+        queue: Sequence[Upcoming],
+        buffers: Sequence[Buffers],
+        start_skew_cycles: Sequence[int] | None,
+        modes: dict[str, Any],
+        *,
+        then: Upcoming | None,
+        **options: Any,
+    ) -> list[tuple[Buffers, Trace]]:
+        """Load what comes first, let the hosts run it all, and take the results."""
+        skews = check_skews(start_skew_cycles, self.network.topology.num_ranks)
+        loads = self._loader.load_all(queue, max_skew_cycles=max(skews, default=0), **modes)
+        following = None if then is None else self._loader.load(then)
+        window = max(load.settings.window_flits for load in loads)
+        memory = memory_of(buffers, window, self.config.flit_bytes)
+        self.network.set_memory(memory.reshape(len(memory), -1, self.config.flit_bytes))
+        self._host.load(loads[0], options["faults"])
         self._open_waveform()
         self.network.forget_messages()
-        ran = [load.schedule] * num_collectives
+        ran = [load.schedule for load in loads]
+        max_cycles = max(load.limits.run_cycles(len(loads)) for load in loads)
+        options |= {"skews": skews, "then": following, "max_cycles": max_cycles}
         try:
-            max_cycles = load.limits.run_cycles(num_collectives)
-            start, done = self._host.run(num_collectives, max_cycles=max_cycles, **options)
+            start, done = self._host.run(loads, **options)
         except DeviceError as error:
             missing = first_missing(ran, self.network.sent(), self.network.arrived())
             raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
         turns = turns_of(ran, self.network.sent(), self.network.arrived())
         return [
-            trace_of(schedule, load.schedule, load.num_flits, *each)
-            for each in zip(turns, start, done, strict=True)
+            (
+                elements_of(memory[:, k], buffers[k]),
+                trace_of(queue[k].schedule, ran[k], loads[k].num_flits, *found),
+            )
+            for k, found in enumerate(zip(turns, start, done, strict=True))
         ]
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
@@ -237,56 +293,3 @@ class RtlSession(Closing):
 def _switch_ports(topology: Topology) -> int:
     """Ports of the largest switch, 0 where there is none."""
     return int(topology.degree[topology.num_ranks :].max(initial=0))
-
-
-def run_rtl(
-    schedule: Schedule,
-    buffers: Buffers,
-    *,
-    op: str = "sum",
-    link_model: LinkModel | None = None,
-    start_skew_cycles: Sequence[int] | None = None,
-    memory_timing: MemoryTiming | None = None,
-    waveform: Waveform | None = None,
-    progress: Progress | None = None,
-    say: Say | None = None,
-) -> tuple[Buffers, Trace]:
-    """Run one collective on a network of its own; see `RtlSession` for many.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts.
-    buffers : float32, int32 or bfloat16 array, shape (num_ranks, n)
-        Never modified.
-    link_model, memory_timing, waveform, say
-        As for `RtlSession`.
-    op, start_skew_cycles, progress
-        As for `RtlSession.run`.
-
-    Returns
-    -------
-    memory : array of the buffers' shape and type
-        Every rank's memory afterwards.
-    trace : Trace
-        What was sent and had arrived when.
-
-    Raises
-    ------
-    TypeError, ValueError, TopologyError, DeviceError
-        As `RtlSession` and its `run`.
-    """
-    model = link_model or LinkModel()
-    first = check_buffers(schedule, [buffers])
-    with RtlSession(
-        carried(schedule).topology,
-        link_model=model,
-        memory_timing=memory_timing,
-        waveform=waveform,
-        **least_sizes(schedule, model.num_flits(first.shape[1], first.dtype.itemsize)),
-        dtypes=emulated_dtypes(first.dtype.name),
-        say=say,
-    ) as session:
-        skews = start_skew_cycles
-        runs = session.run(schedule, [buffers], op=op, start_skew_cycles=skews, progress=progress)
-        return runs[0]

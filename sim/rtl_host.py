@@ -1,7 +1,6 @@
 """The hosts of a network in RTL: load tables, start collectives, wait."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,13 +71,12 @@ class RtlHost:
         network, first_cycle = self._network, self._network.cycle
         num_ranks, scripts = len(load.tables), self._writes(load, faults)
         claimed, committed = self._write_all([[]] * num_ranks, 0)
-        until = network.cycle + (self._check_cycles() if claimed.any() else 0)
+        until = network.cycle + (self._check_cycles(load) if claimed.any() else 0)
         while claimed.any() and network.cycle < until:
             # Loaded ahead, but the collective before was over sooner than the check.
             claimed, committed = self._write_all([[]] * num_ranks, _POLL_CYCLES)
-        self._tables, self._settings = load.tables, load.settings
         if scripts[0]:
-            cycles = self._check_cycles() if COMMIT in scripts[0] else 0
+            cycles = self._check_cycles(load) if COMMIT in scripts[0] else 0
             claimed, committed = self._write_all(scripts, cycles)
         if (claimed | ~committed).any():
             # A fault from before the load raised no interrupt during it.
@@ -87,10 +85,9 @@ class RtlHost:
             raise DeviceError(f"Rank {rank}: table is not accepted")
         await_links(network)
 
-    def _check_cycles(self) -> int:
+    def _check_cycles(self, load: Load) -> int:
         """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""
-        assert self._tables is not None, "there is a table"
-        entries = max(table.num_rows + table.num_flows for table in self._tables)
+        entries = max(table.num_rows + table.num_flows for table in load.tables)
         return _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
 
     def reset(self) -> None:
@@ -116,19 +113,20 @@ class RtlHost:
         rank = next(rank for rank in ranks if register_field("STATUS", "busy", words[rank]))
         raise DeviceError(f"Rank {rank}: still busy after a reset, memory has not answered")
 
-    def _writes(self, load: Load, faults: Collection[Injection]) -> list[list[tuple[int, int]]]:
+    def _writes(
+        self, load: Load, faults: Collection[Injection] = ()
+    ) -> list[list[tuple[int, int]]]:
         """What each rank lacks: nothing, other settings, or tables with them, and a commit."""
         held, writes = self._settings, run_writes(load.settings)
-        if (
-            held is None
-            or held.window_flits != load.settings.window_flits
-            or load.tables is not self._tables
-        ):
+        loaded = self._tables is load.tables
+        self._tables, self._settings = load.tables, load.settings
+        if held is None or held.window_flits != load.settings.window_flits or not loaded:
             tables = [
                 flipped(table_writes(table), rank, faults) for rank, table in enumerate(load.tables)
             ]
             return [[*table, *writes, COMMIT] for table in tables]
-        return [[] if load.settings == held else writes] * len(load.tables)
+        changed = [new for new, old in zip(writes, run_writes(held), strict=True) if new != old]
+        return [changed] * len(load.tables)
 
     def _write_all(
         self, writes: Sequence[Sequence[tuple[int, int]]], then_cycles: int
@@ -154,7 +152,7 @@ class RtlHost:
 
     def run(
         self,
-        num_collectives: int,
+        loads: Sequence[Load],
         *,
         skews: Sequence[int],
         idle_ranks: Collection[int],
@@ -163,18 +161,21 @@ class RtlHost:
         faults: Collection[Injection],
         progress: Callable[[int], None] | None,
     ) -> tuple[IntArray, IntArray]:
-        """Start the loaded table on one window after the other; every rank on its own.
+        """Start one collective after the other, the first of them loaded; every rank on its own.
+
+        Another table is loaded while the collective before it runs, and started at once, to begin
+        two cycles after that one; the same table is started when that one is done.
 
         Parameters
         ----------
-        num_collectives : int
-            Windows, one behind the other from address 0.
+        loads : sequence of Load
+            What runs; their windows lie in memory one behind the other.
         skews : sequence of int
             Cycles that each rank waits before its first start.
         idle_ranks : collection of int
             Ranks that never start.
         max_cycles : int
-            When to give up, without what it takes to load what comes then.
+            When to give up, without what it takes to load other tables.
         then : Load or None
             Loaded and committed while the last collective runs.
         faults : collection of Injection
@@ -194,31 +195,44 @@ class RtlHost:
             For the earliest fault, or for a rank that is not done in time.
         """
         network, first_cycle = self._network, self._network.cycle
-        starts = self._starts(num_collectives)
-        ahead: list[list[HostOp]] = [[]] * len(skews)
-        if then is not None:
-            writes = self._writes(then, faults)
-            ahead = [[HostOp.write(*write) for write in of_rank] for of_rank in writes]
-            self._tables, self._settings = then.tables, then.settings
+        scripts, loading_cycles = self._scripts(loads, then, faults)
         inject(network, faults)
         resets = resets_of(faults)
         for rank, skew in enumerate(skews):
             ops = [HostOp.wait(skew)] if skew else []
-            for k, begin in enumerate(starts):
-                meanwhile = ahead[rank] if k == num_collectives - 1 else []
-                ops += [*begin, *meanwhile, HostOp.wait_irq(), HostOp.write(*ACKNOWLEDGE)]
             if rank in resets:
-                ops = [HostOp.wait(skew), *starts[0], HostOp.wait(max(resets[rank] - skew, 0))]
+                ops += [HostOp.write(*START), HostOp.wait(max(resets[rank] - skew, 0))]
                 ops.append(HostOp.write(*RESET))
+            else:
+                ops += scripts[rank]
             network.set_script(rank, [] if rank in idle_ranks else ops)
-        max_cycles += _CYCLES_PER_ACCESS * max(map(len, ahead))
-        finished = network.run(max_cycles, progress=progress)
+        finished = network.run(max_cycles + loading_cycles, progress=progress)
         check_responses(network)
-        scripts = [(network.script(rank), network.results(rank)) for rank in range(len(skews))]
+        ran = [(network.script(rank), network.results(rank)) for rank in range(len(skews))]
         check_status(network, finished=finished, first_cycle=first_cycle, running=True)
         for rank in resets:
             raise DeviceError(f"Rank {rank}: its host reset it before it was done")
-        return self._times(scripts, num_collectives)
+        return self._times(ran, len(loads))
+
+    def _scripts(
+        self, loads: Sequence[Load], then: Load | None, faults: Collection[Injection]
+    ) -> tuple[list[list[HostOp]], int]:
+        """What every host does from its first start on; cycles it may take to load tables."""
+        start, end = HostOp.write(*START), [HostOp.wait_irq(), HostOp.write(*ACKNOWLEDGE)]
+        scripts = [[start] for _ in loads[0].tables]
+        loading_cycles = checking_cycles = 0
+        for number, load in enumerate([*loads[1:], then], start=1):
+            writes = [[]] * len(scripts) if load is None else self._writes(load, faults)
+            begins, commits = number < len(loads), COMMIT in writes[0]
+            # What is queued behind another collective may still be checked when that is done.
+            wait = [HostOp.wait(checking_cycles)] if checking_cycles and writes[0] else []
+            for script, of_rank in zip(scripts, writes, strict=True):
+                ops = [HostOp.write(*write) for write in of_rank] + [start] * begins
+                script += end + ops if begins and not commits else wait + ops + end
+            if commits:
+                loading_cycles += _CYCLES_PER_ACCESS * max(map(len, writes)) + checking_cycles
+            checking_cycles = self._check_cycles(load) if load and begins and commits else 0
+        return scripts, loading_cycles
 
     def _times(
         self, scripts: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]], num_collectives: int
@@ -253,13 +267,3 @@ class RtlHost:
             counts_of([int(value) for value in network.results(rank)["value"]])
             for rank in range(topology.num_ranks)
         )
-
-    def _starts(self, num_collectives: int) -> list[list[HostOp]]:
-        """What a host writes to start one collective after the other; settings then held."""
-        assert self._settings is not None, "load comes first"
-        starts = [[HostOp.write(*START)]]
-        for _ in range(num_collectives - 1):
-            base = self._settings.window_base + self._settings.window_flits
-            self._settings = replace(self._settings, window_base=base)
-            starts.append([HostOp.write(ADDRESS["WINDOW_BASE"], base), HostOp.write(*START)])
-        return starts

@@ -1,5 +1,7 @@
 """The next schedule is loaded while one runs: no cycle goes by for its table."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from multitree.nic.program import (
 )
 from multitree.nic.table import compile_table
 from multitree.sim.diagnosis import check_responses
+from multitree.sim.events import turns_of
 from multitree.sim.host_op import HostOp
 from multitree.sim.rtl import RtlSession, Upcoming
 from multitree.sim.verilator import why_not
@@ -113,6 +116,23 @@ def test_tables_loaded_ahead_and_not_run_do_no_harm(session):
     assert all(same_bits(memory, execute(TREES, integers)) for memory, _ in results)
     ring = buffers_of(7, 64)
     assert same_bits(session.run(RING, [ring])[0][0], execute(RING, ring))
+
+
+def test_collectives_of_any_kind_are_queued_one_behind_the_other(session):
+    kinds = [(TREES, 8000), (RING, 700), (RING, 700), (TREES, 9), (RING, 900)]
+    queue = [Upcoming(schedule, n, "float32") for schedule, n in kinds]
+    buffers = [buffers_of(20 + k, n) for k, (_, n) in enumerate(kinds)]
+    buffers[4] = buffers[4].view(np.int32)
+    queue[4] = replace(queue[4], dtype="int32", op="max")
+    results = session.run_each(queue, buffers, start_skew_cycles=[500] * 8 + [0] * 8)
+    for each, buffer, (memory, _) in zip(queue, buffers, results, strict=True):
+        assert same_bits(memory, execute(each.schedule, buffer, each.op))
+    (_, arrived), (sent, _), *_ = turns_of(
+        [schedule for schedule, _ in kinds], session.network.sent(), session.network.arrived()
+    )
+    for rank in range(16):
+        over = arrived["cycle"][arrived["rank"] == rank].max()
+        assert 0 < sent["cycle"][sent["rank"] == rank].min() - over < 40
 
 
 def test_a_collective_that_is_shorter_than_the_load_is_timed_as_ever(session):

@@ -17,7 +17,8 @@ from multitree.sim.diagnosis import check_responses
 from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.rtl import RtlSession, run_rtl
+from multitree.sim.once import run_rtl
+from multitree.sim.rtl import RtlSession
 from multitree.sim.verilator import why_not
 from multitree.sim.waveform import Waveform
 from multitree.topology.builders import build

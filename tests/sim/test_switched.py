@@ -8,7 +8,7 @@ import pytest
 
 from multitree.nic.table import NO_PORT, compile_table
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl import RtlSession, Upcoming
 from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.beside import carried
 from multitree.topology.builders import build
@@ -30,6 +30,7 @@ CASES = [
 ]
 # Ranks 0-1 and 3-4 are linked with each other, ranks 1, 2 and 3 with a switch.
 MIXED = [(0, 1), (1, 5), (2, 5), (3, 5), (3, 4)]
+ROOTED = [("broadcast", 1), ("reduce", 2)]
 MODEL = LinkModel(buffer_flits=64)
 SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
 
@@ -114,3 +115,24 @@ def test_a_broadcast_and_a_reduce_end_only_when_everybody_takes_part(spec, algor
                 flits = np.diff(schedule.chunks(trace.num_flits))[schedule.flow]
                 hops = np.diff(schedule.route_offsets)
                 assert trace.link_flits.sum() == (flits * hops).sum()
+
+
+def test_all_reduces_broadcasts_and_reduces_follow_each_other_without_a_barrier():
+    topology = schedule_of("bigraph:2x4", "multitree").topology
+    rng = np.random.default_rng(9)
+    queue, buffers = [], []
+    for collective, root in [*ROOTED, ("all_reduce", None), ("all_reduce", None), *ROOTED[::-1]]:
+        schedule, n = build(topology, "multitree", collective, root), int(rng.integers(1, 500))
+        queue.append(Upcoming(schedule, n, "float32", str(rng.choice(["sum", "max"]))))
+        buffers.append(rng.standard_normal((topology.num_ranks, n)).astype(np.float32))
+    queue[4], buffers[4] = queue[3], buffers[3] + 1
+    skews = rng.integers(5000, size=topology.num_ranks).tolist()
+    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
+        results = session.run_each(queue, buffers, start_skew_cycles=skews)
+        for each, buffer, (memory, trace) in zip(queue, buffers, results, strict=True):
+            assert memory.tobytes() == execute(each.schedule, buffer, op=each.op).tobytes()
+            assert trace.schedule is each.schedule
+        with pytest.raises(ValueError, match="must be one per collective, 6, not 2"):
+            session.run_each(queue, buffers[:2])
+        with pytest.raises(ValueError, match=r"must be of length and type \(3, 'float32'\), not"):
+            session.run_each([Upcoming(schedule, 3, "float32")], buffers[:1])
