@@ -1,0 +1,56 @@
+"""A few runs of the campaign with switches, and that it tells what is wrong."""
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.verilator import why_not
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+BENCH = Path(__file__).parents[2] / "bench"
+SEEDS = (8, 10)  # fat_tree:2x2, bigraph:2x4
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCH))
+        return importlib.import_module("switched_campaign")
+
+
+@pytest.fixture(scope="module")
+def outcomes(campaign):
+    print(f"seeds {SEEDS}")
+    return [campaign.run_once(seed) for seed in SEEDS]
+
+
+def test_every_result_is_exact_and_some_contributions_are_staged(campaign, outcomes):
+    assert all(outcome.exact and not outcome.text for outcome in outcomes)
+    assert sum(outcome.staged for outcome in outcomes) > 0
+    assert all(outcome.staged < outcome.added for outcome in outcomes)
+    rows = {row["network"]: row for row in campaign.table_of(outcomes)}
+    assert [rows[spec]["exact"] for spec in ("fat_tree:2x2", "bigraph:2x4", "dgx2")] == [1, 1, 0]
+    assert rows["all"]["runs"] == 2 and rows["dgx2"]["staging_share"] is None
+    assert rows["all"]["staging_share"] * rows["all"]["contributions"] == pytest.approx(
+        sum(outcome.staged for outcome in outcomes)
+    )
+
+
+def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, outcomes):
+    with monkeypatch.context() as patch:
+        patch.setattr(campaign, "execute", lambda schedule, buffer, op: buffer + 1)
+        wrong = campaign.run_once(SEEDS[0])
+    assert wrong.text.startswith("wrong results of collectives [0, 1")
+
+    def stuck(*arguments, **options):
+        raise DeviceError("Rank 1: not over")
+
+    monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
+    told = campaign.run_once(SEEDS[0])
+    assert told == replace(told, exact=False, text="stuck: Rank 1: not over", added=0, cycles=0)
+    row = campaign.table_of([wrong, told, outcomes[1]])[-1]
+    assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)
