@@ -9,6 +9,7 @@ from multitree.topology.arrays import Int32Array, Int64Array, int32s
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.exchanges import with_gather
+from multitree.topology.rings import ring_order
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
@@ -48,8 +49,9 @@ def build_double_tree(
     most one, both trees together: a chunk takes two steps, c chunks S(c) = S(1) + 2(c-1) per
     phase, S(1) about 2 log2(N). Each phase moves the buffer once, as around a ring, with latency
     in log2(N) instead of N. At most 4 messages per rank and chunk. Neighbours in a tree need not
-    be near on the topology: on their routes they contend. NCCL's trees for all-reduce differ in
-    that the second hangs from another rank.
+    be near on the topology: on their routes they contend. With switches the trees number the ranks
+    in the order of a ring, so that most neighbours are on one switch or on two that are linked.
+    NCCL's trees for all-reduce differ in that the second hangs from another rank.
 
     References
     ----------
@@ -66,6 +68,7 @@ def build_double_tree(
     """
     num_ranks = topology.num_ranks
     chosen = chosen_roots([0] if roots is None else roots, num_ranks)
+    order = np.array(ring_order(topology)) if topology.num_switches else np.arange(num_ranks)
     length = max(num_ranks // 2, 1) if num_chunks is None else num_chunks
     if length < 1:
         raise ScheduleError(f"Number of chunks must be at least 1, not {num_chunks!r}")
@@ -74,9 +77,7 @@ def build_double_tree(
         algorithm="double_tree",
         collective="all_reduce",
         flow_offsets=np.arange(2 * length * len(chosen) + 1),
-        rows=_with_results(
-            _below_each(chosen, _sums(two_trees(num_ranks), length), num_ranks), length
-        ),
+        rows=_with_results(_below_each(chosen, _sums(two_trees(num_ranks), length), order), length),
     )
 
 
@@ -89,13 +90,14 @@ def _with_results(sums: Int32Array, num_chunks: int) -> Int32Array:
     return rows
 
 
-def _below_each(roots: Sequence[int], sums: Int32Array, num_ranks: int) -> Int32Array:
-    """REDUCE rows for rank 0 turned to each root, which take turns in the steps."""
+def _below_each(roots: Sequence[int], sums: Int32Array, order: Int64Array) -> Int32Array:
+    """REDUCE rows between places below place 0, turned to each root, which take turns."""
+    place = np.argsort(order)
     num_flows = int(sums[:, 2].max()) + 1
     rows = []
     for index, root in enumerate(roots):
         step, op, flow, *ends = sums.T
-        src, dst = ((end + root) % num_ranks for end in ends)
+        src, dst = (order[(end + place[root]) % len(order)] for end in ends)
         turned = (step * len(roots) + index, op, flow + num_flows * index, src, dst)
         rows.append(np.stack(turned, axis=1))
     return int32s("Rows", np.concatenate(rows))

@@ -10,6 +10,7 @@ from multitree.topology.double_tree import build_double_tree, two_trees
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import fully_connected, torus
 from multitree.topology.schedule import Op
+from multitree.topology.switched import bigraph
 from multitree.topology.verify import verify
 from tests.topology.oracles import does_its_collective
 
@@ -86,6 +87,12 @@ def test_other_roots_turn_the_trees_and_several_take_turns():
     both = build_double_tree(topology, roots=[5, 2], num_chunks=2)
     assert both.flow_roots.tolist() == [5] * 4 + [2] * 4
     assert verify(both).contention_free and does_its_collective(both)
+
+
+def test_with_switches_neighbours_in_trees_are_near():
+    schedule = build_double_tree(bigraph(4, 8))
+    assert verify(schedule).max_link_load == 2  # 3 if trees went by the numbers of ranks
+    assert len(schedule.route_links) <= 2.6 * schedule.num_transfers  # 2.87 then
 
 
 def test_what_it_cannot_do_is_refused():
