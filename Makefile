@@ -7,14 +7,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
-LONG   := bench/synthesis.py
+LONG   := bench/synthesis.py bench/baselines.py
 # Tests of one file share what they compile.
 PARALLEL := --numprocesses auto --dist loadfile
 
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench synth test test-all install-all formal formal-mutants \
+.PHONY: help demo verilog bench baselines synth test test-all install-all formal formal-mutants \
   coverage fault-campaign lint clean python compiler icarus abc
 
 help: # list the targets
@@ -28,6 +28,9 @@ verilog: $(STAMPS)/core # Verilog of the interface and all that goes with it, in
 
 bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
 	@for file in $(filter-out $(LONG),$(wildcard bench/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+baselines: compiler $(STAMPS)/sim # MultiTree and all baselines in RTL beside a peer; half an hour
+	@$(BIN)/python bench/baselines.py
 
 synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes hours
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py
