@@ -38,10 +38,10 @@ synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes hours
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
-test: compiler $(STAMPS)/test # every test that this machine has the tools for
-	@$(BIN)/python -m pytest $(PARALLEL)
+test: compiler $(STAMPS)/test # every test that this machine has the tools for, but the slowest
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
-test-all: install-all # the same with PyTorch and Icarus; a skip is a failure
+test-all: install-all # all tests, with PyTorch and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL)
 
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes

@@ -6,13 +6,17 @@ from multitree.nic.registers import ADDRESS, register_field
 from multitree.sim.host_op import HostOp
 from multitree.sim.network import Network
 
-__all__ = ["check_responses", "check_status"]
+__all__ = ["StallError", "check_responses", "check_status"]
 
 _REGISTERS = ("STATUS", "FAULT", "FAULT_ROW", "ARRIVALS_MISSING")
 _READ_CYCLES = 1000
 _MAX_LISTED = 8
 _WATCHDOGS = (FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL)
 _FROM_NEIGHBOUR = (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT)
+
+
+class StallError(DeviceError):
+    """Nothing moved any more until a watchdog said so: somebody waits in vain."""
 
 
 def check_responses(network: Network) -> None:
@@ -46,8 +50,8 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
     Raises
     ------
     DeviceError
-        For the fault nearest to its cause, the earliest of these; if there is none, for the
-        first rank that was not in time.
+        For the fault nearest to its cause, the earliest of these, a `StallError` if it is a
+        watchdog's; if there is none, for the first rank that was not in time.
     """
     irq_cycles = network.irq_cycles()
     idle = [rank for rank in range(network.topology.num_ranks) if not _started(network, rank)]
@@ -70,7 +74,8 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         text += f"origin rank {rank}; "
         text += f"{doing}, {int(irq_cycles[rank]) - first_cycle} cycles after it began"
         text += _listed("; also stopped", [other for other in faults if other != rank])
-        raise DeviceError(text + (_listed("; never started", idle) if running else ""))
+        kind = StallError if faults[rank].code in _WATCHDOGS else DeviceError
+        raise kind(text + (_listed("; never started", idle) if running else ""))
     if not finished:
         rank = next((rank for rank, state in enumerate(states) if state["busy"]), 0)
         step = register_field("STATUS", "step", words[rank][0])
@@ -101,7 +106,8 @@ def _sender(network: Network, rank: int, fault: Fault) -> str:
     links = topology.ports(rank)
     if fault.port >= len(links):
         return ""
-    return f" from rank {int(topology.links[links[fault.port], 1])}"
+    node = int(topology.links[links[fault.port], 1])
+    return f" from {'rank' if node < topology.num_ranks else 'switch'} {node}"
 
 
 def _listed(what: str, ranks: list[int]) -> str:

@@ -38,6 +38,7 @@ public:
     std::vector<Rank> ranks;
     std::vector<Switch> switches;  // nodes behind the ranks
     uint64_t now = 0;
+    uint64_t stopped_at = NEVER;  // when somebody told of a fault, and all watches stopped
 
     void connect(uint32_t src, uint32_t src_port, uint32_t dst, uint32_t dst_port,
                  uint64_t latency, uint64_t credit_latency, uint64_t interval) {
@@ -61,6 +62,7 @@ public:
     Status run(uint64_t cycles) {
         for (const uint64_t end = now + cycles; now < end;) {
             run_window(std::min(window_, end - now));
+            if (SHARED && stopped_at == NEVER) watch_for_faults();
             bool finished = true;
             for (const auto& rank : ranks) {
                 if (rank.status != RUNNING) return rank.status;
@@ -85,12 +87,18 @@ public:
     }
     // Forgets all messages seen.
     void forget() {
-        for (auto& link : links_) link->message = NEVER;
+        for (auto& link : links_) {
+            link->message = NEVER;
+            link->watch = Watch();
+        }
+        each([](auto& node) { node.each_end([](End& end) { end.told = false; }); });
+        stopped_at = NEVER;
         for (auto& rank : ranks) {
             rank.sent.clear();
             rank.arrived.clear();
         }
     }
+    const Watch& watch(uint32_t link) const { return links_[link]->watch; }
     // Rank, port and address of the first violation.
     void culprit(uint64_t* found) const {
         for (size_t r = ranks.size(); r-- > 0;)
@@ -117,6 +125,19 @@ private:
     End& end_at(uint32_t node, uint32_t port) {
         if (node < ranks.size()) return ranks[node].ports[port];
         return switches[node - ranks.size()].ends[port];
+    }
+    // A fault changes nothing at other nodes in the window in which it is first told.
+    void watch_for_faults() {
+        bool told = false;
+        each([&](auto& node) { node.each_end([&](End& end) { told = told || end.told; }); });
+        if (!told) return;
+        stopped_at = now;
+        for (auto& link : links_) link->watch.stop_sending();
+        each([](auto& node) {
+            node.each_end([&](End& end) {
+                if (end.in) end.in->watch.stop_taking(node.may_drop());
+            });
+        });
     }
     void run_window(uint64_t cycles) {
         parity_ = !parity_;
@@ -224,6 +245,15 @@ uint64_t mt_events(void* handle, uint32_t rank, uint32_t which, const Event** ev
     const std::vector<Event>& list = which ? asked.arrived : asked.sent;
     *events = list.data();
     return list.size();
+}
+uint64_t mt_stopped(void* handle) { return network(handle).stopped_at; }
+// Links are numbered as they were connected.
+uint64_t mt_crossings(void* handle, uint32_t link, const Crossing** crossings,
+                      const uint64_t** taken) {
+    const Watch& watch = network(handle).watch(link);
+    *crossings = watch.crossings.data();
+    *taken = watch.taken;
+    return watch.crossings.size();
 }
 int mt_inject(void* handle, const Fault* fault) {
     return network(handle).ranks[fault->rank].expect(*fault);

@@ -1,6 +1,6 @@
 // Delay lines: what one end of a link puts in comes out at the other some cycles later.
 #pragma once
-#include "ports.h"
+#include "harness_watch.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -82,7 +82,7 @@ struct Credit {
 };
 
 // From DOWN on a flit is no part of a message: the ends of a link speak to each other.
-enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3, DOWN = 4 };
+enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3, DOWN = 4, FAULT = 7 };
 
 struct Link {
     uint64_t latency;          // cycles from near end to far end
@@ -95,6 +95,7 @@ struct Link {
     uint64_t next_fault = NEVER;  // when the next flit is struck, at the near end
     bool struck = false;          // some flit was lost or delayed, at the far end
     std::vector<Flit> late;
+    Watch watch;
 
     void take_over_flits(int parity) {
         if (!struck) return flits.take_over(parity);
@@ -147,6 +148,7 @@ struct Pins {
 struct End {
     Pins pins;
     Link *out = nullptr, *in = nullptr;
+    bool told = false;  // it has sent a FAULT flit
 
     // Before a window of cycles: take over what came onto the links in the one before.
     void open_window(int parity) {
@@ -167,6 +169,10 @@ struct End {
             flit->epoch = *pins.tx_epoch;
             flit->check = *pins.tx_check;
             std::memcpy(flit->payload, pins.tx_payload, FLIT_BYTES);
+            told = told || flit->kind == FAULT;
+            if (SHARED && flit->kind < DOWN)
+                out->watch.note(flit->vc, flit->payload, flit->kind == HEAD || flit->kind == SINGLE,
+                                flit->kind == TAIL || flit->kind == SINGLE);
         }
         *pins.tx_credit = out->credits.next_due == now ? out->credits.pop().channels : 0;
         return flit;
@@ -185,7 +191,9 @@ struct End {
             *pins.rx_check = due->check;
             std::memcpy(pins.rx_payload, due->payload, FLIT_BYTES);
         }
-        if (*pins.rx_credit && !silent)
+        if (*pins.rx_credit && !silent) {
             in->credits.put(now + in->credit_latency, parity).channels = *pins.rx_credit;
+            if (SHARED) in->watch.note_taken(*pins.rx_credit);
+        }
     }
 };

@@ -81,6 +81,13 @@ public:
     // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
     void tick(uint64_t now) {
         if (POKES && now >= next_poke_) poke_memories(now);
+        if (nic->irq && !irq_) {
+            irq_cycle = now;
+            each_end([](End& end) {
+                if (end.in) end.in->watch.mark();
+            });
+        }
+        irq_ = nic->irq;
         for (uint8_t p = 0; p < NUM_PORTS; ++p) {
             Port& port = ports[p];
             send_flit(now, p);
@@ -91,8 +98,6 @@ public:
                                    *port.monitor_op, SHARED ? *port.monitor_order : 0u});
         }
         if (memory.violated && status == RUNNING) status = BAD_ADDRESS;
-        if (nic->irq && !irq_) irq_cycle = now;
-        irq_ = nic->irq;
         script.tick(now, *nic);
     }
     // Takes a fault that is to strike from its cycle on; false if the model cannot suffer it.
@@ -115,6 +120,11 @@ public:
         }
         return true;
     }
+    template <typename Work> void each_end(Work work) {
+        for (Port& port : ports) work(port);
+    }
+    // Whether it may drop what comes in.
+    bool may_drop() const { return irq_; }
     size_t num_faults_pending() const { return faults_.size() + pokes_.size(); }
     // Nothing more goes wrong on purpose; what has gone wrong stays so.
     void heal() {

@@ -35,6 +35,10 @@ public:
         model_->clk = level;
         model_->eval();
     }
+    template <typename Work> void each_end(Work work) {
+        for (End& end : ends) work(end);
+    }
+    bool may_drop() const { return false; }
     template <typename Writer> void trace(Writer* writer) { model_->trace(writer, 99); }
 
 private:
@@ -52,6 +56,8 @@ public:
     void tick(uint64_t) {}
     void set_reset(uint8_t) {}
     void set_clock(uint8_t) {}
+    template <typename Work> void each_end(Work) {}
+    bool may_drop() const { return false; }
     template <typename Writer> void trace(Writer*) {}
 };
 #endif

@@ -27,6 +27,7 @@ _HARNESS = (
     "harness_rank.h",
     "harness_script.h",
     "harness_switch.h",
+    "harness_watch.h",
 )
 _VERILOG = "interface.v"
 _BANK = re.compile(r"^( *reg \[\d+:0\] bank_[01] \[\d+:0\]);", re.MULTILINE)

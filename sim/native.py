@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from multitree.nic.faults import DeviceError
 
-__all__ = ["EVENT", "OP", "RESULT", "Native", "OpKind", "Status"]
+__all__ = ["CROSSING", "EVENT", "OP", "RESULT", "Crossings", "Native", "OpKind", "Status"]
 
 OP = np.dtype([("kind", "<u4"), ("address", "<u4"), ("value", "<u4")])
 """One operation of a host, as the harness reads it."""
@@ -29,6 +29,21 @@ EVENT = np.dtype(
     ]
 )
 """A message that left or came in."""
+CROSSING = np.dtype(
+    [
+        ("low", "<u8"),
+        ("high", "<u8"),
+        ("num_flits", "<u4"),
+        ("vc", "u1"),
+        ("ended", "u1"),
+        ("unused", "<u2"),
+    ]
+)
+"""A message on one link."""
+Crossings = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+"""The messages of one link, and per virtual channel the flits that its far end has taken."""
+_MOST_VCS = 8
+_NEVER = 2**64 - 1
 
 
 class OpKind(enum.IntEnum):
@@ -80,6 +95,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_cycle": (_U64, [_POINTER]),
     "mt_culprit": (None, [_POINTER, _POINTER]),
     "mt_events": (_U64, [_POINTER, _U32, _U32, _POINTER]),
+    "mt_stopped": (_U64, [_POINTER]),
+    "mt_crossings": (_U64, [_POINTER, _U32, _POINTER, _POINTER]),
     "mt_inject": (ctypes.c_int, [_POINTER, _POINTER]),
     "mt_heal": (None, [_POINTER]),
     "mt_pending": (_U64, [_POINTER]),
@@ -179,6 +196,19 @@ class Native:
                 parts.append(np.frombuffer(content, dtype=EVENT))
         events = np.concatenate(parts)
         return events[np.argsort(events["cycle"], kind="stable")]
+
+    def stopped(self, handle: int | None) -> int | None:
+        """Cycle in which a fault was first told on shared links; None if none was."""
+        cycle = int(self._library.mt_stopped(handle))
+        return None if cycle == _NEVER else cycle
+
+    def crossings(self, handle: int | None, link: int) -> Crossings:
+        """Copy the messages that went onto a link, and the flits taken out of its buffers."""
+        first, taken = ctypes.c_void_p(), ctypes.c_void_p()
+        count = self._library.mt_crossings(handle, link, ctypes.byref(first), ctypes.byref(taken))
+        content = ctypes.string_at(first.value or 0, count * CROSSING.itemsize) if count else b""
+        flits = ctypes.string_at(taken.value or 0, _MOST_VCS * 8)
+        return np.frombuffer(content, CROSSING), np.frombuffer(flits, np.int64)
 
     def inject(self, handle: int | None, fault: tuple[int, ...]) -> bool:
         """Expect a fault: cycle, kind, rank, port, value; False if the library has no such one."""

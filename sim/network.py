@@ -15,7 +15,7 @@ from multitree.sim.closing import Closing
 from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.native import OP, RESULT, Native, Status
+from multitree.sim.native import OP, RESULT, Crossings, Native, Status
 from multitree.topology.errors import TopologyError
 from multitree.topology.topology import Topology
 
@@ -246,6 +246,19 @@ class Network(Closing):
     def arrived(self) -> npt.NDArray[Any]:
         """Messages complete in memory, in order of time: fields cycle, flow, rank, port, op."""
         return self._native.events(self._handle, self.topology.num_ranks, 1)
+
+    def crossings(self) -> tuple[int | None, list[Crossings]]:
+        """What went onto each shared link since `forget_messages`, until a fault was first told.
+
+        Returns
+        -------
+        cycle of that (None if there was none), and per link
+            its messages in the order of heads, fields low and high (the head's first 16 bytes),
+            num_flits so far, vc and ended, and the flits that its far end has taken, by channel.
+        """
+        links = range(self.topology.num_links)
+        crossings = [self._native.crossings(self._handle, link) for link in links]
+        return self._native.stopped(self._handle), crossings
 
     def trace_to(self, path: Path, first_cycle: int = 0, last_cycle: int | None = None) -> None:
         """Write a waveform of all interfaces; the library must have been built for its kind.

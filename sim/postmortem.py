@@ -1,17 +1,62 @@
-"""Which message of a schedule was the first that should have come and did not."""
+"""What a network that failed was waiting for: the first message missing, a circle."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.faults import DeviceError
 from multitree.sim.events import Events, counts_of, turns_of
+from multitree.sim.in_flight import InFlight
+from multitree.sim.network import Network
+from multitree.sim.waits import Waits
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.schedule import Schedule
 
-__all__ = ["first_missing"]
+__all__ = ["findings", "first_missing"]
 
 IntArray = npt.NDArray[np.int64]
+
+
+def findings(schedules: Sequence[Schedule], network: Network, *, stalled: bool) -> list[str]:
+    """Say what a network waited for when its first fault was told.
+
+    Parameters
+    ----------
+    schedules : sequence of Schedule
+        What ran, one after the other, silent phases included.
+    network : Network
+        After a fault in these runs.
+    stalled : bool
+        Whether that was a watchdog's: then, on shared links, who waits for whom is told, too.
+
+    Returns
+    -------
+    list of str
+        What `first_missing` and `waits.Waits` say, if anything.
+    """
+    sent, arrived = network.sent(), network.arrived()
+    said = [first_missing(schedules, sent, arrived)]
+    if stalled and network.config.shared:
+        said.append(_waits(schedules, network, sent, arrived))
+    return [words for words in said if words]
+
+
+def _waits(schedules: Sequence[Schedule], network: Network, sent: Events, arrived: Events) -> str:
+    """Who waits for whom on shared links; nothing if no fault was told on one."""
+    stopped, crossings = network.crossings()
+    if stopped is None:
+        return ""
+    # What is in later came since a fault had those that it blocked dropped.
+    turns = turns_of(schedules, sent, arrived[arrived["cycle"] < stopped])
+    ran = zip(schedules, turns, strict=True)
+    is_in = [counts_of(schedule, *turn)[1] > 0 for schedule, turn in ran]
+    first_sequence = int(sent["sequence"][0]) if len(sent) else 0
+    try:
+        in_flight = InFlight(schedules, network.config, crossings, first_sequence)
+    except DeviceError as error:
+        return str(error)
+    return Waits(schedules, in_flight, is_in).sentence()
 
 
 def first_missing(schedules: Sequence[Schedule], sent: Events, arrived: Events) -> str:

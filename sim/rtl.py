@@ -9,6 +9,7 @@ from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import Table
 from multitree.sim.closing import Closing
+from multitree.sim.diagnosis import StallError
 from multitree.sim.events import trace_of, turns_of
 from multitree.sim.injection import Injection
 from multitree.sim.inputs import (
@@ -23,7 +24,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.loads import Loader, Upcoming
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
-from multitree.sim.postmortem import first_missing
+from multitree.sim.postmortem import findings
 from multitree.sim.rtl_host import RtlHost
 from multitree.sim.sizing import config_for, emulated_dtypes
 from multitree.sim.trace import Trace
@@ -186,7 +187,8 @@ class RtlSession(Closing):
         TypeError, ValueError, ScheduleError
             If schedule, buffers, op or skews do not fit each other or the interfaces.
         DeviceError
-            For the fault nearest to its cause, what was awaited, and the first message missing.
+            For the fault nearest to its cause, what was awaited, the first message missing, and
+            on shared links the circle of waits.
         """
         first = check_buffers(schedule, buffers, self.config.dtypes)
         this = Upcoming(schedule, first.shape[1], first.dtype.name, op)
@@ -266,8 +268,8 @@ class RtlSession(Closing):
         try:
             start, done = self._host.run(loads, **options)
         except DeviceError as error:
-            missing = first_missing(ran, self.network.sent(), self.network.arrived())
-            raise DeviceError(f"{error}; {missing}" if missing else str(error)) from None
+            found = findings(ran, self.network, stalled=isinstance(error, StallError))
+            raise DeviceError("; ".join([str(error), *found])) from None
         turns = turns_of(ran, self.network.sent(), self.network.arrived())
         return [
             (

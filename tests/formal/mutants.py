@@ -5,12 +5,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.formal.solve import ToolError
 
-__all__ = ["ROOT", "Mutant", "judge"]
+__all__ = ["ROOT", "Mutant", "judge", "patched"]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("topology", "hw", "nic", "sim")
@@ -39,6 +40,39 @@ class Mutant:
     fault: str
 
 
+def patched(folder: str | Path, edits: Iterable[tuple[str, str, str]]) -> Path:
+    """Copy the rooms into a folder, as package `multitree`, and change some of their text.
+
+    Parameters
+    ----------
+    folder : str or Path
+        An empty one.
+    edits : iterable of (str, str, str)
+        File, text that occurs once in it, and what takes its place; one after the other.
+
+    Returns
+    -------
+    Path
+        The package.
+
+    Raises
+    ------
+    ToolError
+        If the text to replace does not occur exactly once.
+    """
+    package = Path(folder, "multitree")
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, package / room)
+    (package / "__init__.py").write_text("")
+    for name, old, new in edits:
+        path = package / name
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise ToolError(f"{name} must hold {old!r} once, not otherwise")
+        path.write_text(text.replace(old, new))
+    return package
+
+
 def judge(mutant: Mutant, *, limit_seconds: int) -> str:
     """What the property says of a copy of the rooms with the fault in it.
 
@@ -54,15 +88,7 @@ def judge(mutant: Mutant, *, limit_seconds: int) -> str:
         If the text to replace does not occur exactly once.
     """
     with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder, "multitree")
-        for room in ROOMS:
-            shutil.copytree(ROOT / room, package / room)
-        (package / "__init__.py").write_text("")
-        path = package / mutant.path
-        text = path.read_text()
-        if text.count(mutant.old) != 1:
-            raise ToolError(f"{mutant.path} must hold {mutant.old!r} once, not otherwise")
-        path.write_text(text.replace(mutant.old, mutant.new))
+        patched(folder, [(mutant.path, mutant.old, mutant.new)])
         command = [sys.executable, "-W", "ignore", "-m", "tests.formal.run", "--smallest"]
         command += ["--no-covers", "--jobs", "1"]
         command += [mutant.property_name, "--limit", str(limit_seconds)]

@@ -1,0 +1,62 @@
+"""Small networks of switches, and schedules by hand on which protections matter."""
+
+import numpy as np
+
+from multitree.topology.schedule import Op, Schedule
+from multitree.topology.topology import Topology
+
+__all__ = ["UNEVEN", "around", "network"]
+
+REDUCE, GATHER = Op.REDUCE, Op.GATHER
+
+
+def network(name, num_ranks, num_switches, pairs):
+    """Links of 8 cycles both ways between the nodes of each pair."""
+    links = [ends for a, b in pairs for ends in ((a, b), (b, a))]
+    return Topology(name, num_ranks, num_switches, links, 16.0, 8.0)
+
+
+# Ranks 0 and 1 at switch 4, ranks 2 and 3 at switch 5.
+TWO_SWITCHES = network("two switches", 4, 2, [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5)])
+# Rank 0 has the sum first, tells rank 2 last, and rank 1, which is done early, sends to rank 2.
+UNEVEN = Schedule.from_rows(
+    TWO_SWITCHES,
+    algorithm="by hand",
+    collective="all_reduce",
+    flow_offsets=[0, 1],
+    rows=[
+        (0, REDUCE, 0, 1, 2),
+        (1, REDUCE, 0, 3, 0),
+        (2, REDUCE, 0, 2, 0),
+        (3, GATHER, 0, 0, 1),
+        (4, GATHER, 0, 0, 3),
+        (5, GATHER, 0, 0, 2),
+    ],
+)
+
+
+def around(num_ranks, *, dateline):
+    """A ring algorithm of an odd number of ranks whose messages all go two switches on.
+
+    Rank r is at switch num_ranks + r; link 2 r leads there, and 2 num_ranks + 2 r to the next one.
+    """
+    n, last = num_ranks, 2 * (num_ranks - 1)
+    pairs = [(r, n + r) for r in range(n)] + [(n + r, n + (r + 1) % n) for r in range(n)]
+    rows, links, classes = [], [], []
+    for flow in range(n):
+        for step in range(last):
+            src = (flow + 2 * (step + 1)) % n
+            rows.append((step, REDUCE if step < n - 1 else GATHER, flow, src, (src + 2) % n))
+            between = [2 * n + 2 * src, 2 * n + 2 * ((src + 1) % n)]
+            links.append([2 * src, *between, 2 * ((src + 2) % n) + 1])
+            # Class 1 behind the link that closes the ring.
+            wraps = np.array(links[-1]) == 2 * n + last
+            classes.append((np.cumsum(wraps) - wraps) * dateline)
+    return Schedule.from_rows(
+        network(f"ring of {n} switches", n, n, pairs),
+        algorithm="by hand",
+        collective="all_reduce",
+        flow_offsets=range(n + 1),
+        rows=rows,
+        routes=(4 * np.arange(len(rows) + 1), np.concatenate(links), np.concatenate(classes)),
+    )
