@@ -18,7 +18,8 @@ class SwitchFabric(wiring.Component):
 
     A route is a list of hops of 6 bits, output port (5) and virtual channel class (1), the next one
     lowest; the fabric takes one off. A message leaves on twice the class plus the parity of the
-    channel it came on, and holds that from head to tail; channels share the output flit by flit.
+    channel it came on, and holds that from head to tail; channels share the output flit by flit,
+    the one with the oldest message first.
     What waits holds up what comes behind it on its own channel, and nothing else. Heads that ask
     for one channel get it by age, `Ages`, in turns among equals, `OldestFirst`. What cannot go on
     is taken and dropped, as `SwitchInput` says.
@@ -117,7 +118,7 @@ class SwitchFabric(wiring.Component):
     def elaborate(self, platform):
         """Wire the blocks."""
         m = Module()
-        older = self._compare_ages(m)
+        older, ages = self._compare_ages(m)
         for number, end in enumerate(self._inputs):
             port, vc = divmod(number, self._num_vcs)
             m.submodules[f"input_{port}_{vc}"] = end
@@ -136,27 +137,28 @@ class SwitchFabric(wiring.Component):
                 self.route_errors[number].eq(Cat(end.route_error for end in ends).any()),
                 self.framing_errors[number].eq(Cat(end.framing_error for end in ends).any()),
             ]
-            self._cross(m, number, output, older)
+            self._cross(m, number, output, older, ages)
         return m
 
     def _compare_ages(self, m):
-        """Per input: the inputs of its parity whose heads are older, one bit for each input."""
+        """Per input: the inputs of its parity with older heads, a bit for each; and its age."""
         count = len(self._inputs) // 2
         parities = [Ages(count=count) for _ in range(2)]
         m.submodules.ages_even, m.submodules.ages_odd = parities
-        older = []
+        older, ages = [], []
         for number, end in enumerate(self._inputs):
             compared = parities[number % 2]
             head = end.i.payload.payload
+            ages.append(compared.ages[number // 2])
             for name, offset in self._age_offsets.items():
-                field = compared.ages[number // 2][name]
+                field = ages[-1][name]
                 m.d.comb += field.eq(head[offset : offset + len(field)])
             mine = compared.older[number // 2]
             bits = range(len(self._inputs))
             older.append([mine[k // 2] if k % 2 == number % 2 else Const(0) for k in bits])
-        return older
+        return older, ages
 
-    def _cross(self, m, number, output, older):
+    def _cross(self, m, number, output, older, ages):
         """Join an output with the inputs of all other ports."""
         others = [k for k in range(len(self._inputs)) if k // self._num_vcs != number]
         for place, k in enumerate(others):
@@ -165,6 +167,7 @@ class SwitchFabric(wiring.Component):
             m.d.comb += [
                 output.requests[place].eq(Mux(asks, 1 << end.to_vc, 0)),
                 output.older[place].eq(Cat(older[k][other] for other in others)),
+                output.ages[place].eq(ages[k]),
                 output.valid[place].eq(end.o.valid),
                 output.flits[place].eq(end.o.payload),
                 output.drops[place].eq(end.drops),

@@ -4,10 +4,9 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arbiter import RoundRobin
 from multitree.hw.arguments import check_integer
 from multitree.hw.link import Kind, check_num_vcs, unit_layout, vc_unit_layout, vc_width
-from multitree.hw.switch_allocator import OldestFirst
+from multitree.hw.switch_allocator import AGE, Ages, OldestFirst
 
 __all__ = ["SwitchOutput"]
 
@@ -17,9 +16,9 @@ class SwitchOutput(wiring.Component):
 
     The inputs are the virtual channels of the other ports, port by port. A channel that is free, or
     whose message's tail leaves in this cycle, is granted to the oldest of the heads that ask for
-    it, in turns among equals; its message has it until its tail left or it ends without one. The
-    channels that have a flit, and a credit for it, take turns on the link: no channel waits for
-    another one's credits or flits.
+    it, in turns among equals; its message has it until its tail left or it ends without one. Of the
+    channels that have a flit, and a credit for it, the one with the oldest message has the link,
+    in turns among equals: no channel waits for another one's credits or flits.
 
     Combinational from the inputs to `granted`, `taken`, `take` and `flit`; a message that is
     granted a channel has it from the next cycle on. One flit per cycle.
@@ -39,6 +38,8 @@ class SwitchOutput(wiring.Component):
         Which channel its head asks for, if it has one that waits.
     older : In(num_inputs), one per input
         The inputs whose heads are older.
+    ages : In(AGE), one per input
+        Of its head, while it asks for a channel.
     granted : Out(num_inputs)
         Strobe per input: its message has the channel from the next cycle on.
     valid : In(num_inputs)
@@ -78,6 +79,7 @@ class SwitchOutput(wiring.Component):
             {
                 "requests": In(num_vcs).array(num_inputs),
                 "older": In(num_inputs).array(num_inputs),
+                "ages": In(AGE).array(num_inputs),
                 "granted": Out(num_inputs),
                 "valid": In(num_inputs),
                 "flits": In(unit_layout(flit_bytes=flit_bytes)).array(num_inputs),
@@ -93,9 +95,12 @@ class SwitchOutput(wiring.Component):
     def elaborate(self, platform):
         """Ask each channel whether it can send, choose one, and tell it what became of it."""
         m = Module()
-        m.submodules.link = link = RoundRobin(count=self._num_vcs)
+        m.submodules.link = link = OldestFirst(count=self._num_vcs)
+        m.submodules.ages = ages = Ages(count=self._num_vcs)
         goes, ends = Signal(self._num_vcs), Signal()
-        held = [self._channel(m, vc, goes[vc], ends, link) for vc in range(self._num_vcs)]
+        held = [self._channel(m, vc, goes[vc], ends, link, ages) for vc in range(self._num_vcs)]
+        for older, messages in zip(link.older, ages.older, strict=True):
+            m.d.comb += older.eq(messages)
         vc = Signal(vc_width(self._num_vcs))
         source = Signal(range(self._num_inputs))
         m.d.comb += [link.advance.eq(1), vc.eq(link.grant), self.take.eq(link.valid)]
@@ -119,7 +124,7 @@ class SwitchOutput(wiring.Component):
         ]
         return m
 
-    def _channel(self, m, vc, goes, ends, link):
+    def _channel(self, m, vc, goes, ends, link, ages):
         """One channel: who has it, among the inputs of its parity, and whether that can send."""
         inputs = range(vc % 2, self._num_inputs, 2)
         allocator = OldestFirst(count=len(inputs))
@@ -143,6 +148,7 @@ class SwitchOutput(wiring.Component):
             m.d.comb += allocator.older[place].eq(older)
             with m.If(allocator.valid & allocator.advance & (allocator.grant == place)):
                 m.d.comb += self.granted[number].eq(1)
+                m.d.sync += ages.ages[vc].eq(self.ages[number])
         with m.If(allocator.valid & allocator.advance):
             m.d.sync += [busy.eq(1), holder.eq(allocator.grant)]
         with m.Elif(free | drops | self.gone):

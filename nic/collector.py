@@ -10,7 +10,12 @@ from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
 from multitree.nic.layouts import CONTRIBUTION, mark_layout
 from multitree.nic.message import ORDER_WIDTH
-from multitree.nic.signatures import ArrivalSignature, ClaimSignature, Verdict
+from multitree.nic.signatures import (
+    ArrivalSignature,
+    ClaimSignature,
+    TurnSignature,
+    Verdict,
+)
 
 __all__ = ["Collector"]
 
@@ -35,11 +40,12 @@ class Collector(wiring.Component):
     """Puts the contributions to each sum in order, whatever order they come in.
 
     A message claims its place before it goes to memory. A contribution that is next in its
-    flow's order goes there directly; any other one is staged, since those before it are not all
-    added yet. When a contribution is added and the one behind it is staged, that one is handed to
+    flow's order goes there directly. One all of whose predecessors have claimed theirs waits for
+    its turn, which `turn` tells: they have all begun to come in, and none of them waits for it.
+    Any other one is staged, so that receivers never wait for what may still be on its way. When a
+    contribution is added and the one behind it is staged, that one is handed to
     `drains`, one of a flow at a time. Contributions without payload are only counted. A message
     that came before in this collective is refused.
-    Nothing here waits for anything that is on a link, so that receivers can always sink.
 
     What is known of a flow carries the lowest bit of its collective's number, and reads as
     nothing in the next one; another table's flows are kept in another bank, see `Ledger`.
@@ -66,10 +72,12 @@ class Collector(wiring.Component):
     claims : In(ClaimSignature), one per port
         Messages that come in.
     arrivals : In(ArrivalSignature), one per port
-        Messages that are in memory, staged or not; not more than `memory_queue_flits` and one
+        Messages that are in memory, staged or not; not more than `memory_queue_flits` and two
         per virtual channel between claim and arrival at one port.
     drains : Out(stream)
         Staged contributions to add now (`CONTRIBUTION`); each ends in an arrival.
+    turn : Out(TurnSignature)
+        Strobe: all contributions before this one are added.
     staged, counted : Out(1)
         Strobe: a contribution is told to wait; a message has done what it came for.
     arrival : Out(ArrivalSignature)
@@ -88,6 +96,7 @@ class Collector(wiring.Component):
                 "claims": In(ClaimSignature()).array(config.num_ports),
                 "arrivals": In(ArrivalSignature(config)).array(config.num_ports),
                 "drains": Out(stream.Signature(CONTRIBUTION)),
+                "turn": Out(TurnSignature()),
                 "staged": Out(1),
                 "counted": Out(1),
                 "arrival": Out(ArrivalSignature(config)),
@@ -149,7 +158,7 @@ class Collector(wiring.Component):
         m.submodules.turns = turns = RoundRobin(count=config.num_ports)
         queues = []
         for port, arrival in enumerate(self.arrivals):
-            depth = config.memory_queue_flits + config.num_vcs
+            depth = config.memory_queue_flits + 2 * config.num_vcs
             queue = Fifo(shape=mark_layout(config), depth=depth)
             m.submodules[f"arrivals_{port}"] = queue
             queues.append(queue.o)
@@ -181,6 +190,7 @@ class Collector(wiring.Component):
         """State of the flow after it, and whether a staged one is to go and this one is done."""
         after, drain, over = Signal.like(held), Signal(), Signal()
         place = Signal(len(held.claimed))
+        all_before = (held.claimed & (place - 1)) == (place - 1)
         following = Signal(ORDER_WIDTH + 1)
         verdict = Signal(Verdict)
         is_next = held.next == event.order
@@ -189,6 +199,8 @@ class Collector(wiring.Component):
             place.eq(1 << event.order),
             following.eq(event.order + 1),
             after.eq(held),
+            self.turn.flow.eq(event.flow),
+            self.turn.order.eq(following),
             self.drains.payload.flow.eq(event.flow),
             self.drains.payload.order.eq(Mux(event.staged, event.order, following)),
             verdict.eq(Verdict.DIRECT),
@@ -203,13 +215,15 @@ class Collector(wiring.Component):
                 m.d.comb += [after.claimed.eq(held.claimed | place), after.next.eq(held.next + 1)]
             with m.Else():
                 m.d.comb += after.claimed.eq(held.claimed | place)
-                m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, Verdict.STAGED))
+                late = Mux(all_before, Verdict.WAITS, Verdict.STAGED)
+                m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, late))
         with m.Elif(event.op != _OP_GATHER):
             with m.If(event.staged):
                 m.d.comb += [drain.eq(is_next), after.staged.eq(held.staged | place)]
             with m.Else():
                 behind = Cat(held.staged[1:], 0)
                 m.d.comb += [after.next.eq(following), drain.eq((behind & place).any())]
+                m.d.comb += self.turn.valid.eq(1)
         for claim in self.claims:
             m.d.comb += claim.verdict.eq(verdict)
         return after, drain, over

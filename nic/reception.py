@@ -26,7 +26,9 @@ def place_layout(config: Config) -> data.StructLayout:
             "op": 1,
             "flow": 16,
             "order": ORDER_WIDTH,
+            "adds": 1,
             "staged": 1,
+            "waits": 1,
             "final": 1,
         }
     )
@@ -50,9 +52,7 @@ class Reception(wiring.Component):
     Members
     -------
     heads : In(stream), one per virtual channel
-        What is in front of each; only what is taken for a head is taken.
-    busy : In(num_vcs)
-        The channel's message has its place already.
+        What is in front of each, while there is room for one more place.
     run : In(RunSignature)
         The collective that runs.
     lookup : Out(LookupSignature)
@@ -77,7 +77,6 @@ class Reception(wiring.Component):
         super().__init__(
             {
                 "heads": In(heads).array(config.num_vcs),
-                "busy": In(config.num_vcs),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
                 "claim": Out(ClaimSignature()),
@@ -133,11 +132,11 @@ class Reception(wiring.Component):
         return m
 
     def _choose(self, m):
-        """A channel of this collective's parity with something in front and no place for it."""
+        """A channel of this collective's parity that offers what should be a head."""
         m.submodules.turns = turns = RoundRobin(count=self._config.num_vcs)
         for vc, flits in enumerate(self.heads):
             mine = self.run.running & (self.run.sequence[0] == vc % 2)
-            m.d.comb += turns.requests[vc].eq(flits.valid & mine & ~self.busy[vc])
+            m.d.comb += turns.requests[vc].eq(flits.valid & mine)
         m.d.comb += turns.advance.eq(1)
         return turns
 
@@ -183,7 +182,9 @@ class Reception(wiring.Component):
             self.place.op.eq(head.op),
             self.place.flow.eq(head.flow),
             self.place.order.eq(head.order),
+            self.place.adds.eq((head.op != _OP_GATHER) & ~staged),
             self.place.staged.eq(staged),
+            self.place.waits.eq(self.claim.verdict == Verdict.WAITS),
             self.place.final.eq(head.order == self.claim.last),
             self.flow.eq(head.flow),
             self.lookup.flow.eq(head.flow),

@@ -68,6 +68,8 @@ class SharedCore(Core):
         for number, port in enumerate(ports):
             wiring.connect(m, port.send_query, tracker.queries[number])
             wiring.connect(m, port.claim, collector.claims[number])
+            for name in port.turn.signature.members:
+                m.d.comb += getattr(port.turn, name).eq(getattr(collector.turn, name))
             for name in port.arrival.signature.members:
                 came = getattr(collector.arrivals[number], name)
                 m.d.comb += came.eq(getattr(port.arrival, name))

@@ -25,6 +25,7 @@ from multitree.nic.signatures import (
     MemorySignature,
     QuerySignature,
     RunSignature,
+    TurnSignature,
     WaitSignature,
 )
 
@@ -62,6 +63,8 @@ class SharedPort(wiring.Component):
         Receiver's question to the flow memory.
     claim : Out(ClaimSignature)
         Receiver's question to the collector.
+    turn : In(TurnSignature)
+        Strobe: all contributions before this one are in memory.
     staged : In(stream)
         Flits of staged contributions (`item_layout`).
     read : In(MemoryReadSignature)
@@ -108,6 +111,7 @@ class SharedPort(wiring.Component):
                 "memory": Out(MemorySignature(config)),
                 "lookup": Out(LookupSignature()),
                 "claim": Out(ClaimSignature()),
+                "turn": In(TurnSignature()),
                 "staged": In(stream.Signature(item_layout(config))),
                 "read": In(MemoryReadSignature(config)),
                 "send_query": Out(QuerySignature(config)),
@@ -163,6 +167,7 @@ class SharedPort(wiring.Component):
             wiring.connect(m, inner, wiring.flipped(outer))
         for outer, inner in (
             (self.rx, link.rx),
+            (self.turn, receiver.turn),
             (self.staged, receiver.staged),
             (self.read, share.second),
         ):

@@ -1,6 +1,6 @@
 """A port's receiver on shared links: admission, then reduction into memory."""
 
-from amaranth import Module, Mux
+from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,6 +16,7 @@ from multitree.nic.signatures import (
     MemoryReadSignature,
     MemoryWriteSignature,
     RunSignature,
+    TurnSignature,
     WaitSignature,
 )
 
@@ -45,6 +46,8 @@ class SharedReceiver(wiring.Component):
         Question to the flow memory.
     claim : Out(ClaimSignature)
         Question to the collector.
+    turn : In(TurnSignature)
+        Strobe: all contributions before this one are in memory.
     staged : In(stream)
         Flits of staged contributions (`item_layout`).
     fetch : Out(MemoryReadSignature)
@@ -69,6 +72,7 @@ class SharedReceiver(wiring.Component):
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
                 "claim": Out(ClaimSignature()),
+                "turn": In(TurnSignature()),
                 "staged": In(stream.Signature(item_layout(config))),
                 "fetch": Out(MemoryReadSignature(config)),
                 "write": Out(MemoryWriteSignature(config)),
@@ -81,15 +85,24 @@ class SharedReceiver(wiring.Component):
     def elaborate(self, platform):
         """Wire admission and reducer, and let staged flits into the gaps."""
         m = Module()
-        m.submodules.admission = admission = SharedAdmission(self._config, port=self._port)
+        unwritten = Signal(range(2 * self._config.memory_queue_flits + 1))
+        m.submodules.admission = admission = SharedAdmission(
+            self._config, port=self._port, unwritten_width=len(unwritten)
+        )
         m.submodules.reducer = reducer = Reducer(self._config)
-        wiring.connect(m, wiring.flipped(self.run), admission.run)
+        for name in ("run", "turn"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(admission, name))
         for outer, inner in zip(self.flits, admission.flits, strict=True):
             wiring.connect(m, wiring.flipped(outer), inner)
         for name in ("lookup", "claim"):
             wiring.connect(m, getattr(admission, name), wiring.flipped(getattr(self, name)))
         for name in ("fetch", "write", "arrival"):
             wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
+        m.d.sync += unwritten.eq(
+            unwritten + (reducer.items.valid & reducer.items.ready) - self.write.ack
+        )
+        m.d.comb += admission.unwritten.eq(unwritten)
+        self._follow(m, reducer.items, admission.following)
         items, came, staged = reducer.items, admission.items, self.staged
         # What is offered stays until it is taken, so a staged flit is not pushed aside.
         second = stay(m, ~came.valid, items.valid, items.ready)
@@ -106,3 +119,15 @@ class SharedReceiver(wiring.Component):
         for name in self.wait.signature.members:
             m.d.sync += getattr(self.wait, name).eq(getattr(admission.wait, name))
         return m
+
+    def _follow(self, m, items, following):
+        """Note the contribution behind the one that the reducer took last as a whole."""
+        item = items.payload
+        with m.If(~self.run.running):
+            m.d.sync += following.valid.eq(0)
+        with m.Elif(items.valid & items.ready & item.end & ~item.replace):
+            m.d.sync += [
+                following.valid.eq(1),
+                following.flow.eq(item.mark.flow),
+                following.order.eq(item.mark.order + 1),
+            ]

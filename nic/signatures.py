@@ -17,6 +17,7 @@ __all__ = [
     "MemoryWriteSignature",
     "QuerySignature",
     "RunSignature",
+    "TurnSignature",
     "Verdict",
     "WaitSignature",
 ]
@@ -168,6 +169,7 @@ class Verdict(enum.Enum, shape=2):
     DIRECT = 0
     STAGED = 1
     TWICE = 2
+    WAITS = 3
 
 
 class ClaimSignature(wiring.Signature):
@@ -184,8 +186,9 @@ class ClaimSignature(wiring.Signature):
     answered : In(1)
         Strobe.
     verdict : In(Verdict)
-        The answer: add it to memory or write it over memory, stage it, or refuse it because it
-        came before in this collective. Without payload anything but the last means it is in.
+        The answer: add it to memory or write it over memory, stage it, refuse it because it came
+        before in this collective, or let it wait for its turn, since all before it have begun to
+        come in. Without payload anything but that it came before means it is in.
     """
 
     def __init__(self):
@@ -201,6 +204,21 @@ class ClaimSignature(wiring.Signature):
                 "verdict": In(Verdict),
             }
         )
+
+
+class TurnSignature(wiring.Signature):
+    """The turn of a contribution has come: it may be added now.
+
+    Members
+    -------
+    valid : Out(1)
+        There is one.
+    flow, order : Out
+        Which one.
+    """
+
+    def __init__(self):
+        super().__init__({"valid": Out(1), "flow": Out(16), "order": Out(ORDER_WIDTH)})
 
 
 class MemoryReadSignature(ReadChannelSignature):

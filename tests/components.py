@@ -87,7 +87,8 @@ COMPONENTS = {
         "num_ports": 3,
     },
     "nic.sender.Sender": SHARED,
-    "nic.shared_admission.SharedAdmission": SHARED_PORT,
+    "nic.shared_admission.SharedAdmission": SHARED_PORT | {"unwritten_width": 8},
+    "nic.shared_lane.SharedLane": {"config": Config(num_classes=1), "unwritten_width": 8},
     "nic.shared_core.SharedCore": SHARED,
     "nic.shared_port.SharedPort": SHARED_PORT,
     "nic.shared_receiver.SharedReceiver": SHARED_PORT,
@@ -121,6 +122,7 @@ SIGNATURES = {
     "nic.signatures.MemoryWriteSignature": CONFIG,
     "nic.signatures.QuerySignature": CONFIG,
     "nic.signatures.RunSignature": SHARED,
+    "nic.signatures.TurnSignature": {},
     "nic.signatures.WaitSignature": {},
 }
 """Arguments of every signature of `hw` and `nic`, by its dotted name."""

@@ -66,6 +66,53 @@ def transposed(topology: Topology) -> Topology:
     return Topology(topology.name, *counts, topology.links[:, ::-1], *speeds)
 
 
+def farthest_first(grown: GrownRoutes, rest_steps: int) -> GrownRoutes:
+    """The same edges with the steps that no later one needs at the end, longest routes first.
+
+    So the last messages of an all-gather have the shortest way, and in its reverse the first
+    ones: what has a longer way also leaves later there, and contributions come in order.
+
+    Parameters
+    ----------
+    grown : GrownRoutes
+        Over switches.
+    rest_steps : int
+        From a rank's joining a tree to its first passing the chunk on; still so afterwards, or
+        steps stay as they are.
+
+    Returns
+    -------
+    GrownRoutes
+
+    Notes
+    -----
+    Steps change places as a whole, so none meets other messages than before. O(num_edges).
+
+    Examples
+    --------
+    >>> edges = np.array([[0, 0, 0, 1], [1, 0, 0, 2]], np.int32)
+    >>> links = np.array([0, 1, 0, 2, 3, 4], np.int32)
+    >>> grown = GrownRoutes(edges, np.array([0, 2, 6]), links, np.zeros(6, np.int32))
+    >>> farthest_first(grown, 1).edges[:, 0].tolist()
+    [1, 0]
+    """
+    step, tree, parent, child = grown.edges.T.astype(np.int64)
+    joined = np.full((tree.max() + 1, child.max(initial=0) + parent.max() + 1), -1)
+    joined[tree, child] = step
+    before = joined[tree, parent]
+    num_steps = int(step.max()) + 1
+    longest = np.zeros(num_steps, np.int64)
+    np.maximum.at(longest, step, np.diff(grown.offsets))
+    needed = np.isin(np.arange(num_steps), before)
+    place = np.empty(num_steps, np.int64)
+    place[np.lexsort((np.where(needed, 0, -longest), ~needed))] = np.arange(num_steps)
+    leads = before >= 0
+    if (place[step[leads]] - place[before[leads]]).min(initial=rest_steps) < rest_steps:
+        return grown
+    edges = np.column_stack([place[step], grown.edges[:, 1:]]).astype(np.int32)
+    return grown._replace(edges=edges)
+
+
 def turned_around(topology: Topology, grown: GrownRoutes) -> GrownRoutes:
     """Edges from child to parent.
 

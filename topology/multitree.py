@@ -10,6 +10,7 @@ from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.grown import (
     GrownRoutes,
+    farthest_first,
     transposed,
     turned_around,
     with_direct_links,
@@ -22,7 +23,10 @@ from multitree.topology.topology import Topology
 Edges = tuple[Int32Array, Int32Array, Int32Array]
 ORDERS = ("ascending", "descending")
 NEIGHBOUR_ORDERS = ("best", *ORDERS, "link")
-RESTS = (2,)
+RESTS = (8, 4, 2)
+"""Over switches the first that costs no step, with at most `MOST_CONTRIBUTIONS` to a sum; or 1."""
+MOST_CONTRIBUTIONS = 64
+"""To one sum at one rank: each may have to wait there, and the interfaces count as far."""
 
 
 def build_multitree(
@@ -54,7 +58,7 @@ def build_multitree(
         alike; "best": "link", or "ascending" where that takes fewer steps, and the other way
         around with switches (see `indirect.grow_over_switches`).
     rest_steps : int, optional
-        With switches, from getting a chunk to passing it on; else 2 where that costs no step.
+        With switches, from getting a chunk to passing it on; else what `RESTS` says.
 
     Returns
     -------
@@ -126,9 +130,16 @@ def _shortest(
     num_steps, order, rows, routes = min(built, key=lambda phases: phases[0])
     for longer in RESTS if rest_steps is None and topology.num_switches else ():
         rested, its_routes = _both_phases(topology, roots, turns, order, longer)
-        if int(rested[:, 0].max()) < num_steps:
+        if int(rested[:, 0].max()) < num_steps and _most_added(rested) <= MOST_CONTRIBUTIONS:
             return rested, its_routes
     return rows, routes
+
+
+def _most_added(rows: Int32Array) -> int:
+    """Contributions that one rank adds to one sum, at most."""
+    added = rows[rows[:, 1] == Op.REDUCE]
+    _, counts = np.unique(added[:, [2, 4]], axis=0, return_counts=True)
+    return int(counts.max(initial=0))
 
 
 def _both_phases(
@@ -162,9 +173,10 @@ def _grown(
     rest_steps: int,
 ) -> GrownRoutes:
     if topology.num_switches:
-        return grow_over_switches(
+        grown = grow_over_switches(
             topology, roots, turns, neighbour_order=neighbour_order, rest_steps=rest_steps
         )
+        return farthest_first(grown, rest_steps)
     edges = grow_trees(
         topology.links, roots, turns, topology.num_ranks, neighbour_order=neighbour_order
     )

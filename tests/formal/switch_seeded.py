@@ -106,9 +106,9 @@ MUTANTS = (
     Mutant(
         "switch.channels",
         "hw/switch_output.py",
-        "link.advance.eq(1),",
-        "link.advance.eq(0),",
-        "one channel has the link for as long as it has flits",
+        "older.eq(messages)",
+        "older.eq(0)",
+        "a younger message has the link",
     ),
     Mutant(
         "switch.channels",

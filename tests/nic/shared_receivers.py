@@ -1,6 +1,7 @@
 """Receivers on shared links with collector, staging and flow memory, for tests."""
 
 from functools import cache
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,6 +56,8 @@ class Bench(Elaboratable):
         for number, port in enumerate(self.ports):
             wiring.connect(m, port.lookup, self.flows.lookups[number])
             wiring.connect(m, port.claim, self.collector.claims[number])
+            for name in port.turn.signature.members:
+                m.d.comb += getattr(port.turn, name).eq(getattr(self.collector.turn, name))
             wiring.connect(m, port.arrival, self.collector.arrivals[number])
         wiring.connect(m, self.staging.lookup, self.flows.lookups[CONFIG.num_ports])
         wiring.connect(m, self.collector.drains, self.staging.jobs)
@@ -100,10 +103,24 @@ def message(op, flow, order, values, **fields):
     return [{"kind": Kind.HEAD, "payload": first}, *body]
 
 
-def simulate(streams, flows, memory, *, seed=0, stall="never", slow=3, settings=(), until=None):
+def simulate(
+    streams,
+    flows,
+    memory,
+    *,
+    seed=0,
+    stall="never",
+    slow=3,
+    settings=(),
+    until=None,
+    turns=None,
+    pauses=(),
+):
     """Let flits come in on (port, channel) and see what is told; `memory` is changed in place.
 
-    Over some cycles after `until` messages are counted, or when nothing has moved for long.
+    Over some cycles after `until` messages are counted, or when nothing has moved for long. The
+    next collective begins when `turns` messages are counted; `pauses` says for (port, channel) how
+    many cycles to wait before each flit.
     """
     rng = seeded(seed)
     bench = the_bench()
@@ -131,13 +148,23 @@ def simulate(streams, flows, memory, *, seed=0, stall="never", slow=3, settings=
             seen.counted += counted
             seen.results += [(op, flow)] if valid else []
             seen.faults += [code for code in faults if code]
+            if counted and seen.counted == turns:
+                ctx.set(collector.phase, ~run_settings["sequence"] & 1)
+                for block in (*bench.ports, bench.staging):
+                    put(ctx, block.run, running=0, sequence=run_settings["sequence"] + 1)
+                await ctx.tick()
+                for block in (*bench.ports, bench.staging):
+                    ctx.set(block.run.running, 1)
             quiet = 0 if counted or seen.taken != taken else quiet + 1
             taken = seen.taken
 
     def source(port, vc, flits):
         async def feed(ctx):
             times = Taken(seen)
-            await send(ctx, bench.ports[port].flits[vc], flits, go(stall, f"{seed} {vc}"), times)
+            moves = go(stall, f"{seed} {vc}")
+            if (port, vc) in pauses:
+                moves = chain.from_iterable([False] * n + [True] for n in pauses[port, vc])
+            await send(ctx, bench.ports[port].flits[vc], flits, moves, times)
 
         return feed
 

@@ -26,6 +26,7 @@ class Bench:
         self.added = defaultdict(list)
         self.results, self.refused, self.counted = [], [], []
         self.num_staged, self.num_told_to_wait = 0, 0
+        self.claimed, self.waiting = defaultdict(set), {}
         self.arriving = [[] for _ in range(CONFIG.num_ports)]
         self.stall, self.seed, self.idle_cycles, self.over = stall, seed, 0, False
 
@@ -67,6 +68,14 @@ class Bench:
             if empty or verdict == Verdict.TWICE:
                 continue
             self.num_told_to_wait += verdict == Verdict.STAGED
+            before = self.claimed[op, flow].copy()
+            self.claimed[op, flow].add(order)
+            if verdict == Verdict.WAITS:
+                assert before >= {*range(order)}
+                self.waiting[flow, order] = port
+                continue
+            if op == REDUCE:
+                assert (verdict == Verdict.STAGED) == (not before >= {*range(order)})
             if op == REDUCE and verdict == Verdict.DIRECT:
                 self.begin(flow, order)
             self.come_in(port, op, flow, order, verdict == Verdict.STAGED)
@@ -99,14 +108,22 @@ class Bench:
                 self.begin(job.flow, job.order)
                 self.come_in(0, REDUCE, job.flow, job.order, 0)
 
+    def take_turn(self, valid, flow, order):
+        """One that waited for its turn may go."""
+        if valid and (flow, order) in self.waiting:
+            self.begin(flow, order)
+            self.come_in(self.waiting.pop((flow, order)), REDUCE, flow, order, False)
+
     async def watch(self, ctx):
         """What is told of complete flows; over when nothing moved for long."""
         block, arrival = self.block, self.block.arrival
         while not self.over:
-            _, _, counted, staged, valid, op, flow, order = await ctx.tick().sample(
+            _, _, counted, staged, valid, op, flow, order, *turn = await ctx.tick().sample(
                 *(block.counted, block.staged, arrival.valid),
                 *(arrival.op, arrival.flow, arrival.order),
+                *(block.turn.valid, block.turn.flow, block.turn.order),
             )
+            self.take_turn(*turn)
             self.counted += [(op, flow, order)] * counted
             self.num_staged += staged
             self.idle_cycles = 0 if counted or any(self.arriving) else self.idle_cycles + 1
@@ -182,6 +199,7 @@ def test_the_next_collective_knows_nothing_of_the_one_before(another_table):
         else:
             ctx.set(block.phase, 1)
         bench.added.clear()
+        bench.claimed.clear()
         await bench.claim(ctx, 0, [(GATHER, 1, 0), (REDUCE, 2, 1), (REDUCE, 2, 0)])
 
     run(block, next_one, bench.arrive, bench.drain, bench.watch)

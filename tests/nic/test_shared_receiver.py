@@ -119,3 +119,34 @@ def test_what_the_flow_memory_does_not_expect_is_a_named_fault(what):
     flits, code = WRONG[what]
     memory = random_memory(seeded(3), 1 << CONFIG.address_width)
     assert simulate({(1, 2): flits}, FLOWS, memory).faults == [code]
+
+
+@pytest.mark.parametrize("third", [(0, 0), (0, 2), (1, 0)])
+def test_one_behind_a_staged_one_waits_until_that_is_added(third):
+    memory = np.zeros((1 << CONFIG.address_width, LANES), np.float32)
+    values = [np.full((3, LANES), value, np.float32) for value in (1e8, 1.0, -1e8)]
+    first, second, last = (message(REDUCE, 0, k, part) for k, part in enumerate(values))
+    # The second is staged, since the first has not begun; that is slow, and the third comes.
+    streams = {(0, 0): second, (1, 2): first}
+    pauses = {(0, 0): [0] * len(second), (1, 2): [30, *[60] * 3]}
+    streams[third] = streams.get(third, []) + last
+    pauses[third] = [*pauses.get(third, []), 60, 0, 0, 0]
+    seen = simulate(streams, [(3, 3, 0)], memory, until=3, pauses=pauses)
+    assert (seen.faults, seen.counted) == ([], 3)
+    assert (memory[BASE : BASE + 3] == (values[0] + values[1]) + values[2]).all()
+
+
+def test_what_was_added_in_the_collective_before_lets_nothing_go_on():
+    # There the first one came here, and now it comes elsewhere, slowly.
+    memory = np.full((1 << CONFIG.address_width, LANES), -1e8, np.float32)
+    ones, many = (np.full((3, LANES), value, np.float32) for value in (1.0, 1e8))
+    before = message(REDUCE, 0, 0, np.zeros_like(ones))
+    first, second = (
+        message(REDUCE, 0, order, values, sequence=SEQUENCE + 1)
+        for order, values in enumerate((ones, many))
+    )
+    streams = {(0, 0): before, (1, 1): first, (0, 1): second}
+    pauses = {(0, 0): [0] * 4, (1, 1): [0, *[90] * 3], (0, 1): [150, 0, 0, 0]}
+    seen = simulate(streams, [(3, 2, 0)], memory, until=3, turns=1, pauses=pauses)
+    assert (seen.faults, seen.counted) == ([], 3)
+    assert (memory[BASE : BASE + 3] == (np.float32(-1e8) + ones) + many).all()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree.topology import multitree
 from multitree.topology.builders import build
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
 from multitree.topology.errors import ScheduleError
@@ -76,11 +77,30 @@ def test_a_rank_passes_a_chunk_on_when_it_has_rested(spec, rest_steps):
 
 def test_it_rests_as_long_as_that_costs_no_step():
     rested = build_multitree(parse_topology("bigraph:4x8"))
-    assert least_rest(rested) == 2
+    assert least_rest(rested) == 16
     hasty = build_multitree(parse_topology("bigraph:8x4"))
     assert least_rest(hasty) == 1
     with pytest.raises(ScheduleError, match="Rest steps must be at least 1, not 0"):
         build_multitree(parse_topology("bigraph:4x8"), rest_steps=0)
+
+
+def test_it_rests_no_longer_than_interfaces_can_count(monkeypatch):
+    for most, children in ((64, 19), (18, 11), (10, 7)):
+        monkeypatch.setattr(multitree, "MOST_CONTRIBUTIONS", most)
+        schedule = build_multitree(parse_topology("bigraph:4x8"))
+        sums = schedule.flow * 32 + schedule.dst
+        assert np.bincount(sums[schedule.op == Op.REDUCE]).max() == children
+
+
+@pytest.mark.parametrize("spec", ["fat_tree:4x4", "bigraph:4x8", "kary_tree:2x3"])
+def test_routes_grow_longer_while_sums_are_made_and_shorter_afterwards(spec):
+    schedule = build_multitree(parse_topology(spec))
+    longest = np.zeros(schedule.num_steps, np.int64)
+    np.maximum.at(longest, schedule.step, np.diff(schedule.route_offsets))
+    reduce, gather = np.split(longest, 2)
+    assert (np.diff(reduce) >= 0).all()
+    assert (np.diff(gather) <= 0).all()
+    assert reduce[0] == gather[-1] == 2
 
 
 @pytest.mark.parametrize("spec", SMALL)
