@@ -8,7 +8,7 @@ import numpy as np
 
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
-from multitree.nic.message import HOP_WIDTH, head_layout
+from multitree.nic.message import HOP_WIDTH, NUM_HOPS, head_layout
 from multitree.nic.routed_rows import places_in_sums
 from multitree.sim.native import Crossings
 from multitree.topology.schedule import Schedule
@@ -126,14 +126,19 @@ class InFlight:
             raise DeviceError(f"Link {link} carries a message that is none of the schedule")
         return Message(collective, rows[name])
 
-    def _end_of_route(self, link: int, route: int) -> int:
-        """The rank that the hops ahead of a message on a link lead to."""
+    def _end_of_route(self, link: int, route: int) -> int | None:
+        """The rank that the hops ahead of a message on a link lead to; None if they lead to none.
+
+        A head as no sender makes it may name a port that is not there, or lead in a circle.
+        """
         topology = self._topology
         node = int(topology.links[link, 1])
-        while node >= topology.num_ranks:
-            node = int(topology.links[topology.ports(node)[route & _PORT_MASK], 1])
-            route >>= HOP_WIDTH
-        return node
+        for hop in range(NUM_HOPS):
+            port = route >> hop * HOP_WIDTH & _PORT_MASK
+            if node < topology.num_ranks or port >= topology.degree[node]:
+                break
+            node = int(topology.links[topology.ports(node)[port], 1])
+        return node if node < topology.num_ranks else None
 
     def _find_granted(self) -> dict[Channel, Message]:
         """Channels that switches have given to messages of which nothing went onto them yet."""
@@ -223,7 +228,7 @@ class InFlight:
         return sum(part.sent - part.taken for part in parts) < self._depth
 
 
-def _rows_by_name(schedule: Schedule) -> dict[tuple[int, int, int, int], int]:
+def _rows_by_name(schedule: Schedule) -> dict[tuple[int | None, ...], int]:
     """Rows by what tells them apart on shared links: op, flow, destination, place in the sum."""
     columns = (schedule.op, schedule.flow, schedule.dst, places_in_sums(schedule))
     names = np.stack([column.astype(np.int64) for column in columns], axis=1).tolist()

@@ -7,7 +7,7 @@ import pytest
 
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
-from multitree.nic.message import head_layout
+from multitree.nic.message import HOP_WIDTH, NUM_HOPS, head_layout
 from multitree.nic.routed_rows import places_in_sums, routes_of
 from multitree.sim.in_flight import InFlight
 from multitree.sim.native import CROSSING
@@ -156,6 +156,15 @@ def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_ca
         "link 8 (switch 4 to switch 5), held by Row 4 (step 4, flow 0, GATHER 0 -> 3), which waits "
         "at switch 4, although VC 1 of link 8 (switch 4 to switch 5) is free"
     )
+    # Its last flit is in the switch, and what came behind it bars nothing.
+    last = told(UNEVEN, (0, 4, ALL, *2 * [(20, 20)]), (0, 5, (8, 0)), arrived=range(4))
+    assert last.endswith(
+        "waits at switch 4, although VC 1 of link 8 (switch 4 to switch 5) is free"
+    )
+    # The parity stays what it was on the link before.
+    blocking = (1, 4, (16, 8), (8, 0))
+    parity = told(UNEVEN, blocking, (1, 0, (8, 0)), arrived=range(6), one_channel=True)
+    assert "for VC 1 of link 8 (switch 4 to switch 5), held by Row 4" in parity
     full = told(UNEVEN, (0, 4, ALL, (21, 13), (12, 4)), (0, 0, (8, 1)))
     assert full == (
         "no circle of waits: Row 0 (step 0, flow 0, REDUCE 1 -> 2) waits at switch 4 for a credit "
@@ -175,6 +184,17 @@ def test_where_all_is_in_nothing_is_said_and_a_message_of_no_schedule_is_an_erro
     assert told(UNEVEN, arrived=range(6)) == ""
     with pytest.raises(DeviceError, match="Link 2 carries a message that is none of the schedule"):
         told(UNEVEN, (1, 0, (8, 0)), num_collectives=1)
+
+
+@pytest.mark.parametrize("port", [2, 3, 31])
+def test_a_head_that_leads_nowhere_is_an_error(port):
+    # From switch 5, of three ports: to and fro between the switches, or to where there is none.
+    hops = sum(port << HOP_WIDTH * hop for hop in range(NUM_HOPS))
+    bits = hops << head_layout(CONFIG)["route"].offset
+    crossings = [(np.zeros(0, CROSSING), np.zeros(8, np.int64))] * UNEVEN.topology.num_links
+    crossings[8] = np.array([(bits & 2**64 - 1, bits >> 64, 1, 0, 0, 0)], CROSSING), np.zeros(8)
+    with pytest.raises(DeviceError, match="Link 8 carries a message that is none"):
+        InFlight([UNEVEN], CONFIG, crossings, 0)
 
 
 def test_a_row_waits_for_those_before_it_in_the_table_on_other_ports_too():
