@@ -192,9 +192,8 @@ class InFlight:
         return Place(0, False)
 
     def has_begun(self, message: Message, hop: int) -> bool:
-        """Whether a message has the channel of a link of its route, or had it."""
-        channel = self.channel(message, hop)
-        return (message, channel.link) in self._parts or self._granted.get(channel) == message
+        """Whether some of a message has gone onto a link of its route."""
+        return (message, self.links(message)[hop]) in self._parts
 
     def has_left(self, message: Message) -> bool:
         """Whether all of it has left its source."""

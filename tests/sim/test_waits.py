@@ -128,6 +128,20 @@ def test_what_a_message_needs_may_be_barred_by_what_waits_for_the_message():
     assert text.startswith("circle of waits: ") and text.endswith("which needs the first")
 
 
+def test_a_rank_has_not_ended_before_all_that_it_sends_has_left():
+    schedule = around(3, dateline=False)
+    last = int(np.flatnonzero((schedule.step == 3) & (schedule.src == 0))[0])
+    text = told(
+        schedule,
+        (1, 2, (21, 20), (20, 16), (16, 8), (8, 0)),
+        (0, last, (16, 8), (8, 0)),
+        arrived=sorted({*range(schedule.num_transfers)} - {last}),
+        one_channel=True,
+    )
+    assert "held by Row 2 (step 0, flow 2, REDUCE 1 -> 0) of collective 1, which waits at" in text
+    assert text.endswith("rank 0, which has not ended collective 0 and needs the first")
+
+
 @pytest.mark.parametrize(
     ("messages", "arrived", "end"),
     [
@@ -137,6 +151,7 @@ def test_what_a_message_needs_may_be_barred_by_what_waits_for_the_message():
             [],
             "at rank 1, although VC 1 of link 2 (rank 1 to switch 4) is free",
         ),
+        ([(0, 4, (20, 12), (12, 12), (12, 12))], range(4), "at switch 4, although VC 1 of link 8"),
         ([(0, 0, (8, 0))], [], "VC 1 of link 8 (switch 4 to switch 5), which nobody holds"),
         ([(0, 0, ALL, ALL, (8, 0))], [], "waits at rank 2, which does not take it"),
         ([(0, 0, ALL, ALL, ALL)], [], "has come in at rank 2, and is not all in memory"),
@@ -165,6 +180,14 @@ def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_ca
     blocking = (1, 4, (16, 8), (8, 0))
     parity = told(UNEVEN, blocking, (1, 0, (8, 0)), arrived=range(6), one_channel=True)
     assert "for VC 1 of link 8 (switch 4 to switch 5), held by Row 4" in parity
+    # Who has sent its tail holds nothing, and what it left in the buffer may leave room.
+    gone = (0, 4, ALL, (21, 16), (15, 7))
+    nobody = told(UNEVEN, gone, (0, 0, (8, 0)))
+    assert nobody.endswith("for VC 1 of link 8 (switch 4 to switch 5), which nobody holds")
+    room = told(UNEVEN, gone, (0, 0, (8, 1)))
+    assert room.endswith(
+        "waits at switch 4, although VC 1 of link 8 (switch 4 to switch 5) is free"
+    )
     full = told(UNEVEN, (0, 4, ALL, (21, 13), (12, 4)), (0, 0, (8, 1)))
     assert full == (
         "no circle of waits: Row 0 (step 0, flow 0, REDUCE 1 -> 2) waits at switch 4 for a credit "
