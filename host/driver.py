@@ -13,6 +13,7 @@ from multitree.nic.program import (
     START,
     RunSettings,
     decode_fault,
+    origin_of,
     run_writes,
     table_writes,
 )
@@ -271,12 +272,8 @@ class Driver:
             fault = decode_fault(self._read("FAULT"), self._read("FAULT_ROW"))
             if fault.code != FaultCode.PEER_FAULT:
                 raise fault.error(self._rank)
-            word = self._read("FAULT_ORIGIN")
-            origin = register_field("FAULT_ORIGIN", "rank", word)
-            cause = register_field("FAULT_ORIGIN", "code", word)
-            known = cause in FaultCode.__members__.values()
-            name = FaultCode(cause).name if known else f"code {cause}"
-            raise DeviceError(f"{fault.error(self._rank)}; origin rank {origin} ({name})")
+            origin = origin_of(self._read("FAULT_ORIGIN"))
+            raise DeviceError(f"{fault.error(self._rank)}; {origin}")
 
     def _read(self, name: str) -> int:
         return self._bus.read(ADDRESS[name])

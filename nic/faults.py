@@ -32,6 +32,7 @@ class FaultCode(enum.IntEnum):
     LINK_EPOCH = 22
     PEER_RESET = 23
     PEER_FAULT = 24
+    ROUTE = 25
 
     @property
     def sentence(self) -> str:
@@ -63,8 +64,9 @@ _SENTENCES = {
     FaultCode.LINK_CHECK: "what came over the link has another CRC than what was sent",
     FaultCode.LENGTH: "a message came whose length is not that of its flow",
     FaultCode.LINK_EPOCH: "a flit came from before the link was last up",
-    FaultCode.PEER_FAULT: "another interface stopped, and told",
+    FaultCode.PEER_FAULT: "another interface or a switch stopped, and told",
     FaultCode.PEER_RESET: "the other end of the link was reset while a collective ran",
+    FaultCode.ROUTE: "a head came to a switch with a route that leads nowhere",
 }
 
 

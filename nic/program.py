@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
+from multitree.nic.registers import (
+    ADDRESS,
+    FLOW_WINDOW,
+    ROUTE_WINDOW,
+    TABLE_WINDOW,
+    register_field,
+)
 from multitree.nic.table import NO_PORT, Table
 from multitree.topology.elements import OPS
 from multitree.topology.schedule import Op
@@ -23,6 +29,7 @@ __all__ = [
     "RunSettings",
     "Writes",
     "decode_fault",
+    "origin_of",
     "run_writes",
     "table_writes",
 ]
@@ -253,3 +260,24 @@ def decode_fault(fault: int, fault_row: int) -> Fault:
         row=known(fault_row & 0xFFFF, 0xFFFF),
         flow=known(fault_row >> 16, 0xFFFF),
     )
+
+
+def origin_of(word: int, num_ranks: int | None = None) -> str:
+    """What the register FAULT_ORIGIN says, in words.
+
+    Parameters
+    ----------
+    word : int
+        The register's value.
+    num_ranks : int, optional
+        Numbers from here on are switches'; without it nobody knows.
+
+    Returns
+    -------
+    str
+        The node where the fault began, and its cause there.
+    """
+    number, code = (register_field("FAULT_ORIGIN", name, word) for name in ("rank", "code"))
+    kind = "node" if num_ranks is None else "rank" if number < num_ranks else "switch"
+    known = code in FaultCode.__members__.values()
+    return f"origin {kind} {number} ({FaultCode(code).name if known else f'code {code}'})"

@@ -223,7 +223,7 @@ REGISTERS = RegisterMap(
             "FAULT_ORIGIN",
             "ro",
             "Where the fault began.",
-            _field("rank", 0, 16, "RANK of the interface there."),
+            _field("rank", 0, 16, "RANK of the interface there, or number of the switch."),
             _field("code", 16, 8, "Cause there."),
             _field("valid", 24, 1, "There is a fault."),
         ),

@@ -1,14 +1,14 @@
 """What went wrong in a network: every interface's fault, and which came first."""
 
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.program import START, Fault, decode_fault
+from multitree.nic.program import START, Fault, decode_fault, origin_of
 from multitree.nic.registers import ADDRESS, register_field
 from multitree.sim.host_op import HostOp
 from multitree.sim.network import Network
 
 __all__ = ["StallError", "check_responses", "check_status"]
 
-_REGISTERS = ("STATUS", "FAULT", "FAULT_ROW", "ARRIVALS_MISSING")
+_REGISTERS = ("STATUS", "FAULT", "FAULT_ROW", "ARRIVALS_MISSING", "FAULT_ORIGIN")
 _READ_CYCLES = 1000
 _MAX_LISTED = 8
 _WATCHDOGS = (FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL)
@@ -71,7 +71,10 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         # A fault raises the interrupt, and keeps it up.
         rank = min(faults, key=lambda rank: (*_remoteness(faults[rank]), int(irq_cycles[rank])))
         text = f"{faults[rank].error(rank)}{_sender(network, rank, faults[rank])}; "
-        text += f"origin rank {rank}; "
+        # Where all were told, it was a switch that stopped.
+        told = faults[rank].code == FaultCode.PEER_FAULT
+        origin = origin_of(words[rank][4], network.topology.num_ranks) if told else None
+        text += f"{origin or f'origin rank {rank}'}; "
         text += f"{doing}, {int(irq_cycles[rank]) - first_cycle} cycles after it began"
         text += _listed("; also stopped", [other for other in faults if other != rank])
         kind = StallError if faults[rank].code in _WATCHDOGS else DeviceError

@@ -237,6 +237,12 @@ int mt_set_script(void* handle, uint32_t rank, const HostOp* ops, uint64_t num_o
     return 1;
 }
 void mt_reset(void* handle, uint64_t cycles) { network(handle).reset(cycles); }
+void mt_hold_switches(void* handle, uint8_t level) {
+    for (auto& node : network(handle).switches) node.set_reset(level);
+}
+uint32_t mt_switch_down(void* handle, uint32_t number) {
+    return network(handle).switches[number].down();
+}
 int mt_run(void* handle, uint64_t cycles) { return network(handle).run(cycles); }
 uint64_t mt_cycle(void* handle) { return network(handle).now; }
 void mt_culprit(void* handle, uint64_t* found) { network(handle).culprit(found); }

@@ -39,6 +39,13 @@ public:
         for (End& end : ends) work(end);
     }
     bool may_drop() const { return false; }
+    // Ports that have a link which is not up at both ends, bit by bit.
+    uint32_t down() const {
+        uint32_t ports = 0;
+        for (unsigned p = 0; p < NUM_SWITCH_PORTS; ++p)
+            if (ends[p].out && !(model_->up >> p & 1)) ports |= 1u << p;
+        return ports;
+    }
     template <typename Writer> void trace(Writer* writer) { model_->trace(writer, 99); }
 
 private:
@@ -58,6 +65,7 @@ public:
     void set_clock(uint8_t) {}
     template <typename Work> void each_end(Work) {}
     bool may_drop() const { return false; }
+    uint32_t down() const { return 0; }
     template <typename Writer> void trace(Writer*) {}
 };
 #endif

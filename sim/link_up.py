@@ -11,7 +11,7 @@ _READ_CYCLES = 32
 
 
 def await_links(network: Network) -> None:
-    """Let the network run until all links are up; a rank's links are its lowest ports.
+    """Let the network run until all links are up; a node's links are its lowest ports.
 
     Parameters
     ----------
@@ -21,22 +21,22 @@ def await_links(network: Network) -> None:
     Raises
     ------
     DeviceError
-        If a link is not up after `network.link_up_cycles`; names rank and port.
+        If a link is not up after `network.link_up_cycles`; names rank or switch, and port.
     """
     first_cycle, ranks = network.cycle, range(network.topology.num_ranks)
     while True:
         for rank in ranks:
             network.set_script(rank, [HostOp.read(ADDRESS["LINKS"])])
         network.run(_READ_CYCLES)
-        down = [
-            (rank, port)
-            for rank in ranks
-            for port in range(int(network.topology.degree[rank]))
-            if not int(network.results(rank)["value"][0]) >> port & 1
-        ]
+        ups = [int(network.results(rank)["value"][0]) for rank in ranks]
+        degrees = network.topology.degree[: len(ups)].tolist()
+        downs = [("Rank", (1 << n) - 1 & ~up) for n, up in zip(degrees, ups, strict=True)]
+        downs += [("Switch", ports) for ports in network.switches_down()]
+        down = [(kind, node, ports) for node, (kind, ports) in enumerate(downs) if ports]
         if not down:
             return
         cycles = network.cycle - first_cycle
         if cycles > network.link_up_cycles:
-            rank, port = down[0]
-            raise DeviceError(f"Rank {rank}, port {port}: link is not up after {cycles} cycles")
+            kind, node, ports = down[0]
+            where = f"{kind} {node}, port {(ports & -ports).bit_length() - 1}"
+            raise DeviceError(f"{where}: link is not up after {cycles} cycles")

@@ -91,6 +91,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_set_timing": (None, [_POINTER, _POINTER, _POINTER, _U64]),
     "mt_set_script": (ctypes.c_int, [_POINTER, _U32, _POINTER, _U64, _POINTER]),
     "mt_reset": (None, [_POINTER, _U64]),
+    "mt_hold_switches": (None, [_POINTER, ctypes.c_uint8]),
+    "mt_switch_down": (_U32, [_POINTER, _U32]),
     "mt_run": (ctypes.c_int, [_POINTER, _U64]),
     "mt_cycle": (_U64, [_POINTER]),
     "mt_culprit": (None, [_POINTER, _POINTER]),
@@ -170,6 +172,14 @@ class Native:
     def reset(self, handle: int | None, cycles: int) -> None:
         """Hold all interfaces in reset."""
         self._library.mt_reset(handle, cycles)
+
+    def hold_switches(self, handle: int | None, level: bool) -> None:
+        """Raise or lower the reset of all switches."""
+        self._library.mt_hold_switches(handle, level)
+
+    def switch_down(self, handle: int | None, number: int) -> int:
+        """Ports of a switch, counted from the first one on, whose link is not up; bit by bit."""
+        return int(self._library.mt_switch_down(handle, number))
 
     def run(self, handle: int | None, cycles: int) -> Status:
         """Clock the network, at most so many cycles."""

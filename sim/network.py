@@ -78,16 +78,12 @@ class Network(Closing):
         self._handle = self._native.create(*counts, num_threads or os.cpu_count() or 1)
         self._connect(model)
         timing = memory_timing or MemoryTiming()
-        self._native.set_timing(
-            self._handle,
-            (model.memory_read_cycles, timing.extra_cycles, timing.stall_percent),
-            (model.memory_write_cycles, timing.extra_cycles, timing.stall_percent),
-            timing.seed,
-        )
+        more = (timing.extra_cycles, timing.stall_percent)
+        read, write = (model.memory_read_cycles, *more), (model.memory_write_cycles, *more)
+        self._native.set_timing(self._handle, read, write, timing.seed)
         # What the harness points into must live as long as it does.
         self._memory: npt.NDArray[np.uint8] | None = None
-        empty = (np.zeros(0, OP), np.zeros(0, RESULT))
-        self._scripts = [empty] * topology.num_ranks
+        self._scripts = [(np.zeros(0, OP), np.zeros(0, RESULT))] * topology.num_ranks
         self.reset(_RESET_CYCLES)
         # Both ends speak in turn, and a slow link falls behind what an end says of itself.
         latency = model.latency_cycles(topology).max()
@@ -190,10 +186,9 @@ class Network(Closing):
         DeviceError
             If an interface asks for memory it does not have, or sends where there is no link.
         """
-        first = self.cycle
-        status = Status.RUNNING
+        first, status = self.cycle, Status.RUNNING
         while status == Status.RUNNING and self.cycle - first < max_cycles:
-            left = max_cycles - (self.cycle - first)
+            left = first + max_cycles - self.cycle
             status = self._native.run(self._handle, min(_SLICE_CYCLES, left))
             if progress is not None:
                 progress(self.cycle - first)
@@ -210,6 +205,15 @@ class Network(Closing):
     def reset(self, cycles: int) -> None:
         """Hold the reset pin of all interfaces for some cycles; what is on links stays there."""
         self._native.reset(self._handle, cycles)
+
+    def hold_switches(self, level: bool) -> None:
+        """Hold the reset pin of all switches, or let them go; nothing is clocked here."""
+        self._native.hold_switches(self._handle, level)
+
+    def switches_down(self) -> list[int]:
+        """Per switch its ports that have a link which is not up at both ends, bit by bit."""
+        numbers = range(self.topology.num_switches)
+        return [self._native.switch_down(self._handle, number) for number in numbers]
 
     def access(self, rank: int, op: HostOp, max_cycles: int) -> int | None:
         """Let one host do one thing alone: what was read, else 0; None after `max_cycles`."""

@@ -126,7 +126,7 @@ class RtlSession(Closing):
         self.network.close()
 
     def reset(self) -> None:
-        """Let every host reset its interface, and nothing go wrong on purpose any more.
+        """Reset interfaces, by their hosts, and switches; nothing goes wrong on purpose any more.
 
         Raises
         ------
@@ -134,7 +134,10 @@ class RtlSession(Closing):
             If an interface does not come to rest.
         """
         self.network.heal()
+        # Until no interface holds the old fault, which it would tell once more.
+        self.network.hold_switches(True)
         self._host.reset()
+        self.network.hold_switches(False)
 
     def run(
         self,

@@ -70,7 +70,8 @@ def collective_bins(plan, settings):
 def bins():
     """All groups, nothing hit yet."""
     modes = {"dependency": DEPENDENCIES, "flow control": FLOW_CONTROLS}
-    codes = tuple(code.name for code in FaultCode if code != FaultCode.NONE)
+    # The last one is a switch's alone.
+    codes = tuple(code.name for code in FaultCode if FaultCode.NONE < code < FaultCode.ROUTE)
     awaited = tuple(what.name for what in Awaited)
     return Coverage(
         [

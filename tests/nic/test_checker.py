@@ -1,6 +1,7 @@
 """Tests of the checker: only the very table that was meant is accepted."""
 
 import zlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from multitree.nic.layouts import FLOW_ENTRY, ROW
 from multitree.nic.memories import FlowMemory, TableMemory
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, entry, load, put, row, seeded
+from tests.nic.shared_receivers import flow_entry
 from tests.nic.test_fetcher import random_table
 
 DEPTH, FLOWS, WINDOW = SMALL.table_depth, SMALL.num_flows, 1000
@@ -21,10 +23,10 @@ FINE = (0, None, None)
 class Bench(Elaboratable):
     """A checker with its memories."""
 
-    def __init__(self):
-        self.checker = Checker(SMALL)
-        self.table = TableMemory(SMALL)
-        self.flows = FlowMemory(SMALL, num_clients=1)
+    def __init__(self, config=SMALL):
+        self.checker = Checker(config)
+        self.table = TableMemory(config)
+        self.flows = FlowMemory(config, num_clients=1)
 
     def elaborate(self, platform):
         """Wire them as the core does."""
@@ -164,3 +166,25 @@ def test_a_row_takes_five_cycles_and_a_flow_eight():
     rows, flows = random_table(seeded(1))
     seen = simulate(([], []), (rows, flows))
     assert seen.cycles == [3, 3 + 5 * DEPTH + 8 * FLOWS]
+
+
+def test_sixteen_children_and_more_are_counted_on_shared_links():
+    config = replace(SMALL, flit_bytes=16, num_classes=1, max_children=40)
+    counts = [15, 16, 31, 32, 40]
+    flows = [flow_entry(num_children=count, parent=k % 2) for k, count in enumerate(counts)]
+    words = b"".join(flow.as_value().value.to_bytes(20, "little") for flow in flows)
+    bench = Bench(config)
+    checker, told = bench.checker, []
+
+    async def drive(ctx):
+        await load(ctx, bench.flows, FLOW_ENTRY, flows)
+        put(ctx, bench.flows, bank=1)
+        put(ctx, checker, start=1, num_flows=len(flows), crc=zlib.crc32(words))
+        await ctx.tick()
+        ctx.set(checker.start, 0)
+        while ctx.get(checker.busy):
+            await ctx.tick()
+        told.extend(ctx.get(value) for value in (checker.code, checker.num_arrivals))
+
+    run(bench, drive)
+    assert told == [0, sum(counts) + 2]

@@ -16,6 +16,7 @@ from multitree.nic.program import (
     START,
     RunSettings,
     decode_fault,
+    origin_of,
     run_writes,
     table_writes,
 )
@@ -174,3 +175,16 @@ def test_a_fault_register_that_holds_no_known_code_is_a_device_error(fault):
     """A card that fell off its bus reads as ones."""
     with pytest.raises(DeviceError, match=f"{fault:#010x}"):
         decode_fault(fault, 0xFFFFFFFF)
+
+
+@pytest.mark.parametrize(
+    ("word", "num_ranks", "text"),
+    [
+        (1 << 24 | FaultCode.WATCHDOG << 16 | 3, 4, "origin rank 3 (WATCHDOG)"),
+        (1 << 24 | FaultCode.ROUTE << 16 | 4, 4, "origin switch 4 (ROUTE)"),
+        (1 << 24 | FaultCode.LINK_CHECK << 16 | 7, None, "origin node 7 (LINK_CHECK)"),
+        (1 << 24 | 99 << 16 | 65535, 4, "origin switch 65535 (code 99)"),
+    ],
+)
+def test_the_origin_of_a_fault_is_a_rank_or_a_switch_with_its_cause(word, num_ranks, text):
+    assert origin_of(word, num_ranks) == text

@@ -6,8 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from multitree.nic.faults import DeviceError
+from multitree.nic.message import head_layout
 from multitree.nic.table import NO_PORT, compile_table
+from multitree.sim.injection import FlipBit, FlitField
 from multitree.sim.link_model import LinkModel
+from multitree.sim.link_up import await_links
 from multitree.sim.rtl import RtlSession, Upcoming
 from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.beside import carried
@@ -136,3 +140,34 @@ def test_all_reduces_broadcasts_and_reduces_follow_each_other_without_a_barrier(
             session.run_each(queue, buffers[:2])
         with pytest.raises(ValueError, match=r"must be of length and type \(3, 'float32'\), not"):
             session.run_each([Upcoming(schedule, 3, "float32")], buffers[:1])
+
+
+def test_a_fault_that_a_switch_finds_names_it_and_a_reset_makes_all_as_new():
+    schedule = schedule_of("fat_tree:2x2", "multitree")
+    buffer = np.arange(160, dtype=np.float32).reshape(4, 40)
+    route = head_layout(config_for(schedule.topology, MODEL, **SIZES))["route"]
+    # The highest bit of the first hop's port: there is none of that number.
+    nowhere = FlipBit(rank=1, cycle=0, port=0, field=FlitField.PAYLOAD, bit=route.offset + 4)
+    with RtlSession(schedule.topology, link_model=MODEL, **SIZES) as session:
+        with pytest.raises(DeviceError, match=r"\(PEER_FAULT\); origin switch 4 \(ROUTE\)"):
+            session.run(schedule, [buffer], faults=[nowhere])
+        assert not session.network.num_faults_pending()
+        session.reset()
+        ((memory, _),) = session.run(schedule, [buffer])
+        assert memory.tobytes() == execute(schedule, buffer).tobytes()
+
+
+def test_links_between_switches_are_awaited():
+    topology = schedule_of("bigraph:2x4", "multitree").topology
+    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
+        network = session.network
+        await_links(network)
+        assert not any(network.switches_down())
+        network.hold_switches(True)
+        network.run(20)
+        degrees = topology.degree[topology.num_ranks :].tolist()
+        assert network.switches_down() == [(1 << degree) - 1 for degree in degrees]
+        network.link_up_cycles = 300
+        text = r"^Switch 8, port 0: link is not up after \d+ cycles"
+        with pytest.raises(DeviceError, match=text):
+            await_links(network)
