@@ -1,0 +1,103 @@
+"""What lockstep buys and costs: cycles with and without it, and the share that was staged.
+
+In lockstep an interface waits out the estimated time of every step, as in the paper, so that ranks
+that start together send in step. ``python bench/lockstep.py [--json]``. Ranks start together, and
+up to 2 000 cycles apart; cycles count from the first start to the last done. Every result is
+compared with `execute` bit for bit; exit status 1 where one differs.
+"""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from multitree.host.simulator import make_buffers
+from multitree.host.sizes import format_size, parse_size
+from multitree.nic.registers import ADDRESS
+from multitree.sim.host_op import HostOp
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import RtlSession
+from multitree.sim.sizing import least_sizes
+from multitree.topology.builders import build
+from multitree.topology.collectives import Op
+from multitree.topology.execute import execute
+from multitree.topology.families import parse_topology
+
+NETWORKS = ("torus:4x4", "torus:8x8", "fat_tree:4x4", "bigraph:4x8")
+MAX_SKEW_CYCLES = 2000
+ACCESS_CYCLES = 100
+ROW = "{:<14} {:>8} {:>7} {:>10} {:>10} {:>7} {:>9} {:>9} {:>6}"
+COLUMNS = ("topology", "size", "apart", "without", "lockstep", "ratio", "staged", "staged", "exact")
+
+
+def measure(spec: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
+    """One network and size: ranks that start together, and ranks that do not."""
+    topology = parse_topology(spec)
+    schedule = build(topology, "multitree")
+    buffers = make_buffers(seed, topology.num_ranks, size_bytes // 4, "float32")
+    sizes = least_sizes(schedule, LinkModel().num_flits(size_bytes // 4, 4))
+    wanted = execute(schedule, buffers)
+    added = int((schedule.op == Op.REDUCE).sum())
+    rng = np.random.default_rng(seed)
+    rows = []
+    with RtlSession(topology, **sizes) as session:
+        for most in (0, MAX_SKEW_CYCLES):
+            skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
+            row = {"topology": spec, "size_bytes": size_bytes, "max_skew_cycles": most}
+            exact = True
+            for name, lockstep in (("free", False), ("lockstep", True)):
+                before = num_staged(session) if topology.num_switches else 0
+                ((memory, trace),) = session.run(
+                    schedule, [buffers], lockstep=lockstep, start_skew_cycles=skews
+                )
+                after = num_staged(session) if topology.num_switches else 0
+                exact &= memory.tobytes() == wanted.tobytes()
+                row |= {f"{name}_cycles": trace.cycles}
+                row |= {f"{name}_staging_share": (after - before) / added}
+            rows.append(row | {"exact": exact, "schedule_hash": schedule.hash})
+    return rows
+
+
+def num_staged(session: RtlSession) -> int:
+    """Contributions staged since reset, at all ranks."""
+    read = HostOp.read(ADDRESS["STAGED"])
+    ranks = range(session.network.topology.num_ranks)
+    return sum(session.network.access(rank, read, ACCESS_CYCLES) or 0 for rank in ranks)
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print one row for people."""
+    cells = [row["topology"], format_size(row["size_bytes"]), row["max_skew_cycles"]]
+    cells += [row["free_cycles"], row["lockstep_cycles"]]
+    cells.append(f"{row['lockstep_cycles'] / row['free_cycles']:.3f}")
+    cells += [f"{100 * row[f'{name}_staging_share']:.1f} %" for name in ("free", "lockstep")]
+    print(ROW.format(*cells, "yes" if row["exact"] else "NO"), flush=True)
+
+
+def main() -> int:
+    """Run all cases; exit status 1 if one is not exact."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topologies", default=",".join(NETWORKS), help="with commas between")
+    parser.add_argument("--sizes", default="32KiB,256KiB")
+    parser.add_argument("--seed", type=int, default=1, help="of buffers and starts")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    arguments = parser.parse_args()
+    if not arguments.json:
+        print(ROW.format(*COLUMNS))
+    rows = []
+    for spec in arguments.topologies.split(","):
+        for size in arguments.sizes.split(","):
+            measured = measure(spec, parse_size(size), arguments.seed)
+            rows += measured
+            if not arguments.json:
+                for row in measured:
+                    show(row)
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+    return 0 if all(row["exact"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
