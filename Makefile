@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
-LONG   := bench/synthesis.py bench/baselines.py
+LONG   := bench/synthesis.py bench/baselines.py bench/switched_campaign.py
 # Tests of one file share what they compile.
 PARALLEL := --numprocesses auto --dist loadfile
 

@@ -52,7 +52,7 @@ def verify_schedule(
     built, _ = build_schedule(spec, algorithm, collective, root)
     report = verify(built)
     limits = limits_of(
-        with_silent_phase(built) if carried(built).topology.num_switches else built,
+        carried(with_silent_phase(built)) if carried(built).topology.num_switches else built,
         model.num_flits(size_bytes, 1),
         model,
         memory_timing=MemoryTiming(),

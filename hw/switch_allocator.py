@@ -1,4 +1,4 @@
-"""Who gets a virtual channel: the oldest message, in turns among equals."""
+"""Who gets a virtual channel or the link: the oldest, in turns among equals."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring

@@ -79,7 +79,7 @@ class Collector(wiring.Component):
     turn : Out(TurnSignature)
         Strobe: all contributions before this one are added.
     staged, counted : Out(1)
-        Strobe: a contribution is told to wait; a message has done what it came for.
+        Strobe: a contribution is told to go to its slot; a message has done what it came for.
     arrival : Out(ArrivalSignature)
         A flow's sum is complete here, or its result is in; flow and order are also those of
         what is counted.

@@ -296,5 +296,6 @@ class Core(wiring.Component):
             "LINKS": Cat(port.up for port in ports),
             "ACTIVE_CRC": used["TABLE_CRC"],
         }
-        for name, status in zip(readable(), self.status, strict=False):
+        known = readable()
+        for name, status in zip(known, self.status[: len(known)], strict=True):
             m.d.comb += status.eq(values[name])

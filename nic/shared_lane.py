@@ -103,8 +103,12 @@ class SharedLane(wiring.Component):
         right_kind = Mux(last, tail, body)
         offered = payload.valid & busy & self.run.running
         moved = self.items.valid & self.items.ready
+        # What is offered stays: the flit that it is added to was in memory when it was offered.
+        kept = Signal()
+        m.d.sync += kept.eq(self.items.valid & ~self.items.ready)
+        may_add = ~chained | kept | (self.unwritten < distance)
         m.d.comb += [
-            self.items.valid.eq(offered & right_kind & ~(chained & (self.unwritten >= distance))),
+            self.items.valid.eq(offered & right_kind & may_add),
             self.wrong_kind.eq(offered & ~right_kind),
             payload.ready.eq(moved | self.run.faulted),
         ]

@@ -122,9 +122,10 @@ class InFlight:
         is_known = 0 <= collective < len(self._schedules)
         rows = self._rows[self._schedules[collective]] if is_known else {}
         name = head["op"], head["flow"], self._end_of_route(link, head["route"]), head["order"]
-        if name not in rows:
+        message = Message(collective, rows.get(name, -1))
+        if name not in rows or link not in self.links(message):
             raise DeviceError(f"Link {link} carries a message that is none of the schedule")
-        return Message(collective, rows[name])
+        return message
 
     def _end_of_route(self, link: int, route: int) -> int | None:
         """The rank that the hops ahead of a message on a link lead to; None if they lead to none.

@@ -1,6 +1,7 @@
 """What engines are given: schedules, buffers and skews that fit each other."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from multitree.topology.beside import through_switches
 from multitree.topology.elements import DTYPES, check_dtype
+from multitree.topology.errors import TopologyError
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
@@ -45,7 +47,7 @@ def carried_on(schedule: Schedule, topology: Topology) -> Schedule:
     """
     if _alike(schedule.topology, topology):
         return schedule
-    if schedule.topology.is_symmetric:
+    with suppress(TopologyError):
         beside = through_switches(schedule)
         if _alike(beside.topology, topology):
             return beside

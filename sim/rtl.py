@@ -136,8 +136,10 @@ class RtlSession(Closing):
         self.network.heal()
         # Until no interface holds the old fault, which it would tell once more.
         self.network.hold_switches(True)
-        self._host.reset()
-        self.network.hold_switches(False)
+        try:
+            self._host.reset()
+        finally:
+            self.network.hold_switches(False)
 
     def run(
         self,

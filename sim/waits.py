@@ -50,6 +50,7 @@ class Waits:
         self._schedules = schedules
         self._in_flight = in_flight
         self._is_in = is_in
+        self._places = [places_in_sums(schedule) for schedule in schedules]
         self._topology = schedules[0].topology
 
     def sentence(self) -> str:
@@ -193,7 +194,7 @@ class Waits:
         schedule = self._schedules[collective]
         of_sum = (schedule.op == Op.REDUCE) & (schedule.flow == schedule.flow[row])
         of_sum &= schedule.dst == schedule.dst[row]
-        places = places_in_sums(schedule)
+        places = self._places[collective]
         return self._not_in(collective, of_sum & (places < places[row]))
 
     def _not_in(self, collective: int, which: BoolArray) -> tuple[Message, ...]:
@@ -222,8 +223,11 @@ def _shortest_circle(graph: Any) -> list[Message]:
     for component in nx.strongly_connected_components(graph):
         inside = graph.subgraph(component)
         for start in sorted(component)[:_MOST_SEARCHED] if len(component) > 1 else []:
-            ways = (nx.shortest_path(inside, there, start) for there in sorted(inside[start]))
-            circle = min(ways, key=len)
-            if not best or (len(circle), min(circle)) < (len(best), min(best)):
-                best = [start, *circle[:-1]]
+            # No longer ones than the best so far: `cutoff` counts edges, one of which closes it.
+            cutoff = len(best) - 1 if best else None
+            ways = nx.single_source_shortest_path(inside, start, cutoff=cutoff)
+            circles = [ways[last] for last in inside.predecessors(start) if last in ways]
+            for circle in circles:
+                if not best or (len(circle), circle) < (len(best), best):
+                    best = circle
     return best

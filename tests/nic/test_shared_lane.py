@@ -125,6 +125,19 @@ def test_behind_one_not_in_memory_as_many_as_a_chunk_are_never_unwritten(unwritt
     assert len(cycles_of(moved, 1)) == moves
 
 
+def test_a_flit_that_is_offered_stays_though_more_become_unwritten():
+    events = {
+        0: {lambda lane: lane.unwritten: 3},
+        50: {lambda lane: lane.items.ready: 0},
+        64: {lambda lane: lane.unwritten: 9},
+        70: {lambda lane: lane.items.ready: 1},
+    }
+    events[0] |= {lambda lane: lane.following.flow: FLOW, lambda lane: lane.following.order: 1}
+    events[58] = {lambda lane: lane.following.valid: 1}
+    moved, *_ = simulate([place(1, 4, waits=1)], events)
+    assert [cycle for cycle, *_ in moved] == [70]
+
+
 def test_payload_comes_in_while_its_head_is_looked_up_and_no_more_than_there_is_room_for():
     moved, heads, _ = simulate([place(0, 60)], cycles=200, look_up_cycles=100)
     cycles = cycles_of(moved, 0)

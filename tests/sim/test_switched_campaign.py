@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from multitree.nic.faults import DeviceError
+from multitree.sim.sizing import least_sizes
 from multitree.sim.verilator import why_not
+from multitree.topology.builders import build
+from multitree.topology.families import parse_topology
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -26,6 +29,13 @@ def campaign():
 def outcomes(campaign):
     print(f"seeds {SEEDS}")
     return [campaign.run_once(seed) for seed in SEEDS]
+
+
+def test_its_interfaces_hold_every_schedule_of_its_networks(campaign):
+    for spec, algorithms in campaign.NETWORKS.items():
+        for algorithm in algorithms:
+            sizes = least_sizes(build(parse_topology(spec), algorithm), 1)
+            assert all(sizes[name] <= most for name, most in campaign.SIZES.items()), spec
 
 
 def test_every_result_is_exact_and_some_contributions_are_staged(campaign, outcomes):
