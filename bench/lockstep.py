@@ -1,4 +1,4 @@
-"""What lockstep buys and costs: cycles with and without it, and the share that was staged.
+"""What lockstep buys and costs, in cycles and in contributions staged.
 
 In lockstep an interface waits out the estimated time of every step, as in the paper, so that ranks
 that start together send in step. ``python bench/lockstep.py [--json]``. Ranks start together, and

@@ -296,6 +296,5 @@ class Core(wiring.Component):
             "LINKS": Cat(port.up for port in ports),
             "ACTIVE_CRC": used["TABLE_CRC"],
         }
-        known = readable()
-        for name, status in zip(known, self.status[: len(known)], strict=True):
+        for name, status in zip(known := readable(), self.status[: len(known)], strict=True):
             m.d.comb += status.eq(values[name])

@@ -136,10 +136,8 @@ class RtlSession(Closing):
         self.network.heal()
         # Until no interface holds the old fault, which it would tell once more.
         self.network.hold_switches(True)
-        try:
-            self._host.reset()
-        finally:
-            self.network.hold_switches(False)
+        self._host.reset()
+        self.network.hold_switches(False)
 
     def run(
         self,
