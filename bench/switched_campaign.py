@@ -38,7 +38,7 @@ NETWORKS = {
     "bigraph:2x4": (*ALGORITHMS, "hdrm"),
     "fat_tree:3x3": ALGORITHMS,
     "kary_tree:3x2": ALGORITHMS,
-    "bigraph:4x4": (*ALGORITHMS, "hdrm"),
+    "bigraph:4x8": (*ALGORITHMS, "hdrm"),
     "fat_tree:4x4": ALGORITHMS,
     "dgx2": ALGORITHMS,
 }
@@ -46,7 +46,7 @@ NUM_COLLECTIVES = 5
 MAX_SKEW_CYCLES = 10_000
 MAX_ELEMENTS = 1500
 MAX_LATENCY_NS = 60
-SIZES = {"num_rows": 64, "num_flows": 32, "num_classes": 2, "max_children": 16}
+SIZES = {"num_rows": 64, "num_flows": 32, "num_classes": 2, "max_children": 32}
 ACCESS_CYCLES = 100
 ROW = "{:<14} {:>5} {:>6} {:>6} {:>6} {:>14} {:>7} {:>12} {:>8}"
 
