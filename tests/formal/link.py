@@ -5,9 +5,8 @@ from types import SimpleNamespace
 from amaranth import Cat, Module, Mux, ResetInserter, Signal
 
 from multitree.hw.link_receiver import LinkReceiver
-from multitree.hw.link_session import LinkSession
+from multitree.hw.link_session import LinkSession, bring_up
 from multitree.hw.link_transmitter import LinkTransmitter
-from multitree.nic.port import Port
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.session import MARK_PLACE, marked
 
@@ -50,7 +49,7 @@ def _end(bench, name, credits):
     outside = SimpleNamespace(**{n: Signal(name=f"{name}_{n}") for n in ("told", "heard", "up")})
     outside.news, outside.notice = Signal(8, name=f"{name}_news"), 0
     outside.tell, outside.reset = bench.free(f"{name}_tell"), bench.free(f"{name}_reset")
-    Port._bring_up(outside, inner, session, sender, receiver)
+    bring_up(inner, outside, session, sender, receiver)
     mark = marked(bench, name, session)
     inner.d.comb += sender.control.news[MARK_PLACE].eq(mark)
     m.submodules[name] = ResetInserter(outside.reset)(inner)

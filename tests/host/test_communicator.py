@@ -12,6 +12,7 @@ from multitree import (
     LinkModel,
     Schedule,
     ScheduleError,
+    Topology,
     TopologyError,
     mesh,
     ring,
@@ -302,9 +303,10 @@ def test_an_engine_that_cannot_run_is_never_replaced_and_the_next_down_is_named(
     )
 
 
-def test_a_ring_without_a_hamiltonian_cycle_names_the_topology():
-    with pytest.raises(ScheduleError, match="mesh:3x3"):
-        Communicator(mesh(3, 3), algorithm="ring")
+def test_a_ring_where_there_is_no_way_around_names_the_topology():
+    one_way = [[0, 1], [1, 2], [2, 0], [0, 3], [3, 4], [4, 0]]
+    with pytest.raises(ScheduleError, match="figure-eight"):
+        Communicator(Topology("figure-eight", 5, 0, one_way, 16.0, 150.0), algorithm="ring")
 
 
 def test_a_schedule_that_is_wrong_is_never_run(monkeypatch):
