@@ -26,8 +26,7 @@ from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.network import MemoryTiming
 from multitree.sim.sizing import config_for
-from multitree.topology.beside import carried
-from multitree.topology.silent import silent_ops, with_silent_phase
+from multitree.topology.silent import as_sent, silent_ops
 from multitree.topology.verify import verify
 
 __all__ = ["add_commands"]
@@ -52,7 +51,7 @@ def verify_schedule(
     built, _ = build_schedule(spec, algorithm, collective, root)
     report = verify(built)
     limits = limits_of(
-        carried(with_silent_phase(built)) if carried(built).topology.num_switches else built,
+        as_sent(built),
         model.num_flits(size_bytes, 1),
         model,
         memory_timing=MemoryTiming(),
@@ -113,9 +112,9 @@ def table(
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs)
     silent = silent_ops(collective) if config.shared else ()
-    ran = with_silent_phase(built) if config.shared else built
-    compiled = compile_table(carried(ran), rank, model.num_flits(size_bytes, 1), config)
-    rows = table_rows(compiled, ran, config.flit_bytes, silent=silent)
+    sent = as_sent(built)
+    compiled = compile_table(sent, rank, model.num_flits(size_bytes, 1), config)
+    rows = table_rows(compiled, sent, config.flit_bytes, silent=silent)
     if json:
         print_json(
             identity_of(built)

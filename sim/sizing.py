@@ -6,10 +6,10 @@ import numpy as np
 
 from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel
-from multitree.topology.beside import carried
+from multitree.topology.arrays import largest_group
 from multitree.topology.errors import TopologyError
 from multitree.topology.schedule import Op, Schedule
-from multitree.topology.silent import with_silent_phase
+from multitree.topology.silent import as_sent
 from multitree.topology.topology import Topology
 
 __all__ = ["MAX_PORTS", "config_for", "emulated_dtypes", "least_sizes"]
@@ -96,11 +96,9 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
     Returns
     -------
     dict of str to int
-        For the interfaces of the network that `carried` asks for.
+        For the interfaces of the network that `as_sent` asks for.
     """
-    on_shared_links = bool(carried(schedule).topology.num_switches)
-    if on_shared_links:
-        schedule = with_silent_phase(schedule)
+    schedule = as_sent(schedule)
     sizes = {
         "num_rows": int(np.bincount(schedule.src).max(initial=0)),
         "num_flows": schedule.num_flows,
@@ -108,14 +106,14 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
         "num_classes": 0,
         "max_children": 1,
     }
-    if on_shared_links:
+    if schedule.topology.num_switches:
         flow, dst = (column[schedule.op == Op.REDUCE] for column in (schedule.flow, schedule.dst))
         adds = flow.astype(np.int64) * schedule.topology.num_ranks + dst
         # What comes out of order waits behind the buffer.
         slots = np.bincount(dst, np.diff(schedule.chunks(num_flits))[flow])
         sizes["memory_flits"] = num_flits + int(slots.max(initial=0))
         sizes["num_classes"] = int(schedule.route_classes.max(initial=0)) + 1
-        sizes["max_children"] = int(np.unique(adds, return_counts=True)[1].max(initial=1))
+        sizes["max_children"] = max(1, largest_group(adds))
     return sizes
 
 

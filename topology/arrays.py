@@ -102,3 +102,28 @@ def positions_in_group(keys: Int64Array) -> Int64Array:
     position = np.empty(len(keys), np.int64)
     position[by_key] = np.arange(len(keys)) - np.repeat(starts, sizes)
     return position
+
+
+def largest_group(keys: Int64Array) -> int:
+    """How often the most frequent of some keys occurs.
+
+    Parameters
+    ----------
+    keys : numpy.ndarray, int64 (n,)
+        The group of each member.
+
+    Returns
+    -------
+    int
+        0 where there are no keys.
+
+    Notes
+    -----
+    O(n log n).
+
+    Examples
+    --------
+    >>> largest_group(np.array([7, 3, 7, 7, 3])), largest_group(np.array([], np.int64))
+    (3, 0)
+    """
+    return int(np.unique(keys, return_counts=True)[1].max(initial=0))

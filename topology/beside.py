@@ -1,6 +1,7 @@
 """A switch beside every rank, for schedules whose routes lead through ranks."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from multitree.topology.topology import Topology
 
 LOCAL_LATENCY_NS = 0.1
 """Between a rank and the switch beside it: the least that a link can take, a cycle."""
+_KEPT = 8
 
 
 def carried(schedule: Schedule) -> Schedule:
@@ -48,6 +50,7 @@ def carried(schedule: Schedule) -> Schedule:
     return through_switches(schedule) if leads_through_ranks else schedule
 
 
+@lru_cache(_KEPT)
 def through_switches(schedule: Schedule) -> Schedule:
     """The same transfers on `with_switches` of the topology.
 
@@ -69,6 +72,10 @@ def through_switches(schedule: Schedule) -> Schedule:
     ------
     TopologyError
         As `with_switches`.
+
+    Notes
+    -----
+    O(num_hops log num_hops); the last few results are kept.
 
     Examples
     --------

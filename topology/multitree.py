@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array
+from multitree.topology.arrays import Int32Array, largest_group
 from multitree.topology.bounds import bound_steps
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
@@ -130,16 +130,16 @@ def _shortest(
     num_steps, order, rows, routes = min(built, key=lambda phases: phases[0])
     for longer in RESTS if rest_steps is None and topology.num_switches else ():
         rested, its_routes = _both_phases(topology, roots, turns, order, longer)
-        if int(rested[:, 0].max()) < num_steps and _most_added(rested) <= MOST_CONTRIBUTIONS:
+        most_added = _most_added(rested, topology.num_ranks)
+        if int(rested[:, 0].max()) < num_steps and most_added <= MOST_CONTRIBUTIONS:
             return rested, its_routes
     return rows, routes
 
 
-def _most_added(rows: Int32Array) -> int:
+def _most_added(rows: Int32Array, num_ranks: int) -> int:
     """Contributions that one rank adds to one sum, at most."""
-    added = rows[rows[:, 1] == Op.REDUCE]
-    _, counts = np.unique(added[:, [2, 4]], axis=0, return_counts=True)
-    return int(counts.max(initial=0))
+    flow, dst = rows[rows[:, 1] == Op.REDUCE][:, [2, 4]].astype(np.int64).T
+    return largest_group(flow * num_ranks + dst)
 
 
 def _both_phases(

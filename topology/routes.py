@@ -5,7 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.topology.arrays import BoolArray, Int32Array, Int64Array, int32s, int64s
+from multitree.topology.arrays import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    int32s,
+    int64s,
+    largest_group,
+)
 from multitree.topology.errors import ScheduleError
 from multitree.topology.topology import Topology
 
@@ -147,5 +154,4 @@ def max_load(step: Int32Array, offsets: Int64Array, links: Int32Array, num_links
     int
         0 where there are no transfers.
     """
-    key = step[rows_of_entries(offsets)].astype(np.int64) * num_links + links
-    return int(np.unique(key, return_counts=True)[1].max(initial=0))
+    return largest_group(step[rows_of_entries(offsets)].astype(np.int64) * num_links + links)

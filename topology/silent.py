@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import positions_in_group
+from multitree.topology.beside import carried
 from multitree.topology.collectives import OPS_OF, ROOTED, Op
 from multitree.topology.columns import ROW_FIELDS
 from multitree.topology.routes import reordered_routes
@@ -14,7 +15,7 @@ from multitree.topology.routing import routes
 from multitree.topology.schedule import Schedule
 from multitree.topology.verify import verify
 
-__all__ = ["silent_ops", "with_silent_phase"]
+__all__ = ["as_sent", "silent_ops", "with_silent_phase"]
 
 _KEPT = 8
 
@@ -38,6 +39,44 @@ def silent_ops(collective: str) -> tuple[Op, ...]:
     if collective not in ROOTED:
         return ()
     return tuple(op for op in OPS_OF["all_reduce"] if op not in OPS_OF[collective])
+
+
+def as_sent(schedule: Schedule) -> Schedule:
+    """What interfaces really send for a schedule: on shared links with its silent phase.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+
+    Returns
+    -------
+    Schedule
+        `beside.carried` of `with_silent_phase` of it, if the network that carries it has switches;
+        else the schedule itself.
+
+    Raises
+    ------
+    ScheduleError
+        As `with_silent_phase`.
+    TopologyError
+        As `beside.with_switches`.
+
+    Notes
+    -----
+    O(num_transfers log num_transfers); the last few parts are kept.
+
+    Examples
+    --------
+    >>> from multitree.topology.builders import build
+    >>> from multitree.topology.families import fat_tree, torus
+    >>> direct = build(torus(2, 2), "multitree", "reduce", root=1)
+    >>> shared = build(fat_tree(2, 2), "multitree", "reduce", root=1)
+    >>> as_sent(direct) is direct, as_sent(shared) is with_silent_phase(shared)
+    (True, True)
+    """
+    on_shared_links = carried(schedule).topology.num_switches
+    return carried(with_silent_phase(schedule)) if on_shared_links else schedule
 
 
 @lru_cache(_KEPT)

@@ -16,7 +16,11 @@ from multitree import Communicator
 from multitree.host import cli_demo, cli_simulate
 from multitree.host.cli import app, main
 from multitree.sim.link_model import LinkModel
+from multitree.sim.loads import Loader, Upcoming
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.sizing import config_for, least_sizes
 from multitree.sim.verilator import why_not
+from multitree.topology.beside import carried
 from multitree.topology.builders import build
 from multitree.topology.collectives import Op
 from multitree.topology.families import load_topology, parse_topology, ring, torus
@@ -176,6 +180,21 @@ def test_a_table_of_a_broadcast_over_switches_has_heads_that_carry_nothing(capsy
     assert [(row["op"], row["size"]) for row in rows] == [("REDUCE", 0), ("GATHER", 1024)]
     rows = printed_json(capsys, *command, "--rank", 1)["rows"]
     assert [(row["op"], row["size"]) for row in rows] == [("GATHER", 1024)] * 2
+
+
+@pytest.mark.parametrize("algorithm", ["multitree", "halving_doubling"])
+@pytest.mark.parametrize("spec", ["ring:8", "fat_tree:2x2"])
+def test_a_broadcast_ends_within_what_its_load_allows_silent_phase_included(
+    capsys, spec, algorithm
+):
+    arguments = ("--algorithm", algorithm, "--collective", "broadcast", "--root", 1)
+    told = printed_json(capsys, "verify", spec, *arguments, "--size", "64KiB")
+    schedule, model = build(parse_topology(spec), algorithm, "broadcast", root=1), LinkModel()
+    topology, num_elements = carried(schedule).topology, 2**14
+    sizes = least_sizes(schedule, model.num_flits(num_elements, 4))
+    loader = Loader(topology, config_for(topology, model, **sizes), model, MemoryTiming())
+    load = loader.load(Upcoming(schedule, num_elements, "float32"))
+    assert told["termination_cycles"] == load.limits.collective_cycles
 
 
 def test_broadcast_has_a_root(capsys):

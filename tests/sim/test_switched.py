@@ -98,6 +98,8 @@ def test_interfaces_of_the_least_sizes_hold_every_table(spec):
     assert sizes["num_rows"] == max(table.num_rows for table in tables)
     assert sizes["num_classes"] == 1 + schedule.route_classes.max()
     assert max(table.end_flits for table in tables) <= sizes["memory_flits"]
+    gather = build(parse_topology(spec), "multitree", "all_gather")
+    assert least_sizes(gather, 1000)["max_children"] == 1
 
 
 @pytest.mark.parametrize(("spec", "algorithm"), [*CASES[:2], CASES[5], CASES[8]])

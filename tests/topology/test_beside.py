@@ -73,6 +73,7 @@ def test_a_message_keeps_the_ports_and_classes_that_it_left_and_came_in_by():
     topology = parse_topology("torus:8x2")
     schedule = build(topology, "swing")
     through = through_switches(schedule)
+    assert through_switches(schedule) is through
     first, last = schedule.route_offsets[:-1], schedule.route_offsets[1:] - 1
     begin, end = through.route_offsets[:-1], through.route_offsets[1:] - 1
     assert schedule.route_classes.any()

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from multitree.topology.beside import carried
 from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import bigraph, dgx2, fat_tree, ring, torus
 from multitree.topology.schedule import Op, Schedule
-from multitree.topology.silent import silent_ops, with_silent_phase
+from multitree.topology.silent import as_sent, silent_ops, with_silent_phase
 from multitree.topology.verify import verify
 
 ROWS = ("op", "flow", "src", "dst", "order", "step")
@@ -45,6 +46,27 @@ def _edges(schedule, kept):
 def test_where_everybody_gets_a_part_of_everybody_s_there_is_none(collective):
     schedule = build(fat_tree(2, 2), "multitree", collective)
     assert with_silent_phase(schedule) is schedule and silent_ops(collective) == ()
+
+
+@pytest.mark.parametrize(
+    ("topology", "algorithm", "shared"),
+    [(ring(4), "ring", False), (ring(8), "halving_doubling", True), (fat_tree(2, 2), "ring", True)],
+    ids=["direct", "through ranks", "switches"],
+)
+@pytest.mark.parametrize(("collective", "root"), [("all_reduce", None), ("broadcast", 1)])
+def test_what_is_sent_has_its_silent_phase_and_leads_through_no_rank_where_links_are_shared(
+    topology, algorithm, shared, collective, root
+):
+    schedule = build(topology, algorithm, collective, root=root)
+    sent = as_sent(schedule)
+    assert bool(sent.topology.num_switches) == shared
+    if not shared:
+        assert sent is schedule
+        return
+    whole = with_silent_phase(schedule)
+    assert carried(sent) is sent and sent.collective == "all_reduce"
+    assert all((getattr(sent, field) == getattr(whole, field)).all() for field in ROWS)
+    assert sent.hash == carried(whole).hash and verify(sent).num_messages == len(whole.op)
 
 
 def test_heads_that_could_wait_in_a_circle_with_the_schedule_s_own_messages_are_refused():
