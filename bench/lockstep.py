@@ -12,11 +12,10 @@ import sys
 from typing import Any
 
 import numpy as np
+from _staging import num_staged
 
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.nic.registers import ADDRESS
-from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import least_sizes
@@ -27,7 +26,6 @@ from multitree.topology.families import parse_topology
 
 NETWORKS = ("torus:4x4", "torus:8x8", "fat_tree:4x4", "bigraph:4x8")
 MAX_SKEW_CYCLES = 2000
-ACCESS_CYCLES = 100
 ROW = "{:<14} {:>8} {:>7} {:>10} {:>10} {:>7} {:>9} {:>9} {:>6}"
 COLUMNS = ("topology", "size", "apart", "without", "lockstep", "ratio", "staged", "staged", "exact")
 
@@ -58,13 +56,6 @@ def measure(spec: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
                 row |= {f"{name}_staging_share": (after - before) / added}
             rows.append(row | {"exact": exact, "schedule_hash": schedule.hash})
     return rows
-
-
-def num_staged(session: RtlSession) -> int:
-    """Contributions staged since reset, at all ranks."""
-    read = HostOp.read(ADDRESS["STAGED"])
-    ranks = range(session.network.topology.num_ranks)
-    return sum(session.network.access(rank, read, ACCESS_CYCLES) or 0 for rank in ranks)
 
 
 def show(row: dict[str, Any]) -> None:

@@ -1,29 +1,25 @@
 """The fault campaign: a hundred runs, and that it tells what must not happen."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from multitree.sim.injection import FlipMemory, TableBank
 from multitree.sim.verilator import why_not
+from tests.benches import BENCH, bench_module
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-BENCH = Path(__file__).parents[2] / "bench"
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 
 
 @pytest.fixture(scope="module")
 def campaign():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCH))
-        return importlib.import_module("fault_campaign")
+    return bench_module("fault_campaign")
 
 
 @pytest.fixture(scope="module")

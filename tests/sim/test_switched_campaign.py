@@ -1,8 +1,7 @@
 """A few runs of the campaign with switches, and that it tells what is wrong."""
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,18 +10,16 @@ from multitree.sim.sizing import least_sizes
 from multitree.sim.verilator import why_not
 from multitree.topology.builders import build
 from multitree.topology.families import parse_topology
+from tests.benches import bench_module
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-BENCH = Path(__file__).parents[2] / "bench"
 SEEDS = (8, 10)  # fat_tree:2x2, bigraph:2x4
 
 
 @pytest.fixture(scope="module")
 def campaign():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCH))
-        return importlib.import_module("switched_campaign")
+    return bench_module("switched_campaign")
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +61,22 @@ def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, 
     assert told == replace(told, exact=False, text="stuck: Rank 1: not over", added=0, cycles=0)
     row = campaign.table_of([wrong, told, outcomes[1]])[-1]
     assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "response", "error"),
+    [(None, 0, "Rank 1: no answer from register 0x54"), (0, 2, "Rank 1: refused access")],
+)
+def test_a_count_of_what_was_staged_that_cannot_be_read_is_an_error(value, response, error):
+    def session(value, response):
+        network = SimpleNamespace(
+            topology=parse_topology("fat_tree:2x2"),
+            access=lambda rank, op, max_cycles: 7 if rank != 1 else value,
+            results=lambda rank: {"response": [0 if rank != 1 else response]},
+        )
+        return SimpleNamespace(network=network)
+
+    num_staged = bench_module("_staging").num_staged
+    assert num_staged(session(5, 0)) == 3 * 7 + 5
+    with pytest.raises(DeviceError, match=error):
+        num_staged(session(value, response))

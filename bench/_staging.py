@@ -1,0 +1,14 @@
+"""What interfaces on shared links tell of staged contributions."""
+
+from multitree.host.emulated_bus import EmulatedBus
+from multitree.nic.registers import ADDRESS
+from multitree.sim.rtl import RtlSession
+
+
+def num_staged(session: RtlSession) -> int:
+    """Contributions staged since reset, at all ranks.
+
+    Raises DeviceError where the register is not read, or is not there: on direct links.
+    """
+    ranks = range(session.network.topology.num_ranks)
+    return sum(EmulatedBus(session.network, rank).read(ADDRESS["STAGED"]) for rank in ranks)
