@@ -52,6 +52,7 @@ class Waits:
         self._is_in = is_in
         self._places = [places_in_sums(schedule) for schedule in schedules]
         self._topology = schedules[0].topology
+        self._known: dict[tuple[int, int], tuple[Message, ...]] = {}
 
     def sentence(self) -> str:
         """Name the shortest circle of waits or, where there is none, a chain and its end.
@@ -183,10 +184,13 @@ class Waits:
 
     def _missing(self, rank: int, collective: int) -> tuple[Message, ...]:
         """What a rank has not got, or not sent, of a collective."""
-        schedule = self._schedules[collective]
-        sent = (Message(collective, int(row)) for row in np.flatnonzero(schedule.src == rank))
-        unsent = tuple(one for one in sent if not self._in_flight.has_left(one))
-        return self._not_in(collective, schedule.dst == rank) + unsent
+        if (rank, collective) not in self._known:
+            schedule = self._schedules[collective]
+            sent = (Message(collective, int(row)) for row in np.flatnonzero(schedule.src == rank))
+            unsent = tuple(one for one in sent if not self._in_flight.has_left(one))
+            not_in = self._not_in(collective, schedule.dst == rank)
+            self._known[rank, collective] = not_in + unsent
+        return self._known[rank, collective]
 
     def _earlier_in_sum(self, message: Message) -> tuple[Message, ...]:
         """Contributions that are added before this one and are not in."""

@@ -213,7 +213,7 @@ def channels(bench, *, num_ports, num_vcs):
     bench.check(held.any() | ~asked.any() | granted.any())
     bench.check(~(held.any() & ~(held & _leaving(fabric)).any()) | ~granted.any())
     bench.check((granted & (granted - 1)[: len(granted)]) == 0)
-    _turns(bench, fabric, port, vc, held)
+    _oldest_leaves(bench, fabric, port, vc, held)
     for number, end in enumerate(fabric.ends):
         _named(bench, end, fabric.in_hand[number])
 
@@ -233,8 +233,8 @@ def _leaving(fabric):
     return Cat(end.o.valid & end.o.ready & _is_last(end.o.payload.kind) for end in fabric.ends)
 
 
-def _turns(bench, fabric, port, vc, held):
-    """A flit whose channel has a credit leaves, or one of an older message does."""
+def _oldest_leaves(bench, fabric, port, vc, held):
+    """At an output: a flit whose channel has a credit leaves, unless an older message's does."""
     m = bench.m
     ready, goes, winner, mine = Signal(), Signal(), Signal(24), Signal(24)
     for number, may_send in enumerate(fabric.block.may_send):

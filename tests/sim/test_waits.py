@@ -115,6 +115,13 @@ def test_the_next_collective_waits_until_this_one_has_ended():
     )
 
 
+def test_of_several_collectives_a_rank_is_at_the_first_that_it_has_not_ended():
+    blocking = (2, 0, (21, 21), (16, 8), (8, 0))
+    text = told(UNEVEN, blocking, (1, 5, (8, 0)), arrived=range(6), one_channel=True)
+    assert text.startswith("circle of waits: Row 5 (step 5, flow 0, GATHER 0 -> 2) of collective 1")
+    assert text.endswith("at rank 2, which has not ended collective 1 and needs the first")
+
+
 def test_what_a_message_needs_may_be_barred_by_what_waits_for_the_message():
     schedule = around(3, dateline=False)
     text = told(
