@@ -45,6 +45,9 @@ DependencyOption = Annotated[
 FlowControlOption = Annotated[
     str, typer.Option(help="message, or packet: a head per sub-message.", metavar="NAME")
 ]
+LockstepOption = Annotated[
+    bool, typer.Option("--lockstep", help="Wait out the estimated time of every step (rtl).")
+]
 SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
 
 
@@ -63,6 +66,7 @@ def simulate(
     engine: EngineOption = "rtl",
     dependency: DependencyOption = "chunk",
     flow_control: FlowControlOption = "message",
+    lockstep: LockstepOption = False,
     dtype: DtypeOption = "float32",
     op: OpOption = "sum",
     seed: SeedOption = SEED,
@@ -95,6 +99,7 @@ def simulate(
             op=op,
             seed=seed,
             link_model=model,
+            lockstep=lockstep,
             waveform=waveform,
             progress=work.count_cycles,
             say=work.say,
@@ -105,7 +110,7 @@ def simulate(
         print_json(
             identity_of(built)
             | _figures(report)
-            | {"dependency": dependency, "flow_control": flow_control}
+            | {"dependency": dependency, "flow_control": flow_control, "lockstep": lockstep}
             | {"dtype": dtype, "op": op, "seed": seed, "memory_cycles": memory_cycles}
             | {"trace": None if trace is None else str(trace)}
         )
@@ -125,6 +130,7 @@ def compare(
     engine: EngineOption = "rtl",
     dependency: DependencyOption = "chunk",
     flow_control: FlowControlOption = "message",
+    lockstep: LockstepOption = False,
     dtype: DtypeOption = "float32",
     op: OpOption = "sum",
     seed: SeedOption = SEED,
@@ -143,6 +149,7 @@ def compare(
             op=op,
             seed=seed,
             link_model=model,
+            lockstep=lockstep,
             progress=work.count_cycles,
             say=work.say,
         ) as simulator,
@@ -158,6 +165,7 @@ def compare(
                 "engine": engine,
                 "dependency": dependency,
                 "flow_control": flow_control,
+                "lockstep": lockstep,
                 "dtype": dtype,
                 "op": op,
                 "seed": seed,

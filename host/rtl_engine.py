@@ -43,6 +43,8 @@ class RtlEngine:
         Direct links only, each with a reverse link.
     link_model : LinkModel
         Clock, flits, buffers and memory.
+    lockstep : bool
+        Interfaces wait out the estimated time of every step, as in the paper.
     waveform : Waveform, optional
         Where to dump the first collective.
     progress, say : callable, optional
@@ -56,6 +58,7 @@ class RtlEngine:
         topology: Topology,
         link_model: LinkModel,
         *,
+        lockstep: bool = False,
         waveform: Waveform | None = None,
         progress: Progress | None = None,
         say: Say | None = None,
@@ -63,6 +66,7 @@ class RtlEngine:
         # As wired: with switches beside the ranks while schedules need them, and only then.
         self._topology = topology
         self._link_model = link_model
+        self._lockstep = lockstep
         self._waveform = waveform
         self._progress = progress
         self._say = say
@@ -126,6 +130,7 @@ class RtlEngine:
                 [to_array(memory)],
                 op=reduction_of(op),
                 then=then,
+                lockstep=self._lockstep,
                 progress=self._progress,
             )
             ports = self._session.counts()

@@ -69,6 +69,8 @@ class Simulator(Closing):
         Of the data.
     link_model : LinkModel, optional
         Clock, flits, buffers and memory.
+    lockstep : bool
+        Interfaces of the rtl engine wait out the estimated time of every step, as in the paper.
     waveform : Waveform, optional
         Where the rtl engine dumps its first run.
     progress, say : callable, optional
@@ -93,6 +95,7 @@ class Simulator(Closing):
         op: str = "sum",
         seed: int = SEED,
         link_model: LinkModel | None = None,
+        lockstep: bool = False,
         waveform: Waveform | None = None,
         progress: Progress | None = None,
         say: Say | None = None,
@@ -108,6 +111,8 @@ class Simulator(Closing):
             raise ValueError(f"Seed must be at least 0, not {seed!r}")
         if waveform is not None and engine != "rtl":
             raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
+        if lockstep and engine != "rtl":
+            raise ValueError(f"Lockstep must run on engine 'rtl', not {engine!r}")
         self.topology = topology
         self._dtype = dtype
         self._op = op
@@ -117,7 +122,12 @@ class Simulator(Closing):
         if engine == "rtl":
             check_runs_here("rtl", next_down="analytic")
             self._rtl = RtlEngine(
-                topology, self._model, waveform=waveform, progress=progress, say=say
+                topology,
+                self._model,
+                lockstep=lockstep,
+                waveform=waveform,
+                progress=progress,
+                say=say,
             )
 
     def run(self, schedule: Schedule, size_bytes: int) -> WorkReport:

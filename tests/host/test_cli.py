@@ -272,6 +272,17 @@ def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys, monkeyp
 
 
 @needs_rtl
+def test_lockstep_waits_out_every_step(capsys):
+    command = ["torus:4x4", "--size", "4100", "--engine", "rtl"]
+    free = printed_json(capsys, "simulate", *command)
+    lockstep = printed_json(capsys, "simulate", *command, "--lockstep")
+    assert (free["lockstep"], lockstep["lockstep"]) == (False, True)
+    assert free["exact"] is lockstep["exact"] is True
+    # Each of ten steps lasts a chunk of at least 16 flits and a link of 150 cycles.
+    assert lockstep["cycles"] > 10 * (16 + 150) > free["cycles"]
+
+
+@needs_rtl
 def test_a_window_of_a_waveform_is_dumped(capsys):
     for window in ("100:200", None):
         options = ["--window", window] if window else []
@@ -401,6 +412,7 @@ WRONG = [
     (["simulate", "torus:4x4", "--trace", "a.txt"], "not 'a.txt'"),
     (["simulate", "torus:4x4", "--trace", "no/such.vcd"], "no/such.vcd"),
     (["simulate", "torus:4x4", "--engine", "analytic", "--trace", "a.vcd"], "not 'analytic'"),
+    (["simulate", "torus:4x4", "--engine", "analytic", "--lockstep"], "not 'analytic'"),
     (["compare", "torus:4x4", "--engine", "model"], "not 'model'"),
     (["compare", "torus:4x4", "--size", "0"], "not '0'"),
     (["compare", "torus:4x4", "--algorithms", "ring,tree"], "not 'tree'"),
