@@ -20,6 +20,13 @@ def test_the_property_holds_for_its_smallest_parameter_set_and_is_not_empty(name
     assert not unreached
 
 
+def test_a_solver_out_of_its_time_has_decided_nothing():
+    if missing():
+        pytest.skip(missing())
+    verdict, _ = check("link.session", 2, covers=False, limit_seconds=1)
+    assert verdict.outcome == "undecided" and 1 <= verdict.seconds < 3
+
+
 def test_each_property_has_a_seeded_fault():
     assert {mutant.property_name for mutant in MUTANTS} == set(PROPERTIES)
 
