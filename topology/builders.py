@@ -12,6 +12,7 @@ from multitree.topology.ring_2d import build_bidirectional_ring_2d, build_ring_2
 from multitree.topology.rings import build_bidirectional_ring, build_ring
 from multitree.topology.schedule import Schedule
 from multitree.topology.swing import build_swing
+from multitree.topology.symmetric import build_symmetric
 from multitree.topology.topology import Topology
 
 _BUILDERS: dict[str, Callable[..., Schedule]] = {
@@ -24,6 +25,7 @@ _BUILDERS: dict[str, Callable[..., Schedule]] = {
     "halving_doubling": build_halving_doubling,
     "hdrm": build_hdrm,
     "swing": build_swing,
+    "symmetric": build_symmetric,
 }
 ALGORITHMS = tuple(_BUILDERS)
 COMPARED = ("multitree", "ring", "bidirectional_ring")
@@ -97,6 +99,7 @@ def build(
     halving_doubling      any topology                              1 per rank
     hdrm                  BiGraph of powers of two                  1 per rank
     swing                 rings and tori with powers of two         2D per rank
+    symmetric             rings, tori, hypercubes, full, their like 1 per rank
     ===================== ========================================= ==================
 
     Those with one flow per rank have reduce_scatter and all_gather too, which need exactly

@@ -2,9 +2,18 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from multitree.topology.topology import Topology
+
+
+class Blocks(NamedTuple):
+    """An array of so many numbers that comes in pieces."""
+
+    size: int
+    pieces: Iterable[Any]
 
 
 def fingerprint(title: str, parts: Iterable[tuple[Any, str]]) -> str:
@@ -15,7 +24,7 @@ def fingerprint(title: str, parts: Iterable[tuple[Any, str]]) -> str:
     title : str
         What the arrays are, with a version.
     parts : iterable of (array_like, str)
-        Numbers, and the NumPy dtype with byte order in which to hash them.
+        Numbers, or `Blocks` of them, and the NumPy dtype with byte order in which to hash them.
 
     Returns
     -------
@@ -28,6 +37,48 @@ def fingerprint(title: str, parts: Iterable[tuple[Any, str]]) -> str:
     """
     digest = hashlib.sha256(title.encode() + b"\0")
     for values, dtype in parts:
-        array = np.ascontiguousarray(values, dtype)
-        digest.update(array.size.to_bytes(8, "little") + array.tobytes())
+        blocks = values if isinstance(values, Blocks) else Blocks(np.size(values), [values])
+        digest.update(blocks.size.to_bytes(8, "little"))
+        for piece in blocks.pieces:
+            digest.update(np.ascontiguousarray(piece, dtype).tobytes())
     return digest.hexdigest()
+
+
+def schedule_fingerprint(
+    topology: Topology,
+    collective: str,
+    root: int | None,
+    flow_offsets: Any,
+    columns: Iterable[Any],
+    routes: Iterable[Any],
+) -> str:
+    """The hash of a schedule: all that it does on its topology, names left out.
+
+    Parameters
+    ----------
+    topology : Topology
+    collective : str
+    root : int or None
+    flow_offsets : array_like
+    columns : iterable of array_like or Blocks
+        The six row fields.
+    routes : iterable of array_like or Blocks
+        Offsets, links and classes.
+
+    Returns
+    -------
+    str
+    """
+    counts = [topology.num_ranks, topology.num_switches, -1 if root is None else root]
+    return fingerprint(
+        f"multitree.schedule.v1 {collective}",
+        [
+            (counts, "<i8"),
+            (topology.links, "<i4"),
+            (topology.bandwidth_gbytes_per_s, "<f8"),
+            (topology.latency_ns, "<f8"),
+            (flow_offsets, "<i8"),
+            *((column, "<i4") for column in columns),
+            *zip(routes, ("<i8", "<i4", "<i4"), strict=True),
+        ],
+    )

@@ -18,6 +18,8 @@ def expected_order(
     num_ranks: int,
     num_flows: int,
     num_links: int,
+    chunk_time: int = CHUNK_TIME,
+    hop_time: int = HOP_TIME,
 ) -> Int32Array:
     """Number the siblings of a step by the time at which they are expected to arrive.
 
@@ -36,6 +38,8 @@ def expected_order(
     num_hops : numpy.ndarray, int64 (num_transfers,)
         Links on each transfer's route.
     num_ranks, num_flows, num_links : int
+    chunk_time, hop_time : int
+        What a chunk takes of its link, and each link of a route beyond that.
 
     Returns
     -------
@@ -45,8 +49,8 @@ def expected_order(
 
     Notes
     -----
-    A chunk takes 16 units of time and a hop 1, as with chunks of some thousand flits over
-    links of 150 cycles. Whole numbers only, so that every platform finds the same order.
+    Unless told, a chunk takes 16 units of time and a hop 1, as with chunks of some thousand flits
+    over links of 150 cycles. Whole numbers only, so that every platform finds the same order.
     O(num_transfers log num_transfers).
     """
     step, op, flow, src, dst = (columns[field] for field in ("step", "op", "flow", "src", "dst"))
@@ -57,7 +61,8 @@ def expected_order(
         flow.astype(np.int64) * num_ranks + src,
         flow.astype(np.int64) * num_ranks + dst,
         first_link,
-        CHUNK_TIME + HOP_TIME * num_hops,
+        chunk_time,
+        chunk_time + hop_time * num_hops,
     )
     order = np.zeros(len(step), np.int32)
     reduces = np.flatnonzero(op == 0)
@@ -92,6 +97,7 @@ def _arrivals(
     leaves: Int64Array,
     enters: Int64Array,
     link: Int32Array,
+    chunk_time: int,
     duration: Int64Array,
 ) -> Int64Array:
     ready = np.zeros(num_places, np.int64)
@@ -103,7 +109,7 @@ def _arrivals(
         for wave in range(int(turn[first:last].max(initial=-1)) + 1):
             rows = first + np.flatnonzero(turn[first:last] == wave)
             start = np.maximum(ready[leaves[rows]], free[link[rows]])
-            free[link[rows]] = start + CHUNK_TIME
+            free[link[rows]] = start + chunk_time
             arrival[rows] = start + duration[rows]
         np.maximum.at(ready, enters[first:last], arrival[first:last])
     return arrival

@@ -16,7 +16,7 @@ from multitree.topology.columns import (
     describe_row,
 )
 from multitree.topology.errors import ScheduleError
-from multitree.topology.fingerprint import fingerprint
+from multitree.topology.fingerprint import schedule_fingerprint
 from multitree.topology.order import expected_order
 from multitree.topology.routes import max_load, reordered_routes, select_routes
 from multitree.topology.routing import routes_of_rows
@@ -203,22 +203,9 @@ class Schedule:
     @cached_property
     def hash(self) -> str:
         """SHA-256, in hex, of all that the schedule does on its topology, names left out."""
-        network = self.topology
-        counts = [network.num_ranks, network.num_switches, -1 if self.root is None else self.root]
-        return fingerprint(
-            f"multitree.schedule.v1 {self.collective}",
-            [
-                (counts, "<i8"),
-                (network.links, "<i4"),
-                (network.bandwidth_gbytes_per_s, "<f8"),
-                (network.latency_ns, "<f8"),
-                (self.flow_offsets, "<i8"),
-                *((column, "<i4") for column in self._columns.values()),
-                (self.route_offsets, "<i8"),
-                (self.route_links, "<i4"),
-                (self.route_classes, "<i4"),
-            ],
-        )
+        routes = (self.route_offsets, self.route_links, self.route_classes)
+        named = (self.topology, self.collective, self.root)
+        return schedule_fingerprint(*named, self.flow_offsets, self._columns.values(), routes)
 
     @cached_property
     def tree_height_hops(self) -> int:

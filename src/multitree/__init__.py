@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         torus,
     )
     from multitree.topology.files import load_topology, save_topology
+    from multitree.topology.orbit import Orbit, verify_orbit
     from multitree.topology.schedule import Schedule
     from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
+    from multitree.topology.symmetric import symmetric_orbit
     from multitree.topology.topology import Topology
     from multitree.topology.verify import verify
 
@@ -31,6 +33,7 @@ __all__ = [
     "DeviceError",
     "EngineError",
     "LinkModel",
+    "Orbit",
     "Schedule",
     "ScheduleError",
     "Topology",
@@ -50,8 +53,10 @@ __all__ = [
     "parse_topology",
     "ring",
     "save_topology",
+    "symmetric_orbit",
     "torus",
     "verify",
+    "verify_orbit",
 ]
 
 _HOMES = {
@@ -72,8 +77,10 @@ _HOMES = {
         "torus",
     ),
     "topology.files": ("load_topology", "save_topology"),
+    "topology.orbit": ("Orbit", "verify_orbit"),
     "topology.schedule": ("Schedule",),
     "topology.switched": ("bigraph", "dgx2", "fat_tree", "kary_tree"),
+    "topology.symmetric": ("symmetric_orbit",),
     "topology.topology": ("Topology",),
     "topology.verify": ("verify",),
 }

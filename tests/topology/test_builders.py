@@ -42,12 +42,21 @@ TOPOLOGIES = [
     random_topology(SEED),
 ]
 BASELINES = [algorithm for algorithm in ALGORITHMS if algorithm != "multitree"]
-ONE_FLOW_PER_RANK = ("ring", "halving_doubling", "hdrm")
+ONE_FLOW_PER_RANK = ("ring", "halving_doubling", "hdrm", "symmetric")
 ONLY = {
     "ring_2d": {"torus:3x4", "torus:4x4"},
     "bidirectional_ring_2d": {"torus:3x4", "torus:4x4"},
     "hdrm": {"bigraph:2x4"},
     "swing": {"ring:2", "torus:4x4"},
+    "symmetric": {
+        "ring:2",
+        "ring:6",
+        "torus:3x4",
+        "torus:4x4",
+        "torus:2x2x3",
+        "hypercube:3",
+        "full:5",
+    },
 }
 
 
@@ -96,6 +105,7 @@ def test_a_table_has_at_most_a_few_hundred_rows_at_64_ranks():
         "double_tree": 128,
         "halving_doubling": 126,
         "swing": 504,
+        "symmetric": 126,
     }
     for algorithm, rows in most.items():
         schedule = build(torus(8, 8), algorithm)

@@ -1,0 +1,220 @@
+"""A schedule held as one tree and the group that translates it to every rank."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, Int64Array
+from multitree.topology.bounds import bound_steps
+from multitree.topology.columns import ROW_FIELDS
+from multitree.topology.errors import ScheduleError
+from multitree.topology.fingerprint import Blocks, schedule_fingerprint
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+from multitree.topology.translations import Translations
+from multitree.topology.verify import Report, verify
+
+__all__ = ["MAX_ROWS", "Orbit", "verify_orbit"]
+
+MAX_ROWS = 1 << 25
+"""More rows than that are not written out: some gigabytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Orbit:
+    """One tree of a schedule that is the same seen from every rank, and what moves it there.
+
+    The flow of rank r is rooted at r and is the tree moved by r's element, every row over the
+    link of its own direction. So a schedule of N ranks is held in the space of 2 (N-1) rows, and
+    any rank's part of it is written out without the others'.
+
+    Parameters
+    ----------
+    tree : Schedule
+        One flow, rooted at the rank of element 0.
+    group : Translations
+        Of the tree's topology.
+    """
+
+    tree: Schedule
+    group: Translations
+
+    @property
+    def topology(self) -> Topology:
+        """What the schedule runs on."""
+        return self.tree.topology
+
+    @property
+    def num_transfers(self) -> int:
+        """Rows of all flows together."""
+        return self.tree.num_transfers * self.topology.num_ranks
+
+    @cached_property
+    def directions(self) -> Int32Array:
+        """The direction of each of the tree's rows, int32 (tree.num_transfers,)."""
+        ways = np.empty(self.topology.num_links, np.int32)
+        ways[self.group.links] = np.arange(self.group.num_directions)
+        return ways[self.tree.route_links]
+
+    def schedule(self, roots: Sequence[int] | None = None) -> Schedule:
+        """Write all rows out.
+
+        Parameters
+        ----------
+        roots : sequence of int, optional
+            One flow, with an equal part of the buffer, for each; every rank once when left out.
+
+        Returns
+        -------
+        Schedule
+
+        Raises
+        ------
+        ScheduleError
+            If there are more than `MAX_ROWS`.
+
+        Notes
+        -----
+        O(rows log rows).
+        """
+        chosen = np.arange(self.topology.num_ranks) if roots is None else np.asarray(roots)
+        num_rows = len(chosen) * self.tree.num_transfers
+        if num_rows > MAX_ROWS:
+            raise ScheduleError(
+                f"Rows of symmetric on {self.topology.name!r} must be at most {MAX_ROWS} to be "
+                f"written out, not {num_rows}"
+            )
+        flow, row = np.divmod(np.arange(num_rows), self.tree.num_transfers)
+        return self._written(flow, row, chosen[flow], len(chosen))
+
+    def at(self, rank: int) -> Schedule:
+        """The rows that leave or reach one rank: all that its interface's table is made of.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        Schedule
+            Not one that `verify` accepts, since its trees are parts; its hash is its own.
+
+        Notes
+        -----
+        O(num_ranks log num_ranks).
+        """
+        here = self.group.element[[rank]]
+        rows = np.arange(self.tree.num_transfers)
+        moved = [
+            self.group.rank[self.group.minus(here, self.group.element[ends])]
+            for ends in (self.tree.src, self.tree.dst)
+        ]
+        flow, row = np.concatenate(moved).astype(np.int64), np.concatenate([rows, rows])
+        return self._written(flow, row, flow, self.topology.num_ranks)
+
+    def _written(
+        self, flow: Int64Array, row: Int64Array, root: Int64Array, num_flows: int
+    ) -> Schedule:
+        """A schedule of the tree's rows, each moved to a root, for a flow."""
+        columns, links = self._moved(flow, row, root)
+        fields: dict[str, Any] = {**columns, "flow_offsets": np.arange(num_flows + 1)}
+        fields |= {"route_offsets": np.arange(len(links) + 1), "route_links": links}
+        return replace(self.tree, **fields, route_classes=np.zeros_like(links))
+
+    def _moved(
+        self, flow: Int64Array, row: Int64Array, root: Int64Array
+    ) -> tuple[dict[str, Int32Array], Int32Array]:
+        """Columns and links of the tree's rows, each moved to a root, sorted as schedules are."""
+        group, tree = self.group, self.tree
+        by = group.element[root]
+        src, dst = (group.plus(group.element[ends][row], by) for ends in (tree.src, tree.dst))
+        links = group.links[src, self.directions[row]]
+        columns = {"step": tree.step[row], "op": tree.op[row], "flow": flow.astype(np.int32)}
+        columns |= {"src": group.rank[src], "dst": group.rank[dst], "order": tree.order[row]}
+        by_step = np.lexsort([columns[field] for field in ("dst", "src", "flow", "step")])
+        return {field: columns[field][by_step] for field in ROW_FIELDS}, links[by_step]
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of the schedule written out, which is never held as a whole.
+
+        Notes
+        -----
+        O(rows x columns), step by step.
+        """
+        num_ranks, num_rows = self.topology.num_ranks, self.num_transfers
+        rows = [(field, "<i4") for field in (*ROW_FIELDS, "link")]
+        blocks = {name: Blocks(num_rows, self._blocks(name)) for name, _ in rows}
+        offsets = Blocks(num_rows + 1, _counted(num_rows + 1, num_rows // self.tree.num_steps))
+        zeros = Blocks(num_rows, (np.zeros_like(block) for block in self._blocks("link")))
+        return schedule_fingerprint(
+            self.topology,
+            self.tree.collective,
+            self.tree.root,
+            np.arange(num_ranks + 1),
+            [blocks[field] for field in ROW_FIELDS],
+            (offsets, blocks["link"], zeros),
+        )
+
+    def _blocks(self, name: str) -> Iterator[Int32Array]:
+        """A column of the schedule written out, a step at a time."""
+        num_ranks = self.topology.num_ranks
+        ends = np.flatnonzero(np.r_[True, np.diff(self.tree.step) > 0, True])
+        for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+            flow, row = np.divmod(np.arange(num_ranks * (last - first)), last - first)
+            columns, links = self._moved(flow, first + row, flow)
+            yield links if name == "link" else columns[name]
+
+
+def _counted(until: int, at_once: int) -> Iterator[Int64Array]:
+    """The numbers from 0, some at once."""
+    for first in range(0, until, at_once):
+        yield np.arange(first, min(first + at_once, until))
+
+
+def verify_orbit(orbit: Orbit) -> Report:
+    """Prove that the schedule written out is right, from one tree and the group.
+
+    What holds for the tree holds for each of its translations; that no two of them meet on a link
+    follows where the tree has no direction twice at a time.
+
+    Parameters
+    ----------
+    orbit : Orbit
+
+    Returns
+    -------
+    Report
+        What `verify` returns for the schedule written out.
+
+    Raises
+    ------
+    ScheduleError
+        If the tree is wrong, or the translations move some link to none.
+
+    Notes
+    -----
+    O(num_links + rows of the tree), but for the logarithm of a sort.
+    """
+    group, tree, topology = orbit.group, orbit.tree, orbit.topology
+    report = verify(tree)
+    ends = topology.links[group.links]
+    numbers = np.arange(topology.num_ranks)
+    reached = group.rank[group.plus(numbers[:, None], group.moves[None, :])]
+    if (ends[..., 0] != group.rank[:, None]).any() or (ends[..., 1] != reached).any():
+        raise ScheduleError(f"Translations of {topology.name!r} must move links to links")
+    if tree.num_flows != 1 or int(tree.flow_roots[0]) != int(group.rank[0]):
+        raise ScheduleError(f"Tree of an orbit must be one, rooted at rank {int(group.rank[0])}")
+    used = tree.step.astype(np.int64) * group.num_directions + orbit.directions
+    load = int(np.unique(used, return_counts=True)[1].max())
+    return replace(
+        report,
+        contention_free=load <= 1,
+        max_link_load=load,
+        num_messages=orbit.num_transfers,
+        max_messages_per_rank=tree.num_transfers,
+        bound_steps=bound_steps(topology),
+    )
