@@ -99,12 +99,9 @@ def translations_of(topology: Topology) -> Translations:
 
     Examples
     --------
-    >>> from multitree.topology.families import hypercube, mesh
+    >>> from multitree.topology.families import hypercube
     >>> translations_of(hypercube(4)).sizes
     (2, 2, 2, 2)
-    >>> translations_of(mesh(3, 3))
-    Traceback (most recent call last):
-    multitree.topology.errors.ScheduleError: symmetric must have a ring, torus, ... not 'mesh:3x3'
     """
     found = None if topology.num_switches else _numbered(topology)
     if found is None:
