@@ -26,7 +26,7 @@ class AxiPortSignature(wiring.Signature):
     Members
     -------
     send : Out(AxiReadSignature)
-        The sender's reads.
+        The sender's reads; at port 0, on shared links, those of staged contributions, too.
     receive : Out(AxiSignature)
         The receiver's reads and writes.
     """
@@ -69,7 +69,7 @@ class AxiInterface(wiring.Component):
     m_axi : Out(AxiPortSignature), one per port
         Memory buses.
     monitor : Out(MonitorSignature), one per port
-        Messages that came in.
+        Messages that came in; on shared links all at port 0, once they are counted.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class AxiInterface(wiring.Component):
         self._gather_cycles = check_integer(
             "Gather cycles", gather_cycles, least=0, most=MAX_BEATS - 1
         )
-        link = LinkSignature(flit_bytes=config.flit_bytes)
+        link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         ends = wiring.Signature({"tx": Out(link), "rx": In(link)})
         super().__init__(
             {
