@@ -119,6 +119,11 @@ class Config:
         return self.num_ports + 1 + self.shared
 
     @property
+    def most_reads(self) -> int:
+        """Reads that a port may have in flight on one channel: staging shares the sender's."""
+        return self.memory_queue_flits * (1 + self.shared)
+
+    @property
     def lane_types(self) -> tuple[DType, ...]:
         """The types of lanes it can reduce, as the hardware has them."""
         return tuple(LANE_TYPES[name] for name in self.dtypes)

@@ -54,7 +54,7 @@ class Drain(wiring.Component):
         waiting = []
         for requested, answered in zip(self.requested, self.answered, strict=True):
             # Room is reserved for every answer, so that there are never more.
-            outstanding = Signal(range(self._config.memory_queue_flits + 1))
+            outstanding = Signal(range(self._config.most_reads + 1))
             m.d.sync += outstanding.eq(outstanding + requested - answered)
             waiting.append(outstanding != 0)
         lasts = Signal()
