@@ -90,7 +90,7 @@ class SharedPort(wiring.Component):
     idle : Out(1)
         Nothing left to send.
     progress : Out(1)
-        A flit moved.
+        A flit moved, perhaps a staged one.
     fault : Out(8)
         `FaultCode`, a strobe.
     fault_awaited : Out(3)
@@ -149,7 +149,7 @@ class SharedPort(wiring.Component):
         m.submodules.share = share = ReadShare(
             address_width=config.address_width,
             flit_bytes=config.flit_bytes,
-            depth=2 * config.memory_queue_flits,
+            depth=config.most_reads,
         )
         wiring.connect(m, wiring.flipped(self.jobs), queue.i)
         wiring.connect(m, queue.o, sender.jobs)
@@ -206,6 +206,7 @@ class SharedPort(wiring.Component):
         """Waits, activity and progress of the blocks together."""
         sent, taken = moved
         wait = sender.wait
+        added = receiver.staged.valid & receiver.staged.ready
         payload = [bit & is_payload(came) for bit, came in zip(taken, link.o, strict=True)]
         for name in ("up", "told", "heard", "news"):
             m.d.comb += getattr(self, name).eq(getattr(link, name))
@@ -224,5 +225,5 @@ class SharedPort(wiring.Component):
             self.activity.credit.eq(wait.awaited == Awaited.CREDIT),
             self.activity.credits.eq(Array(link.available)[sender.vc]),
             self.idle.eq(sender.idle & (queue.level == 0)),
-            self.progress.eq(Cat(sent, *taken, self.arrival.valid).any()),
+            self.progress.eq(Cat(sent, *taken, added, self.arrival.valid).any()),
         ]
