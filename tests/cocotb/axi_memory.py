@@ -1,15 +1,19 @@
-"""cocotbext-axi memories with random pauses, and with places that fail."""
+"""cocotbext-axi memories, late and with pauses, and with places that fail."""
 
 import logging
 import random
 
+from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiReadBus, AxiSlaveRead, AxiSlaveWrite
 
 __all__ = ["AxiMemory"]
 
 
 class AxiMemory:
-    """Bytes behind any number of AXI4 buses; what lies in `broken` answers SLVERR.
+    """Bytes behind any number of AXI4 buses.
+
+    What is read in `broken_reads` or written in `broken_writes` answers SLVERR. Data that were
+    taken are in memory some cycles later, but before the response.
 
     Parameters
     ----------
@@ -18,14 +22,15 @@ class AxiMemory:
     contents : bytes-like
         Contents, copied.
     pause_chance : float
-        Share of the cycles in which a channel pauses; may be changed at any time.
+        Share of the cycles in which a channel pauses, and in which an access goes on waiting; may
+        be changed at any time.
     """
 
     def __init__(self, dut, contents, *, pause_chance=0.0):
         logging.getLogger(f"cocotb.{dut._name}").setLevel(logging.WARNING)
         self._dut, self.pause_chance = dut, pause_chance
         self.image = bytearray(contents)
-        self.broken = range(0)
+        self.broken_reads = self.broken_writes = range(0)
         self.num_reads = self.num_writes = 0
 
     def serve_reads(self, prefix):
@@ -52,19 +57,22 @@ class AxiMemory:
         while True:
             yield random.random() < self.pause_chance
 
-    def _check(self, address, length):
+    async def _reach(self, address, length, broken):
+        """Take some time to get to a place, and find that it is there and whole."""
         assert address + length <= len(self.image), f"access at {address:#x}"
-        if address in self.broken:
+        while random.random() < self.pause_chance:
+            await RisingEdge(self._dut.clk)
+        if address in broken:
             raise OSError(f"{address:#x} is broken")
 
     async def read(self, address, length):
         """Called by the slave."""
         self.num_reads += 1
-        self._check(address, length)
+        await self._reach(address, length, self.broken_reads)
         return bytes(self.image[address : address + length])
 
     async def write(self, address, data):
         """Called by the slave."""
         self.num_writes += 1
-        self._check(address, len(data))
+        await self._reach(address, len(data), self.broken_writes)
         self.image[address : address + len(data)] = data

@@ -114,7 +114,7 @@ async def a_place_that_memory_refuses_ends_in_the_fault_of_that_name(dut):
     buffers = draw("int32", np.random.default_rng(1))[:2]
     hosts, memories = await start(dut, buffers, pause_chance=0.2)
     place = PAIR_CONFIG.flit_bytes * (BASE + random.randrange(NUM_FLITS))
-    memories[0].broken = range(place, place + 1)
+    memories[0].broken_reads = memories[0].broken_writes = range(place, place + 1)
     limits = {"watchdog_cycles": 400, "first_arrival_cycles": 600}
     states = await run_both(hosts, settings("int32", BASE, **limits))
     assert states[0] & (DONE | FAULT) == FAULT

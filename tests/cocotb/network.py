@@ -1,11 +1,15 @@
 """The networks of interfaces: what is built, and what their benches have to know."""
 
 from dataclasses import replace
+from functools import cache
 
-from multitree.nic.axi_interface import AXI_MODULE_NAME
+from multitree.hw.verilog import generate
+from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.config import Config
+from multitree.nic.switches import SWITCH_MODULE_NAME, switch_for
 from multitree.topology.builders import build
 from multitree.topology.families import ring, torus
+from multitree.topology.topology import Topology
 from tests.cocotb.tops import network_top
 
 __all__ = [
@@ -14,8 +18,11 @@ __all__ = [
     "PAIR_CONFIG",
     "PAIR_SCHEDULE",
     "SCHEDULE",
+    "STAR_CONFIG",
+    "STAR_SCHEDULE",
     "network_verilog",
     "pair_verilog",
+    "star_verilog",
     "wires",
 ]
 
@@ -33,10 +40,19 @@ CONFIG = Config(
 SCHEDULE = build(torus(2, 2), "multitree")
 PAIR_CONFIG = replace(CONFIG, num_ports=1, memory_queue_flits=64)
 PAIR_SCHEDULE = build(ring(2), "multitree")
+STAR_CONFIG = replace(
+    PAIR_CONFIG,
+    memory_queue_flits=16,
+    dtypes=("float32",),
+    num_classes=1,
+    max_children=3,
+)
+STAR = Topology("star", 4, 1, [*((r, 4) for r in range(4)), *((4, r) for r in range(4))], 16.0, 6.0)
+STAR_SCHEDULE = build(STAR, "multitree")
 
 
 def wires(topology):
-    """Every link as (rank, port, rank, port)."""
+    """Every link as (node, port, node, port)."""
     ends = []
     for link, (src, dst) in enumerate(topology.links):
         near = list(topology.ports(src)).index(link)
@@ -58,4 +74,17 @@ def pair_verilog(interface):
     links = wires(PAIR_SCHEDULE.topology)
     return network_top(
         interface, links, num_ranks=2, latency_cycles=LATENCY_CYCLES, design=AXI_MODULE_NAME
+    )
+
+
+@cache
+def star_verilog():
+    """Verilog of four interfaces with AXI4 memories on shared links, joined by a switch."""
+    return network_top(
+        generate(AxiInterface(STAR_CONFIG), name=AXI_MODULE_NAME),
+        wires(STAR),
+        num_ranks=STAR.num_ranks,
+        latency_cycles=LATENCY_CYCLES,
+        design=AXI_MODULE_NAME,
+        switch=generate(switch_for(STAR_CONFIG, STAR.num_ranks), name=SWITCH_MODULE_NAME),
     )

@@ -9,7 +9,13 @@ from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.reducer import Reducer
 from tests.cocotb import bench_axi_memory, bench_link
-from tests.cocotb.network import CONFIG, PAIR_CONFIG, network_verilog, pair_verilog
+from tests.cocotb.network import (
+    CONFIG,
+    PAIR_CONFIG,
+    network_verilog,
+    pair_verilog,
+    star_verilog,
+)
 from tests.cocotb.simulators import run_bench
 from tests.cocotb.tops import AxiManagers, LinkPair
 
@@ -43,3 +49,9 @@ def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
 def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
     verilog = pair_verilog(generate(AxiInterface(PAIR_CONFIG), name=AXI_MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_axi_pair", folder=tmp_path)
+
+
+@on_each_simulator
+def test_four_interfaces_with_axi_memories_behind_a_switch_pass_their_bench(simulator, tmp_path):
+    options = {"top": "network", "bench": "bench_axi_star", "folder": tmp_path}
+    run_bench(simulator, verilog=star_verilog(), **options)

@@ -12,6 +12,7 @@ from multitree.hw.axi_reader import AxiReader
 from multitree.hw.axi_writer import AxiWriter
 from multitree.hw.link_receiver import LinkReceiver
 from multitree.hw.link_transmitter import LinkTransmitter
+from multitree.nic.switches import SWITCH_MODULE_NAME
 
 __all__ = ["AxiManagers", "LinkPair", "network_top"]
 
@@ -115,52 +116,69 @@ class AxiManagers(wiring.Component):
         return m
 
 
-def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitree_nic"):
-    """Verilog of a network of interfaces, joined by links.
+def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitree_nic", switch=""):
+    """Verilog of a network of interfaces, joined by links, perhaps over switches.
 
     Parameters
     ----------
     interface : str
         Verilog of the interface.
-    wires : list of (rank, port, rank, port)
-        Links, each one direction.
+    wires : list of (node, port, node, port)
+        Links, each one direction; nodes from `num_ranks` on are switches.
     num_ranks : int
         Interfaces.
     latency_cycles : int
         Registers on each link, each way, at least 2.
     design : str
         Name of the interface's module.
+    switch : str
+        Verilog of the switches' module, `SWITCH_MODULE_NAME`.
 
     Returns
     -------
     str
-        The interface, and a module `network` with every port that is no link's, named
-        `rank_<r>_<port>`.
+        All that, and a module `network` with every port that is no link's, named
+        `rank_<r>_<port>` or `switch_<n>_<port>`. Each switch has a reset of its own.
     """
-    module = interface[interface.index(f"module {design}(") :].split("endmodule")[0]
-    found = re.findall(r"^\s*(input|output) (?:\[(\d+):0\] )?(\w+);", module, re.MULTILINE)
-    ports = {name: (kind, int(high or 0) + 1) for kind, high, name in found}
-    outside, nets, body = ["input clk", "input rst"], [], []
-    for rank in range(num_ranks):
-        pins = [".clk(clk)", ".rst(rst)"]
-        for name, (kind, width) in ports.items():
-            if name in ("clk", "rst"):
+    outside, body, ports = ["input clk", "input rst"], [], {}
+    for node in sorted({wire[0] for wire in wires}):
+        text, module = (interface, design) if node < num_ranks else (switch, SWITCH_MODULE_NAME)
+        ports[node] = _module_ports(text, module)
+        pins = [".clk(clk)", *([".rst(rst)"] if node < num_ranks else [])]
+        for name, (kind, width) in ports[node].items():
+            if name == "clk" or f".{name}({name})" in pins:
                 continue
-            wire = f"rank_{rank}_{name}"
-            target, word = (nets, "wire") if name.startswith("link_") else (outside, kind)
-            target.append(f"{word} [{width - 1}:0] {wire}")
+            wire = f"{_label(node, num_ranks)}_{name}"
+            if name.startswith("link_"):
+                body.append(f"wire [{width - 1}:0] {wire};")
+            else:
+                outside.append(f"{kind} [{width - 1}:0] {wire}")
             pins.append(f".{name}({wire})")
-        body.append(f"{design} rank_{rank} ({', '.join(pins)});")
+        body.append(f"{module} {_label(node, num_ranks)} ({', '.join(pins)});")
     for number, (src, out, dst, back) in enumerate(wires):
-        near, far = f"rank_{src}_link_{out}_tx", f"rank_{dst}_link_{back}_rx"
-        lines = [(f"{near}_{name}", f"{far}_{name}", name) for name in _SIDEBAND]
-        lines.append((f"{far}_credit", f"{near}_credit", "credit"))
+        near, far = (
+            f"{_label(node, num_ranks)}_link_{port}" for node, port in ((src, out), (dst, back))
+        )
+        lines = [(f"{near}_tx_{name}", f"{far}_rx_{name}", name) for name in _SIDEBAND]
+        lines.append((f"{far}_rx_credit", f"{near}_tx_credit", "credit"))
         for source, target, name in lines:
-            width = ports[f"link_{out}_tx_{name}"][1]
+            width = ports[src][f"link_{out}_tx_{name}"][1]
             body.append(
                 f"delay_line #(.WIDTH({width}), .CYCLES({latency_cycles})) link_{number}_{name} "
                 f"(.clk(clk), .rst(rst), .i({source}), .o({target}));"
             )
-    lines = [*(f"{net};" for net in nets), *body]
-    top = f"module network({', '.join(outside)});\n  " + "\n  ".join(lines) + "\nendmodule\n"
-    return interface + _DELAY + top
+    top = f"module network({', '.join(outside)});\n  " + "\n  ".join(body) + "\nendmodule\n"
+    return interface + switch + _DELAY + top
+
+
+def _module_ports(text, module):
+    """Direction and width of every port of a module in Verilog."""
+    declarations = text[text.index(f"module {module}(") :].split("endmodule")[0]
+    line = r"^\s*(input|output) (?:\[(\d+):0\] )?(\w+);"
+    found = re.findall(line, declarations, re.MULTILINE)
+    return {name: (kind, int(high or 0) + 1) for kind, high, name in found}
+
+
+def _label(node, num_ranks):
+    """What a node is called in the network."""
+    return f"{'rank' if node < num_ranks else 'switch'}_{node}"
