@@ -62,6 +62,7 @@ def verify_schedule(
     data = identity_of(built) | {
         "verified": True,
         "contention_free": report.contention_free,
+        "causal": report.causal,
         "max_link_load": report.max_link_load,
         "num_messages": report.num_messages,
         "max_messages_per_rank": report.max_messages_per_rank,
@@ -76,6 +77,9 @@ def verify_schedule(
         print_json(data)
         return
     contention = "none" if report.contention_free else f"{report.max_link_load} on one link"
+    if report.max_link_load == 1 and not report.contention_free:
+        contention = "one message at a time on a link, but for slow ones"
+    causal = "yes" if report.causal else "no: slow links deliver later than the steps have it"
     print_pairs(
         f"Proved of {collective} by {algorithm} on {built.topology.name}:",
         [
@@ -89,6 +93,7 @@ def verify_schedule(
             ),
             ("no circle", "no message waits for itself, on links or on data"),
             ("contention in a step", contention),
+            ("steps keep to the links' speeds", causal),
             ("siblings in a step", f"{report.max_siblings} at most, in a definite order"),
             ("steps", f"{report.num_steps} in all; a phase takes at least {report.bound_steps}"),
             (f"ends at {format_size(size_bytes)}", f"within {limits.collective_cycles} cycles"),

@@ -1,10 +1,13 @@
 """Trees as they were grown: edges, and the route of each."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array
+from multitree.topology.collectives import Op
+from multitree.topology.routing import Routes
 from multitree.topology.topology import Topology
 from multitree.topology.updown import up_down
 
@@ -113,7 +116,7 @@ def farthest_first(grown: GrownRoutes, rest_steps: int) -> GrownRoutes:
     return grown._replace(edges=edges)
 
 
-def turned_around(topology: Topology, grown: GrownRoutes) -> GrownRoutes:
+def turned_around(topology: Topology, grown: GrownRoutes, *, mirrored: bool) -> GrownRoutes:
     """Edges from child to parent.
 
     Parameters
@@ -121,7 +124,9 @@ def turned_around(topology: Topology, grown: GrownRoutes) -> GrownRoutes:
     topology : Topology
         Over whose links the new edges go.
     grown : GrownRoutes
-        Of the same topology where each link has a reverse, else of `transposed`.
+        Of the same topology if `mirrored`, else of `transposed`.
+    mirrored : bool
+        Whether the new edges take the reverse links.
 
     Returns
     -------
@@ -132,7 +137,7 @@ def turned_around(topology: Topology, grown: GrownRoutes) -> GrownRoutes:
     last = np.repeat(grown.offsets[:-1] + grown.offsets[1:] - 1, num_hops)
     backwards = last - np.arange(len(grown.links))
     edges, links = grown.edges[:, [0, 1, 3, 2]], grown.links[backwards]
-    if topology.is_symmetric:
+    if mirrored:
         links = topology.reverse[links]
     classes = grown.classes
     if topology.num_switches:
@@ -140,3 +145,40 @@ def turned_around(topology: Topology, grown: GrownRoutes) -> GrownRoutes:
         up, down = orders.classes[orders.group[np.repeat(edges[:, 2], num_hops)]].T
         classes = np.where(classes[backwards] == down, up, down)
     return GrownRoutes(edges, grown.offsets, links, classes)
+
+
+def both_phases(
+    topology: Topology,
+    grow: Callable[[Topology], GrownRoutes],
+    slots: Int64Array | None = None,
+) -> tuple[Int32Array, Routes]:
+    """An all-gather along grown trees, and before it the reduce-scatter in reverse.
+
+    Parameters
+    ----------
+    topology : Topology
+    grow : callable
+        Grows the trees on a topology; on the `transposed` one, too, where a link has no reverse
+        that is as fast.
+    slots : numpy.ndarray, int64 (num_links,), optional
+        Steps that a chunk holds each link; 1 when left out.
+
+    Returns
+    -------
+    rows : numpy.ndarray, int32 (num_transfers, 5)
+        Step, op, flow, src and dst.
+    routes : tuple of numpy.ndarray
+        Offsets, links and classes, in the order of the rows.
+    """
+    held = np.ones(topology.num_links, np.int64) if slots is None else slots
+    mirrored = topology.is_symmetric and bool((held[topology.reverse] == held).all())
+    outwards = grow(topology)
+    inwards = outwards if mirrored else grow(transposed(topology))
+    ends = inwards.edges[:, 0] + held[inwards.links[inwards.offsets[:-1]]]
+    inwards = turned_around(topology, inwards, mirrored=mirrored)
+    steps = np.r_[ends.max() - ends, ends.max() + outwards.edges[:, 0]]
+    ops = np.repeat([int(Op.REDUCE), int(Op.GATHER)], [len(inwards.edges), len(outwards.edges)])
+    rest = np.concatenate([inwards.edges[:, 1:], outwards.edges[:, 1:]])
+    offsets = np.r_[inwards.offsets, inwards.offsets[-1] + outwards.offsets[1:]]
+    links, classes = np.r_[inwards.links, outwards.links], np.r_[inwards.classes, outwards.classes]
+    return np.column_stack([steps, ops, rest]), (offsets, links, classes)

@@ -1,6 +1,8 @@
 """MultiTree: spanning trees grown in turns, so that no two messages meet."""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -10,19 +12,22 @@ from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.grown import (
     GrownRoutes,
+    both_phases,
     farthest_first,
-    transposed,
-    turned_around,
     with_direct_links,
 )
 from multitree.topology.indirect import grow_over_switches
+from multitree.topology.link_slots import link_slots
+from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
 from multitree.topology.routing import Routes
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
+from multitree.topology.tree_growth import NEIGHBOUR_ORDERS, grow_trees
 
-Edges = tuple[Int32Array, Int32Array, Int32Array]
-ORDERS = ("ascending", "descending")
-NEIGHBOUR_ORDERS = ("best", *ORDERS, "link")
+ROOT_ORDERS = ("ascending", "descending")
+OVER_SWITCHES = ("ascending", "link", "descending")
+MOST_WORK = 3 << 18
+"""Trees times links of all orders that are tried on direct links, at most, but for the first."""
 RESTS = (8, 4, 2)
 """Over switches the first that costs no step, with at most `MOST_CONTRIBUTIONS` to a sum; or 1."""
 MOST_CONTRIBUTIONS = 64
@@ -33,7 +38,7 @@ def build_multitree(
     topology: Topology,
     *,
     roots: Sequence[int] | None = None,
-    root_order: str = "ascending",
+    root_order: str = "best",
     neighbour_order: str = "best",
     rest_steps: int | None = None,
 ) -> Schedule:
@@ -51,12 +56,11 @@ def build_multitree(
         One tree, with an equal part of the buffer, for each; every rank once when left out,
         and `[r] * k` for k trees that share the root r.
     root_order : str
-        "ascending" or "descending": whose tree has the first turn (with switches: of equals).
+        "ascending" or "descending": whose tree has the first turn (with switches: of equals);
+        "best": whichever is better, and "ascending" with switches.
     neighbour_order : str
-        Which child a member tries first: "ascending" or "descending" by (rank, link id);
-        "link" by link id, on the families by direction, so that the trees of a torus grow
-        alike; "best": "link", or "ascending" where that takes fewer steps, and the other way
-        around with switches (see `indirect.grow_over_switches`).
+        Which child a member tries first: one of `tree_growth.NEIGHBOUR_ORDERS`, with switches one
+        of `OVER_SWITCHES` (see `indirect.grow_over_switches`); "best": whichever is better.
     rest_steps : int, optional
         With switches, from getting a chunk to passing it on; else what `RESTS` says.
 
@@ -73,7 +77,10 @@ def build_multitree(
     Notes
     -----
     Deterministic. Members are tried as they joined. The published code ends a step when the
-    last root adds nothing; here none must. Without reverse links both phases are grown.
+    last root adds nothing; here none must. Without reverse links both phases are grown. Of the
+    orders those with the fewest steps are better, and of these those whose last small chunk
+    arrives first; all 12 are tried up to 64 ranks with four links, fewer beyond (`MOST_WORK`).
+    Where links differ in speed, a chunk holds slow ones for several steps (`link_slots`).
 
     References
     ----------
@@ -83,55 +90,97 @@ def build_multitree(
     --------
     >>> from multitree.topology.families import torus
     >>> build_multitree(torus(4, 4)).steps_all_gather
-    5
+    4
     """
     chosen = chosen_roots(roots, topology.num_ranks)
-    _check_order("Root order", root_order, ORDERS)
-    last_first = root_order == "descending"
-    turns = sorted(range(len(chosen)), key=chosen.__getitem__, reverse=last_first)
-    _check_order("Neighbour order", neighbour_order, NEIGHBOUR_ORDERS)
-    rows, routes = _shortest(topology, chosen, turns, neighbour_order, rest_steps)
+    _check_order("Root order", root_order, ROOT_ORDERS)
+    known = OVER_SWITCHES if topology.num_switches else NEIGHBOUR_ORDERS
+    _check_order("Neighbour order", neighbour_order, known)
+    if rest_steps is not None and rest_steps < 1:
+        raise ScheduleError(f"Rest steps must be at least 1, not {rest_steps!r}")
+    if topology.num_switches:
+        phases = _over_switches(topology, chosen, root_order, neighbour_order, rest_steps)
+        return _schedule(topology, len(chosen), *phases)
+    return _on_links(topology, chosen, root_order, neighbour_order)
+
+
+def _check_order(name: str, order: str, known: Sequence[str]) -> None:
+    if order not in ("best", *known):
+        raise ScheduleError(f"{name} must be best, {', '.join(known)}, not {order!r}")
+
+
+def _turns(roots: Sequence[int], order: str) -> list[int]:
+    """The trees in the order of their turns."""
+    return sorted(range(len(roots)), key=roots.__getitem__, reverse=order == "descending")
+
+
+def _schedule(topology: Topology, num_flows: int, rows: Int32Array, routes: Routes) -> Schedule:
     return Schedule.from_rows(
         topology,
         algorithm="multitree",
         collective="all_reduce",
-        flow_offsets=np.arange(len(chosen) + 1),
+        flow_offsets=np.arange(num_flows + 1),
         rows=rows,
         routes=routes,
+        times=LARGE_CHUNKS if topology.num_switches else SMALL_CHUNKS,
     )
 
 
-def _check_order(name: str, order: str, known: Sequence[str]) -> None:
-    if order not in known:
-        raise ScheduleError(f"{name} must be one of {', '.join(known)}, not {order!r}")
+def _on_links(
+    topology: Topology, roots: Sequence[int], root_order: str, neighbour_order: str
+) -> Schedule:
+    """The schedule of the orders asked for, or of the best ones."""
+    root_orders = ROOT_ORDERS if root_order == "best" else (root_order,)
+    neighbour_orders = NEIGHBOUR_ORDERS if neighbour_order == "best" else (neighbour_order,)
+    orders = list(product(root_orders, neighbour_orders))
+    slots = link_slots(topology)
+
+    def grown(network: Topology, *, turns: Sequence[int], order: str) -> GrownRoutes:
+        ranks = network.num_ranks
+        edges = grow_trees(network.links, roots, turns, ranks, neighbour_order=order, slots=slots)
+        return with_direct_links(network, *edges)
+
+    built = []
+    for first, order in orders[: max(1, MOST_WORK // (len(roots) * topology.num_links))]:
+        grow = partial(grown, turns=_turns(roots, first), order=order)
+        schedule = _schedule(topology, len(roots), *both_phases(topology, grow, slots))
+        built.append(((schedule.num_steps, schedule.expected_end(SMALL_CHUNKS)), schedule))
+    return min(built, key=lambda each: each[0])[1]
 
 
-def _shortest(
+def _over_switches(
     topology: Topology,
     roots: Sequence[int],
-    turns: Sequence[int],
+    root_order: str,
     neighbour_order: str,
     rest_steps: int | None,
 ) -> tuple[Int32Array, Routes]:
     """Rows and routes of order and rest asked for, or of those with the fewest steps."""
-    if rest_steps is not None and rest_steps < 1:
-        raise ScheduleError(f"Rest steps must be at least 1, not {rest_steps!r}")
-    orders: Sequence[str] = (neighbour_order,)
-    if neighbour_order == "best":
-        orders = ("ascending", "link") if topology.num_switches else ("link", "ascending")
+    turns = _turns(roots, root_order)
+    orders = OVER_SWITCHES[:2] if neighbour_order == "best" else (neighbour_order,)
+
+    def grown(order: str, rest: int) -> tuple[Int32Array, Routes]:
+        def grow(network: Topology) -> GrownRoutes:
+            trees = grow_over_switches(
+                network, roots, turns, neighbour_order=order, rest_steps=rest
+            )
+            return farthest_first(trees, rest)
+
+        return both_phases(topology, grow)
+
     one_each = sorted(roots) == list(range(topology.num_ranks))
     fewest = 2 * bound_steps(topology) if len(orders) > 1 and one_each else 0
     built = []
     for order in orders:
-        rows, routes = _both_phases(topology, roots, turns, order, rest_steps or 1)
+        rows, routes = grown(order, rest_steps or 1)
         built.append((int(rows[:, 0].max()) + 1, order, rows, routes))
         if built[-1][0] <= fewest:
             break
     num_steps, order, rows, routes = min(built, key=lambda phases: phases[0])
-    for longer in RESTS if rest_steps is None and topology.num_switches else ():
-        rested, its_routes = _both_phases(topology, roots, turns, order, longer)
-        most_added = _most_added(rested, topology.num_ranks)
-        if int(rested[:, 0].max()) < num_steps and most_added <= MOST_CONTRIBUTIONS:
+    for longer in RESTS if rest_steps is None else ():
+        rested, its_routes = grown(order, longer)
+        added = _most_added(rested, topology.num_ranks)
+        if int(rested[:, 0].max()) < num_steps and added <= MOST_CONTRIBUTIONS:
             return rested, its_routes
     return rows, routes
 
@@ -140,120 +189,3 @@ def _most_added(rows: Int32Array, num_ranks: int) -> int:
     """Contributions that one rank adds to one sum, at most."""
     flow, dst = rows[rows[:, 1] == Op.REDUCE][:, [2, 4]].astype(np.int64).T
     return largest_group(flow * num_ranks + dst)
-
-
-def _both_phases(
-    topology: Topology,
-    roots: Sequence[int],
-    turns: Sequence[int],
-    neighbour_order: str,
-    rest_steps: int,
-) -> tuple[Int32Array, Routes]:
-    outwards = _grown(topology, roots, turns, neighbour_order, rest_steps)
-    inwards = outwards
-    if not topology.is_symmetric:
-        inwards = _grown(transposed(topology), roots, turns, neighbour_order, rest_steps)
-    inwards = turned_around(topology, inwards)
-    num_reduce_steps = int(inwards.edges[:, 0].max()) + 1
-    steps = np.r_[
-        num_reduce_steps - 1 - inwards.edges[:, 0], num_reduce_steps + outwards.edges[:, 0]
-    ]
-    ops = np.repeat([int(Op.REDUCE), int(Op.GATHER)], [len(inwards.edges), len(outwards.edges)])
-    rest = np.concatenate([inwards.edges[:, 1:], outwards.edges[:, 1:]])
-    offsets = np.r_[inwards.offsets, inwards.offsets[-1] + outwards.offsets[1:]]
-    links, classes = np.r_[inwards.links, outwards.links], np.r_[inwards.classes, outwards.classes]
-    return np.column_stack([steps, ops, rest]), (offsets, links, classes)
-
-
-def _grown(
-    topology: Topology,
-    roots: Sequence[int],
-    turns: Sequence[int],
-    neighbour_order: str,
-    rest_steps: int,
-) -> GrownRoutes:
-    if topology.num_switches:
-        grown = grow_over_switches(
-            topology, roots, turns, neighbour_order=neighbour_order, rest_steps=rest_steps
-        )
-        return farthest_first(grown, rest_steps)
-    edges = grow_trees(
-        topology.links, roots, turns, topology.num_ranks, neighbour_order=neighbour_order
-    )
-    return with_direct_links(topology, *edges)
-
-
-def grow_trees(
-    links: Int32Array,
-    roots: Sequence[int],
-    turns: Sequence[int],
-    num_ranks: int,
-    *,
-    neighbour_order: str,
-) -> Edges:
-    """Grow spanning trees in turns until each reaches every rank.
-
-    Parameters
-    ----------
-    links : numpy.ndarray, int32 (num_links, 2)
-    roots : sequence of int
-        The root of each tree.
-    turns : sequence of int
-        The trees in the order of their turns.
-    num_ranks : int
-    neighbour_order : str
-        In which order a member tries its neighbours, as for `build_multitree`.
-
-    Returns
-    -------
-    tuple of numpy.ndarray, int32 (num_trees * (num_ranks - 1),)
-        Step, tree and link of each edge, in the order in which they were added.
-
-    Notes
-    -----
-    Within a step links are only taken and trees only grow, so a link that was of no use to
-    a tree stays so until the step's end: each tree walks once per step along the links that
-    lead out of its members, and leaves the step when it comes to their end. So the cost is
-    O(sum over steps and trees of such links): 16x16 torus 0.2 s, 32x32 some seconds.
-    """
-    targets = links[:, 1].tolist()
-    ways_out = _ways_out(links, num_ranks, neighbour_order)
-    outside = [bytearray(b"\1") * num_ranks for _ in roots]
-    ahead = [list(ways_out[root]) for root in roots]
-    for tree, root in enumerate(roots):
-        outside[tree][root] = 0
-    added: list[tuple[int, int, int]] = []
-    step, total = 0, len(roots) * (num_ranks - 1)
-    while len(added) < total:
-        before = len(added)
-        free = bytearray(b"\1") * len(targets)
-        walks = {tree: iter(ahead[tree]) for tree in turns if ahead[tree]}
-        growing = list(walks)
-        while growing:
-            still = []
-            for tree in growing:
-                unreached = outside[tree]
-                for link in walks[tree]:
-                    if free[link] and unreached[targets[link]]:
-                        free[link] = unreached[targets[link]] = 0
-                        added.append((step, tree, link))
-                        still.append(tree)
-                        break
-            growing = still
-        for _, tree, link in added[before:]:
-            ahead[tree] += ways_out[targets[link]]
-        for tree in walks:
-            unreached = outside[tree]
-            ahead[tree] = [link for link in ahead[tree] if unreached[targets[link]]]
-        step += 1
-    table = np.array(added, np.int32)
-    return table[:, 0], table[:, 1], table[:, 2]
-
-
-def _ways_out(links: Int32Array, num_ranks: int, neighbour_order: str) -> list[list[int]]:
-    ways: list[list[int]] = [[] for _ in range(num_ranks)]
-    ids = np.arange(len(links))
-    ordered = ids if neighbour_order == "link" else np.lexsort((ids, links[:, 1]))
-    for link in (ordered[::-1] if neighbour_order == "descending" else ordered).tolist():
-        ways[int(links[link, 0])].append(link)
-    return ways

@@ -12,7 +12,9 @@ from multitree.topology.bounds import bound_steps
 from multitree.topology.columns import ROW_FIELDS
 from multitree.topology.errors import ScheduleError
 from multitree.topology.fingerprint import Blocks, schedule_fingerprint
+from multitree.topology.link_slots import link_slots
 from multitree.topology.schedule import Schedule
+from multitree.topology.timing import overlaps
 from multitree.topology.topology import Topology
 from multitree.topology.translations import Translations
 from multitree.topology.verify import Report, verify
@@ -208,11 +210,12 @@ def verify_orbit(orbit: Orbit) -> Report:
         raise ScheduleError(f"Translations of {topology.name!r} must move links to links")
     if tree.num_flows != 1 or int(tree.flow_roots[0]) != int(group.rank[0]):
         raise ScheduleError(f"Tree of an orbit must be one, rooted at rank {int(group.rank[0])}")
+    slots = link_slots(topology)[tree.route_links]
     used = tree.step.astype(np.int64) * group.num_directions + orbit.directions
     load = int(np.unique(used, return_counts=True)[1].max())
     return replace(
         report,
-        contention_free=load <= 1,
+        contention_free=load <= 1 and not overlaps(orbit.directions, tree.step, slots),
         max_link_load=load,
         num_messages=orbit.num_transfers,
         max_messages_per_rank=tree.num_transfers,

@@ -17,7 +17,13 @@ from multitree.topology.columns import (
 )
 from multitree.topology.errors import ScheduleError
 from multitree.topology.fingerprint import schedule_fingerprint
-from multitree.topology.order import expected_order
+from multitree.topology.order import (
+    LARGE_CHUNKS,
+    Journeys,
+    Times,
+    expected_arrivals,
+    expected_order,
+)
 from multitree.topology.routes import max_load, reordered_routes, select_routes
 from multitree.topology.routing import routes_of_rows
 from multitree.topology.topology import Topology
@@ -100,6 +106,7 @@ class Schedule:
         rows: Any,
         links: Any = None,
         routes: Any = None,
+        times: Times = LARGE_CHUNKS,
     ) -> "Schedule":
         """Sort rows, route them, and fill in the expected order.
 
@@ -115,6 +122,8 @@ class Schedule:
         routes : tuple of array_like, optional
             Offsets, links and classes as for `Schedule`, in the order of `rows`. Without links
             and routes each row takes the one that `routing.routes` gives its src and dst.
+        times : tuple of int
+            What `expected_order` takes a chunk and a hop to be.
 
         Returns
         -------
@@ -138,15 +147,17 @@ class Schedule:
         zeros = np.zeros(len(table), np.int32)
         named = (topology, algorithm, collective, root, flow_offsets)
         draft = cls(*named, step, op, flow, src, dst, zeros, *route_columns)
-        order = expected_order(
-            draft._columns,
-            draft.route_links[draft.route_offsets[:-1]],
-            np.diff(draft.route_offsets),
-            num_ranks=topology.num_ranks,
-            num_flows=draft.num_flows,
-            num_links=topology.num_links,
-        )
-        return replace(draft, order=order)
+        return replace(draft, order=expected_order(draft._journeys, times))
+
+    @property
+    def _journeys(self) -> Journeys:
+        topology, first = self.topology, self.route_links[self.route_offsets[:-1]]
+        counts = (topology.num_ranks, self.num_flows, topology.num_links)
+        return Journeys(self._columns, first, np.diff(self.route_offsets), *counts)
+
+    def expected_end(self, times: Times) -> int:
+        """When the last transfer has arrived, as `order.expected_arrivals` has it."""
+        return int(expected_arrivals(self._journeys, times).max(initial=0))
 
     @property
     def _columns(self) -> dict[str, Int32Array]:

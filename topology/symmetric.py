@@ -7,8 +7,9 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array
 from multitree.topology.collectives import Op, chosen_roots
+from multitree.topology.link_slots import link_slots
 from multitree.topology.orbit import Orbit
-from multitree.topology.order import expected_order
+from multitree.topology.order import SMALL_CHUNKS, Journeys, expected_order
 from multitree.topology.schedule import Schedule
 from multitree.topology.symmetric_tree import grow_symmetric_tree
 from multitree.topology.topology import Topology
@@ -16,16 +17,8 @@ from multitree.topology.translations import Translations, translations_of
 
 __all__ = ["build_symmetric", "symmetric_orbit"]
 
-CHUNK_TIME, HOP_TIME = 1, 2
-"""For the order of sums: of small buffers the way of a chunk is most of its time.
-
-The 8x8 torus takes 2 to 4 % fewer cycles at 32 KiB with these than with the times of large
-chunks, and 0.2 % more at 1 MiB, where siblings come in one after the other by their steps.
-"""
 MOST_TURNS = 8
 """Of 240 networks that were tried, 236 reach the bound with the first, and all with the second."""
-ROUNDING = 1e-9
-"""Speeds that differ by less count as multiples of each other."""
 
 
 def build_symmetric(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
@@ -66,7 +59,7 @@ def symmetric_orbit(topology: Topology) -> Orbit:
     of its translations on any link. The tree grown here has shortest paths only and takes
     max(ceil((N-1)/degree), diameter) steps, the fewest there can be; its nearer ranks come first,
     so that a small all-reduce takes about as many rounds as the diameter. Where directions differ
-    in speed, steps are chunk times of the fastest, and slow ones carry less.
+    in speed, a chunk takes several steps on the slow ones (`link_slots`), which carry less.
 
     Parameters
     ----------
@@ -99,7 +92,7 @@ def symmetric_orbit(topology: Topology) -> Orbit:
     (256, 2095104)
     """
     group = translations_of(topology)
-    slots = _slots(topology, group)
+    slots = link_slots(topology)[group.links[0]]
     fewest, trees = _fewest_slots(topology, slots), []
     for turn in range(min(group.num_directions, MOST_TURNS)):
         trees.append(_grown(group, slots, turn))
@@ -111,7 +104,7 @@ def symmetric_orbit(topology: Topology) -> Orbit:
 
 def _fewest_slots(topology: Topology, slots: Int64Array) -> int:
     """No tree takes fewer: each direction holds so many chunks, and the farthest rank waits."""
-    fewest = max(topology.diameter, -(-(topology.num_ranks - 1) // len(slots)))
+    fewest = topology.diameter * int(slots.min())
     while int((fewest // slots).sum()) < topology.num_ranks - 1:
         fewest += 1
     return fewest
@@ -124,13 +117,6 @@ def _grown(group: Translations, slots: Int64Array, turn: int) -> tuple[int, Int3
     slot, direction = grow_symmetric_tree(turned, slots[way])
     direction = np.where(direction >= 0, way[direction], -1).astype(np.int32)
     return int((slot + np.where(direction >= 0, slots[direction], 0)).max()), slot, direction
-
-
-def _slots(topology: Topology, group: Translations) -> Int64Array:
-    """How long a chunk holds a link of each direction, in units of the fastest."""
-    speeds = topology.bandwidth_gbytes_per_s[group.links[0]]
-    whole: Int64Array = np.ceil(speeds.max() / speeds - ROUNDING).astype(np.int64)
-    return whole
 
 
 def _both_phases(
@@ -161,15 +147,9 @@ def _both_phases(
     columns = {field: values[by_step].astype(np.int32) for field, values in columns.items()}
     ways = np.r_[way, way][by_step]
     # All trees together use a direction as this one does: its rows wait for each other.
+    counts = (topology.num_ranks, 1, group.num_directions)
     order = expected_order(
-        columns,
-        ways,
-        np.ones(len(ways), np.int64),
-        num_ranks=topology.num_ranks,
-        num_flows=1,
-        num_links=group.num_directions,
-        chunk_time=CHUNK_TIME,
-        hop_time=HOP_TIME,
+        Journeys(columns, ways, np.ones(len(ways), np.int64), *counts), SMALL_CHUNKS
     )
     return Schedule(
         topology=topology,

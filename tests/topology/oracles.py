@@ -5,20 +5,35 @@ import numpy as np
 from multitree.topology.updown import up_down
 
 
-def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="ascending"):
-    """Algorithm 1 word for word: a list of (step, tree, link) as they are added."""
+def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="ascending", slots=None):
+    """Algorithm 1 word for word: a list of (step, tree, link) as they are added.
+
+    A link that takes several slots is free again, and its chunk there, so many steps later.
+    """
     by_rank = sorted(range(len(links)), key=lambda link: (links[link][1], link))
+    own = [
+        [link for link, ends in enumerate(links) if ends[0] == rank] for rank in range(num_ranks)
+    ]
     ways = {
         "ascending": by_rank,
         "descending": by_rank[::-1],
         "link": list(range(len(links))),
+        "backwards": list(range(len(links)))[::-1],
+        "mirrored": [link for ports in own for link in ports[::2] + ports[1::2][::-1]],
+        "diagonal": [
+            ports[(place - rank) % len(ports)]
+            for rank, ports in enumerate(own)
+            for place in range(len(ports))
+        ],
     }[neighbour_order]
+    slots = slots or [1] * len(links)
     turns = root_order or sorted(range(len(roots)), key=lambda tree: roots[tree])
-    members = [[(root, -1)] for root in roots]
+    members = [[(root, 0)] for root in roots]
     added = []
     step = 0
     while any(len(joined) < num_ranks for joined in members):
         free = set(range(len(links)))
+        free -= {link for when, _, link in added if when + slots[link] > step}
         progress = True
         while progress:
             progress = False
@@ -26,7 +41,8 @@ def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="asce
                 link = _first_link(links, ways, members[tree], free, step)
                 if link is not None:
                     free.remove(link)
-                    members[tree].append((links[link][1], step))
+                    members[tree].append((links[link][1], step + slots[link]))
+                    members[tree].sort(key=lambda member: member[1])
                     added.append((step, tree, link))
                     progress = True
         step += 1
@@ -36,7 +52,7 @@ def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="asce
 def _first_link(links, ways, members, free, step):
     inside = {rank for rank, _ in members}
     for rank, joined in members:
-        if joined < step:
+        if joined <= step:
             for link in ways:
                 if links[link][0] == rank and link in free and links[link][1] not in inside:
                     return link

@@ -6,26 +6,29 @@ from hypothesis import given, settings
 
 from multitree.topology.families import fully_connected, mesh, torus
 from multitree.topology.multitree import build_multitree
-from multitree.topology.order import CHUNK_TIME, HOP_TIME, expected_order
+from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS, Journeys, expected_order
 from multitree.topology.schedule import Schedule
 from tests.topology.graphs import topologies
 
 
-def arrivals_row_by_row(schedule):
+def arrivals_row_by_row(schedule, times=LARGE_CHUNKS):
     """The same timing as `order`, one row after the other."""
+    chunk_time, hop_time = times
     free, ready, arrival = {}, {}, []
     columns = (schedule.step, schedule.flow, schedule.src, schedule.dst, schedule.route_links)
     for step, flow, src, dst, link in zip(*(c.tolist() for c in columns), strict=True):
         earlier = [time for when, time in ready.get((flow, src), []) if when < step]
         start = max([free.get(link, 0), *earlier])
-        free[link] = start + CHUNK_TIME
-        arrival.append(start + CHUNK_TIME + HOP_TIME)
+        free[link] = start + chunk_time
+        arrival.append(start + chunk_time + hop_time)
         ready.setdefault((flow, dst), []).append((step, arrival[-1]))
     return arrival
 
 
 def check_order(schedule):
-    arrival = arrivals_row_by_row(schedule)
+    """MultiTree's siblings are in the order of small chunks."""
+    arrival = arrivals_row_by_row(schedule, SMALL_CHUNKS)
+    assert schedule.expected_end(SMALL_CHUNKS) == max(arrival)
     siblings = {}
     columns = (schedule.step, schedule.op, schedule.flow, schedule.dst, schedule.src)
     for row, (step, op, flow, dst, src) in enumerate(
@@ -85,7 +88,7 @@ def test_a_link_with_two_transfers_in_one_step_sends_them_in_row_order():
 def test_a_sibling_that_comes_a_longer_way_is_expected_later():
     rows = {"step": [0, 0], "op": [0, 0], "flow": [0, 0], "src": [1, 2], "dst": [0, 0]}
     columns = {field: np.array(values, np.int32) for field, values in rows.items()}
-    sizes = {"num_ranks": 3, "num_flows": 1, "num_links": 2}
     links = np.array([0, 1], np.int32)
     for hops, order in (([1, 1], [0, 1]), ([2, 1], [1, 0]), ([1, 2], [0, 1])):
-        assert expected_order(columns, links, np.array(hops), **sizes).tolist() == order
+        journeys = Journeys(columns, links, np.array(hops), 3, 1, 2)
+        assert expected_order(journeys).tolist() == order

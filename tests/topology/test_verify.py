@@ -132,7 +132,7 @@ def test_the_row_that_is_named_is_the_one_that_is_wrong():
         again = rebuilt(schedule, double_later(rows, row, None))
         ends = f"REDUCE {rows[row, 3]} -> {rows[row, 4]}"
         flow = rows[row, 2]
-        message = rf"Row 480 \(step 10, flow {flow}, {ends}\): rank {rows[row, 3]} must send its "
+        message = rf"Row 480 \(step 8, flow {flow}, {ends}\): rank {rows[row, 3]} must send its "
         with pytest.raises(ScheduleError, match=message + rf"sum once, not again after Row {row} "):
             verify(again)
         with pytest.raises(ScheduleError, match=rf"{row + 1} .*: rows must ascend .*Row {row} "):
@@ -167,7 +167,7 @@ def test_a_result_that_leaves_before_the_sum_is_whole_or_from_elsewhere_is_rejec
     early = rows.copy()
     early[rows[:, 1] == Op.GATHER, 0] -= 1
     with pytest.raises(
-        ScheduleError, match=r"Row \d+ .*: step must be after the sum's last, 4, not 4"
+        ScheduleError, match=r"Row \d+ .*: step must be after the sum's last, 3, not 3"
     ):
         verify(rebuilt(schedule, early))
     elsewhere = rows.copy()
@@ -365,13 +365,13 @@ def test_termination_is_steps_times_the_longest_messages_in_a_row_and_the_way():
     siblings = int(schedule.order.max()) + 1
     figures = {"num_flits": 65_536, "latency_cycles": 150, "overhead_cycles": 20}
     per_step = siblings * (4097 + 20) + 150
-    assert termination_cycles(schedule, **figures) == 10 * per_step
+    assert termination_cycles(schedule, **figures) == 8 * per_step
     late = termination_cycles(schedule, **figures, max_skew_cycles=10_000)
-    assert late == 10 * per_step + 10_000
+    assert late == 8 * per_step + 10_000
     slow = termination_cycles(schedule, **figures, cycles_per_flit=3)
-    assert slow == 10 * (siblings * (3 * 4097 + 20) + 150)
+    assert slow == 8 * (siblings * (3 * 4097 + 20) + 150)
     assert termination_cycles(build(ring(4), "ring"), **figures) == 6 * (16_385 + 20 + 150)
-    assert termination_cycles(schedule, num_flits=0, latency_cycles=0, overhead_cycles=0) == 40
+    assert termination_cycles(schedule, num_flits=0, latency_cycles=0, overhead_cycles=0) == 32
     for name in figures:
         with pytest.raises(ValueError, match="must be at least 0, not -1"):
             termination_cycles(schedule, **figures | {name: -1})
