@@ -200,7 +200,8 @@ class _Timing:
         # A slow link takes a flit every few cycles; ports go on until credits are spent.
         slow = np.maximum(head, self._entered[link])
         first = np.maximum(first, slow + np.minimum(size, 1) * self._interval[link])
-        tail = np.maximum(tail, slow + size * self._interval[link])
+        behind_first = first + np.maximum(size - 1, 0) * self._interval[link]
+        tail = np.maximum(tail, np.maximum(slow + size * self._interval[link], behind_first))
         way = self._latency[link] + model.receive_cycles
         start = np.maximum(first + way, self._passed[link] + 1)
         # A message without payload is in only when all before it are in memory.

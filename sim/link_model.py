@@ -90,11 +90,11 @@ class LinkModel:
     memory_read_cycles: int = 4
     memory_write_cycles: int = 4
     add_cycles: int = 4
-    start_cycles: int = 11
-    row_cycles: int = 4
+    start_cycles: int = 15
+    row_cycles: int = 6
     port_queue_rows: int = 4
     refill_cycles: int = 7
-    issue_cycles: int = 2
+    issue_cycles: int = 5
     payload_cycles: int = 1
     dependency_cycles: int = 2
     sibling_cycles: int = 2
