@@ -27,7 +27,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.network import MemoryTiming
 from multitree.sim.sizing import config_for
 from multitree.topology.silent import as_sent, silent_ops
-from multitree.topology.verify import verify
+from multitree.topology.verify import Report, verify
 
 __all__ = ["add_commands"]
 
@@ -76,9 +76,6 @@ def verify_schedule(
     if json:
         print_json(data)
         return
-    contention = "none" if report.contention_free else f"{report.max_link_load} on one link"
-    if report.max_link_load == 1 and not report.contention_free:
-        contention = "one message at a time on a link, but for slow ones"
     causal = "yes" if report.causal else "no: slow links deliver later than the steps have it"
     print_pairs(
         f"Proved of {collective} by {algorithm} on {built.topology.name}:",
@@ -92,7 +89,7 @@ def verify_schedule(
                 f"{report.tree_height_hops} hops high",
             ),
             ("no circle", "no message waits for itself, on links or on data"),
-            ("contention in a step", contention),
+            ("contention in a step", _contention(report)),
             ("steps keep to the links' speeds", causal),
             ("siblings in a step", f"{report.max_siblings} at most, in a definite order"),
             ("steps", f"{report.num_steps} in all; a phase takes at least {report.bound_steps}"),
@@ -100,6 +97,15 @@ def verify_schedule(
             ("hash", built.hash),
         ],
     )
+
+
+def _contention(report: Report) -> str:
+    """How many messages meet, in words."""
+    if report.contention_free:
+        return "none"
+    if report.max_link_load == 1:
+        return "on slow links, where a message is not through when the next one comes"
+    return f"{report.max_link_load} on one link"
 
 
 def table(
