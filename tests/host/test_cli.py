@@ -23,7 +23,7 @@ from multitree.sim.verilator import why_not
 from multitree.topology.beside import carried
 from multitree.topology.builders import build
 from multitree.topology.collectives import Op
-from multitree.topology.families import load_topology, parse_topology, ring, torus
+from multitree.topology.families import load_topology, mesh, parse_topology, ring, torus
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
@@ -273,13 +273,14 @@ def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys, monkeyp
 
 @needs_rtl
 def test_lockstep_waits_out_every_step(capsys):
-    command = ["torus:4x4", "--size", "4100", "--engine", "rtl"]
+    command = ["mesh:4x4", "--size", "4100", "--engine", "rtl"]
     free = printed_json(capsys, "simulate", *command)
     lockstep = printed_json(capsys, "simulate", *command, "--lockstep")
     assert (free["lockstep"], lockstep["lockstep"]) == (False, True)
     assert free["exact"] is lockstep["exact"] is True
-    # Each of ten steps lasts a chunk of at least 16 flits and a link of 150 cycles.
-    assert lockstep["cycles"] > 10 * (16 + 150) > free["cycles"]
+    # Each step lasts a chunk of at least 16 flits and a link of 150 cycles.
+    num_steps = build(mesh(4, 4), "multitree").num_steps
+    assert lockstep["cycles"] > num_steps * (16 + 150) > free["cycles"]
 
 
 @needs_rtl
