@@ -1,5 +1,8 @@
 """The crossing of a link from the interface's clock to a link's own and back."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Module, Signal
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import In, Out
@@ -15,25 +18,28 @@ LEAST_CROSSING_DEPTH = 16
 """Places that hide the crossing's own round trip."""
 
 
-def crossing_depth(*, buffer_flits: int) -> int:
+def crossing_depth(*, buffer_flits: int, num_vcs: int = 1) -> int:
     """Places with which a crossing never overflows, for every ratio of its clocks from 1:10 on.
 
-    What is on its way is at most a flit per credit, and a credit per flit of the other direction;
-    flits without credit are rarer than one in ten cycles.
+    What is on its way is at most a flit per credit, and a credit per flit of the other direction,
+    each of them alone in its word; flits without credit are rarer than one in ten cycles.
 
     Parameters
     ----------
     buffer_flits : int
-        Credits of each direction, at least 1.
+        Credits of each direction and virtual channel, at least 1.
+    num_vcs : int
+        Virtual channels of the link, at least 1.
 
     Raises
     ------
     TypeError
-        If it is not an integer.
+        If an argument is not an integer.
     ValueError
-        If it is less than 1.
+        If one is less than 1.
     """
-    words = 2 * check_integer("Buffer flits", buffer_flits, least=1)
+    credits = check_integer("Buffer flits", buffer_flits, least=1)
+    words = 2 * credits * check_integer("VCs", num_vcs, least=1)
     return max(LEAST_CROSSING_DEPTH, 1 << (words - 1).bit_length())
 
 
@@ -41,9 +47,9 @@ class LinkCrossing(wiring.Component):
     """Carries both directions of a link between the interface's clock and the link's own.
 
     Near an interface, in the domain `sync`, are `tx` and `rx`, far from it `link_tx` and `link_rx`
-    in the domain `link`. A flit and a credit that leave in one cycle are one word of a queue, and
-    whatever leaves later is a later word: both arrive in the order in which they were sent, none
-    twice. The clocks may have any ratio and phase.
+    in the domain `link`. A flit and the credits that leave in one cycle are one word of a queue,
+    and whatever leaves later is a later word: all arrive in the order in which they were sent, none
+    twice, the credits of each virtual channel as its own. The clocks may have any ratio and phase.
 
     Latency 3 cycles of the clock it comes out in, less the phase between the edges. A word per
     cycle of the slower clock. A link has no ready: when the side that reads is slower, words pile
@@ -59,6 +65,8 @@ class LinkCrossing(wiring.Component):
         Bytes of a flit's payload.
     depth : int
         Words in each direction, a power of two, at least 16.
+    num_vcs : int
+        Virtual channels of the link, 1 to 8.
 
     Members
     -------
@@ -80,18 +88,19 @@ class LinkCrossing(wiring.Component):
     TypeError
         If an argument is not an integer.
     ValueError
-        If `flit_bytes` is less than 1, `depth` less than 16 or no power of two.
+        If `flit_bytes` is less than 1, `depth` less than 16 or no power of two, or `num_vcs` not
+        from 1 to 8.
 
     References
     ----------
     C. E. Cummings, "Simulation and Synthesis Techniques for Asynchronous FIFO Design", SNUG 2002.
     """
 
-    def __init__(self, *, flit_bytes: int, depth: int):
+    def __init__(self, *, flit_bytes: int, depth: int, num_vcs: int = 1):
         self._depth = check_integer("Depth", depth, least=LEAST_CROSSING_DEPTH)
         if depth & (depth - 1):
             raise ValueError(f"Depth must be a power of two, not {depth!r}")
-        link = LinkSignature(flit_bytes=flit_bytes)
+        link = LinkSignature(flit_bytes=flit_bytes, num_vcs=num_vcs)
         # Whatever travels with a flit, so that a link may have more of it than this block knows.
         self._word = data.StructLayout(
             {name: member.shape for name, member in link.members.items()}
@@ -127,14 +136,14 @@ class LinkCrossing(wiring.Component):
             word.valid.eq(source[0].valid),
             word.credit.eq(source[1].credit),
             queue.w_data.eq(word),
-            queue.w_en.eq(word.valid | word.credit),
+            queue.w_en.eq(reduce(or_, word.credit, word.valid)),
             queue.r_en.eq(1),
             taken.eq(queue.r_data),
         ]
         m.d[domain] += lost.eq(queue.w_en & ~queue.w_rdy)
         m.d[target_domain] += [
             target[0].valid.eq(queue.r_rdy & taken.valid),
-            target[1].credit.eq(queue.r_rdy & taken.credit),
+            target[1].credit.eq(queue.r_rdy.replicate(len(taken.credit)) & taken.credit),
         ]
         with m.If(queue.r_rdy & taken.valid):
             m.d[target_domain] += [

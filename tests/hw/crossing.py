@@ -12,12 +12,6 @@ __all__ = ["DOMAINS", "FAR", "FLIT_BYTES", "NEAR", "Bench", "Clock", "random_wor
 
 FLIT_BYTES = 2
 NEAR, FAR = DOMAINS = ("sync", LINK_DOMAIN)
-WIDTHS = {
-    name: Shape.cast(member.shape).width
-    for name, member in LinkSignature(flit_bytes=FLIT_BYTES).members.items()
-    if name not in ("valid", "credit")
-}
-"""Bits of everything that travels with a flit."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +26,21 @@ class Clock:
         return self.phase + edge * self.period
 
 
-def random_words(rng, count, chance=0.5):
-    """Cycles of a direction, each with a flit, a credit, both or nothing in it."""
-    words = []
+def flit_widths(num_vcs=1):
+    """Bits of everything that travels with a flit, by name."""
+    link = LinkSignature(flit_bytes=FLIT_BYTES, num_vcs=num_vcs)
+    members = {name: Shape.cast(member.shape).width for name, member in link.members.items()}
+    return {name: width for name, width in members.items() if name not in ("valid", "credit")}
+
+
+def random_words(rng, count, chance=0.5, num_vcs=1):
+    """Cycles of a direction, each with a flit, credits of some channels, both or nothing in it."""
+    words, widths = [], flit_widths(num_vcs)
     for _ in range(count):
-        flit = {name: rng.getrandbits(width) for name, width in WIDTHS.items()}
+        flit = {name: rng.getrandbits(width) for name, width in widths.items()}
         word = flit if rng.random() < chance else {}
-        words.append(word | ({"credit": 1} if rng.random() < chance else {}))
+        credit = {"credit": rng.randrange(1, 1 << num_vcs)}
+        words.append(word | (credit if rng.random() < chance else {}))
     return words
 
 
@@ -52,12 +54,13 @@ class Bench:
     ----------
     clocks : dict of str to Clock
         By domain.
-    depth : int
+    depth, num_vcs : int
         Of the crossing.
     """
 
-    def __init__(self, clocks, *, depth=LEAST_CROSSING_DEPTH):
-        crossing = LinkCrossing(flit_bytes=FLIT_BYTES, depth=depth)
+    def __init__(self, clocks, *, depth=LEAST_CROSSING_DEPTH, num_vcs=1):
+        crossing = LinkCrossing(flit_bytes=FLIT_BYTES, depth=depth, num_vcs=num_vcs)
+        self._widths = flit_widths(num_vcs)
         top = Module()
         self.domains = {domain: ClockDomain(domain) for domain in DOMAINS}
         top.domains += self.domains.values()
@@ -79,7 +82,8 @@ class Bench:
         Parameters
         ----------
         words : dict of str to list of dict
-            By the domain that sends: a flit's fields, or "credit", or both, or nothing.
+            By the domain that sends: a flit's fields, or "credit", a bit per virtual channel, or
+            both, or nothing.
         settle_cycles : int
             Cycles of the reading clock after the last word.
         """
@@ -108,20 +112,20 @@ class Bench:
         for word in [*words, {}]:
             ctx.set(flits.valid, "payload" in word)
             ctx.set(credits.credit, word.get("credit", 0))
-            for name in WIDTHS:
+            for name in self._widths:
                 ctx.set(Value.cast(getattr(flits, name)), word.get(name, 0))
             await ctx.tick(domain)
 
     def _watcher(self, domain):
         flits, credits = self._ends[domain][1]
-        fields = [Value.cast(getattr(flits, name)) for name in WIDTHS]
+        fields = [Value.cast(getattr(flits, name)) for name in self._widths]
 
         async def watch(ctx):
             edge = 0
             ticks = ctx.tick(other(domain)).sample(flits.valid, credits.credit, *fields)
             async for _, _, valid, credit, *values in ticks:
-                word = dict(zip(WIDTHS, values, strict=True)) if valid else {}
-                word |= {"credit": 1} if credit else {}
+                word = dict(zip(self._widths, values, strict=True)) if valid else {}
+                word |= {"credit": credit} if credit else {}
                 if word:
                     self.got[domain].append((edge, word))
                 edge += 1

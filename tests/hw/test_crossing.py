@@ -34,12 +34,15 @@ def present(words):
     return [word for word in words if word]
 
 
+@pytest.mark.parametrize("num_vcs", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_flits_and_credits_arrive_once_and_in_the_order_sent_whatever_the_clocks(seed):
+def test_flits_and_credits_arrive_once_and_in_the_order_sent_whatever_the_clocks(seed, num_vcs):
     print("seed", seed)
     rng = random.Random(seed)
-    bench = Bench(random_clocks(rng), depth=256)
-    words = {domain: random_words(rng, 250, chance=rng.random()) for domain in DOMAINS}
+    bench = Bench(random_clocks(rng), depth=256, num_vcs=num_vcs)
+    words = {
+        domain: random_words(rng, 250, chance=rng.random(), num_vcs=num_vcs) for domain in DOMAINS
+    }
     bench.run(words, settle_cycles=300)
     for domain in DOMAINS:
         assert words_of(bench.got[domain]) == present(words[domain])
@@ -102,20 +105,24 @@ def test_words_that_find_no_place_are_lost_whole_and_each_is_reported(domain):
     assert all(word in rest for word in got)
 
 
-def test_the_depth_for_all_ratios_holds_all_that_credits_let_go():
-    # The worst that can come: every flit, then every credit, while the far clock hardly moves.
-    credits = 40
-    bench = Bench(
-        {NEAR: Clock(1000, 300), FAR: Clock(9900, 5000)}, depth=crossing_depth(buffer_flits=credits)
-    )
+@pytest.mark.parametrize(("buffer_flits", "num_vcs"), [(40, 1), (40, 2), (16, 4), (11, 8)])
+def test_the_depth_for_all_ratios_holds_all_that_credits_let_go(buffer_flits, num_vcs):
+    # The worst that can come: every flit, then every credit alone, while the far clock hardly
+    # moves; half the depth does not do.
+    credits = buffer_flits * num_vcs
+    depth = crossing_depth(buffer_flits=buffer_flits, num_vcs=num_vcs)
     flits = [
         {k: v for k, v in w.items() if k != "credit"}
-        for w in random_words(random.Random(2), credits, chance=1)
+        for w in random_words(random.Random(2), credits, chance=1, num_vcs=num_vcs)
     ]
     control = [flits[0], *[{}] * 15] * 2
-    bench.run({NEAR: [*flits, *[{"credit": 1}] * credits, *control]}, settle_cycles=120)
-    assert bench.lost[NEAR] == 0
-    assert len(bench.got[NEAR]) == 2 * credits + 2
+    back = [{"credit": 1 << vc} for vc in range(num_vcs) for _ in range(buffer_flits)]
+    for places in (depth, depth // 2):
+        clocks = {NEAR: Clock(1000, 300), FAR: Clock(9900, 5000)}
+        bench = Bench(clocks, depth=places, num_vcs=num_vcs)
+        bench.run({NEAR: [*flits, *back, *control]}, settle_cycles=2 * credits + 40)
+        assert (bench.lost[NEAR] == 0) == (places == depth)
+        assert len(bench.got[NEAR]) + bench.lost[NEAR] == 2 * credits + 2
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -151,6 +158,10 @@ def test_after_a_reset_of_both_sides_only_new_words_come_out(seed):
 )
 def test_the_depth_is_the_power_of_two_that_holds_both_directions_credits(buffer_flits, depth):
     assert crossing_depth(buffer_flits=buffer_flits) == depth
+    for num_vcs in (2, 4):
+        as_many = buffer_flits * num_vcs
+        fits = crossing_depth(buffer_flits=buffer_flits, num_vcs=num_vcs)
+        assert fits == crossing_depth(buffer_flits=as_many)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +170,12 @@ def test_the_depth_is_the_power_of_two_that_holds_both_directions_credits(buffer
         (lambda: LinkCrossing(flit_bytes=0, depth=16), "Flit bytes must be at least 1, not 0"),
         (lambda: LinkCrossing(flit_bytes=4, depth=8), "Depth must be at least 16, not 8"),
         (lambda: LinkCrossing(flit_bytes=4, depth=24), "Depth must be a power of two, not 24"),
+        (
+            lambda: LinkCrossing(flit_bytes=4, depth=16, num_vcs=9),
+            "VCs must be from 1 to 8, not 9",
+        ),
         (lambda: crossing_depth(buffer_flits=0), "Buffer flits must be at least 1, not 0"),
+        (lambda: crossing_depth(buffer_flits=1, num_vcs=0), "VCs must be at least 1, not 0"),
     ],
 )
 def test_a_wrong_size_is_named(make, message):

@@ -39,6 +39,7 @@ BLOCKS = {
     "switch_fabric": lambda: a_fabric(2, 2),
     "axi_lite": lambda: AxiLiteSubordinate(address_width=12),
     "link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16),
+    "vc_link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16, num_vcs=3),
 }
 
 
