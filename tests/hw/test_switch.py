@@ -24,11 +24,11 @@ COME_UP_CYCLES = 120
 class Network(wiring.Component):
     """A switch, a neighbour at each port that has one, and wires of some cycles."""
 
-    def __init__(self, *, latency_cycles=1, depth=12, linked=range(NUM_PORTS)):
+    def __init__(self, *, latency_cycles=1, depth=12, num_ports=NUM_PORTS, linked=range(NUM_PORTS)):
         self._latency_cycles = latency_cycles
         sizes = {"num_vcs": NUM_VCS, "flit_bytes": FLIT_BYTES, "depth": depth}
         sizes["submessage_flits"] = 4
-        self.switch = Switch(num_ports=NUM_PORTS, **sizes, **LAYOUT)
+        self.switch = Switch(num_ports=num_ports, **sizes, **LAYOUT)
         self.ends = {port: VcPort(**sizes) for port in linked}
         self.resets = {port: Signal(name=f"reset_{port}") for port in linked}
         self.broken = Signal()
