@@ -18,21 +18,26 @@ from multitree.host.cli_common import (
 )
 from multitree.host.rtl_engine import needs_of
 from multitree.host.sizes import parse_size
+from multitree.host.switch_files import switch_modules
 from multitree.host.verilog_files import top_module, write_verilog
 from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import config_for
+from multitree.topology.beside import carried
 
 __all__ = ["add_commands"]
 
-_KINDS = (
-    "Verilog",
-    "link crossing",
+_SOURCES = ("Verilog", "link crossing", "switches")
+_DOCUMENTS = (
     "C header",
     "register map",
     "SystemRDL",
     "template",
     "FuseSoC core",
+)
+_BESIDE = (
+    "Routes of this schedule lead through ranks. The emulation puts a switch beside each rank for\n"
+    "them; no such switch is written."
 )
 
 
@@ -54,7 +59,7 @@ def verilog(
     ] = ",".join(Config().dtypes),
     json: JsonOption = False,
 ) -> None:
-    """Write the Verilog of an interface, and what goes with it.
+    """Write the Verilog of an interface and of the network's switches, and what goes with it.
 
     The interface is large enough for the schedule's tables at this size.
     """
@@ -62,8 +67,10 @@ def verilog(
     built, _ = build_schedule(spec, algorithm, "all_reduce", None)
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs, dtypes=tuple(dtypes.split(",")))
-    with Working(f"Generating the Verilog of {top}"):
-        paths = write_verilog(config, out, memory=memory)
+    switches = switch_modules(built.topology, config)
+    leads_through_ranks = carried(built) is not built
+    with Working(f"Generating the Verilog of {', '.join([top, *(s.module for s in switches)])}"):
+        paths = write_verilog(config, out, memory=memory, topology=built.topology)
     if json:
         print_json(
             {
@@ -71,9 +78,16 @@ def verilog(
                 "memory": memory,
                 "top_module": top,
                 "config": asdict(config),
+                "switches": [asdict(shape) for shape in switches],
+                "switches_beside_ranks": leads_through_ranks,
                 "files": [str(path) for path in paths],
             }
         )
         return
-    print_pairs(f"Wrote {top}", zip(_KINDS, paths, strict=True))
+    sources = _SOURCES if switches else _SOURCES[:-1]
+    print_pairs(f"Wrote {top}", zip([*sources, *_DOCUMENTS], paths, strict=True))
+    if switches:
+        print_pairs("Switches", ((s.module, ", ".join(map(str, s.nodes))) for s in switches))
     print_pairs("Built for", asdict(config).items())
+    if leads_through_ranks:
+        typer.echo(_BESIDE)

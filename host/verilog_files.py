@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from multitree.host.switch_files import switch_verilog
 from multitree.hw.core_file import core_file
 from multitree.hw.crossing import LINK_DOMAIN, LinkCrossing, crossing_depth
 from multitree.hw.register_map import c_header
@@ -12,6 +13,8 @@ from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.registers import REGISTERS, VERSION
+from multitree.nic.switches import SWITCH_MODULE_NAME
+from multitree.topology.topology import Topology
 
 __all__ = ["CROSSING_NAME", "MEMORIES", "top_module", "write_verilog"]
 
@@ -37,7 +40,9 @@ def top_module(memory: str) -> str:
     return _TOPS[memory][0]
 
 
-def write_verilog(config: Config, folder: Path, *, memory: str = "sram") -> list[Path]:
+def write_verilog(
+    config: Config, folder: Path, *, memory: str = "sram", topology: Topology | None = None
+) -> list[Path]:
     """Write an interface's Verilog and what goes with it.
 
     Parameters
@@ -48,18 +53,23 @@ def write_verilog(config: Config, folder: Path, *, memory: str = "sram") -> list
         Where to; made if it is not there.
     memory : str
         One of `MEMORIES`.
+    topology : Topology, optional
+        The network; its switches are written, too, if it has any.
 
     Returns
     -------
     list of Path
-        The Verilog of the interface and of the crossing to a link's clock, the register map as a C
-        header, as Markdown and as SystemRDL, an instantiation template and a FuseSoC core file.
-        The same bytes for the same sizes, on every machine.
+        The Verilog of the interface, of the crossing to a link's clock and, where there are any,
+        of the switches; the register map as a C header, as Markdown and as SystemRDL, an
+        instantiation template and a FuseSoC core file. The same bytes for the same sizes and
+        switches, on every machine.
 
     Raises
     ------
     ValueError
-        If there is no such kind of memory.
+        If there is no such kind of memory, or a switch has too many ports.
+    TopologyError
+        As `switch_files.switch_modules`.
     OSError
         If a file cannot be written.
     """
@@ -69,18 +79,23 @@ def write_verilog(config: Config, folder: Path, *, memory: str = "sram") -> list
     texts = {
         f"{top}.v": generate(interface, name=top),
         f"{CROSSING_NAME}.v": _crossing(config),
+    }
+    if topology is not None and topology.num_switches:
+        texts[f"{SWITCH_MODULE_NAME}.v"] = switch_verilog(topology, config)
+    sources = [*texts]
+    texts |= {
         f"{REGISTERS.name}.h": c_header(REGISTERS),
         f"{REGISTERS.name}_registers.md": markdown(REGISTERS),
         f"{REGISTERS.name}.rdl": system_rdl(REGISTERS),
         f"{top}_template.vh": instantiation_template(interface, name=top),
     }
-    verilog, crossing, *documents = texts
+    documents = [name for name in texts if name not in sources]
     texts[f"{top}.core"] = core_file(
         name=top,
         version=f"{VERSION}.0.0",
         description="MultiTree network interface: all-reduce by a schedule table.",
         top=top,
-        sources=[verilog, crossing],
+        sources=sources,
         documents=documents,
     )
     paths = []
@@ -93,6 +108,7 @@ def write_verilog(config: Config, folder: Path, *, memory: str = "sram") -> list
 
 def _crossing(config: Config) -> str:
     """Verilog of a crossing that never overflows."""
-    depth = crossing_depth(buffer_flits=config.buffer_flits)
-    crossing = LinkCrossing(flit_bytes=config.flit_bytes, depth=depth)
+    depth = crossing_depth(buffer_flits=config.buffer_flits, num_vcs=config.num_vcs)
+    sizes = {"flit_bytes": config.flit_bytes, "num_vcs": config.num_vcs}
+    crossing = LinkCrossing(**sizes, depth=depth)
     return generate(crossing, name=CROSSING_NAME, domains=[LINK_DOMAIN])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from multitree.host.verilog_files import write_verilog
 from multitree.hw.axi_lite import AxiLiteSubordinate
 from multitree.hw.lanes import LaneUnit
 from multitree.hw.verilog import generate
@@ -9,6 +10,7 @@ from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.reducer import Reducer
 from tests.cocotb import bench_axi_memory, bench_link
+from tests.cocotb.crossed import CROSSED, RESET, crossed_top
 from tests.cocotb.network import (
     CONFIG,
     PAIR_CONFIG,
@@ -55,3 +57,14 @@ def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
 def test_four_interfaces_with_axi_memories_behind_a_switch_pass_their_bench(simulator, tmp_path):
     options = {"top": "network", "bench": "bench_axi_star", "folder": tmp_path}
     run_bench(simulator, verilog=star_verilog(), **options)
+
+
+@on_each_simulator
+def test_what_is_written_for_a_fat_tree_passes_its_bench_with_a_clock_for_the_switches(
+    simulator, tmp_path
+):
+    topology, config = CROSSED["fat_tree"]
+    written = write_verilog(config, tmp_path / "written", topology=topology)
+    text = "".join(path.read_text() for path in written if path.suffix == ".v")
+    verilog = text + RESET.read_text() + crossed_top(text, topology, config)
+    run_bench(simulator, verilog=verilog, top="network", bench="bench_crossed", folder=tmp_path)

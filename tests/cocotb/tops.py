@@ -14,7 +14,7 @@ from multitree.hw.link_receiver import LinkReceiver
 from multitree.hw.link_transmitter import LinkTransmitter
 from multitree.nic.switches import SWITCH_MODULE_NAME
 
-__all__ = ["AxiManagers", "LinkPair", "network_top"]
+__all__ = ["AxiManagers", "LinkPair", "module_ports", "network_top"]
 
 _DELAY = """
 module delay_line #(parameter WIDTH = 1, parameter CYCLES = 2) (
@@ -143,7 +143,7 @@ def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitre
     outside, body, ports = ["input clk", "input rst"], [], {}
     for node in sorted({wire[0] for wire in wires}):
         text, module = (interface, design) if node < num_ranks else (switch, SWITCH_MODULE_NAME)
-        ports[node] = _module_ports(text, module)
+        ports[node] = module_ports(text, module)
         pins = [".clk(clk)", *([".rst(rst)"] if node < num_ranks else [])]
         for name, (kind, width) in ports[node].items():
             if name == "clk" or f".{name}({name})" in pins:
@@ -171,7 +171,7 @@ def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitre
     return interface + switch + _DELAY + top
 
 
-def _module_ports(text, module):
+def module_ports(text, module):
     """Direction and width of every port of a module in Verilog."""
     declarations = text[text.index(f"module {module}(") :].split("endmodule")[0]
     line = r"^\s*(input|output) (?:\[(\d+):0\] )?(\w+);"

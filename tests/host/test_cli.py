@@ -13,7 +13,7 @@ import pytest
 
 import multitree
 from multitree import Communicator
-from multitree.host import cli_demo, cli_simulate
+from multitree.host import cli_demo, cli_simulate, cli_verilog
 from multitree.host.cli import app, main
 from multitree.sim.link_model import LinkModel
 from multitree.sim.loads import Loader, Upcoming
@@ -68,7 +68,7 @@ COMMANDS = {
     "schedule": ["torus:4x4"],
     "verify": ["mesh:5x3"],
     "table": ["torus:4x4", "--rank", "5"],
-    "verilog": ["torus:4x4"],
+    "verilog": ["fat_tree:2x2"],
     "simulate": ["mesh:4x4", "--engine", "analytic"],
     "compare": ["mesh:3x3", "--engine", "analytic"],
     "doctor": [],
@@ -340,6 +340,48 @@ def test_verilog_writes_seven_files_and_says_where(capsys):
     assert "multitree_nic multitree_nic_instance (" in text[5]
     assert text[6].startswith("CAPI=2:")
     assert data["config"]["num_ports"] == 4
+
+
+def test_verilog_of_a_network_with_switches_has_a_module_per_shape_of_them(capsys):
+    data = printed_json(capsys, "verilog", "fat_tree:2x2", "--size", "1KiB", "--out", "built")
+    names = [Path(path).name for path in data["files"]]
+    assert names[:4] == [
+        "multitree_nic.v",
+        "multitree_link_crossing.v",
+        "multitree_switch.v",
+        "multitree_nic.h",
+    ]
+    small, large = (f"multitree_switch_{ports}x2" for ports in (2, 4))
+    assert data["switches"] == [
+        {"module": small, "num_ports": 2, "nodes": [6, 7]},
+        {"module": large, "num_ports": 4, "nodes": [4, 5]},
+    ]
+    assert data["switches_beside_ranks"] is False
+    text = Path(data["files"][2]).read_text()
+    assert f"\nmodule {small}(" in text and f"\nmodule {large}(" in text
+    crossing = Path(data["files"][1]).read_text()
+    assert "output [1:0] tx_credit;" in crossing and "input [1:0] rx_credit;" in crossing
+
+
+def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monkeypatch):
+    paths = [Path(f"file_{number}") for number in range(8)]
+    taken = {"torus": paths[:7], "fat_tree": paths}
+
+    def not_written(*_, topology, **__):
+        return taken[topology.family]
+
+    monkeypatch.setattr(cli_verilog, "write_verilog", not_written)
+    _, out, _ = run(capsys, "verilog", "fat_tree:2x4")
+    assert re.search(r"^  switches +file_2$", out, re.M)
+    assert re.search(r"^  multitree_switch_8x2  8, 9$", out, re.M)
+    assert "beside" not in out
+    _, out, _ = run(capsys, "verilog", "torus:4x4")
+    assert "switch" not in out
+    _, out, _ = run(capsys, "verilog", "torus:8", "--algorithm", "swing")
+    assert "a switch beside each rank" in out
+    data = printed_json(capsys, "verilog", "torus:8", "--algorithm", "swing")
+    assert (data["switches"], data["switches_beside_ranks"]) == ([], True)
+    assert data["config"]["num_classes"] > 0
 
 
 def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
