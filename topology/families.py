@@ -13,7 +13,8 @@ from multitree.topology.errors import TopologyError
 from multitree.topology.files import load_topology
 from multitree.topology.named import check_size, checked_dims, named_family
 from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
-from multitree.topology.topology import MAX_LINKS, MAX_RANKS, Topology
+from multitree.topology.topology import Topology
+from multitree.topology.topology_checks import MAX_LINKS, MAX_RANKS
 
 
 def ring(num_ranks: int) -> Topology:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.errors import TopologyError
-from multitree.topology.topology import MAX_LINKS, Topology
+from multitree.topology.topology import Topology
+from multitree.topology.topology_checks import MAX_LINKS
 
 SCHEMA = "multitree.topology.v1"
 MAX_FILE_BYTES = 256 * 1024 * 1024

@@ -9,9 +9,9 @@ from multitree.topology.errors import TopologyError
 from multitree.topology.topology import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
     DEFAULT_LATENCY_NS,
-    MAX_RANKS,
     Topology,
 )
+from multitree.topology.topology_checks import MAX_RANKS
 
 
 def named_family(

@@ -5,7 +5,8 @@ import numpy as np
 from multitree.topology.arrays import int32s
 from multitree.topology.errors import TopologyError
 from multitree.topology.named import check_num_ranks, check_size, checked_dims, named_family
-from multitree.topology.topology import MAX_RANKS, Topology
+from multitree.topology.topology import Topology
+from multitree.topology.topology_checks import MAX_RANKS
 from multitree.topology.tree_shape import tree_shape
 
 DGX2_BOARDS, DGX2_GPUS, DGX2_PLANES = 2, 8, 6

@@ -11,11 +11,17 @@ from multitree.topology.cuts import smallest_cut
 from multitree.topology.distances import Adjacency, adjacency, hops_from, most_hops
 from multitree.topology.errors import TopologyError
 from multitree.topology.graphs import NumberedGraph, as_networkx, from_networkx
+from multitree.topology.remains import name_without, remains_of
+from multitree.topology.topology_checks import (
+    Ids,
+    check_counts,
+    check_ids,
+    checked_links,
+    positive_figures,
+)
 
 DEFAULT_BANDWIDTH_GBYTES_PER_S = 16.0
 DEFAULT_LATENCY_NS = 150.0
-MAX_RANKS = 65_536
-MAX_LINKS = 4_194_304
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +75,14 @@ class Topology:
     dims: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_counts(self.num_ranks, self.num_switches)
-        links = int32s("Links", self.links)
-        if links.ndim != 2 or links.shape[1] != 2:
-            raise TopologyError(f"Links must be an array of shape (n, 2), not {links.shape}")
-        if len(links) > MAX_LINKS:
-            raise TopologyError(f"Links must be at most {MAX_LINKS}, not {len(links)}")
-        _check_ends(links, self.num_nodes)
+        check_counts(self.num_ranks, self.num_switches)
+        links = checked_links(self.links, self.num_nodes)
         object.__setattr__(self, "links", links)
         object.__setattr__(self, "dims", tuple(self.dims))
         for field in ("bandwidth_gbytes_per_s", "latency_ns"):
-            object.__setattr__(self, field, _positive(field, getattr(self, field), len(links)))
+            object.__setattr__(
+                self, field, positive_figures(field, getattr(self, field), len(links))
+            )
         self._check_connected()
 
     def _check_connected(self) -> None:
@@ -217,6 +220,41 @@ class Topology:
             return self.least_degree
         return round(smallest_cut(self.links, np.ones(self.num_links), self.num_ranks))
 
+    def without(self, *, links: Ids = (), ranks: Ids = (), switches: Ids = ()) -> "Topology":
+        """What is left after failures.
+
+        Parameters
+        ----------
+        links : iterable of int
+            Ids of links that have failed, each together with its reverse.
+        ranks, switches : iterable of int
+            Numbers of nodes that have failed, with all their links. Those left keep their order,
+            and are numbered anew.
+
+        Returns
+        -------
+        Topology
+            Of no family.
+
+        Raises
+        ------
+        TopologyError
+            If an id is out of range, or what is left is not connected or has fewer than two ranks.
+
+        Examples
+        --------
+        >>> line = Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0)
+        >>> line.without(ranks=[0]).links.tolist()
+        [[0, 1], [1, 0]]
+        """
+        failed = check_ids("Link", links, range(self.num_links))
+        lost = check_ids("Rank", ranks, range(self.num_ranks))
+        lost |= check_ids("Switch", switches, range(self.num_ranks, self.num_nodes))
+        failed |= {int(self.reverse[link]) for link in failed} - {-1}
+        kept, counts, ends = remains_of(self.links, self.num_ranks, self.num_nodes, failed, lost)
+        speeds = self.bandwidth_gbytes_per_s[kept], self.latency_ns[kept]
+        return Topology(name_without(self.name, failed, lost), *counts, ends, *speeds)
+
     def to_networkx(self) -> Any:
         """The same as a `networkx.MultiDiGraph`; see `graphs.as_networkx` for its attributes."""
         counts = (self.num_ranks, self.num_switches)
@@ -257,37 +295,3 @@ class Topology:
             default_latency_ns=DEFAULT_LATENCY_NS,
         )
         return cls(name, *numbered)
-
-
-def _check_counts(num_ranks: int, num_switches: int) -> None:
-    if type(num_ranks) is not int or not 2 <= num_ranks <= MAX_RANKS:
-        raise TopologyError(f"Number of ranks must be within 2..{MAX_RANKS}, not {num_ranks!r}")
-    if type(num_switches) is not int or not 0 <= num_switches <= MAX_RANKS:
-        raise TopologyError(
-            f"Number of switches must be within 0..{MAX_RANKS}, not {num_switches!r}"
-        )
-
-
-def _check_ends(links: Int32Array, num_nodes: int) -> None:
-    wrong = np.flatnonzero(((links < 0) | (links >= num_nodes)).any(axis=1))
-    if wrong.size:
-        ends = links[wrong[0]].tolist()
-        raise TopologyError(f"Link {wrong[0]} must join nodes 0..{num_nodes - 1}, not {ends}")
-    loops = np.flatnonzero(links[:, 0] == links[:, 1])
-    if loops.size:
-        raise TopologyError(
-            f"Link {loops[0]} must join two different nodes, not {links[loops[0]].tolist()}"
-        )
-
-
-def _positive(field: str, values: Any, num_links: int) -> Float64Array:
-    given = np.asarray(values, np.float64)
-    if given.shape not in ((), (num_links,)):
-        raise TopologyError(f"{field} must be one number per link, not of shape {given.shape}")
-    numbers = np.broadcast_to(given, (num_links,)).copy()
-    wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0)))
-    if wrong.size:
-        value = float(numbers[wrong[0]])
-        raise TopologyError(f"{field} of link {wrong[0]} must be positive and finite, not {value}")
-    numbers.flags.writeable = False
-    return numbers
