@@ -1,11 +1,14 @@
 """Numbered nodes and links out of networkx graphs, and back into them."""
 
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
+
+LinkRow = tuple[Any, int, int, Any, Any]
 
 
 class NumberedGraph(NamedTuple):
@@ -46,23 +49,62 @@ def from_networkx(
     """
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"Graph must be a networkx graph, not {graph!r}")
-    nodes = list(graph.nodes)
-    if all(isinstance(node, int) for node in nodes):
-        nodes.sort()
-    is_switch = {node: graph.nodes[node].get("kind") == "switch" for node in nodes}
-    nodes.sort(key=lambda node: is_switch[node])
-    number = {node: index for index, node in enumerate(nodes)}
+    switches = {node for node, kind in graph.nodes(data="kind") if kind == "switch"}
+    number = node_numbers(graph.nodes, switches)
     rows = []
     for u, v, data in graph.to_directed().edges(data=True):
         bandwidth = data.get("bandwidth_gbytes_per_s", default_bandwidth_gbytes_per_s)
         latency = data.get("latency_ns", default_latency_ns)
         rows.append((data.get("link"), number[u], number[v], bandwidth, latency))
-    numbered = graph.is_directed() and all(row[0] is not None for row in rows)
-    rows.sort(key=lambda row: row[:1] if numbered else row[1:3])
-    links = int32s("Links", [row[1:3] for row in rows]).reshape(-1, 2)
-    speeds = np.array([row[3:] for row in rows], np.float64).reshape(-1, 2)
-    num_switches = sum(is_switch.values())
-    num_ranks = len(nodes) - num_switches
+    has_ids = graph.is_directed() and all(row[0] is not None for row in rows)
+    return numbered(len(number) - len(switches), len(switches), rows, has_ids=has_ids)
+
+
+def node_numbers(nodes: Iterable[Any], switches: Collection[Any]) -> dict[Any, int]:
+    """Number nodes: ranks first, each kind ascending where all are integers, else as they stand.
+
+    Parameters
+    ----------
+    nodes : iterable of hashable
+    switches : collection of hashable
+        Those that are no ranks.
+
+    Returns
+    -------
+    dict of hashable to int
+
+    Examples
+    --------
+    >>> node_numbers(["leaf", "b", "a"], {"leaf"}), node_numbers([2, 0, 1], {0})
+    ({'b': 0, 'a': 1, 'leaf': 2}, {1: 0, 2: 1, 0: 2})
+    """
+    ordered = list(nodes)
+    if all(isinstance(node, int) for node in ordered):
+        ordered.sort()
+    ordered.sort(key=lambda node: node in switches)
+    return {node: index for index, node in enumerate(ordered)}
+
+
+def numbered(
+    num_ranks: int, num_switches: int, rows: list[LinkRow], *, has_ids: bool
+) -> NumberedGraph:
+    """Number links: by their ids, or by source, destination and the order in which they stand.
+
+    Parameters
+    ----------
+    num_ranks, num_switches : int
+    rows : list of tuple
+        Id, source, destination, bandwidth_gbytes_per_s and latency_ns of each link.
+    has_ids : bool
+        Whether ids count.
+
+    Returns
+    -------
+    NumberedGraph
+    """
+    ordered = sorted(rows, key=lambda row: row[:1] if has_ids else row[1:3])
+    links = int32s("Links", [row[1:3] for row in ordered]).reshape(-1, 2)
+    speeds = np.array([row[3:] for row in ordered], np.float64).reshape(-1, 2)
     return NumberedGraph(num_ranks, num_switches, links, speeds[:, 0], speeds[:, 1])
 
 
