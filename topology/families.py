@@ -177,7 +177,7 @@ _NUM_SIZES |= {"dgx2": (0,)}
 
 
 def parse_topology(spec_or_path: str | Path) -> Topology:
-    """Read a spec such as "torus:4x4", or the path of a JSON file.
+    """Read a spec such as "torus:4x4", or the path of a JSON or GraphML file.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
     if not isinstance(spec_or_path, str | Path):
         raise TypeError(f"Topology must be a spec or a path, not {spec_or_path!r}")
     text = str(spec_or_path)
-    if isinstance(spec_or_path, Path) or text.endswith(".json") or os.path.isfile(text):
+    if isinstance(spec_or_path, Path) or names_file(text):
         return load_topology(text)
     family, colon, sizes = text.partition(":")
     if not colon and 0 not in _NUM_SIZES.get(family, ()):
@@ -217,6 +217,25 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
         known = ", ".join(_BUILDERS)
         raise TopologyError(f"Topology family must be one of {known}, not {family!r}")
     return _BUILDERS[family](*(_sizes(family, sizes) if colon else ()))
+
+
+def names_file(spec: str) -> bool:
+    """Whether a text is a file's path, there or not, and no spec.
+
+    Parameters
+    ----------
+    spec : str
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> names_file("net.graphml"), names_file("torus:4x4")
+    (True, False)
+    """
+    return spec.endswith((".json", ".graphml")) or os.path.isfile(spec)
 
 
 def _sizes(family: str, sizes: str) -> list[int]:

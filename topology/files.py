@@ -1,26 +1,26 @@
-"""Topologies as JSON files."""
+"""Topologies as files, JSON or GraphML."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from multitree.topology.errors import TopologyError
+from multitree.topology.file_text import naming, read_text, write_text
+from multitree.topology.graphml import Graph
+from multitree.topology.graphml_reader import parse_graphml
+from multitree.topology.graphml_topology import topology_graphml, topology_of_graph
+from multitree.topology.json_text import parse_json
+from multitree.topology.json_topology import topology_json, topology_of_json
 from multitree.topology.topology import Topology
-from multitree.topology.topology_checks import MAX_LINKS
-
-SCHEMA = "multitree.topology.v1"
-MAX_FILE_BYTES = 256 * 1024 * 1024
-_KEYS = ("schema", "num_ranks", "num_switches", "links")
 
 
 def load_topology(path: str | Path) -> Topology:
-    """Read a topology from a JSON file.
+    """Read a topology from a file: GraphML if its name ends in .graphml, else JSON.
 
-    The file is one object with the keys ``schema`` ("multitree.topology.v1"), ``num_ranks``,
-    ``num_switches`` and ``links``, a list of ``[src, dst, bandwidth_gbytes_per_s,
-    latency_ns]``. The topology is called by the file's name.
+    The JSON file is one object with the keys ``schema`` ("multitree.topology.v1"),
+    ``num_ranks``, ``num_switches`` and ``links``, a list of ``[src, dst,
+    bandwidth_gbytes_per_s, latency_ns]``. The GraphML file is a graph as
+    `Topology.to_networkx` gives it; docs/files.md tells more of both. The topology is called by
+    the file's name.
 
     Parameters
     ----------
@@ -33,110 +33,92 @@ def load_topology(path: str | Path) -> Topology:
     Raises
     ------
     TopologyError
-        If the file cannot be read, is too large, is not JSON, or describes no topology;
-        the message has the file's name and the place in it.
+        If the file cannot be read, is too large, is not JSON or GraphML, or describes no
+        topology; the message has the file's name and the place in it.
+
+    Notes
+    -----
+    Nobody need vouch for the file: its size has a limit, and time and memory are linear in that.
     """
     name = str(path)
-    content = _parsed(name, _text(name))
-    if not isinstance(content, dict):
-        raise TopologyError(f"{name}: content must be an object, not {_shown(content)}")
-    for key in content:
-        if key not in _KEYS:
-            raise TopologyError(f"{name}: keys must be {', '.join(_KEYS)}, not {_shown(key)}")
-    for key in _KEYS:
-        if key not in content:
-            raise TopologyError(f"{name}: {key} must be there, not missing")
-    if content["schema"] != SCHEMA:
-        raise TopologyError(f"{name}: schema must be {SCHEMA!r}, not {_shown(content['schema'])}")
-    for key in ("num_ranks", "num_switches"):
-        if type(content[key]) is not int:
-            raise TopologyError(f"{name}: {key} must be an integer, not {_shown(content[key])}")
-    links, speeds = _links(name, content["links"])
-    try:
-        return Topology(
-            Path(name).name,
-            content["num_ranks"],
-            content["num_switches"],
-            links,
-            speeds[:, 0],
-            speeds[:, 1],
-        )
-    except TopologyError as error:
-        raise TopologyError(f"{name}: {error}") from None
+    with naming(name, TopologyError):
+        return topology_of(read_content(name), name)
 
 
 def save_topology(topology: Topology, path: str | Path) -> None:
-    """Write a topology to a JSON file that `load_topology` reads, one link per line.
+    """Write a topology to a file that `load_topology` reads, one link per line.
 
     Parameters
     ----------
     topology : Topology
     path : str or pathlib.Path
+        GraphML if its name ends in .graphml, else JSON.
 
     Raises
     ------
     TopologyError
-        If the file cannot be written.
+        If the file cannot be written, or would be too large to be read.
     """
-    rows = zip(
-        topology.links.tolist(),
-        topology.bandwidth_gbytes_per_s.tolist(),
-        topology.latency_ns.tolist(),
-        strict=True,
-    )
-    lines = ",\n    ".join(json.dumps([*ends, speed, delay]) for ends, speed, delay in rows)
-    text = (
-        f'{{\n  "schema": "{SCHEMA}",\n  "num_ranks": {topology.num_ranks},\n'
-        f'  "num_switches": {topology.num_switches},\n  "links": [\n    {lines}\n  ]\n}}\n'
-    )
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise TopologyError(f"{path}: file must be writable, not {error.strerror}") from None
+    name = str(path)
+    with naming(name, TopologyError):
+        as_graphml = is_graphml(name)
+        write_text(name, topology_graphml(topology) if as_graphml else topology_json(topology))
 
 
-def _text(name: str) -> str:
-    if "\0" in name:
-        raise TopologyError(f"Path of a file must be without null characters, not {name!r}")
-    try:
-        size = Path(name).stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise TopologyError(f"{name}: file must be at most {MAX_FILE_BYTES} bytes, not {size}")
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise TopologyError(f"{name}: file must be readable, not {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise TopologyError(f"{name}: file must be UTF-8 text, not binary") from None
+def is_graphml(path: str) -> bool:
+    """Whether a file of this name holds GraphML; all others hold JSON.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    bool
+    """
+    return path.lower().endswith(".graphml")
 
 
-def _parsed(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise TopologyError(f"{name}: {place} must be JSON, not: {error.msg}") from None
-    except (RecursionError, ValueError):
-        raise TopologyError(f"{name}: content must be a plain object, not this") from None
+def read_content(path: str) -> Any:
+    """What a file holds, not yet understood.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    Graph or object
+        The latter is JSON, as `parse_json` has it.
+
+    Raises
+    ------
+    ContentError
+        If it cannot be read, or is no GraphML or JSON.
+    """
+    text = read_text(path)
+    return parse_graphml(text) if is_graphml(path) else parse_json(text)
 
 
-def _links(name: str, rows: Any) -> tuple[Any, Any]:
-    if not isinstance(rows, list):
-        raise TopologyError(f"{name}: links must be a list, not {_shown(rows)}")
-    if len(rows) > MAX_LINKS:
-        raise TopologyError(f"{name}: links must be at most {MAX_LINKS}, not {len(rows)}")
-    for index, row in enumerate(rows):
-        whole = isinstance(row, list) and len(row) == 4 and all(type(end) is int for end in row[:2])
-        if not whole or not all(type(number) in (int, float) for number in row[2:]):
-            raise TopologyError(
-                f"{name}: links[{index}] must be [src, dst, bandwidth_gbytes_per_s, latency_ns], "
-                f"not {_shown(row)}"
-            )
-        if not all(0 <= end < 2**31 for end in row[:2]) or not all(abs(x) < 1e300 for x in row[2:]):
-            raise TopologyError(f"{name}: links[{index}] must be in range, not {_shown(row)}")
-    links = np.array([row[:2] for row in rows], np.int32).reshape(-1, 2)
-    return links, np.array([row[2:] for row in rows], np.float64).reshape(-1, 2)
+def topology_of(content: Any, path: str) -> Topology:
+    """Understand the content of a file as a topology.
 
+    Parameters
+    ----------
+    content : Graph or object
+        From `read_content`.
+    path : str
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    ContentError
+        If an entry is missing, unknown or wrong.
+    TopologyError
+        If together they are no topology.
+    """
+    understand = topology_of_graph if isinstance(content, Graph) else topology_of_json
+    return understand(content, Path(path).name)

@@ -1,0 +1,160 @@
+"""Topologies as GraphML: a graph as `Topology.to_networkx` has it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from multitree.topology.entries import ContentError, shown
+from multitree.topology.graphml import Element, Graph, format_graphml
+from multitree.topology.graphs import LinkRow, node_numbers, numbered
+from multitree.topology.json_topology import TOPOLOGY_SCHEMA
+from multitree.topology.topology import (
+    DEFAULT_BANDWIDTH_GBYTES_PER_S,
+    DEFAULT_LATENCY_NS,
+    Topology,
+)
+
+TOPOLOGY_KEYS = (
+    ("graph", "schema", "string"),
+    ("node", "kind", "string"),
+    ("edge", "link", "int"),
+    ("edge", "bandwidth_gbytes_per_s", "double"),
+    ("edge", "latency_ns", "double"),
+)
+
+
+def topology_of_graph(graph: Graph, name: str) -> Topology:
+    """Understand a graph as a topology.
+
+    Parameters
+    ----------
+    graph : Graph
+        Without a schema, as other programs write it, or with ours.
+    name : str
+        What messages call the topology.
+
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    ContentError
+        If some data are wrong.
+    TopologyError
+        If together they are no topology.
+    """
+    if graph.head.has("schema"):
+        graph.head.choice("schema", [TOPOLOGY_SCHEMA])
+    return topology_of_links(graph, graph.edges, numbers_of_nodes(graph), name)
+
+
+def numbers_of_nodes(graph: Graph) -> dict[str, int]:
+    """Number a graph's nodes by their ids, as `graphs.node_numbers` does.
+
+    Parameters
+    ----------
+    graph : Graph
+
+    Returns
+    -------
+    dict of str to int
+    """
+    ids = [node.ends[0] for node in graph.nodes]
+    # Not "01" too, which would be the same node.
+    are_numbers = all(word.isascii() and word.isdigit() for word in ids) and all(
+        len(word) < 10 and str(int(word)) == word for word in ids
+    )
+    keys = [int(word) for word in ids] if are_numbers else ids
+    switches = {key for key, node in zip(keys, graph.nodes, strict=True) if _is_switch(node)}
+    number = node_numbers(keys, switches)
+    return {word: number[key] for word, key in zip(ids, keys, strict=True)}
+
+
+def topology_of_links(
+    graph: Graph, links: list[Element], number: dict[str, int], name: str
+) -> Topology:
+    """The topology of a graph's nodes and of some of its edges.
+
+    Parameters
+    ----------
+    graph : Graph
+    links : list of Element
+        Edges; where the graph is undirected, each is one link each way.
+    number : dict of str to int
+        Each node's number by its id.
+    name : str
+
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    ContentError
+        If some data are wrong.
+    TopologyError
+        If together they are no topology.
+    """
+    has_ids = graph.directed and any(edge.has("link") for edge in links)
+    ids = _ids_of(links) if has_ids else [None] * len(links)
+    rows: list[LinkRow] = []
+    for link, edge in zip(ids, links, strict=True):
+        src, dst = (number[end] for end in edge.ends)
+        if src == dst:
+            wrong = f"edge must join two different nodes, not {shown(edge.ends)}"
+            raise ContentError(f"{edge.place}: {wrong}")
+        figures = (
+            edge.positive("bandwidth_gbytes_per_s", DEFAULT_BANDWIDTH_GBYTES_PER_S),
+            edge.positive("latency_ns", DEFAULT_LATENCY_NS),
+        )
+        rows.append((link, src, dst, *figures))
+        if not graph.directed:
+            rows.append((None, dst, src, *figures))
+    num_switches = sum(map(_is_switch, graph.nodes))
+    num_ranks = len(graph.nodes) - num_switches
+    return Topology(name, *numbered(num_ranks, num_switches, rows, has_ids=has_ids))
+
+
+def topology_graphml(topology: Topology) -> str:
+    """The text of a topology as GraphML.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Returns
+    -------
+    str
+    """
+    head = {"schema": TOPOLOGY_SCHEMA}
+    return format_graphml(TOPOLOGY_KEYS, head, node_data(topology), link_data(topology))
+
+
+def node_data(topology: Topology) -> Iterator[dict[str, Any]]:
+    """What the graph tells of each node, rank by rank and then switch by switch."""
+    for node in range(topology.num_nodes):
+        yield {"kind": "rank" if node < topology.num_ranks else "switch"}
+
+
+def link_data(topology: Topology) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Source, destination and what the graph tells of each link."""
+    columns = (topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for link, ((src, dst), bandwidth, latency) in enumerate(rows):
+        figures = {"bandwidth_gbytes_per_s": bandwidth, "latency_ns": latency}
+        yield src, dst, {"link": link} | figures
+
+
+def _is_switch(node: Element) -> bool:
+    return node.has("kind") and node.choice("kind", ("rank", "switch")) == "switch"
+
+
+def _ids_of(links: list[Element]) -> list[int]:
+    """Ids of links: where some have one all have, each of 0, 1, 2, ... once."""
+    ids = [edge.integer("link", 0, len(links) - 1) for edge in links]
+    seen: set[int] = set()
+    for link, edge in zip(ids, links, strict=True):
+        if link in seen:
+            raise ContentError(f"{edge.place}: link must be there once, not again {link}")
+        seen.add(link)
+    return ids
