@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from multitree.topology.files import load_topology, save_topology
     from multitree.topology.orbit import Orbit, verify_orbit
     from multitree.topology.schedule import Schedule
+    from multitree.topology.schedule_files import load_schedule, save_schedule
     from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
     from multitree.topology.symmetric import symmetric_orbit
     from multitree.topology.topology import Topology
@@ -48,10 +49,12 @@ __all__ = [
     "fully_connected",
     "hypercube",
     "kary_tree",
+    "load_schedule",
     "load_topology",
     "mesh",
     "parse_topology",
     "ring",
+    "save_schedule",
     "save_topology",
     "symmetric_orbit",
     "torus",
@@ -79,6 +82,7 @@ _HOMES = {
     "topology.files": ("load_topology", "save_topology"),
     "topology.orbit": ("Orbit", "verify_orbit"),
     "topology.schedule": ("Schedule",),
+    "topology.schedule_files": ("load_schedule", "save_schedule"),
     "topology.switched": ("bigraph", "dgx2", "fat_tree", "kary_tree"),
     "topology.symmetric": ("symmetric_orbit",),
     "topology.topology": ("Topology",),

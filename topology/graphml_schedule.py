@@ -1,0 +1,135 @@
+"""Schedules as GraphML: the topology, and an edge for each transfer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from multitree.topology.collectives import COLLECTIVES
+from multitree.topology.entries import ContentError
+from multitree.topology.graphml import Element, Graph, format_graphml
+from multitree.topology.graphml_topology import (
+    TOPOLOGY_KEYS,
+    link_data,
+    node_data,
+    numbers_of_nodes,
+    topology_of_links,
+)
+from multitree.topology.json_schedule import SCHEDULE_SCHEMA
+from multitree.topology.schedule import Schedule
+from multitree.topology.schedule_rows import (
+    MAX_LABEL,
+    MAX_OFFSET,
+    OPS,
+    Heading,
+    Row,
+    check_counts,
+    most_of,
+    rows_of,
+    schedule_of_rows,
+)
+
+KINDS = LINK, TRANSFER = "link", "transfer"
+SCHEDULE_KEYS = (
+    *TOPOLOGY_KEYS,
+    ("graph", "algorithm", "string"),
+    ("graph", "collective", "string"),
+    ("graph", "root", "int"),
+    ("graph", "flow_offsets", "string"),
+    ("edge", "kind", "string"),
+    ("edge", "step", "int"),
+    ("edge", "op", "string"),
+    ("edge", "flow", "int"),
+    ("edge", "order", "int"),
+    ("edge", "links", "string"),
+    ("edge", "classes", "string"),
+)
+
+
+def schedule_of_graph(graph: Graph, name: str) -> Schedule:
+    """Understand a graph as a schedule, not yet verified; its edges may come in any order.
+
+    Parameters
+    ----------
+    graph : Graph
+    name : str
+        What messages call the topology.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ContentError
+        If some data are missing or wrong.
+    TopologyError, ScheduleError
+        If together they are no topology or no schedule.
+    """
+    head = graph.head
+    head.choice("schema", [SCHEDULE_SCHEMA])
+    if not graph.directed:
+        raise ContentError(f"{head.place}: edgedefault must be directed, not undirected")
+    edges: dict[str, list[Element]] = {kind: [] for kind in KINDS}
+    for edge in graph.edges:
+        edges[edge.choice("kind", KINDS)].append(edge)
+    number = numbers_of_nodes(graph)
+    topology = topology_of_links(graph, edges[LINK], number, name)
+    heading = Heading(
+        head.label("algorithm", MAX_LABEL),
+        head.choice("collective", COLLECTIVES),
+        head.integer("root", 0, topology.num_ranks - 1) if head.has("root") else None,
+        head.integers("flow_offsets", 0, MAX_OFFSET),
+    )
+    counts = len(edges[TRANSFER]), len(heading.flow_offsets), topology.num_ranks
+    most = most_of(topology, check_counts(*counts))
+    rows = [_row(edge, number, most) for edge in edges[TRANSFER]]
+    rows.sort(key=lambda row: (row[0], *row[2:5]))
+    return schedule_of_rows(topology, heading, rows)
+
+
+def schedule_graphml(schedule: Schedule) -> str:
+    """The text of a schedule as GraphML.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Returns
+    -------
+    str
+    """
+    head: dict[str, Any] = {
+        "schema": SCHEDULE_SCHEMA,
+        "algorithm": schedule.algorithm,
+        "collective": schedule.collective,
+        "flow_offsets": _words(schedule.flow_offsets.tolist()),
+    }
+    if schedule.root is not None:
+        head["root"] = schedule.root
+    return format_graphml(SCHEDULE_KEYS, head, node_data(schedule.topology), _edges(schedule))
+
+
+def _edges(schedule: Schedule) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    for src, dst, data in link_data(schedule.topology):
+        yield src, dst, {"kind": LINK} | data
+    for step, op, flow, src, dst, order, links, classes in rows_of(schedule):
+        place = {"step": step, "op": op, "flow": flow, "order": order}
+        route = {"links": _words(links), "classes": _words(classes)}
+        yield src, dst, {"kind": TRANSFER} | place | route
+
+
+def _row(edge: Element, number: dict[str, int], most: dict[str, int]) -> Row:
+    src, dst = (number[end] for end in edge.ends)
+    if max(src, dst) > most["src"]:
+        raise ContentError(f"{edge.place}: ends of a transfer must be ranks, not switches")
+    links = edge.integers("links", 0, most["links"])
+    classes = edge.integers("classes", 0, most["classes"])
+    if not len(links) == len(classes) > 0:
+        counts = f"{len(links)} and {len(classes)}"
+        rule = f"edge must have as many links as classes, at least 1, not {counts}"
+        raise ContentError(f"{edge.place}: {rule}")
+    step, flow, order = (edge.integer(name, 0, most[name]) for name in ("step", "flow", "order"))
+    return step, edge.choice("op", OPS), flow, src, dst, order, links, classes
+
+
+def _words(numbers: list[int]) -> str:
+    return " ".join(map(str, numbers))
