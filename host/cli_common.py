@@ -15,14 +15,17 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from multitree.topology.builders import ALGORITHMS, build
-from multitree.topology.families import parse_topology
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import names_file, parse_topology
 from multitree.topology.schedule import Schedule
+from multitree.topology.schedule_files import load_file
 
 __all__ = [
     "AlgorithmOption",
     "CollectiveOption",
     "JsonOption",
     "RootOption",
+    "ScheduleArgument",
     "SizeOption",
     "SpecArgument",
     "Working",
@@ -38,21 +41,32 @@ PATIENCE_SECONDS = 2.0
 WIDE_COLUMNS = 200
 NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
 
+DEFAULT_ALGORITHM = "multitree"
+_OTHERS = ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM)
+
 SpecArgument = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
         help="Topology: torus:4x4, mesh:8x8, ring:16, hypercube:6, full:8, fat_tree:4x4, "
-        "kary_tree:4x3x2, bigraph:4x8, dgx2, or a JSON file.",
+        "kary_tree:4x3x2, bigraph:4x8, dgx2, or a .json or .graphml file.",
+    ),
+]
+ScheduleArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC",
+        help="As `multitree topology` takes it, or a schedule in a .json or .graphml file.",
     ),
 ]
 AlgorithmOption = Annotated[
-    str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.", metavar="NAME")
+    str | None,
+    typer.Option(help=f"{DEFAULT_ALGORITHM}, or one of {_OTHERS}.", metavar="NAME"),
 ]
 CollectiveOption = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="all_reduce, reduce_scatter, all_gather, broadcast or reduce.", metavar="NAME"
+        help="all_reduce, or reduce_scatter, all_gather, broadcast or reduce.", metavar="NAME"
     ),
 ]
 RootOption = Annotated[
@@ -153,13 +167,28 @@ class Working:
 
 
 def build_schedule(
-    spec: str, algorithm: str, collective: str, root: int | None
+    spec: str, algorithm: str | None, collective: str | None, root: int | None
 ) -> tuple[Schedule, float]:
-    """Build a schedule, and say how long that took."""
-    network = parse_topology(spec)
+    """Build a schedule, or read and verify the one that a file holds, and say how long that took.
+
+    Raises
+    ------
+    ScheduleError
+        If the file's schedule is of another algorithm, collective or root than is asked for.
+    """
     start = time.perf_counter()
-    with Working(f"Building {algorithm} on {network.name}"):
-        built = build(network, algorithm, collective=collective, root=root)
+    with Working(f"Reading {spec}"):
+        given = load_file(spec) if names_file(spec) else parse_topology(spec)
+    if isinstance(given, Schedule):
+        for what, asked in (("algorithm", algorithm), ("collective", collective), ("root", root)):
+            if asked is not None and asked != getattr(given, what):
+                has = getattr(given, what)
+                raise ScheduleError(f"{spec}: {what} must be the file's, {has}, not {asked!r}")
+        return given, time.perf_counter() - start
+    algorithm, collective = algorithm or DEFAULT_ALGORITHM, collective or "all_reduce"
+    start = time.perf_counter()
+    with Working(f"Building {algorithm} on {given.name}"):
+        built = build(given, algorithm, collective=collective, root=root)
     return built, time.perf_counter() - start
 
 

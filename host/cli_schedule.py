@@ -11,6 +11,7 @@ from multitree.host.cli_common import (
     CollectiveOption,
     JsonOption,
     RootOption,
+    ScheduleArgument,
     SizeOption,
     SpecArgument,
     Working,
@@ -26,9 +27,13 @@ from multitree.sim.link_model import LinkModel
 from multitree.topology.bounds import bound_steps
 from multitree.topology.families import parse_topology
 from multitree.topology.files import save_topology
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.schedule import Schedule
+from multitree.topology.schedule_files import save_schedule
+from multitree.topology.schedule_rows import FIELDS, rows_of
 
 __all__ = ["add_commands"]
+
+SUFFIXES = (".json", ".graphml", ".csv")
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -40,7 +45,7 @@ def add_commands(app: typer.Typer) -> None:
 def topology(
     spec: SpecArgument,
     size: SizeOption = "1MiB",
-    out: Annotated[Path | None, typer.Option(help="Save the topology as a JSON file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save it as .json or .graphml.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Describe a topology, and what no schedule can beat on it."""
@@ -90,16 +95,21 @@ def topology(
 
 
 def schedule(
-    spec: SpecArgument,
-    algorithm: AlgorithmOption = "multitree",
-    collective: CollectiveOption = "all_reduce",
+    spec: ScheduleArgument,
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
     root: RootOption = None,
-    out: Annotated[Path | None, typer.Option(help="Save the rows as a CSV file.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Save it as .json or .graphml, to be read again, or its rows as .csv."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Build a schedule: steps, transfers, link load, hash."""
+    """Build a schedule, or read one: steps, transfers, link load, hash."""
     if out is not None:
         check_writable(out)
+        if out.suffix not in SUFFIXES:
+            raise ValueError(f"File must end in .json, .graphml or .csv, not {str(out)!r}")
     built, seconds = build_schedule(spec, algorithm, collective, root)
     data = identity_of(built) | {
         "num_flows": built.num_flows,
@@ -114,12 +124,12 @@ def schedule(
         "out": None if out is None else str(out),
     }
     if out is not None:
-        _save_rows(built, out)
+        _save(built, out)
     if json:
         print_json(data)
         return
     print_pairs(
-        f"{collective} by {algorithm} on {built.topology.name}",
+        f"{built.collective} by {built.algorithm} on {built.topology.name}",
         [
             ("ranks", built.topology.num_ranks),
             ("flows", built.num_flows),
@@ -135,18 +145,16 @@ def schedule(
     )
 
 
-def _save_rows(built: Schedule, out: Path) -> None:
-    """Write a schedule's rows as a CSV file, the route as link ids and virtual-channel classes."""
+def _save(built: Schedule, out: Path) -> None:
+    """Write a schedule as its file's name asks."""
+    if out.suffix != ".csv":
+        save_schedule(built, out)
+        return
     with out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["step", "op", "flow", "src", "dst", "order", "links", "classes"])
-        for row in range(built.num_transfers):
-            start, stop = built.route_offsets[row : row + 2]
-            routes = (built.route_links[start:stop], built.route_classes[start:stop])
-            hops = [" ".join(map(str, column.tolist())) for column in routes]
-            columns = (built.flow, built.src, built.dst, built.order)
-            cells = [int(column[row]) for column in columns]
-            writer.writerow([int(built.step[row]), Op(int(built.op[row])).name, *cells, *hops])
+        writer.writerow(FIELDS)
+        for *cells, links, classes in rows_of(built):
+            writer.writerow([*cells, *(" ".join(map(str, hops)) for hops in (links, classes))])
 
 
 def _span(least: float, most: float) -> str:

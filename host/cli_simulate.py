@@ -12,6 +12,7 @@ from multitree.host.cli_common import (
     CollectiveOption,
     JsonOption,
     RootOption,
+    ScheduleArgument,
     SizeOption,
     SpecArgument,
     Working,
@@ -58,9 +59,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def simulate(
-    spec: SpecArgument,
-    algorithm: AlgorithmOption = "multitree",
-    collective: CollectiveOption = "all_reduce",
+    spec: ScheduleArgument,
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
     root: RootOption = None,
     size: SizeOption = "1MiB",
     engine: EngineOption = "rtl",
@@ -91,7 +92,7 @@ def simulate(
     built, _ = build_schedule(spec, algorithm, collective, root)
     topology = built.topology
     with (
-        Working(f"{algorithm} on {topology.name}, engine {engine}") as work,
+        Working(f"{built.algorithm} on {topology.name}, engine {engine}") as work,
         Simulator(
             topology,
             engine,

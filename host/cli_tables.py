@@ -9,8 +9,8 @@ from multitree.host.cli_common import (
     CollectiveOption,
     JsonOption,
     RootOption,
+    ScheduleArgument,
     SizeOption,
-    SpecArgument,
     build_schedule,
     identity_of,
     print_json,
@@ -39,9 +39,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def verify_schedule(
-    spec: SpecArgument,
-    algorithm: AlgorithmOption = "multitree",
-    collective: CollectiveOption = "all_reduce",
+    spec: ScheduleArgument,
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
     root: RootOption = None,
     size: SizeOption = "1MiB",
     json: JsonOption = False,
@@ -78,7 +78,7 @@ def verify_schedule(
         return
     causal = "yes" if report.causal else "no: slow links deliver later than the steps have it"
     print_pairs(
-        f"Proved of {collective} by {algorithm} on {built.topology.name}:",
+        f"Proved of {built.collective} by {built.algorithm} on {built.topology.name}:",
         [
             ("complete", "every rank's value is in every sum, and every rank gets its result"),
             ("exactly once", f"each of {report.num_messages} messages adds what was not yet added"),
@@ -109,10 +109,10 @@ def _contention(report: Report) -> str:
 
 
 def table(
-    spec: SpecArgument,
+    spec: ScheduleArgument,
     rank: Annotated[int, typer.Option(help="Whose table.", metavar="RANK")] = 0,
-    algorithm: AlgorithmOption = "multitree",
-    collective: CollectiveOption = "all_reduce",
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
     root: RootOption = None,
     size: SizeOption = "1MiB",
     json: JsonOption = False,
@@ -122,7 +122,7 @@ def table(
     built, _ = build_schedule(spec, algorithm, collective, root)
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs)
-    silent = silent_ops(collective) if config.shared else ()
+    silent = silent_ops(built.collective) if config.shared else ()
     sent = as_sent(built)
     compiled = compile_table(sent, rank, model.num_flits(size_bytes, 1), config)
     rows = table_rows(compiled, sent, config.flit_bytes, silent=silent)
@@ -138,6 +138,7 @@ def table(
             }
         )
         return
-    title = f"Schedule table of rank {rank}: {collective} by {algorithm} on {built.topology.name}"
+    what = f"{built.collective} by {built.algorithm} on {built.topology.name}"
+    title = f"Schedule table of rank {rank}: {what}"
     note = "Start Addr and Size in bytes; Parent, Children and To are ranks"
     print_table(f"{title}\n{note}", list(COLUMNS), [shown_cells(row) for row in rows])

@@ -9,8 +9,8 @@ import typer
 from multitree.host.cli_common import (
     AlgorithmOption,
     JsonOption,
+    ScheduleArgument,
     SizeOption,
-    SpecArgument,
     Working,
     build_schedule,
     print_json,
@@ -47,9 +47,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def verilog(
-    spec: SpecArgument,
+    spec: ScheduleArgument,
     out: Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")] = Path("build"),
-    algorithm: AlgorithmOption = "multitree",
+    algorithm: AlgorithmOption = None,
     size: SizeOption = "1MiB",
     memory: Annotated[
         str, typer.Option(help="Memory side: sram (plain channels) or axi (AXI4).", metavar="KIND")
@@ -64,7 +64,7 @@ def verilog(
     The interface is large enough for the schedule's tables at this size.
     """
     size_bytes, model, top = parse_size(size), LinkModel(), top_module(memory)
-    built, _ = build_schedule(spec, algorithm, "all_reduce", None)
+    built, _ = build_schedule(spec, algorithm, None, None)
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs, dtypes=tuple(dtypes.split(",")))
     switches = switch_modules(built.topology, config)

@@ -146,8 +146,72 @@ def test_topology_saves_a_file_that_every_command_reads(capsys):
     data = printed_json(capsys, "topology", "torus:4x4", "--out", "net.json")
     assert (data["num_links"], data["diameter"], data["bound_cycles"]) == (64, 4, 30720)
     assert load_topology("net.json").num_links == 64
-    again = printed_json(capsys, "schedule", "net.json")
-    assert again["schedule_hash"] == build(torus(4, 4), "multitree").hash
+    printed_json(capsys, "topology", "torus:4x4", "--out", "net.graphml")
+    for file in ("net.json", "net.graphml"):
+        again = printed_json(capsys, "schedule", file)
+        assert again["schedule_hash"] == build(torus(4, 4), "multitree").hash
+
+
+@pytest.mark.parametrize("file", ["saved.json", "saved.graphml"])
+def test_schedule_saves_a_file_that_every_command_reads(capsys, file):
+    saved = printed_json(capsys, "schedule", "torus:4x4", "--algorithm", "ring", "--out", file)
+    expected = saved | {"topology": file}
+    for command in ("schedule", "verify", "table", "simulate"):
+        engine = ["--engine", "analytic"] if command == "simulate" else []
+        told = printed_json(capsys, command, file, *engine)
+        for key in ("topology", "algorithm", "collective", "root", "schedule_hash"):
+            assert told[key] == expected[key]
+        status, out, _ = run(capsys, command, file, *engine)
+        assert status == 0 and "ring" in out and "multitree" not in out
+
+
+def test_a_file_of_a_broadcast_has_its_table(capsys):
+    options = ["--collective", "broadcast", "--root", 3]
+    table = ["--rank", 2, "--size", "4KiB"]
+    built = printed_json(capsys, "table", "fat_tree:2x2", *options, *table)
+    printed_json(capsys, "schedule", "fat_tree:2x2", *options, "--out", "saved.json")
+    read = printed_json(capsys, "table", "saved.json", *table)
+    assert read == built | {"topology": "saved.json"}
+
+
+def test_an_interface_is_large_enough_for_the_schedule_of_a_file(capsys, monkeypatch):
+    monkeypatch.setattr(cli_verilog, "write_verilog", lambda config, out, memory: [])
+    options = ["--algorithm", "bidirectional_ring_2d"]
+    printed_json(capsys, "schedule", "torus:8x8", *options, "--out", "saved.json")
+    read, built, other = (
+        printed_json(capsys, "verilog", *arguments)["config"]
+        for arguments in (["saved.json"], ["torus:8x8", *options], ["torus:8x8"])
+    )
+    assert read == built != other
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--algorithm", "ring"],
+            "saved.json: algorithm must be the file's, multitree, not 'ring'",
+        ),
+        (["--collective", "reduce"], "collective must be the file's, all_reduce, not 'reduce'"),
+        (["--root", "0"], "root must be the file's, None, not 0"),
+    ],
+)
+def test_a_file_is_never_replaced_by_what_else_is_asked_for(capsys, options, says):
+    printed_json(capsys, "schedule", "torus:2x2", "--out", "saved.json")
+    status, out, error = run(capsys, "verify", "saved.json", *options)
+    assert (status, out) == (2, "") and says in error
+    asked = ["--algorithm", "multitree", "--collective", "all_reduce"]
+    assert run(capsys, "verify", "saved.json", *asked)[0] == 0
+
+
+def test_a_wrong_schedule_in_a_file_is_refused_by_its_row(capsys):
+    printed_json(capsys, "schedule", "torus:2x2", "--out", "saved.json")
+    path = Path("saved.json")
+    path.write_text(path.read_text().replace('"REDUCE", 0, 1, 0,', '"REDUCE", 0, 1, 2,'))
+    for command in ("schedule", "verify", "table", "simulate", "verilog"):
+        status, out, error = run(capsys, command, "saved.json")
+        assert (status, out) == (2, "")
+        assert re.fullmatch(r"multitree: saved\.json: Row \d+ \(step .*\n", error)
 
 
 @pytest.mark.parametrize("spec", ["ring:8", "bigraph:2x4"])
@@ -434,6 +498,8 @@ WRONG = [
     (["schedule", "torus:4x4", "--root", "0"], "not 0"),
     (["schedule", "mesh:3x3", "--algorithm", "swing"], "mesh:3x3"),
     (["schedule", "torus:4x4", "--out", "."], "not the folder '.'"),
+    (["schedule", "torus:4x4", "--out", "rows.txt"], "in .json, .graphml or .csv, not 'rows.txt'"),
+    (["verify", "nowhere.graphml"], "nowhere.graphml: file must be readable"),
     (["schedule", "torus:4x4", "--fast"], "No such option: --fast"),
     (["verify", "ring:1"], "not 1"),
     (["verify", "torus:4x4", "--size", "6"], "not '6'"),

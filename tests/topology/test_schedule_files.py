@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -12,10 +14,11 @@ from multitree.topology import schedule_files
 from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.families import parse_topology, ring
+from multitree.topology.file_text import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
 from multitree.topology.files import save_topology
 from multitree.topology.schedule_files import load_file, load_schedule, save_schedule
 from multitree.topology.schedule_rows import MAX_STEPS
-from multitree.topology.topology import Topology
+from multitree.topology.topology import MAX_LINKS, MAX_RANKS, Topology
 
 CASES = [
     ("torus:3x3", "multitree", "all_reduce", None),
@@ -265,3 +268,17 @@ def test_many_flows_on_many_ranks_are_refused_before_anything_is_made_for_each(t
     path.write_text(json.dumps(content))
     with pytest.raises(ScheduleError, match="rows must be at least 19999000000 for 1000000 flows"):
         load_schedule(path)
+
+
+def test_the_examples_of_the_document_are_read_and_its_limits_are_those_of_the_code(tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
+    kinds = []
+    for form, example in re.findall(r"```(json|xml)\n(.*?)```", text, re.S):
+        path = tmp_path / f"example.{'graphml' if form == 'xml' else form}"
+        path.write_text(example)
+        kinds.append((form, type(load_file(path)).__name__))
+    assert kinds == [(form, kind) for kind in ("Topology", "Schedule") for form in ("json", "xml")]
+    for limit in (MAX_FILE_BYTES, MAX_RANKS, MAX_LINKS, MAX_STEPS - 1):
+        assert f"{limit:,}".replace(",", " ") in text
+    assert f"| levels of nesting | {MAX_DEPTH} |" in text
+    assert f"| digits of a number | {MAX_DIGITS} |" in text
