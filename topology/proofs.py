@@ -1,15 +1,15 @@
 """The proofs that `verify` is made of, one property of a schedule each."""
 
-import networkx as nx
 import numpy as np
 
 from multitree.topology.arrays import Int64Array, positions_in_group
 from multitree.topology.collectives import Op
-from multitree.topology.columns import MAX_CLASSES
+from multitree.topology.entries import shown
 from multitree.topology.errors import ScheduleError
 from multitree.topology.order import sibling_groups
 from multitree.topology.routes import rows_of_entries
 from multitree.topology.schedule import Schedule
+from multitree.topology.waiting import check_waiting
 
 
 def check_sorted(schedule: Schedule) -> None:
@@ -81,31 +81,9 @@ def check_routes(schedule: Schedule) -> None:
         route = schedule.topology.links[schedule.route_links[offsets[row] : offsets[row + 1]]]
         raise ScheduleError(
             f"{schedule.describe(row)}: route must be a path from src to another rank dst, "
-            f"not links {route.tolist()}"
+            f"not links {shown(route.tolist())}"
         )
-    _check_waiting(schedule, row_of, is_first)
-
-
-def _check_waiting(schedule: Schedule, row_of: Int64Array, is_first: np.ndarray) -> None:
-    if is_first.all():
-        return
-    resource = schedule.route_links.astype(np.int64) * MAX_CLASSES + schedule.route_classes
-    onward = np.flatnonzero(~is_first)
-    holds, first = np.unique(
-        np.stack([resource[onward - 1], resource[onward]], axis=1), axis=0, return_index=True
-    )
-    graph = nx.DiGraph(holds.tolist())
-    if nx.is_directed_acyclic_graph(graph):
-        return
-    rows = dict(zip(map(tuple, holds.tolist()), row_of[onward[first]].tolist(), strict=True))
-    circle = [
-        (rows[held, wanted], *divmod(wanted, MAX_CLASSES)) for held, wanted in nx.find_cycle(graph)
-    ]
-    waits = ", ".join(f"row {row} for link {link} class {vc}" for row, link, vc in circle)
-    raise ScheduleError(
-        f"{schedule.describe(circle[0][0])}: route must not close a circle of waiting messages, "
-        f"not wait as here, each for a link that the next one holds: {waits}"
-    )
+    check_waiting(schedule, row_of, is_first)
 
 
 def check_trees(schedule: Schedule, op: Op) -> None:

@@ -172,6 +172,7 @@ def row(**changes):
         ({"row": row(links=[])}, r"rows\[0\] must have as many links as classes, .* 0 and 1"),
         ({"row": row(classes=[0, 0])}, r"rows\[0\] must have as many links as .*, not 1 and 2"),
         ({"row": row(links=[], classes=[])}, r"rows\[0\] must have .* at least 1, not 0 and 0"),
+        ({"row": row(links=[2] * 99, classes=[0] * 99)}, r"not links \[\[1, 0\], .*, \.\.\.\]$"),
         ({"row": row(step=9)}, r"Row 1 .* rows must ascend by \(step, flow, src, dst\)"),
         ({"row": row(order=1)}, "Row 0 .* order must number the siblings"),
         ({"more": 1}, "keys of content must be schema, algorithm, .*, rows, not 'more'"),
