@@ -6,7 +6,7 @@ from xml.parsers import expat
 from multitree.topology.entries import ContentError, choice, shown
 from multitree.topology.file_text import MAX_DEPTH
 from multitree.topology.graphml import NAMESPACE, Datum, Element, Graph
-from multitree.topology.topology import MAX_RANKS
+from multitree.topology.topology_checks import MAX_RANKS
 
 MAX_NODES = 2 * MAX_RANKS
 """As many ranks and as many switches as there may be."""

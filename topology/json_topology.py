@@ -8,7 +8,8 @@ import numpy as np
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
 from multitree.topology.entries import ContentError, integer, integers, positives, shown
 from multitree.topology.json_text import members_of
-from multitree.topology.topology import MAX_LINKS, MAX_RANKS, Topology
+from multitree.topology.topology import Topology
+from multitree.topology.topology_checks import MAX_LINKS, MAX_RANKS
 
 TOPOLOGY_SCHEMA = "multitree.topology.v1"
 _KEYS = ("num_ranks", "num_switches", "links")

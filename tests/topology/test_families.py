@@ -132,7 +132,7 @@ def test_a_spec_names_its_topology_and_is_its_name(spec, num_ranks, num_links):
         ("fattree:4", "Topology family must be one of .*hypercube.*, not 'fattree'"),
         ("", "Topology must be a spec such as 'torus:4x4' or the path of a file, not ''"),
         ("nowhere", "Topology must be a spec such as"),
-        ("nowhere.json", "nowhere.json: file must be readable, not No such file"),
+        ("nowhere.json", "nowhere.json: file must be readable, not: No such file"),
         (Path("torus:4x4"), "torus:4x4: file must be readable"),
     ],
 )

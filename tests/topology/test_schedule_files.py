@@ -18,7 +18,8 @@ from multitree.topology.file_text import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
 from multitree.topology.files import save_topology
 from multitree.topology.schedule_files import load_file, load_schedule, save_schedule
 from multitree.topology.schedule_rows import MAX_STEPS
-from multitree.topology.topology import MAX_LINKS, MAX_RANKS, Topology
+from multitree.topology.topology import Topology
+from multitree.topology.topology_checks import MAX_LINKS, MAX_RANKS
 
 CASES = [
     ("torus:3x3", "multitree", "all_reduce", None),
