@@ -175,7 +175,7 @@ def test_a_file_of_a_broadcast_has_its_table(capsys):
 
 
 def test_an_interface_is_large_enough_for_the_schedule_of_a_file(capsys, monkeypatch):
-    monkeypatch.setattr(cli_verilog, "write_verilog", lambda config, out, memory: [])
+    monkeypatch.setattr(cli_verilog, "write_verilog", lambda *sizes, **kinds: [])
     options = ["--algorithm", "bidirectional_ring_2d"]
     printed_json(capsys, "schedule", "torus:8x8", *options, "--out", "saved.json")
     read, built, other = (
