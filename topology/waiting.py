@@ -81,7 +81,7 @@ def circle_among(source: Int64Array, target: Int64Array, num_nodes: int) -> list
     Examples
     --------
     >>> circle_among(np.array([0, 1, 2]), np.array([1, 2, 1]), 3)
-    [1, 2]
+    [2, 1]
     """
     starts = np.searchsorted(source, np.arange(num_nodes + 1)).tolist()
     targets = array("q", target.tobytes())
