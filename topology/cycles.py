@@ -99,8 +99,6 @@ def _carried_on(neighbours: Neighbours, axes: list[list[int]]) -> list[list[int]
         rank = queue.popleft()
         for direction, other in enumerate(moves[rank]):
             if moves[other]:
-                if moves[other][back[direction]] != rank:
-                    return None
                 continue
             own = _moved(neighbours, moves[rank], direction, axis_of, (rank, back[direction]))
             if own is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -94,8 +95,8 @@ def symmetric_orbit(topology: Topology) -> Orbit:
     group = translations_of(topology)
     slots = link_slots(topology)[group.links[0]]
     fewest, trees = _fewest_slots(topology, slots), []
-    for turn in range(min(group.num_directions, MOST_TURNS)):
-        trees.append(_grown(group, slots, turn))
+    for level, turn in product((False, True), range(min(group.num_directions, MOST_TURNS))):
+        trees.append(_grown(group, slots, turn, level))
         if trees[-1][0] == fewest:
             break
     _, slot, direction = min(trees, key=lambda tree: tree[0])
@@ -110,11 +111,13 @@ def _fewest_slots(topology: Topology, slots: Int64Array) -> int:
     return fewest
 
 
-def _grown(group: Translations, slots: Int64Array, turn: int) -> tuple[int, Int32Array, Int32Array]:
+def _grown(
+    group: Translations, slots: Int64Array, turn: int, level: bool
+) -> tuple[int, Int32Array, Int32Array]:
     """A tree for which the directions have their turns from another one on, and its slots."""
     way = np.roll(np.arange(group.num_directions), -turn)
     turned = replace(group, links=group.links[:, way], moves=group.moves[way])
-    slot, direction = grow_symmetric_tree(turned, slots[way])
+    slot, direction = grow_symmetric_tree(turned, slots[way], level=level)
     direction = np.where(direction >= 0, way[direction], -1).astype(np.int32)
     return int((slot + np.where(direction >= 0, slots[direction], 0)).max()), slot, direction
 

@@ -12,7 +12,7 @@ __all__ = ["grow_symmetric_tree"]
 Tree = tuple[Int32Array, Int32Array]
 
 
-def grow_symmetric_tree(group: Translations, slots: Int64Array) -> Tree:
+def grow_symmetric_tree(group: Translations, slots: Int64Array, *, level: bool) -> Tree:
     """Grow a tree of shortest paths that uses each direction at most once at a time.
 
     Nearer ranks come first. Which direction each rank is reached by is shared out first, distance
@@ -24,6 +24,8 @@ def grow_symmetric_tree(group: Translations, slots: Int64Array) -> Tree:
     group : Translations
     slots : numpy.ndarray, int64 (num_directions,)
         How long a chunk holds a link of each direction.
+    level : bool
+        Whether the shares of the directions are levelled once more when all are given.
 
     Returns
     -------
@@ -39,7 +41,7 @@ def grow_symmetric_tree(group: Translations, slots: Int64Array) -> Tree:
     """
     ahead = group.plus(np.arange(len(group.element))[:, None], group.moves[None, :])
     distance, reached_by = _shortest_ways(group, ahead)
-    shares = _shares(distance, reached_by, slots)
+    shares = _shares(distance, reached_by, slots, level)
     growth = _Growth(ahead.tolist(), distance.tolist(), slots.tolist(), *shares)
     while growth.num_left:
         growth.step()
@@ -60,7 +62,7 @@ def _shortest_ways(group: Translations, ahead: Int32Array) -> tuple[Int32Array, 
 
 
 def _shares(
-    distance: Int32Array, reached_by: BoolArray, slots: Int64Array
+    distance: Int32Array, reached_by: BoolArray, slots: Int64Array, level: bool
 ) -> tuple[list[int], list[list[int]]]:
     """Each element's kind, equal for those alike, and of each kind how many by each direction."""
     kind = np.full(len(distance), -1, np.int64)
@@ -74,17 +76,17 @@ def _shares(
             reached_by[elements], axis=0, return_inverse=True, return_counts=True
         )
         kind[elements] = len(shares) + which.ravel()
-        shares += _balanced(ways, counts, busy, slots).tolist()
+        shares += _balanced(ways, counts, busy, slots, level).tolist()
     return kind.tolist(), shares
 
 
 def _balanced(
-    ways: BoolArray, counts: Int64Array, busy: Int64Array, slots: Int64Array
+    ways: BoolArray, counts: Int64Array, busy: Int64Array, slots: Int64Array, level: bool
 ) -> Int64Array:
     """Share elements of each kind out over their directions; `busy` grows by what is given.
 
-    First to the least busy one, kinds with the fewest ways first; then moved along paths from
-    the busiest directions to the least busy ones, as long as that levels them.
+    First to the least busy one, kinds with the fewest ways first; then, to level them, moved along
+    paths from the busiest directions to the least busy ones, as long as there are any.
     """
     shares = np.zeros(ways.shape, np.int64)
     for kind in np.argsort(ways.sum(axis=1), kind="stable").tolist():
@@ -93,7 +95,7 @@ def _balanced(
             direction = directions[np.argmin(busy[directions] + slots[directions])]
             shares[kind, direction] += 1
             busy[direction] += slots[direction]
-    while any(
+    while level and any(
         _moved_on(ways, shares, busy, slots, direction)
         for direction in np.argsort(-busy, kind="stable").tolist()
     ):
@@ -173,7 +175,6 @@ class _Growth:
         taken: dict[int, int] = {}
         for way in free:
             ready = [element for element in self._ready[way] if self.direction[element] < 0]
-            ready.sort(key=self._distance.__getitem__)
             self._ready[way] = ready
             for element in ready:
                 if element not in taken and self._shares[self._kind[element]][way] > 0:

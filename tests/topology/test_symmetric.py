@@ -1,5 +1,7 @@
 """Symmetric schedules: at the bound, as high as the diameter, held as one tree."""
 
+from dataclasses import replace
+
 import networkx
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from multitree.nic.config import Config
 from multitree.nic.table import compile_table
 from multitree.topology.bounds import bound_steps
 from multitree.topology.builders import build
+from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
 from multitree.topology.families import (
@@ -18,6 +21,7 @@ from multitree.topology.families import (
     ring,
     torus,
 )
+from multitree.topology.link_slots import link_slots
 from multitree.topology.orbit import Orbit, verify_orbit
 from multitree.topology.symmetric import build_symmetric, symmetric_orbit
 from multitree.topology.topology import Topology
@@ -155,6 +159,39 @@ def test_parallel_links_are_directions_of_their_own():
     report = verify(build_symmetric(double))
     assert (report.num_steps, report.max_link_load) == (2 * 4, 1)  # the diameter; 15 / 8 are 2
     assert verify_orbit(symmetric_orbit(double)).contention_free
+
+
+def others_slower(spec, ratio):
+    """A network whose links along the last dimension are so many times faster than the others."""
+    whole = parse_topology(spec)
+    along_last = np.subtract.reduce(whole.links // whole.dims[-1], axis=1) == 0
+    speeds = np.where(along_last, 16.0, 16.0 / ratio)
+    return replace(whole, bandwidth_gbytes_per_s=speeds)
+
+
+@pytest.mark.parametrize(
+    ("spec", "ratio", "num_slots"),
+    [
+        ("torus:4x4", 2, 6),  # 6 + 6 + 3 + 3 chunks in six slots, the fewest for 15
+        ("torus:8x8", 2, 22),
+        ("torus:2x5x5", 2, 14),  # shares as first given
+        ("torus:2x2x2x2", 2, 7),  # shares levelled
+    ],
+)
+def test_slow_directions_carry_less_and_all_are_causal(spec, ratio, num_slots):
+    orbit = symmetric_orbit(others_slower(spec, ratio))
+    held = link_slots(orbit.topology)[orbit.tree.route_links]
+    assert (orbit.tree.step + held)[orbit.tree.op == Op.REDUCE].max() == num_slots
+    report = verify(orbit.schedule())
+    assert report.causal and report.contention_free
+    assert verify_orbit(orbit) == report
+
+
+def test_a_tree_of_fast_links_overlaps_on_slow_ones():
+    slow = others_slower("torus:4x4", 2)
+    tree = replace(symmetric_orbit(torus(4, 4)).tree, topology=slow)
+    report = verify_orbit(Orbit(tree, translations_of(slow)))
+    assert (report.contention_free, report.max_link_load, report.causal) == (False, 1, False)
 
 
 def test_an_orbit_that_is_none_is_refused():
