@@ -71,6 +71,12 @@ CASES = {
     "bigraph:4x8": Case(limit=31, **TREE),
     "bigraph:4x16": Case(limit=63, **TREE),
     "dgx2": Case(limit=3, **TREE),
+    "dgx_a100:2": Case(limit=4, **TREE),
+    "dgx_a100:4x2": Case(limit=8, **TREE),
+    "dgx_a100:8": Case(limit=16, **TREE),
+    "dragonfly:2x1x2": Case(limit=11, **TREE),
+    "dragonfly:3x1x2": Case(limit=25, **TREE),
+    "dragonfly:4x2x2": Case(limit=74, **TREE),
 }
 BUILDERS: dict[str, Callable[[Topology], Schedule | Orbit]] = {
     "multitree": build_multitree,

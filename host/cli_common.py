@@ -49,7 +49,8 @@ SpecArgument = Annotated[
     typer.Argument(
         metavar="SPEC",
         help="Topology: torus:4x4, mesh:8x8, ring:16, hypercube:6, full:8, fat_tree:4x4, "
-        "kary_tree:4x3x2, bigraph:4x8, dgx2, or a .json or .graphml file.",
+        "kary_tree:4x3x2, bigraph:4x8, dgx2, dgx_a100:2, dragonfly:4x2x2, or a .json or "
+        ".graphml file.",
     ),
 ]
 ScheduleArgument = Annotated[

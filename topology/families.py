@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, int32s
+from multitree.topology.clusters import dgx_a100, dragonfly
 from multitree.topology.errors import TopologyError
 from multitree.topology.files import load_topology
 from multitree.topology.named import check_size, checked_dims, named_family
@@ -169,11 +170,13 @@ _BUILDERS: dict[str, Callable[..., Topology]] = {
     "kary_tree": kary_tree,
     "bigraph": bigraph,
     "dgx2": dgx2,
+    "dgx_a100": dgx_a100,
+    "dragonfly": dragonfly,
 }
 _ANY = range(1, MAX_RANKS)
 _COUNT_WORDS = ("none", "one number", "two numbers", "three numbers")
 _NUM_SIZES = {"torus": _ANY, "mesh": _ANY, "fat_tree": (2,), "kary_tree": (2, 3), "bigraph": (2,)}
-_NUM_SIZES |= {"dgx2": (0,)}
+_NUM_SIZES |= {"dgx2": (0,), "dgx_a100": (1, 2), "dragonfly": (3,)}
 
 
 def parse_topology(spec_or_path: str | Path) -> Topology:
@@ -185,7 +188,9 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
         ``ring:16``, ``torus:4x4``, ``mesh:8x8``, ``hypercube:6`` (2^6 ranks), ``full:8``;
         with switches ``fat_tree:4x8`` (leaves x ranks on each), ``kary_tree:4x3`` (k links
         down, n levels), ``kary_tree:4x3x2`` (k / 2 links up), ``bigraph:4x8`` (ranks on each
-        of 8 switches), ``dgx2``; or a path as `load_topology` reads.
+        of 8 switches), ``dgx2``, ``dgx_a100:4`` (boxes), ``dgx_a100:4x2`` (boxes x spines),
+        ``dragonfly:4x2x2`` (routers of a group x links of each to others x ranks on each); or a
+        path as `load_topology` reads.
 
     Returns
     -------

@@ -161,7 +161,7 @@ def both_phases(
         Grows the trees on a topology; on the `transposed` one, too, where a link has no reverse
         that is as fast.
     slots : numpy.ndarray, int64 (num_links,), optional
-        Steps that a chunk holds each link; 1 when left out.
+        Steps that a chunk takes on each link; 1 when left out. Over several it takes the most.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def both_phases(
     mirrored = topology.is_symmetric and bool((held[topology.reverse] == held).all())
     outwards = grow(topology)
     inwards = outwards if mirrored else grow(transposed(topology))
-    ends = inwards.edges[:, 0] + held[inwards.links[inwards.offsets[:-1]]]
+    ends = inwards.edges[:, 0] + np.maximum.reduceat(held[inwards.links], inwards.offsets[:-1])
     inwards = turned_around(topology, inwards, mirrored=mirrored)
     steps = np.r_[ends.max() - ends, ends.max() + outwards.edges[:, 0]]
     ops = np.repeat([int(Op.REDUCE), int(Op.GATHER)], [len(inwards.edges), len(outwards.edges)])

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from multitree.topology.arrays import Int64Array
 from multitree.topology.grown import GrownRoutes
 from multitree.topology.topology import Topology
 from multitree.topology.updown import up_down
@@ -26,13 +27,13 @@ def grow_over_switches(
     *,
     neighbour_order: str,
     rest_steps: int = 1,
+    slots: Int64Array | None = None,
 ) -> GrownRoutes:
     """Grow spanning trees in turns, where an edge needs every link of its route free.
 
     In its turn a tree adds the rank outside it that is fewest links away from a member that
-    has rested, over links free in this step: those on a member's switch come first. The
-    links of the route are then taken, from the parent's to the child's own. In each step the
-    trees with most members have the first turns, which helps where there are few links up.
+    has rested, over free links: those on a member's switch come first. The route's links are
+    then taken. The trees with most members have the first turns: good where few links lead up.
 
     Parameters
     ----------
@@ -41,11 +42,12 @@ def grow_over_switches(
     roots, turns : sequence of int
         The root of each tree, and the order of turns of trees with equally many members.
     neighbour_order : str
-        Of ranks equally near: "ascending" or "descending" takes the one first found from
-        members as they joined, over links by (node, id); "link" the one fewest ranks on from
-        its parent, all around, from members as they joined last.
+        Of ranks equally near "ascending" and "descending" take the first found from members as
+        they joined, over links by (node, id); "link" the fewest ranks on from its parent.
     rest_steps : int
         From a rank's joining a tree to its first passing the chunk on, at least 1.
+    slots : numpy.ndarray, int64 (num_links,), optional
+        Steps that a chunk takes on each link, else 1: a route's links are held for the most.
 
     Returns
     -------
@@ -54,11 +56,7 @@ def grow_over_switches(
     Notes
     -----
     Deterministic; routes go up, then down as of `up_down`. A search for each edge, and for each
-    tree and step that ends without one.
-
-    References
-    ----------
-    J. Huang et al., ISCA 2021, on indirect networks; see `multitree`.
+    tree and step that ends without one. See [1] of `multitree` on indirect networks.
 
     Examples
     --------
@@ -68,7 +66,7 @@ def grow_over_switches(
     >>> grown.edges.tolist(), np.diff(grown.offsets).tolist()
     ([[0, 0, 0, 1], [1, 0, 0, 2], [1, 0, 1, 3]], [2, 4, 4])
     """
-    search = _Search(topology, neighbour_order)
+    search = _Search(topology, neighbour_order, slots)
     members = [[(root, 0)] for root in roots]
     outside = [bytearray(b"\1") * topology.num_ranks for _ in roots]
     for root, unreached in zip(roots, outside, strict=True):
@@ -83,8 +81,9 @@ def grow_over_switches(
             if any(outside[tree])
         }
         growing = sorted(able, key=lambda tree: -len(members[tree]))
+        search.begin_step(step)
         for tree, parent, child, moves in _grow_step(search, able, growing, outside):
-            members[tree].append((child, step + rest_steps))
+            members[tree].append((child, step + search.steps(moves) - 1 + rest_steps))
             edges.append((step, tree, parent, child))
             ways.append(moves)
         step += 1
@@ -98,7 +97,6 @@ def _grow_step(
     outside: Sequence[bytearray],
 ) -> Iterator[tuple[int, int, int, list[int]]]:
     """Tree, parent, child and moves of each edge of a step, until a whole round adds none."""
-    search.begin_step()
     while growing:
         still = []
         for tree in growing:
@@ -119,7 +117,7 @@ class _Search:
     A state is a node, the group of the source, and whether the message has turned down.
     """
 
-    def __init__(self, topology: Topology, neighbour_order: str) -> None:
+    def __init__(self, topology: Topology, neighbour_order: str, slots: Int64Array | None) -> None:
         orders, self._num_ranks = up_down(topology), topology.num_ranks
         self._around = neighbour_order == "link"
         self.moves: list[_Move] = []
@@ -141,9 +139,11 @@ class _Search:
         self.moves = [
             move if self._onward[move.state] else move._replace(state=_END) for move in self.moves
         ]
-        self._source, self._num_links = topology.links[:, 0].tolist(), topology.num_links
-        self._degree = topology.degree.tolist()
-        self.begin_step()
+        self._source, self._num_free = topology.links[:, 0].tolist(), topology.degree.tolist()
+        self._free = bytearray(b"\1") * topology.num_links
+        self._slots = [1] * topology.num_links if slots is None else slots.tolist()
+        self._held: dict[int, list[int]] = {}
+        self._step = 0
 
     def _add_moves(
         self, topology: Topology, group: int, classes: Sequence[int], ordered: Iterable[int]
@@ -163,10 +163,16 @@ class _Search:
                     state = first[turned] + dst
                     self.moves.append(_Move(link, classes[turned], dst, state))
 
-    def begin_step(self) -> None:
-        """Free all links."""
-        self._free = bytearray(b"\1") * self._num_links
-        self._num_free = list(self._degree)
+    def begin_step(self, step: int) -> None:
+        """Free the links that are held no longer; steps are begun one after the other."""
+        self._step = step
+        for link in self._held.pop(step, ()):
+            self._free[link] = 1
+            self._num_free[self._source[link]] += 1
+
+    def steps(self, moves: list[int]) -> int:
+        """How many steps a chunk takes."""
+        return max(self._slots[self.moves[move].link] for move in moves)
 
     def able(self, members: list[int]) -> list[int]:
         """The members that have a free link to leave by."""
@@ -174,9 +180,11 @@ class _Search:
         return [rank for rank in members if num_free[rank]]
 
     def take(self, moves: list[int]) -> None:
-        """Take the links of some moves for the rest of the step."""
+        """Take the links of a route's moves for as long as a chunk takes on all of them."""
+        held = self._held.setdefault(self._step + self.steps(moves), [])
         for move in moves:
             link = self.moves[move].link
+            held.append(link)
             self._free[link] = 0
             self._num_free[self._source[link]] -= 1
 

@@ -80,7 +80,8 @@ def build_multitree(
     last root adds nothing; here none must. Without reverse links both phases are grown. Of the
     orders those with the fewest steps are better, and of these those whose last small chunk
     arrives first; all 12 are tried up to 64 ranks with four links, fewer beyond (`MOST_WORK`).
-    Where links differ in speed, a chunk holds slow ones for several steps (`link_slots`).
+    Where links differ in speed, a chunk holds slow ones for several steps (`link_slots`), and over
+    switches all links of its route.
 
     References
     ----------
@@ -158,15 +159,16 @@ def _over_switches(
     """Rows and routes of order and rest asked for, or of those with the fewest steps."""
     turns = _turns(roots, root_order)
     orders = OVER_SWITCHES[:2] if neighbour_order == "best" else (neighbour_order,)
+    slots = link_slots(topology)
 
     def grown(order: str, rest: int) -> tuple[Int32Array, Routes]:
         def grow(network: Topology) -> GrownRoutes:
             trees = grow_over_switches(
-                network, roots, turns, neighbour_order=order, rest_steps=rest
+                network, roots, turns, neighbour_order=order, rest_steps=rest, slots=slots
             )
-            return farthest_first(trees, rest)
+            return trees if slots.max() > 1 else farthest_first(trees, rest)
 
-        return both_phases(topology, grow)
+        return both_phases(topology, grow, slots)
 
     one_each = sorted(roots) == list(range(topology.num_ranks))
     fewest = 2 * bound_steps(topology) if len(orders) > 1 and one_each else 0

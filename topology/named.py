@@ -1,10 +1,10 @@
-"""What all families of topologies share: checked sizes, names and equal links."""
+"""What all families of topologies share: checked sizes, names and links."""
 
 import math
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array
+from multitree.topology.arrays import Float64Array, Int32Array
 from multitree.topology.errors import TopologyError
 from multitree.topology.topology import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
@@ -22,8 +22,9 @@ def named_family(
     num_ranks: int,
     num_switches: int = 0,
     name: str | None = None,
+    bandwidth_gbytes_per_s: Float64Array | None = None,
 ) -> Topology:
-    """A topology of a family, every link of the default speed and latency.
+    """A topology of a family, every link of the default latency.
 
     Parameters
     ----------
@@ -33,6 +34,8 @@ def named_family(
     num_ranks, num_switches : int
     name : str, optional
         The spec; the family and its sizes when left out.
+    bandwidth_gbytes_per_s : numpy.ndarray, float64 (num_links,), optional
+        The default on every link when left out.
 
     Returns
     -------
@@ -43,8 +46,10 @@ def named_family(
     TopologyError
         If it is too large.
     """
-    speeds = (DEFAULT_BANDWIDTH_GBYTES_PER_S, DEFAULT_LATENCY_NS)
-    bandwidth, latency = (np.full(len(links), figure) for figure in speeds)
+    latency = np.full(len(links), DEFAULT_LATENCY_NS)
+    bandwidth = bandwidth_gbytes_per_s
+    if bandwidth is None:
+        bandwidth = np.full(len(links), DEFAULT_BANDWIDTH_GBYTES_PER_S)
     spec = name or f"{family}:{'x'.join(str(size) for size in dims)}"
     return Topology(spec, num_ranks, num_switches, links, bandwidth, latency, family, dims)
 

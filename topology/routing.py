@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
+from multitree.topology.clusters import along_boxes
+from multitree.topology.dragonfly_shape import DragonflyShape
 from multitree.topology.errors import ScheduleError
 from multitree.topology.routes import LinkFinder
 from multitree.topology.topology import Topology
@@ -26,7 +28,8 @@ def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
     Meshes do so in class 0, hypercubes from the lowest bit. Fat trees go up no higher than they
     must, by a way that the destination picks, and down. On BiGraph a message within one half
     turns at a switch of the other that the destination picks; the class is the half of the
-    source. On DGX-2 both ends pick the plane. Any other graph is routed up*/down*.
+    source. On DGX-2 and within a box both ends pick the plane; boxes are a fat tree of rails. On a
+    dragonfly none passes a third group; class 1 is in the second one. All others: up*/down*.
 
     Parameters
     ----------
@@ -47,10 +50,10 @@ def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
 
     Notes
     -----
-    Deterministic: a pair's route does not depend on the other pairs. Shortest on families;
-    up*/down* may take a way around, and of several shortest legal ways the destination picks.
-    The (link, class) dependencies of all pairs together have no circle. O(hops) on families;
-    on other graphs O(num_links x num_ranks) more where a pair is not joined by a link.
+    Deterministic: a pair's route does not depend on the other pairs. Shortest on families but the
+    dragonfly, where a way by a third group may be shorter; up*/down* may take a way around, and of
+    several shortest legal ways the destination picks. The (link, class) dependencies of all pairs
+    together have no circle. O(hops) on families; else O(num_links x num_ranks) more.
 
     References
     ----------
@@ -170,6 +173,10 @@ def _steps(topology: Topology) -> _Step | None:
         return lambda at, src, dst: (shape.onward(at, dst), np.zeros_like(at))
     if family == "bigraph":
         return lambda at, src, dst: _along_bigraph(dims, at, src, dst)
+    if family == "dragonfly":
+        return DragonflyShape(*dims).onward
+    if family == "dgx_a100":
+        return lambda at, src, dst: (along_boxes(dims, at, src, dst), np.zeros_like(at))
     if family == "dgx2":
         return lambda at, src, dst: (_along_dgx2(dims, at, src, dst), np.zeros_like(at))
     return None

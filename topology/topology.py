@@ -45,8 +45,8 @@ class Topology:
         Speed and delay of each link; one number stands for all links.
     family : str
         "ring", "torus", "mesh", "hypercube", "fully_connected", "fat_tree", "kary_tree",
-        "bigraph" or "dgx2" where a builder of that name made it: closed forms rest on it.
-        Otherwise "custom".
+        "bigraph", "dgx2", "dgx_a100" or "dragonfly" where a builder of that name made it: closed
+        forms rest on it. Otherwise "custom".
     dims : tuple of int
         The sizes of a family's dimensions.
 

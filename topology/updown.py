@@ -7,6 +7,7 @@ import numpy as np
 
 from multitree.topology.arrays import BoolArray, Int32Array, Int64Array
 from multitree.topology.distances import adjacency, hops_from
+from multitree.topology.dragonfly_shape import DragonflyShape
 from multitree.topology.topology import Topology
 
 _LOWEST = -(2**62)
@@ -18,7 +19,9 @@ class UpDown:
 
     First links on which the key of "up" rises, then links on which the key of "down" falls.
     Nothing leads from down to up, so that no messages of one group wait in a circle; groups
-    that use the same links have virtual-channel classes of their own.
+    that use the same links have virtual-channel classes of their own, or on a dragonfly one
+    order of (link, class) in common: within a group, class 0, between groups, class 0, then 1,
+    within a group, class 1, into ranks.
 
     Parameters
     ----------
@@ -59,8 +62,9 @@ def up_down(topology: Topology) -> UpDown:
     Returns
     -------
     UpDown
-        Fat trees and DGX-2: nodes by number, which rises from level to level. BiGraph: what a
-        rank sends goes up to the other half and down from there, in a class for each half. Any
+        Fat trees, DGX-2 and boxes of GPUs: nodes by number, which rises from level to level.
+        BiGraph: what a rank sends goes up to the other half and down from there, in a class for
+        each half. Dragonfly: up is within the group and out of it, down from there. Any
         other graph: up*/down* by hops from its lowest node, then by number, in one class; where
         a link has no reverse, up is closer to that node and down farther from it, in two.
 
@@ -83,7 +87,7 @@ def up_down(topology: Topology) -> UpDown:
     num_ranks, nodes = topology.num_ranks, np.arange(topology.num_nodes)
     switches = nodes >= num_ranks
     one_group = (np.zeros((1, 2), np.int32), np.zeros(num_ranks, np.int32))
-    if topology.family in ("fat_tree", "kary_tree", "dgx2"):
+    if topology.family in ("fat_tree", "kary_tree", "dgx2", "dgx_a100"):
         keys = np.where(switches, nodes, _LOWEST)[None]
         return UpDown(keys, keys, *one_group)
     if topology.family == "bigraph":
@@ -92,6 +96,9 @@ def up_down(topology: Topology) -> UpDown:
         keys = np.where(switches, [nodes, nodes + np.where(lower, len(nodes), 0)], _LOWEST)
         group = (nodes[:num_ranks] // hosts >= num_switches // 2).astype(np.int32)
         return UpDown(keys, keys, np.array([[0, 0], [1, 1]], np.int32), group)
+    if topology.family == "dragonfly":
+        up, down, router = DragonflyShape(*topology.dims).keys()
+        return UpDown(up, down, np.array([[0, 1]] * len(up), np.int32), router.astype(np.int32))
     by_switches = _searched(topology, switches)
     if topology.num_switches and _carries_all(topology, by_switches):
         return by_switches

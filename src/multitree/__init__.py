@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from multitree.nic.faults import DeviceError
     from multitree.sim.link_model import LinkModel
     from multitree.topology.builders import build
+    from multitree.topology.clusters import dgx_a100, dragonfly
     from multitree.topology.errors import ScheduleError, TopologyError
     from multitree.topology.execute import execute
     from multitree.topology.families import (
@@ -44,6 +45,8 @@ __all__ = [
     "bigraph",
     "build",
     "dgx2",
+    "dgx_a100",
+    "dragonfly",
     "execute",
     "fat_tree",
     "fully_connected",
@@ -69,6 +72,7 @@ _HOMES = {
     "nic.faults": ("DeviceError",),
     "sim.link_model": ("LinkModel",),
     "topology.builders": ("build",),
+    "topology.clusters": ("dgx_a100", "dragonfly"),
     "topology.errors": ("ScheduleError", "TopologyError"),
     "topology.execute": ("execute",),
     "topology.families": (

@@ -31,6 +31,7 @@ CASES = [
     ("mesh:5", "ring"),
     ("torus:2x2", "double_tree"),
     ("mixed", "halving_doubling"),
+    ("dragonfly:2x1x2", "multitree"),
 ]
 # Ranks 0-1 and 3-4 are linked with each other, ranks 1, 2 and 3 with a switch.
 MIXED = [(0, 1), (1, 5), (2, 5), (3, 5), (3, 4)]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from multitree.topology.builders import ALGORITHMS, COMPARED, build
+from multitree.topology.clusters import dgx_a100, dragonfly
 from multitree.topology.collectives import COLLECTIVES, ROOTED
 from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
@@ -38,6 +39,8 @@ TOPOLOGIES = [
     kary_tree(2, 3),
     bigraph(2, 4),
     dgx2(),
+    dgx_a100(2),
+    dragonfly(2, 1, 1),
     STAR,
     random_topology(SEED),
 ]

@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from multitree.topology.clusters import dgx_a100, dragonfly
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import (
     fully_connected,
@@ -94,6 +95,9 @@ def test_other_families_are_those_of_networkx():
         ("bigraph:4x8", 32, 96),
         ("bigraph:4x16", 64, 256),
         ("dgx2", 16, 288),
+        ("dragonfly:4x2x2", 72, 324),
+        ("dragonfly:1x1x1", 2, 6),
+        ("dragonfly:3x1x2", 24, 84),
     ],
 )
 def test_a_spec_names_its_topology_and_is_its_name(spec, num_ranks, num_links):
@@ -127,6 +131,15 @@ def test_a_spec_names_its_topology_and_is_its_name(spec, num_ranks, num_links):
         ("kary_tree:4x9", "Number of ranks must be at most 65536, not 262144"),
         ("kary_tree:2x16", "Number of switches must be at most 65536, not 524288 in 'kary_tree'"),
         ("bigraph:4x7", "Number of switches must be even, not 7"),
+        ("dgx_a100", "Topology must be a spec such as"),
+        ("dgx_a100:1", "Size of 'dgx_a100' must be within 2..65536, not 1"),
+        ("dgx_a100:4x0", "Size of 'dgx_a100' must be within 1..8192, not 0"),
+        ("dgx_a100:8193", "Number of ranks must be at most 65536, not 65544 in 'dgx_a100'"),
+        ("dgx_a100:2x2x2", "Sizes of 'dgx_a100' must be one number or two numbers"),
+        ("dragonfly:4x2", "Sizes of 'dragonfly' must be three numbers, not '4x2'"),
+        ("dragonfly:4x0x2", "Size of 'dragonfly' must be within 1..65536, not 0"),
+        ("dragonfly:64x32x1", "Number of ranks must be at most 65536, not 131136 in 'dragonfly'"),
+        ("dragonfly:255x1x1", "Links must be at most 4194304, not 16776960 in 'dragonfly'"),
         ("dgx2:4", "Sizes of 'dgx2' must be none, not '4'"),
         ("torus", "Topology must be a spec such as 'torus:4x4'"),
         ("fattree:4", "Topology family must be one of .*hypercube.*, not 'fattree'"),
@@ -209,7 +222,54 @@ def test_dgx2_has_six_planes_of_two_switches_joined_eightfold():
     assert same_by_name(dgx2(), graph)
 
 
-@pytest.mark.parametrize("topology", [fat_tree(3, 4), kary_tree(4, 3, 2), bigraph(3, 6), dgx2()])
+@pytest.mark.parametrize(("boxes", "spines"), [(2, 2), (4, 2), (3, 5)])
+def test_boxes_have_six_planes_and_a_rail_for_each_gpu_half_as_fast(boxes, spines):
+    graph, fast = nx.Graph(), set()
+    leaf, spine = 14 * boxes, 14 * boxes + 8
+    for gpu in range(8 * boxes):
+        box, place = divmod(gpu, 8)
+        fast |= {(gpu, 8 * boxes + 6 * box + plane) for plane in range(6)}
+        graph.add_edge(gpu, leaf + place)
+    graph.add_edges_from((leaf + rail, spine + k) for rail in range(8) for k in range(spines))
+    graph.add_edges_from(fast)
+    pod = dgx_a100(boxes, spines)
+    assert same_by_name(pod, graph) and pod.num_nodes == len(graph)
+    ends = [tuple(sorted(pair)) for pair in pod.links.tolist()]
+    assert pod.bandwidth_gbytes_per_s.tolist() == [16.0 if end in fast else 8.0 for end in ends]
+    assert pod.name == (f"dgx_a100:{boxes}x{spines}" if spines != boxes else f"dgx_a100:{boxes}")
+    assert (dgx_a100(boxes, boxes).links == dgx_a100(boxes).links).all()
+
+
+@pytest.mark.parametrize("sizes", [(4, 2, 2), (1, 3, 2), (3, 1, 1), (2, 3, 1)])
+def test_a_dragonfly_joins_all_of_a_group_and_any_two_groups_by_one_link(sizes):
+    a, h, p = sizes
+    fly = dragonfly(*sizes)
+    num_ranks = fly.num_ranks
+    groups = a * h + 1
+    assert (num_ranks, fly.num_switches) == (a * p * groups, a * groups)
+    joined = {}
+    for node in range(fly.num_nodes):
+        ends = fly.links[fly.ports(node), 1].tolist()
+        if node < num_ranks:
+            assert ends == [num_ranks + node // p]
+            continue
+        router = node - num_ranks
+        group, place = divmod(router, a)
+        mates = [num_ranks + group * a + other for other in range(a) if other != place]
+        assert ends[: p + a - 1] == [*range(router * p, router * p + p), *mates]
+        for k, end in enumerate(ends[p + a - 1 :]):
+            other = (end - num_ranks) // a
+            assert other == (group + place * h + k + 1) % groups
+            joined[group, other] = (node, end)
+    assert sorted(joined) == sorted((i, j) for i in range(groups) for j in range(groups) if i != j)
+    assert all(joined[j, i] == (end, start) for (i, j), (start, end) in joined.items())
+    apart = [fly.hop_distances(rank)[:num_ranks].max() for rank in range(num_ranks)]
+    assert max(apart) == fly.diameter
+
+
+@pytest.mark.parametrize(
+    "topology", [fat_tree(3, 4), kary_tree(4, 3, 2), bigraph(3, 6), dgx2(), dgx_a100(3, 2)]
+)
 def test_links_of_a_network_with_switches_go_node_by_node_down_before_up(topology):
     assert (np.diff(topology.links[:, 0]) >= 0).all()
     for node in range(topology.num_nodes):

@@ -1,5 +1,7 @@
 """Over switches, too, trees grow as the algorithm says, and no two messages meet."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,6 +27,7 @@ from tests.topology.oracles import (
 )
 
 SMALL = ["fat_tree:4x4", "fat_tree:3x2", "kary_tree:2x3x2", "kary_tree:5x1", "bigraph:2x4", "dgx2"]
+SMALL += ["dgx_a100:2", "dragonfly:2x1x1"]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,8 @@ SMALL = ["fat_tree:4x4", "fat_tree:3x2", "kary_tree:2x3x2", "kary_tree:5x1", "bi
         ("kary_tree:4x2x4", 18),
         ("kary_tree:4x3x2", 66),
         ("bigraph:8x4", 34),
+        ("dragonfly:2x1x2", 11),
+        ("dragonfly:3x1x2", 25),
     ],
 )
 def test_steps_of_each_phase(spec, steps):
@@ -50,6 +55,35 @@ def test_steps_of_each_phase(spec, steps):
     report = verify(schedule)
     assert report.contention_free
     assert report.num_messages == 2 * schedule.num_flows * (schedule.num_flows - 1)
+
+
+@pytest.mark.parametrize(("spec", "steps"), [("dgx_a100:2", 4), ("dgx_a100:4x2", 8)])
+def test_a_slow_route_is_held_until_its_chunk_has_come_and_only_then_passed_on(spec, steps):
+    topology = parse_topology(spec)
+    schedule = build_multitree(topology)
+    report = verify(schedule)
+    assert report.contention_free and report.causal and does_its_collective(schedule)
+    assert schedule.steps_reduce_scatter == steps
+    offsets, step = schedule.route_offsets, schedule.step.tolist()
+    held = {}
+    for row, (first, last) in enumerate(itertools.pairwise(offsets.tolist())):
+        taken = schedule.route_links[first:last]
+        for when in range(int((16 / topology.bandwidth_gbytes_per_s[taken]).max())):
+            for link in taken.tolist():
+                assert held.setdefault((link, step[row] + when), row) == row
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_on_random_graphs_of_unequal_speeds_no_two_messages_meet_and_all_wait_for_their_chunk(
+    both_ways,
+):
+    for seed in range(30):
+        print(f"seed {seed}")
+        base = random_switched_topology(seed, both_ways=both_ways)
+        speeds = np.random.default_rng(seed).choice([16.0, 12.0, 8.0, 5.0], base.num_links)
+        counts = (base.num_ranks, base.num_switches)
+        report = verify(build_multitree(Topology("uneven", *counts, base.links, speeds, 150.0)))
+        assert report.contention_free and report.causal
 
 
 def least_rest(schedule):

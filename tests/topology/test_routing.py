@@ -19,6 +19,8 @@ GRIDS = ["ring:2", "ring:5", "ring:8", "torus:4x4", "torus:3x5", "torus:2x3x4"]
 GRIDS += ["mesh:4x5", "mesh:2x3x2", "hypercube:1", "hypercube:4", "full:5"]
 SWITCHED = ["fat_tree:4x4", "fat_tree:2x1", "fat_tree:3x5", "kary_tree:5x1", "kary_tree:3x3"]
 SWITCHED += ["kary_tree:4x2x2", "kary_tree:4x3x4", "bigraph:4x8", "bigraph:3x2", "dgx2"]
+SWITCHED += ["dgx_a100:2", "dgx_a100:3x2"]
+DRAGONFLIES = ["dragonfly:4x2x2", "dragonfly:1x2x2", "dragonfly:2x3x1"]
 
 
 def all_pairs(topology):
@@ -66,6 +68,26 @@ def test_routes_of_a_family_are_shortest_and_no_two_of_all_wait_in_a_circle(spec
     if topology.num_switches:
         assert (passed(topology, offsets, links) >= topology.num_ranks).all()
         goes_up_then_down(topology, src, offsets, links, classes)
+
+
+@pytest.mark.parametrize("spec", DRAGONFLIES)
+def test_routes_on_a_dragonfly_pass_no_third_group_and_no_two_of_all_wait_in_a_circle(spec):
+    topology = parse_topology(spec)
+    a, _, p = topology.dims
+    offsets, links, classes = checked_routes(topology)
+    src, dst = all_pairs(topology)
+    goes_up_then_down(topology, src, offsets, links, classes)
+    groups = (topology.links - topology.num_ranks) // a
+    row = rows_of_entries(offsets)
+    inner = (topology.links[links] >= topology.num_ranks).all(axis=1)
+    across = inner & (groups[links][:, 0] != groups[links][:, 1])
+    home, goal = (ends // (a * p) for ends in (src, dst))
+    assert (np.bincount(row[across], minlength=len(src)) == (home != goal)).all()
+    for group in (home, goal):
+        within = inner & ~across & (groups[links][:, 0] == group[row])
+        assert np.bincount(row[within], minlength=len(src)).max() == (a > 1)
+    assert (np.diff(offsets) <= 5).all()
+    assert (classes[inner] == (groups[links][inner, 0] != home[row][inner])).all()
 
 
 @pytest.mark.parametrize("spec", [*GRIDS, *SWITCHED])
@@ -152,13 +174,15 @@ def test_grids_go_by_the_slowest_dimension_first_and_cubes_by_the_lowest_bit():
         assert topology.links[links, 1].tolist() == way
 
 
-@pytest.mark.parametrize("spec", ["fat_tree:4x4", "fat_tree:3x5", "kary_tree:3x3"])
+@pytest.mark.parametrize("spec", ["fat_tree:4x4", "fat_tree:3x5", "kary_tree:3x3", "dgx_a100:3"])
 def test_on_networks_with_full_cuts_every_shift_puts_one_message_on_a_link(spec):
     topology = parse_topology(spec)
     rank = np.arange(topology.num_ranks)
     for shift in range(1, topology.num_ranks):
         links = routes(topology, rank, (rank + shift) % topology.num_ranks)[1]
-        assert np.bincount(links).max() == 1
+        between = (topology.links[links] >= topology.num_ranks).all(axis=1)
+        busy = links if spec != "dgx_a100:3" else links[between]
+        assert np.bincount(busy).max(initial=0) <= 1
 
 
 def test_within_a_half_of_a_bigraph_the_destination_picks_where_to_turn():
@@ -183,6 +207,29 @@ def test_dgx2_spreads_all_pairs_over_planes_and_parallel_links():
     between = (topology.links >= 16).all(axis=1)
     assert loads[~between].max() == 3 and loads[between].max() == 2
     assert loads.min() == 1
+
+
+def test_in_a_box_six_gpus_have_a_plane_and_two_share_one_and_a_ring_uses_each_once():
+    pod = parse_topology("dgx_a100:2")
+    src, dst = all_pairs(pod)
+    near = (src // 8 == dst // 8).nonzero()[0]
+    loads = np.bincount(routes(pod, src[near], dst[near])[1], minlength=pod.num_links)
+    in_box = (pod.links < 28).all(axis=1)
+    assert np.unique(loads[in_box], return_counts=True)[1].tolist() == [160, 32]
+    assert loads.max() == 2 and not loads[~in_box].any()
+    around = np.arange(8)
+    both = np.r_[around, around], np.r_[(around + 1) % 8, (around - 1) % 8]
+    assert np.bincount(routes(pod, *both)[1]).max() == 1
+
+
+def test_between_boxes_the_ways_to_a_rank_are_one_tree():
+    pod = parse_topology("dgx_a100:3x2")
+    src, dst = all_pairs(pod)
+    far = (src // 8 != dst // 8).nonzero()[0]
+    offsets, links, _ = routes(pod, src[far], dst[far])
+    onward = {}
+    for goal, link in zip(dst[far][rows_of_entries(offsets)], links.tolist(), strict=True):
+        assert onward.setdefault((goal, pod.links[link, 0]), link) == link
 
 
 def test_one_way_graphs_turn_from_class_0_to_class_1_where_they_turn_down():

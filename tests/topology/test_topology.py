@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from multitree.topology.arrays import int32s
+from multitree.topology.clusters import dgx_a100, dragonfly
 from multitree.topology.cuts import smallest_cut
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import fully_connected, hypercube, mesh, ring, torus
@@ -17,6 +18,7 @@ FAMILIES = [ring(2), ring(7), torus(4, 4), torus(3, 5), torus(2, 3, 4), mesh(4, 
 FAMILIES += [hypercube(1), hypercube(4), fully_connected(5)]
 FAMILIES += [fat_tree(2, 3), kary_tree(3, 2), kary_tree(4, 2, 4), kary_tree(3, 1)]
 FAMILIES += [bigraph(1, 2), bigraph(2, 4), dgx2()]
+FAMILIES += [dgx_a100(2), dragonfly(2, 1, 2)]
 
 
 def made_custom(topology):
