@@ -174,7 +174,8 @@ def others_slower(spec, ratio):
     [
         ("torus:4x4", 2, 6),  # 6 + 6 + 3 + 3 chunks in six slots, the fewest for 15
         ("torus:8x8", 2, 22),
-        ("torus:2x5x5", 2, 14),  # shares as first given
+        ("torus:5x5", 3, 10),  # shares as first given
+        ("torus:2x5x5", 2, 14),
         ("torus:2x2x2x2", 2, 7),  # shares levelled
     ],
 )
