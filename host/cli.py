@@ -8,6 +8,7 @@ import typer
 from multitree.host import (
     cli_demo,
     cli_doctor,
+    cli_explain,
     cli_schedule,
     cli_simulate,
     cli_tables,
@@ -37,6 +38,7 @@ for _commands in (
     cli_tables,
     cli_verilog,
     cli_simulate,
+    cli_explain,
     cli_doctor,
 ):
     _commands.add_commands(app)

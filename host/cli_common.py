@@ -23,7 +23,9 @@ from multitree.topology.schedule_files import load_file
 __all__ = [
     "AlgorithmOption",
     "CollectiveOption",
+    "FlowControlOption",
     "JsonOption",
+    "MemoryCyclesOption",
     "RootOption",
     "ScheduleArgument",
     "SizeOption",
@@ -72,6 +74,12 @@ CollectiveOption = Annotated[
 ]
 RootOption = Annotated[
     int | None, typer.Option(help="Root rank of broadcast and reduce.", metavar="RANK")
+]
+FlowControlOption = Annotated[
+    str, typer.Option(help="message, or packet: a head per sub-message.", metavar="NAME")
+]
+MemoryCyclesOption = Annotated[
+    int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
 ]
 SizeOption = Annotated[
     str,

@@ -1,16 +1,17 @@
 """The commands simulate and compare: when it happens, and what is faster."""
 
 import re
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from multitree.host.cli_common import (
-    AlgorithmOption,
     CollectiveOption,
+    FlowControlOption,
     JsonOption,
+    MemoryCyclesOption,
     RootOption,
     ScheduleArgument,
     SizeOption,
@@ -22,12 +23,14 @@ from multitree.host.cli_common import (
     print_json,
     print_table,
 )
+from multitree.host.cli_explain import choose
 from multitree.host.comparison import COLUMNS, compare_all, shown_cells
 from multitree.host.figures import bound_of
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.work import WorkReport
 from multitree.nic.counts import PortCounts
+from multitree.sim.choice import AUTO
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Waveform
 from multitree.topology.builders import COMPARED, check_algorithm
@@ -40,16 +43,33 @@ FAILED = 1
 EngineOption = Annotated[str, typer.Option(help="rtl or analytic.", metavar="NAME")]
 DtypeOption = Annotated[str, typer.Option(help="float32, int32 or bfloat16.", metavar="NAME")]
 OpOption = Annotated[str, typer.Option(help="sum or max.", metavar="NAME")]
+AnyAlgorithmOption = Annotated[
+    str | None,
+    typer.Option(
+        help="As for `multitree schedule`, or auto: the fastest by the engine analytic.",
+        metavar="NAME",
+    ),
+]
+AnyDependencyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="chunk, or submessage for cut-through; by default chunk, and with auto the faster.",
+        metavar="NAME",
+    ),
+]
 DependencyOption = Annotated[
     str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
-]
-FlowControlOption = Annotated[
-    str, typer.Option(help="message, or packet: a head per sub-message.", metavar="NAME")
 ]
 LockstepOption = Annotated[
     bool, typer.Option("--lockstep", help="Wait out the estimated time of every step (rtl).")
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
+TraceOption = Annotated[
+    Path | None, typer.Option(help="Dump a waveform, .vcd or .fst (rtl).", metavar="FILE")
+]
+WindowOption = Annotated[
+    str | None, typer.Option(help="Cycles A up to B of the waveform only.", metavar="A:B")
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -60,26 +80,20 @@ def add_commands(app: typer.Typer) -> None:
 
 def simulate(
     spec: ScheduleArgument,
-    algorithm: AlgorithmOption = None,
+    algorithm: AnyAlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
     size: SizeOption = "1MiB",
     engine: EngineOption = "rtl",
-    dependency: DependencyOption = "chunk",
+    dependency: AnyDependencyOption = None,
     flow_control: FlowControlOption = "message",
     lockstep: LockstepOption = False,
     dtype: DtypeOption = "float32",
     op: OpOption = "sum",
     seed: SeedOption = SEED,
-    memory_cycles: Annotated[
-        int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
-    ] = 12,
-    trace: Annotated[
-        Path | None, typer.Option(help="Dump a waveform, .vcd or .fst (rtl).", metavar="FILE")
-    ] = None,
-    window: Annotated[
-        str | None, typer.Option(help="Cycles A up to B of the waveform only.", metavar="A:B")
-    ] = None,
+    memory_cycles: MemoryCyclesOption = 12,
+    trace: TraceOption = None,
+    window: WindowOption = None,
     json: JsonOption = False,
 ) -> int:
     """Run a collective on an engine with a clock.
@@ -87,9 +101,14 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     size_bytes = parse_size(size)
-    model = LinkModel(dependency=dependency, flow_control=flow_control).with_memory(memory_cycles)
-    waveform = _waveform(trace, window)
-    built, _ = build_schedule(spec, algorithm, collective, root)
+    model = LinkModel(dependency=dependency or "chunk", flow_control=flow_control)
+    model, waveform = model.with_memory(memory_cycles), _waveform(trace, window)
+    choice = None
+    if algorithm == AUTO:
+        choice = choose(spec, model, size_bytes, collective, root, dependency)
+        built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
+    else:
+        built, _ = build_schedule(spec, algorithm, collective, root)
     topology = built.topology
     with (
         Working(f"{built.algorithm} on {topology.name}, engine {engine}") as work,
@@ -111,12 +130,14 @@ def simulate(
         print_json(
             identity_of(built)
             | _figures(report)
-            | {"dependency": dependency, "flow_control": flow_control, "lockstep": lockstep}
+            | {"flow_control": flow_control, "lockstep": lockstep}
             | {"dtype": dtype, "op": op, "seed": seed, "memory_cycles": memory_cycles}
-            | {"trace": None if trace is None else str(trace)}
+            | {"trace": None if trace is None else str(trace), "reason": choice and choice.reason}
         )
     else:
         typer.echo(str(report))
+        if choice is not None:
+            typer.echo(f"  chosen: {choice.reason}")
         if trace is not None:
             typer.echo(f"  waveform in {trace}")
     return FAILED if report.exact is False else 0

@@ -17,15 +17,18 @@ __all__ = ["Communicator"]
 class Communicator(Closing):
     """Runs collectives on a topology's ranks, all of whose buffers the caller holds.
 
-    A schedule is built and verified once per collective and root; every result's report carries
-    its hash. Collectives run in the order they were started, in a thread of their own.
+    A schedule is built and verified once per collective and root, with "auto" once per size, too;
+    every result's report carries its hash. Collectives run in the order they were started, in a
+    thread of their own.
 
     Parameters
     ----------
     topology : Topology
         What joins the ranks.
     algorithm : str
-        "multitree", "ring", "bidirectional_ring" or another one that `build` knows.
+        "multitree", "ring", "bidirectional_ring" or another one that `build` knows; or "auto",
+        which takes for each collective the algorithm, the dependency granularity and the sibling
+        order that the analytic engine finds the fastest for its size.
     engine : str
         "numpy", "torch" or "rtl". Nothing is ever put in its place.
     link_model : LinkModel, optional
@@ -85,7 +88,13 @@ class Communicator(Closing):
         """Name of the engine."""
         return self._runner.engine.name
 
-    def schedule(self, collective: str = "all_reduce", root: int | None = None) -> Schedule:
+    def schedule(
+        self,
+        collective: str = "all_reduce",
+        root: int | None = None,
+        *,
+        size_bytes: int | None = None,
+    ) -> Schedule:
         """Build and verify a collective's schedule, or return the one that was.
 
         Parameters
@@ -94,6 +103,8 @@ class Communicator(Closing):
             "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
         root : int, optional
             Of broadcast and reduce.
+        size_bytes : int, optional
+            Of one rank's buffer; "auto" needs it.
 
         Returns
         -------
@@ -103,8 +114,10 @@ class Communicator(Closing):
         ------
         ScheduleError
             If the algorithm has no such schedule on this topology.
+        ValueError
+            If the algorithm is "auto" and no size is given.
         """
-        return self._runner.schedule(collective, root)
+        return self._runner.plans.plan(collective, root, size_bytes).schedule
 
     def all_reduce(self, buffers: Any, op: str = "sum") -> Work:
         """Start the sum, the maximum or the average of all ranks' buffers on every rank.
@@ -231,7 +244,7 @@ class Communicator(Closing):
 
     def _owned(self, collective: str, num_elements: int, element_bytes: int) -> list[slice]:
         """Part of the buffer that each rank owns in a collective that scatters."""
-        schedule = self.schedule(collective)
+        schedule = self.schedule(collective, size_bytes=num_elements * element_bytes)
         sizes = {
             "flit_bytes": self._runner.link_model.flit_bytes,
             "element_bytes": element_bytes,

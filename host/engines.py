@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from multitree.host.outcome import Outcome, finished, reduction_of
+from multitree.host.plans import Plan
 from multitree.host.rtl_engine import RtlEngine
 from multitree.host.tensors import to_array, to_tensor
 from multitree.sim import verilator
@@ -38,10 +39,10 @@ class Engine(Protocol):
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Build what a run needs, so that the run's time is the run's."""
 
-    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
         """Say what is queued behind the next run, so that it can be loaded meanwhile."""
 
-    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
+    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
         """Run a verified schedule on memory of shape (num_ranks, n), which is not modified.
 
         `op` is "sum", "max" or "average".
@@ -62,14 +63,14 @@ class NumpyEngine:
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Nothing is built."""
 
-    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
         """Nothing is loaded."""
 
-    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
+    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
         """Run `execute`; tensors come through the host's memory."""
         reduction = reduction_of(op)
-        image = execute(schedule, to_array(memory), reduction, flit_bytes=self._flit_bytes)
-        return Outcome(finished(image, op, schedule.topology.num_ranks))
+        image = execute(plan.schedule, to_array(memory), reduction, flit_bytes=self._flit_bytes)
+        return Outcome(finished(image, op, len(image)))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -93,12 +94,14 @@ class TorchEngine:
     def prepare(self, schedule: Schedule, memory: Any) -> None:
         """Index tensors are made on the device of the first run."""
 
-    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
         """Nothing is loaded."""
 
-    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
+    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
         """Run the schedule on the device, and wait for it."""
-        image = self._executor.execute(schedule, to_tensor(memory), op, flit_bytes=self._flit_bytes)
+        image = self._executor.execute(
+            plan.schedule, to_tensor(memory), op, flit_bytes=self._flit_bytes
+        )
         if image.is_cuda:
             self._torch.cuda.current_stream(image.device).synchronize()
         return Outcome(to_array(image) if isinstance(memory, np.ndarray) else image)

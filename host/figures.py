@@ -59,7 +59,7 @@ def report_on(
     size_bytes : int
         Bytes of one rank's buffer.
     link_model : LinkModel
-        Clock and flits.
+        Clock and flits, and what rows waited for.
     cycles, link_utilization, exact, wall_seconds, cpu_seconds, ports
         As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio.
 
@@ -82,6 +82,7 @@ def report_on(
         schedule_hash=schedule.hash,
         num_ranks=schedule.topology.num_ranks,
         size_bytes=size_bytes,
+        dependency=None if cycles is None else link_model.dependency,
         cycles=cycles,
         time_us=time_us,
         bandwidth_gbytes_per_s=bandwidth,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from multitree.host.outcome import Outcome, finished, reduction_of
+from multitree.host.plans import Plan
 from multitree.host.tensors import to_array
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, RtlSession, Upcoming, Waveform
@@ -109,8 +110,9 @@ class RtlEngine:
                 **sizes,
             )
 
-    def expect(self, schedule: Schedule, memory: Any, *, op: str) -> None:
+    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
         """Load this during the next run, if the interfaces that are prepared can hold it."""
+        schedule = plan.schedule
         assert self._session is not None, "prepare comes first"
         dtype = _dtype_name(memory)
         sizes: dict[str, Any] = {**self._grown(schedule, memory), "dtypes": self._dtypes}
@@ -118,17 +120,19 @@ class RtlEngine:
         if self._wired_for(schedule) is not self._topology:
             return
         if dtype in self._dtypes and config == self._session.config:
-            self._then = Upcoming(schedule, memory.shape[1], dtype, reduction_of(op))
+            size = memory.shape[1], dtype
+            self._then = Upcoming(schedule, *size, reduction_of(op), plan.dependency)
 
-    def run(self, schedule: Schedule, memory: Any, *, op: str) -> Outcome:
+    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
         """Run the interfaces; the division of an average is the host's."""
         assert self._session is not None, "prepare comes first"
         then, self._then = self._then, None
         try:
             runs = self._session.run(
-                schedule,
+                plan.schedule,
                 [to_array(memory)],
                 op=reduction_of(op),
+                dependency=plan.dependency,
                 then=then,
                 lockstep=self._lockstep,
                 progress=self._progress,
@@ -138,7 +142,7 @@ class RtlEngine:
             self.close()  # interfaces that have stopped half-way are of no more use
             raise
         image, trace = runs[0]
-        image = finished(image, op, schedule.topology.num_ranks)
+        image = finished(image, op, len(image))
         return Outcome(image, trace.cycles, trace.link_utilization, ports)
 
     def close(self) -> None:

@@ -12,24 +12,23 @@ from multitree.host.buffers import same_stream
 from multitree.host.engines import Engine, open_engine
 from multitree.host.figures import report_on
 from multitree.host.outcome import OPS, Outcome, finished, reduction_of
+from multitree.host.plans import Plan, Plans
 from multitree.host.tensors import to_array
 from multitree.host.work import Work, WorkReport
 from multitree.sim.link_model import LinkModel
-from multitree.topology.builders import build
 from multitree.topology.elements import as_bits
 from multitree.topology.execute import execute
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
 
 __all__ = ["Queued", "Runner", "run_on"]
 
 
 @dataclass(frozen=True, eq=False)
 class Queued:
-    """A collective that was started and has not run: its schedule, memory and op."""
+    """A collective that was started and has not run: its plan, memory and op."""
 
-    schedule: Schedule
+    plan: Plan
     memory: Any
     op: str
 
@@ -52,22 +51,13 @@ class Runner:
         self.topology = topology
         self.algorithm = algorithm
         self.link_model = link_model
+        self.plans = Plans(topology, algorithm, link_model)
         self._check = check
         self._closed = False
-        self._schedules: dict[tuple[str, int | None], Schedule] = {}
-        self.schedule("all_reduce", None)
         self.engine = open_engine(engine, topology, link_model)
         self._queue: deque[Queued] = deque()
         self._order = threading.Lock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="multitree")
-
-    def schedule(self, collective: str, root: int | None) -> Schedule:
-        """Build and verify a collective's schedule, or return the one that was."""
-        if (collective, root) not in self._schedules:
-            schedule = build(self.topology, self.algorithm, collective=collective, root=root)
-            verify(schedule)
-            self._schedules[collective, root] = schedule
-        return self._schedules[collective, root]
 
     def start(
         self,
@@ -83,7 +73,8 @@ class Runner:
             raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
         if op == "average" and "float" not in str(memory.dtype):
             raise TypeError(f"Buffers must be floats for an average, not {memory.dtype}")
-        schedule = self.schedule(collective, root)
+        size_bytes = memory.dtype.itemsize * memory.shape[1]
+        plan = self.plans.plan(collective, root, size_bytes)
         if self._closed:
             raise RuntimeError("Communicator must be open, not closed")
         stream = same_stream(memory)
@@ -94,7 +85,7 @@ class Runner:
             with stream:
                 image, report = run_on(
                     self.engine,
-                    schedule,
+                    plan,
                     memory,
                     link_model=self.link_model,
                     op=op,
@@ -104,7 +95,7 @@ class Runner:
                 return finish(image), report
 
         with self._order:
-            self._queue.append(Queued(schedule, memory, op))
+            self._queue.append(Queued(plan, memory, op))
             return Work(self._worker.submit(run))
 
     def close(self) -> None:
@@ -116,7 +107,7 @@ class Runner:
 
 def run_on(
     engine: Engine,
-    schedule: Schedule,
+    plan: Plan,
     memory: Any,
     *,
     link_model: LinkModel,
@@ -129,8 +120,8 @@ def run_on(
     Parameters
     ----------
     engine : Engine
-    schedule : Schedule
-        One that `verify` accepts.
+    plan : Plan
+        Its schedule is one that `verify` accepts.
     memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
         float32, int32 or bfloat16; not modified.
     link_model : LinkModel
@@ -148,11 +139,12 @@ def run_on(
         Every rank's memory at the end.
     report : WorkReport
     """
+    schedule = plan.schedule
     engine.prepare(schedule, memory)
     if then is not None:
-        engine.expect(then.schedule, then.memory, op=then.op)
+        engine.expect(then.plan, then.memory, op=then.op)
     wall, cpu = time.perf_counter(), time.process_time()
-    outcome = engine.run(schedule, memory, op=op)
+    outcome = engine.run(plan, memory, op=op)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     exact = None
     if check:
@@ -161,7 +153,7 @@ def run_on(
         schedule,
         engine=engine.name,
         size_bytes=memory.dtype.itemsize * memory.shape[1],
-        link_model=link_model,
+        link_model=plan.applied_to(link_model),
         cycles=outcome.cycles,
         link_utilization=outcome.link_utilization,
         ports=outcome.ports,

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from multitree.host.engines import check_runs_here
 from multitree.host.figures import report_on
+from multitree.host.plans import Plan
 from multitree.host.rtl_engine import RtlEngine
 from multitree.host.runner import run_on
 from multitree.host.work import WorkReport
@@ -158,7 +159,7 @@ class Simulator(Closing):
             shape = schedule.topology.num_ranks, size_bytes // DTYPES[self._dtype].itemsize
             memory = make_buffers(self._seed, *shape, self._dtype)
             _, report = run_on(
-                self._rtl, schedule, memory, link_model=self._model, op=self._op, check=True
+                self._rtl, Plan(schedule), memory, link_model=self._model, op=self._op, check=True
             )
             return report
         wall, cpu = time.perf_counter(), time.process_time()

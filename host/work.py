@@ -24,6 +24,8 @@ class WorkReport:
         Ranks that took part.
     size_bytes : int
         Bytes of one rank's buffer, without padding.
+    dependency : str or None
+        What rows waited for: "chunk" or "submessage"; None without a clock.
     cycles : int or None
         From the first rank's start to the last rank's done, table load excluded.
     time_us : float or None
@@ -50,6 +52,7 @@ class WorkReport:
     schedule_hash: str
     num_ranks: int
     size_bytes: int
+    dependency: str | None
     cycles: int | None
     time_us: float | None
     bandwidth_gbytes_per_s: float | None
@@ -70,7 +73,8 @@ class WorkReport:
         """The report as a few lines for people, with units."""
         lines = [
             f"{self.collective} of {self.size_bytes} bytes per rank on {self.num_ranks} ranks: "
-            f"{self.algorithm}, engine {self.engine}",
+            f"{self.algorithm}, engine {self.engine}"
+            + ("" if self.dependency is None else f", dependency {self.dependency}"),
         ]
         if self.cycles is not None:
             lines.append(

@@ -14,8 +14,9 @@ from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.switches import SWITCH_MODULE_NAME, switch_for
 from multitree.sim.cache import cached, content_key
 from multitree.sim.verilator import Say, build_library
+from multitree.topology.topology import Topology
 
-__all__ = ["harness_sources", "interface_verilog", "network_library"]
+__all__ = ["harness_sources", "interface_verilog", "most_switch_ports", "network_library"]
 
 _HARNESS = (
     "harness.cpp",
@@ -55,6 +56,11 @@ def interface_verilog(config: Config) -> str:
         If the cache cannot be written.
     """
     return _generated(repr(config), partial(Interface, config), MODULE_NAME)
+
+
+def most_switch_ports(topology: Topology) -> int:
+    """Ports of a network's largest switch, 0 where there is none."""
+    return int(topology.degree[topology.num_ranks :].max(initial=0))
 
 
 def network_library(

@@ -35,12 +35,15 @@ class Upcoming:
         "int32", "float32" or "bfloat16".
     op : str
         "sum" or "max".
+    dependency : str, optional
+        What a row waits for, in place of what the link model has it wait for.
     """
 
     schedule: Schedule
     num_elements: int
     dtype: str
     op: str = "sum"
+    dependency: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +132,14 @@ class Loader:
         if self._config.shared:
             silent, schedule = silent_ops(schedule.collective), with_silent_phase(schedule)
         schedule = carried_on(schedule, self._topology)
-        num_flits = self._link_model.num_flits(upcoming.num_elements, DTYPES[dtype].itemsize)
+        model = replace(
+            self._link_model, dependency=upcoming.dependency or self._link_model.dependency
+        )
+        num_flits = model.num_flits(upcoming.num_elements, DTYPES[dtype].itemsize)
         limits = limits_of(
             schedule,
             num_flits,
-            self._link_model,
+            model,
             memory_timing=self._timing,
             queue_flits=self._config.memory_queue_flits,
             max_skew_cycles=max_skew_cycles,
@@ -141,7 +147,7 @@ class Loader:
         )
         held = tables or self._tables_of(schedule, num_flits, lockstep)
         window = max(table.end_flits for table in held)
-        settings = limits.settings(dtype, window, self._link_model, upcoming.op)
+        settings = limits.settings(dtype, window, model, upcoming.op)
         return Load(schedule, held, replace(settings, silent=silent), limits, num_flits)
 
     def load_all(

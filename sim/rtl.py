@@ -19,7 +19,7 @@ from multitree.sim.inputs import (
     elements_of,
     memory_of,
 )
-from multitree.sim.library import network_library
+from multitree.sim.library import most_switch_ports, network_library
 from multitree.sim.link_model import LinkModel
 from multitree.sim.loads import Loader, Upcoming
 from multitree.sim.memory_timing import MemoryTiming
@@ -112,7 +112,7 @@ class RtlSession(Closing):
             self.config,
             library
             or network_library(
-                self.config, num_switch_ports=_switch_ports(topology), waveform=kind, say=say
+                self.config, num_switch_ports=most_switch_ports(topology), waveform=kind, say=say
             ),
             link_model=self.link_model,
             memory_timing=timing,
@@ -145,6 +145,7 @@ class RtlSession(Closing):
         buffers: Sequence[Buffers],
         *,
         op: str = "sum",
+        dependency: str | None = None,
         start_skew_cycles: Sequence[int] | None = None,
         lockstep: bool = False,
         idle_ranks: Collection[int] = (),
@@ -162,8 +163,8 @@ class RtlSession(Closing):
             switches beside the ranks of.
         buffers : sequence of float32, int32 or bfloat16 arrays, each of shape (num_ranks, n)
             One per collective, all of one shape and type; never modified.
-        op : str
-            "sum" or "max".
+        op, dependency : str
+            As in `Upcoming`.
         start_skew_cycles : sequence of int, optional
             How long after the first possible cycle each rank starts.
         lockstep : bool
@@ -194,7 +195,7 @@ class RtlSession(Closing):
             on shared links the circle of waits.
         """
         first = check_buffers(schedule, buffers, self.config.dtypes)
-        this = Upcoming(schedule, first.shape[1], first.dtype.name, op)
+        this = Upcoming(schedule, first.shape[1], first.dtype.name, op, dependency)
         options = {"idle_ranks": idle_ranks, "faults": faults, "progress": progress}
         modes = {"lockstep": lockstep, "tables": tables}
         skews = start_skew_cycles
@@ -293,8 +294,3 @@ class RtlSession(Closing):
         waveform = self._waveform
         self.network.trace_to(waveform.path, waveform.first_cycle, waveform.last_cycle)
         self._waveform = None
-
-
-def _switch_ports(topology: Topology) -> int:
-    """Ports of the largest switch, 0 where there is none."""
-    return int(topology.degree[topology.num_ranks :].max(initial=0))

@@ -147,7 +147,7 @@ class Schedule:
         zeros = np.zeros(len(table), np.int32)
         named = (topology, algorithm, collective, root, flow_offsets)
         draft = cls(*named, step, op, flow, src, dst, zeros, *route_columns)
-        return replace(draft, order=expected_order(draft._journeys, times))
+        return draft.reordered(times)
 
     @property
     def _journeys(self) -> Journeys:
@@ -158,6 +158,10 @@ class Schedule:
     def expected_end(self, times: Times) -> int:
         """When the last transfer has arrived, as `order.expected_arrivals` has it."""
         return int(expected_arrivals(self._journeys, times).max(initial=0))
+
+    def reordered(self, times: Times) -> "Schedule":
+        """The same with siblings added as `order.expected_order` expects them; other bits."""
+        return replace(self, order=expected_order(self._journeys, times))
 
     @property
     def _columns(self) -> dict[str, Int32Array]:

@@ -71,6 +71,7 @@ COMMANDS = {
     "verilog": ["fat_tree:2x2"],
     "simulate": ["mesh:4x4", "--engine", "analytic"],
     "compare": ["mesh:3x3", "--engine", "analytic"],
+    "explain": ["torus:4x4", "--size", "4KiB"],
     "doctor": [],
 }
 
@@ -333,6 +334,22 @@ def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys, monkeyp
     with Communicator(ring(8), algorithm="double_tree", **options) as comm:
         works = [comm.all_reduce(np.ones((8, n), np.float32)) for n in (40, 40, 90)]
         assert [work.report.exact for work in works] == [True] * 3
+
+
+def test_auto_runs_what_explain_puts_first_and_says_why(capsys):
+    size = ["--size", "32KiB"]
+    explained = printed_json(capsys, "explain", "mesh:4x4", *size)
+    first = explained["candidates"][0]
+    options = ["--engine", "analytic", "--algorithm", "auto"]
+    data = printed_json(capsys, "simulate", "mesh:4x4", *size, *options)
+    for key in ("algorithm", "dependency", "schedule_hash", "cycles"):
+        assert data[key] == first[key]
+    assert data["reason"] == explained["reason"]
+    assert set(explained["problems"]) >= {"swing", "symmetric", "hdrm"}
+    whole = printed_json(capsys, "simulate", "mesh:4x4", *size, *options, "--dependency", "chunk")
+    assert (whole["dependency"], first["dependency"]) == ("chunk", "submessage")
+    _, out, _ = run(capsys, "simulate", "mesh:4x4", *size, *options)
+    assert f"  chosen: {data['reason']}" in out.splitlines()
 
 
 @needs_rtl

@@ -20,11 +20,14 @@ from multitree import (
 )
 from multitree.host import engines
 from multitree.host.outcome import average_of
+from multitree.sim.choice import Chooser
+from multitree.sim.verilator import why_not
 from multitree.topology.builders import build
 from multitree.topology.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
 LENGTHS = (0, 1, 3, 4, 61, 1000)
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 @pytest.fixture(scope="module")
@@ -220,13 +223,13 @@ def test_an_engine_is_told_what_is_queued_behind_what_it_runs(monkeypatch):
     told, gate = [], threading.Event()
 
     class Engine(engines.NumpyEngine):
-        def expect(self, schedule, memory, *, op):
-            told.append((schedule.collective, memory.shape, op))
+        def expect(self, plan, memory, *, op):
+            told.append((plan.schedule.collective, memory.shape, op))
 
-        def run(self, schedule, memory, *, op):
+        def run(self, plan, memory, *, op):
             told.append(op)
             gate.wait(10)
-            return super().run(schedule, memory, op=op)
+            return super().run(plan, memory, op=op)
 
     monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: Engine(LinkModel()))
     ones = np.ones((3, 8), np.float32)
@@ -243,8 +246,8 @@ def test_an_engine_is_told_what_is_queued_behind_what_it_runs(monkeypatch):
 
 def test_check_sees_one_wrong_bit(monkeypatch):
     class OneBitOff(engines.NumpyEngine):
-        def run(self, schedule, memory, **options):
-            outcome = super().run(schedule, memory, **options)
+        def run(self, plan, memory, **options):
+            outcome = super().run(plan, memory, **options)
             bits(outcome.memory)[2, 5] ^= 1
             return outcome
 
@@ -321,9 +324,48 @@ def test_a_schedule_that_is_wrong_is_never_run(monkeypatch):
             rows=np.stack(columns, axis=1)[1:],
         )
 
-    monkeypatch.setattr("multitree.host.runner.build", build_with_a_row_too_few)
+    monkeypatch.setattr("multitree.host.plans.build", build_with_a_row_too_few)
     with pytest.raises(ScheduleError):
         Communicator(ring(3))
+
+
+def test_auto_takes_for_each_size_what_is_the_fastest_and_tells():
+    chooser, seen = Chooser(torus(4, 4), LinkModel()), set()
+    with Communicator(torus(4, 4), algorithm="auto") as comm:
+        for n in (1, 1000, 8192, 300_000):
+            best = chooser.choose(-(-n // 4)).best
+            report = comm.all_reduce(np.ones((16, n), np.float32)).report
+            assert (report.algorithm, report.schedule_hash) == (best.algorithm, best.schedule.hash)
+            assert comm.schedule(size_bytes=4 * n).hash == best.schedule.hash
+            seen.add(report.algorithm)
+    assert len(seen) > 1
+
+
+@needs_rtl
+def test_auto_runs_the_dependency_that_it_chose_in_rtl():
+    model, buffers = LinkModel(), make_buffers(5, 4, 8192, "float32")
+    best = Chooser(torus(2, 2), model).choose(2048).best
+    options = {"algorithm": "auto", "engine": "rtl", "link_model": model, "check": True}
+    with Communicator(torus(2, 2), **options) as comm:
+        report = comm.all_reduce(buffers).report
+    assert (report.dependency, report.exact) == ("submessage", True) != model.dependency
+    assert abs(report.cycles / best.cycles - 1) < 0.02
+
+
+@pytest.mark.parametrize("n", [5, 64, 5000])
+def test_with_auto_all_gather_undoes_reduce_scatter(n):
+    buffers = np.arange(16 * n, dtype=np.int32).reshape(16, n)
+    with Communicator(torus(4, 4), algorithm="auto") as comm:
+        pieces = comm.reduce_scatter(buffers).wait()
+        assert (comm.all_gather(pieces).wait() == buffers.sum(axis=0)).all()
+
+
+def test_auto_has_no_schedule_without_a_size():
+    with (
+        Communicator(torus(2, 2), algorithm="auto") as comm,
+        pytest.raises(ValueError, match="Size must be given where the algorithm is 'auto'"),
+    ):
+        comm.schedule()
 
 
 def test_two_flows_per_rank_have_no_reduce_scatter():

@@ -12,6 +12,7 @@ from multitree import (
     ring,
     torus,
 )
+from multitree.host.plans import Plan
 from multitree.host.rtl_engine import RtlEngine
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import config_for
@@ -113,13 +114,12 @@ def test_what_is_queued_is_loaded_while_the_one_before_it_runs(monkeypatch):
     engine = RtlEngine(torus(2, 2), LinkModel())
     trees, ring = build(torus(2, 2), "multitree"), build(torus(2, 2), "ring")
     engine.prepare(trees, buffers)
-    engine.expect(ring, buffers, op="average")
-    assert (
-        bits(engine.run(trees, buffers, op="sum").memory) == bits(execute(trees, buffers))
-    ).all()
+    engine.expect(Plan(ring, "submessage"), buffers, op="average")
+    image = engine.run(Plan(trees), buffers, op="sum").memory
+    assert (bits(image) == bits(execute(trees, buffers))).all()
     engine.prepare(ring, buffers)
-    engine.expect(trees, more, op="sum")
-    image = engine.run(ring, buffers, op="average").memory
+    engine.expect(Plan(trees), more, op="sum")
+    image = engine.run(Plan(ring, "submessage"), buffers, op="average").memory
     assert (bits(image) == bits(execute(ring, buffers) / np.float32(4))).all()
     engine.close()
     assert told == [("all_reduce", 500, "float32", "sum"), None]

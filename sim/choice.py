@@ -1,0 +1,217 @@
+"""Which algorithm, dependency granularity and sibling order suits a size best."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from multitree.nic.program import DEPENDENCIES
+from multitree.sim.analytic import analytic
+from multitree.sim.link_model import LinkModel
+from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+
+__all__ = ["AUTO", "Candidate", "Choice", "Chooser"]
+
+AUTO = "auto"
+"""In the place of an algorithm's name: the one that a `Chooser` finds for the size."""
+CLOSE = 1.25
+"""Algorithms within this ratio of the fastest are tried with all dependencies and orders."""
+LEAST_PERCENT = 0.05
+_ORDERS = {"small": SMALL_CHUNKS, "large": LARGE_CHUNKS}
+_NAMED = {"algorithm": "{}", "dependency": "dependency {}", "sibling_order": "siblings as {}"}
+_AGAINST = {
+    "algorithm": (),
+    "dependency": ("algorithm", "sibling_order"),
+    "sibling_order": ("algorithm", "dependency"),
+}
+"""What is compared, and what is the same meanwhile; against another algorithm's best, nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way to run a collective, and the time that the analytic engine gives it.
+
+    Parameters
+    ----------
+    algorithm : str
+        One of `ALGORITHMS`.
+    dependency : str
+        "chunk" or "submessage".
+    sibling_order : str
+        "built": contributions are added in the order of the builder; "small", "large": as they are
+        expected to arrive where chunks are short, or long.
+    schedule : Schedule
+    cycles : int
+        From the first start to the last done.
+    """
+
+    algorithm: str
+    dependency: str
+    sibling_order: str
+    schedule: Schedule
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What there is for a size.
+
+    Parameters
+    ----------
+    candidates : tuple of Candidate
+        At least one, the fastest first.
+    problems : dict of str to str
+        Why an algorithm is not among them.
+    """
+
+    candidates: tuple[Candidate, ...]
+    problems: dict[str, str]
+
+    @property
+    def best(self) -> Candidate:
+        """The fastest."""
+        return self.candidates[0]
+
+    @property
+    def reason(self) -> str:
+        """Why it is the fastest, against what differs from it in one way: a sentence."""
+        best, *rest = self.candidates
+        parts = []
+        for what, alike in _AGAINST.items():
+            others = [
+                each
+                for each in rest
+                if getattr(each, what) != getattr(best, what)
+                and all(getattr(each, same) == getattr(best, same) for same in alike)
+            ]
+            if others:
+                more = 100 * (others[0].cycles / max(best.cycles, 1) - 1)
+                takes = f"{more:.1f} % more cycles" if more >= LEAST_PERCENT else "as many cycles"
+                parts.append(f"{_NAMED[what].format(getattr(others[0], what))} takes {takes}")
+        way = ", ".join(_NAMED[what].format(getattr(best, what)) for what in _AGAINST)
+        return f"{way}: {'; '.join(parts) or 'nothing else can be timed'}"
+
+
+class Chooser:
+    """Times what there is on a topology and tells the fastest; keeps what it has built.
+
+    Parameters
+    ----------
+    topology : Topology
+    link_model : LinkModel
+        All but its `dependency`, which is chosen.
+    algorithms : sequence of str
+        Those that take part.
+    dependencies : sequence of str
+        Those that take part, the one that is tried first in front.
+    say : callable, optional
+        Told what is being timed, as that may take long.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        link_model: LinkModel,
+        *,
+        algorithms: Sequence[str] = ALGORITHMS,
+        dependencies: Sequence[str] = DEPENDENCIES[::-1],
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self.topology = topology
+        self._model = link_model
+        self._algorithms = algorithms
+        self._dependencies = dependencies
+        self._say = say or (lambda text: None)
+        self._built: dict[tuple[str, str, int | None], dict[str, Schedule] | ScheduleError] = {}
+
+    def choose(
+        self, num_flits: int, collective: str = "all_reduce", root: int | None = None
+    ) -> Choice:
+        """Time what there is.
+
+        Every algorithm is timed once, with the first dependency and the order as built; those
+        within `CLOSE` of the fastest with all others, too.
+
+        Parameters
+        ----------
+        num_flits : int
+            Of one rank's padded buffer.
+        collective : str
+        root : int, optional
+            As for `build`.
+
+        Returns
+        -------
+        Choice
+
+        Raises
+        ------
+        ScheduleError
+            If nothing can be timed; says why not of the first algorithm.
+
+        Notes
+        -----
+        Deterministic. What `analytic` takes, some twenty times.
+        """
+        asked, way = (collective, root), (self._dependencies[0], "built")
+        timed: list[Candidate] = []
+        problems = {}
+        for name in self._algorithms:
+            try:
+                timed.append(self._timed(name, way, asked, num_flits))
+            except (ScheduleError, ValueError) as error:
+                problems[name] = str(error)
+        if not timed:
+            raise ScheduleError(
+                f"{self.topology.name}: an algorithm must be timed, not none: "
+                + next(iter(problems.values()), "none is named")
+            )
+        longest = CLOSE * min(each.cycles for each in timed)
+        for name in [each.algorithm for each in timed if each.cycles <= longest]:
+            ways = product(self._dependencies, self._orders_of(name, *asked))
+            timed += [self._timed(name, each, asked, num_flits) for each in ways if each != way]
+        return Choice(tuple(sorted(timed, key=lambda each: each.cycles)), problems)
+
+    def _orders_of(self, algorithm: str, collective: str, root: int | None) -> dict[str, Schedule]:
+        """An algorithm's schedules by sibling order, each order once."""
+        key = algorithm, collective, root
+        if key not in self._built:
+            self._say(f"Building {algorithm}")
+            try:
+                self._built[key] = _by_order(build(self.topology, algorithm, collective, root))
+            except ScheduleError as error:
+                self._built[key] = error
+        found = self._built[key]
+        if isinstance(found, ScheduleError):
+            raise found
+        return found
+
+    def _timed(
+        self,
+        algorithm: str,
+        way: tuple[str, str],
+        asked: tuple[str, int | None],
+        num_flits: int,
+    ) -> Candidate:
+        """Time an algorithm with a dependency and a sibling order."""
+        dependency, order = way
+        schedule = self._orders_of(algorithm, *asked)[order]
+        self._say(f"Timing {algorithm}, {dependency}")
+        model = replace(self._model, dependency=dependency)
+        cycles = analytic(schedule, num_flits, model).cycles
+        return Candidate(algorithm, dependency, order, schedule, cycles)
+
+
+def _by_order(schedule: Schedule) -> dict[str, Schedule]:
+    """The schedule as built, and with siblings in other orders as far as these differ."""
+    found = {"built": schedule}
+    for name, times in _ORDERS.items():
+        other = schedule.reordered(times)
+        if not any(np.array_equal(other.order, each.order) for each in found.values()):
+            found[name] = other
+    return found

@@ -1,0 +1,125 @@
+"""The choice of algorithm, dependency granularity and sibling order for a size."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from multitree.host.simulator import make_buffers
+from multitree.nic.program import DEPENDENCIES
+from multitree.sim.analytic import analytic
+from multitree.sim.choice import Candidate, Choice, Chooser
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import RtlSession, Upcoming
+from multitree.sim.verilator import why_not
+from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.execute import execute
+from multitree.topology.families import parse_topology, torus
+from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
+
+MODEL = LinkModel()
+SIZES_FLITS = (1, 256, 2048, 65536, 2**26)
+
+
+def all_ways(topology, num_flits):
+    """Cycles of everything that can be timed, each on its own."""
+    for algorithm in ALGORITHMS:
+        try:
+            built = build(topology, algorithm)
+            for times, dependency in product((None, SMALL_CHUNKS, LARGE_CHUNKS), DEPENDENCIES):
+                schedule = built if times is None else built.reordered(times)
+                yield analytic(schedule, num_flits, replace(MODEL, dependency=dependency)).cycles
+        except ScheduleError:
+            continue
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:3x4", "ring:8", "hypercube:3", "full:5"])
+def test_nothing_that_can_be_timed_is_faster_than_the_best(spec):
+    topology = parse_topology(spec)
+    chooser = Chooser(topology, MODEL)
+    for num_flits in SIZES_FLITS:
+        best = chooser.choose(num_flits).best
+        assert best.cycles == min(all_ways(topology, num_flits))
+
+
+def test_a_candidate_takes_its_schedule_its_dependency_and_its_cycles():
+    choice = Chooser(torus(4, 4), MODEL).choose(2048)
+    for each in choice.candidates:
+        model = replace(MODEL, dependency=each.dependency)
+        assert each.cycles == analytic(each.schedule, 2048, model).cycles
+        times = {"small": SMALL_CHUNKS, "large": LARGE_CHUNKS}.get(each.sibling_order)
+        built = build(torus(4, 4), each.algorithm)
+        assert each.schedule.hash == (built.reordered(times) if times else built).hash
+    assert [each.cycles for each in choice.candidates] == sorted(
+        each.cycles for each in choice.candidates
+    )
+    named = {each.algorithm for each in choice.candidates}
+    assert named | choice.problems.keys() == set(ALGORITHMS)
+    assert "BiGraph" in choice.problems["hdrm"]
+
+
+def test_the_size_decides():
+    chooser = Chooser(torus(4, 4), MODEL)
+    small, large = (chooser.choose(num_flits).best for num_flits in (256, 65536))
+    assert (small.algorithm, large.algorithm) == ("swing", "bidirectional_ring_2d")
+
+
+def test_only_those_named_take_part():
+    options = {"algorithms": ["ring", "multitree"], "dependencies": ["chunk"]}
+    choice = Chooser(torus(4, 4), MODEL, **options).choose(2048)
+    assert {each.algorithm for each in choice.candidates} == {"ring", "multitree"}
+    assert {each.dependency for each in choice.candidates} == {"chunk"}
+
+
+def test_other_collectives_are_chosen_for_themselves():
+    best = Chooser(torus(4, 4), MODEL).choose(65536, "broadcast", 3).best
+    assert (best.schedule.collective, best.schedule.root) == ("broadcast", 3)
+
+
+def test_where_nothing_can_be_timed_the_first_reason_is_told():
+    with pytest.raises(ScheduleError, match="must be timed, not none: symmetric must have a ring"):
+        Chooser(parse_topology("mesh:3x3"), MODEL, algorithms=["symmetric", "swing"]).choose(8)
+
+
+def test_the_reason_compares_with_what_differs_in_one_way():
+    schedule = build(torus(2, 2), "ring")
+    ways = [
+        ("ring", "submessage", "built", 100),
+        ("ring", "submessage", "large", 100),
+        ("swing", "submessage", "built", 103),
+        ("ring", "chunk", "large", 104),
+        ("ring", "chunk", "built", 112),
+    ]
+    choice = Choice(tuple(Candidate(*way, schedule, cycles) for *way, cycles in ways), {})
+    assert choice.reason == (
+        "ring, dependency submessage, siblings as built: swing takes 3.0 % more cycles; "
+        "dependency chunk takes 12.0 % more cycles; siblings as large takes as many cycles"
+    )
+    alone = Choice(choice.candidates[:1], {})
+    assert alone.reason.endswith("siblings as built: nothing else can be timed")
+
+
+@pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+def test_collectives_with_different_dependencies_follow_each_other_in_rtl():
+    schedule, n = build(torus(2, 2), "multitree"), 4000
+    buffers = [make_buffers(seed, 4, n, "float32") for seed in range(3)]
+    with RtlSession(torus(2, 2), num_rows=16, num_flows=4, memory_flits=n) as session:
+        queue = [
+            Upcoming(schedule, n, "float32", dependency=dependency)
+            for dependency in ("submessage", "chunk", None)
+        ]
+        results = session.run_each(queue, buffers)
+        for (memory, _), buffer in zip(results, buffers, strict=True):
+            assert memory.tobytes() == execute(schedule, buffer).tobytes()
+        cycles = {
+            dependency: session.run(schedule, buffers[:1], dependency=dependency)[0][1].cycles
+            for dependency in (None, *DEPENDENCIES)
+        }
+    assert cycles["submessage"] < cycles["chunk"] == cycles[None]
+    assert np.isclose(
+        cycles["submessage"],
+        analytic(schedule, n // 4, LinkModel(dependency="submessage")).cycles,
+        rtol=0.02,
+    )
