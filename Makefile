@@ -7,14 +7,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
-LONG   := bench/synthesis.py bench/baselines.py bench/switched_campaign.py
+LONG   := bench/synthesis.py bench/baselines.py bench/switched_campaign.py bench/auto.py
 # Tests of one file share what they compile.
 PARALLEL := --numprocesses auto --dist loadfile
 
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench baselines synth test test-all install-all formal formal-mutants \
+.PHONY: help demo verilog bench baselines auto synth test test-all install-all formal formal-mutants \
   coverage fault-campaign lint clean python compiler icarus
 
 help: # list the targets
@@ -34,6 +34,9 @@ baselines: compiler $(STAMPS)/sim # MultiTree and all baselines in RTL beside a 
 
 synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes hours
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py
+
+auto: compiler $(STAMPS)/plots # every algorithm from 32 KiB to 1 GiB, and what auto takes; an hour
+	@$(BIN)/python bench/auto.py --plots docs/plots
 
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
 	@$(BIN)/python bench/fault_campaign.py --runs 10000

@@ -9,6 +9,7 @@ import numpy as np
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
+from multitree.sim.whole import check_whole, shares_links
 from multitree.topology.builders import ALGORITHMS, build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
@@ -19,6 +20,7 @@ __all__ = ["AUTO", "Candidate", "Choice", "Chooser"]
 
 AUTO = "auto"
 """In the place of an algorithm's name: the one that a `Chooser` finds for the size."""
+Way = tuple[str, str]
 CLOSE = 1.25
 """Algorithms within this ratio of the fastest are tried with all dependencies and orders."""
 LEAST_PERCENT = 0.05
@@ -158,12 +160,13 @@ class Chooser:
         -----
         Deterministic. What `analytic` takes, some twenty times.
         """
-        asked, way = (collective, root), (self._dependencies[0], "built")
+        asked, ways = (collective, root), {}
         timed: list[Candidate] = []
         problems = {}
         for name in self._algorithms:
             try:
-                timed.append(self._timed(name, way, asked, num_flits))
+                ways[name] = self._ways_of(name, *asked)
+                timed.append(self._timed(name, ways[name][0], asked, num_flits))
             except (ScheduleError, ValueError) as error:
                 problems[name] = str(error)
         if not timed:
@@ -173,9 +176,18 @@ class Chooser:
             )
         longest = CLOSE * min(each.cycles for each in timed)
         for name in [each.algorithm for each in timed if each.cycles <= longest]:
-            ways = product(self._dependencies, self._orders_of(name, *asked))
-            timed += [self._timed(name, each, asked, num_flits) for each in ways if each != way]
+            timed += [self._timed(name, way, asked, num_flits) for way in ways[name][1:]]
         return Choice(tuple(sorted(timed, key=lambda each: each.cycles)), problems)
+
+    def _ways_of(self, algorithm: str, collective: str, root: int | None) -> list[Way]:
+        """Dependencies and sibling orders that an algorithm can be run with."""
+        orders, dependencies = self._orders_of(algorithm, collective, root), self._dependencies
+        schedule = orders["built"]
+        if shares_links(schedule):
+            dependencies = [each for each in dependencies if each == DEPENDENCIES[0]]
+            dependencies = dependencies or self._dependencies[:1]
+            check_whole(schedule, replace(self._model, dependency=dependencies[0]))
+        return list(product(dependencies, orders))
 
     def _orders_of(self, algorithm: str, collective: str, root: int | None) -> dict[str, Schedule]:
         """An algorithm's schedules by sibling order, each order once."""
@@ -194,7 +206,7 @@ class Chooser:
     def _timed(
         self,
         algorithm: str,
-        way: tuple[str, str],
+        way: Way,
         asked: tuple[str, int | None],
         num_flits: int,
     ) -> Candidate:

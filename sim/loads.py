@@ -11,6 +11,7 @@ from multitree.sim.inputs import carried_on
 from multitree.sim.limits import Limits, limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.whole import check_whole
 from multitree.topology.elements import DTYPES
 from multitree.topology.schedule import Op, Schedule
 from multitree.topology.silent import silent_ops, with_silent_phase
@@ -123,18 +124,19 @@ class Loader:
         Raises
         ------
         ScheduleError, TopologyError
-            If the interfaces cannot hold it.
+            If the interfaces cannot hold it, or on shared links shall not send whole messages.
         ValueError
             If it is for another network.
         """
         schedule, dtype = upcoming.schedule, upcoming.dtype
-        silent: tuple[Op, ...] = ()
-        if self._config.shared:
-            silent, schedule = silent_ops(schedule.collective), with_silent_phase(schedule)
-        schedule = carried_on(schedule, self._topology)
         model = replace(
             self._link_model, dependency=upcoming.dependency or self._link_model.dependency
         )
+        silent: tuple[Op, ...] = ()
+        if self._config.shared:
+            check_whole(schedule, model)
+            silent, schedule = silent_ops(schedule.collective), with_silent_phase(schedule)
+        schedule = carried_on(schedule, self._topology)
         num_flits = model.num_flits(upcoming.num_elements, DTYPES[dtype].itemsize)
         limits = limits_of(
             schedule,

@@ -1,0 +1,82 @@
+"""Plots of time over the bound against size, a line for each algorithm."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("svg")
+from matplotlib import pyplot
+
+COLOURS = {
+    "symmetric": "tab:red",
+    "multitree": "tab:blue",
+    "ring": "tab:gray",
+    "bidirectional_ring": "black",
+    "ring_2d": "tab:olive",
+    "bidirectional_ring_2d": "tab:green",
+    "double_tree": "tab:purple",
+    "halving_doubling": "tab:orange",
+    "hdrm": "tab:brown",
+    "swing": "tab:cyan",
+}
+SOURCES = ("analytic", "rtl")
+MOST = 4.0
+KIB = 1024
+
+
+def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
+    """Draw one topology's rows, all up to `MOST` times the bound; the file is an SVG.
+
+    Lines are the analytic engine's, dots are RTL; equal rows give equal files.
+    """
+    matplotlib.rcParams["svg.hashsalt"] = "multitree"
+    spec = rows[0]["topology"]
+    figure, axes = pyplot.subplots(figsize=(7.5, 4.5))
+    names = [name for name in COLOURS if any(name in row["algorithms"] for row in rows)]
+    for name in names:
+        label: str | None = name
+        for source in SOURCES:
+            points = [
+                (row["size_bytes"], row["algorithms"][name][source] / row["bound_cycles"])
+                for row in rows
+                if source in row["algorithms"].get(name, {})
+            ]
+            if points:
+                style = "o" if source == "rtl" else "--" if name == "multitree" else "-"
+                axes.plot(*zip(*points, strict=True), style, color=COLOURS[name], label=label)
+                label = None
+    axes.plot(
+        [row["size_bytes"] for row in rows],
+        [(row["rtl_cycles"] or row["analytic_cycles"]) / row["bound_cycles"] for row in rows],
+        linestyle="none",
+        marker="s",
+        markersize=11,
+        markerfacecolor="none",
+        markeredgecolor="black",
+        label="auto",
+    )
+    axes.set(
+        xscale="log",
+        ylim=(0.95, MOST),
+        xlabel="bytes per rank",
+        ylabel="cycles over the bound",
+        title=f"All-reduce on {spec}: lines analytic, dots RTL",
+    )
+    axes.set_xticks([row["size_bytes"] for row in rows], [_short(row) for row in rows])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{spec.replace(':', '_')}.svg"
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)
+    return path
+
+
+def _short(row: dict[str, Any]) -> str:
+    size, unit = row["size_bytes"] // KIB, "KiB"
+    for larger in ("MiB", "GiB"):
+        if size >= KIB:
+            size, unit = size // KIB, larger
+    return f"{size} {unit}"

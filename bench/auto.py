@@ -1,0 +1,157 @@
+"""Time of every algorithm over the bound, by size, and what `auto` makes of it.
+
+Up to a size, all that the analytic engine holds to be nearly the fastest, and what it cannot time,
+runs in RTL, compared with `execute` bit for bit; what is the fastest there is what `auto` has to
+reach. Exit status 1 where a result is not exact or `auto` is too often too slow:
+``python bench/auto.py [--topologies torus:4x4] [--plots docs/plots] [--json]``.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from _size_plots import plot
+
+from multitree.host.cli_common import Working
+from multitree.host.figures import bound_of
+from multitree.host.plans import Plan
+from multitree.host.rtl_engine import RtlEngine
+from multitree.host.runner import run_on
+from multitree.host.simulator import make_buffers
+from multitree.host.sizes import format_size, parse_size
+from multitree.nic.program import DEPENDENCIES
+from multitree.sim.choice import Choice, Chooser
+from multitree.sim.link_model import LinkModel
+from multitree.sim.whole import shares_links
+from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import parse_topology
+from multitree.topology.topology import Topology
+
+TOPOLOGIES = (
+    *("torus:4x4", "torus:8x8", "torus:4x4x4", "mesh:4x4"),
+    *("mesh:8x8", "hypercube:4", "fat_tree:4x4", "bigraph:4x8"),
+)
+SIZES = ("32KiB", "128KiB", "512KiB", "1MiB", "4MiB", "16MiB", "64MiB", "256MiB", "1GiB")
+NEAR = 1.06
+"""What the analytic engine has within this ratio of the fastest is run in RTL."""
+ENOUGH, LEAST_SHARE = 1.03, 0.95
+ROW = "{:<13} {:>8} {:<22} {:>10} {:>10} {:>8} {:>8} {:>5}"
+COLUMNS = ("topology", "size", "auto", "analytic", "rtl", "x bound", "x best", "runs")
+Way = tuple[str, str, str]
+
+
+def in_rtl(
+    engine: RtlEngine, topology: Topology, choice: Choice, size_bytes: int, seed: int
+) -> dict[Way, dict[str, Any]]:
+    """What could be the fastest, in RTL: cycles, and whether exact."""
+    buffers = make_buffers(seed, topology.num_ranks, size_bytes // 4, "float32")
+    plans = {
+        (each.algorithm, each.dependency, each.sibling_order): Plan(each.schedule, each.dependency)
+        for each in choice.candidates
+        if each.cycles <= NEAR * choice.best.cycles
+    }
+    for algorithm in choice.problems:
+        try:
+            schedule = build(topology, algorithm)
+        except ScheduleError:
+            continue
+        dependencies = DEPENDENCIES[:1] if shares_links(schedule) else DEPENDENCIES
+        plans |= {(algorithm, each, "built"): Plan(schedule, each) for each in dependencies}
+    found = {}
+    for way, plan in plans.items():
+        _, report = run_on(engine, plan, buffers, link_model=LinkModel(), check=True)
+        found[way] = {"cycles": report.cycles, "exact": report.exact}
+    return found
+
+
+def measure(spec: str, sizes: list[int], most_in_rtl: int, seed: int, work: Working) -> list[Any]:
+    """A row for each size of one network."""
+    topology, model, rows = parse_topology(spec), LinkModel(), []
+    chooser, engine = Chooser(topology, model), RtlEngine(topology, model, say=work.update)
+    for size in sizes:
+        work.update(f"{spec}, {format_size(size)}")
+        choice, runs = chooser.choose(model.num_flits(size, 1)), {}
+        if size <= most_in_rtl:
+            runs = in_rtl(engine, topology, choice, size, seed)
+        fastest: dict[str, dict[str, Any]] = {}
+        for each in choice.candidates:
+            fastest.setdefault(each.algorithm, {"analytic": each.cycles})
+        for (algorithm, *_), run in runs.items():
+            entry = fastest.setdefault(algorithm, {})
+            entry["rtl"] = min(run["cycles"], entry.get("rtl", run["cycles"]))
+        best = choice.best
+        taken = runs.get((best.algorithm, best.dependency, best.sibling_order))
+        least = min((run["cycles"] for run in runs.values()), default=None)
+        rows.append(
+            {
+                "topology": spec,
+                "size_bytes": size,
+                "bound_cycles": bound_of(topology, size, model),
+                "algorithm": best.algorithm,
+                "dependency": best.dependency,
+                "sibling_order": best.sibling_order,
+                "analytic_cycles": best.cycles,
+                "rtl_cycles": taken and taken["cycles"],
+                "ratio_to_best": taken and taken["cycles"] / least,
+                "num_rtl_runs": len(runs),
+                "exact": all(run["exact"] for run in runs.values()),
+                "algorithms": fastest,
+            }
+        )
+    engine.close()
+    return rows
+
+
+def shown(row: dict[str, Any]) -> str:
+    """A row for people."""
+    in_rtl = row["rtl_cycles"] is not None
+    cycles = row["rtl_cycles"] if in_rtl else row["analytic_cycles"]
+    return ROW.format(
+        row["topology"],
+        format_size(row["size_bytes"]),
+        row["algorithm"],
+        row["analytic_cycles"],
+        row["rtl_cycles"] if in_rtl else "-",
+        f"{cycles / row['bound_cycles']:.3f}",
+        f"{row['ratio_to_best']:.4f}" if in_rtl else "-",
+        row["num_rtl_runs"],
+    )
+
+
+def main() -> int:
+    """Measure, print and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topologies", default=",".join(TOPOLOGIES), help="commas between")
+    parser.add_argument("--sizes", default=",".join(SIZES), help="commas between")
+    parser.add_argument("--rtl-up-to", default="1MiB", metavar="SIZE")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw one plot per topology")
+    parser.add_argument("--seed", type=int, default=1, help="of the buffers")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    sizes, most = map(parse_size, arguments.sizes.split(",")), parse_size(arguments.rtl_up_to)
+    sizes, rows = list(sizes), []
+    if not arguments.json:
+        print(ROW.format(*COLUMNS))
+    for spec in arguments.topologies.split(","):
+        with Working(spec) as work:
+            rows += measure(spec, sizes, most, arguments.seed, work)
+        if not arguments.json:
+            print(*map(shown, rows[-len(sizes) :]), sep="\n", flush=True)
+        if arguments.plots is not None:
+            plot(rows[-len(sizes) :], arguments.plots)
+    ran = [row for row in rows if row["ratio_to_best"] is not None]
+    good = sum(row["ratio_to_best"] <= ENOUGH for row in ran)
+    exact = all(row["exact"] for row in rows)
+    if arguments.json:
+        print(json.dumps({"good": good, "cases": len(ran), "exact": exact, "rows": rows}, indent=2))
+    else:
+        share = f"{good} of {len(ran)} cases in RTL within {ENOUGH} of the best"
+        print(f"{share}; all results {'exact' if exact else 'NOT exact'}")
+    return int(not exact or good < LEAST_SHARE * len(ran))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""On shared links messages go whole, and whoever asks for less is told so."""
+
+import pytest
+
+from multitree.sim.choice import Chooser
+from multitree.sim.link_model import LinkModel
+from multitree.sim.loads import Loader, Upcoming
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.whole import check_whole, shares_links
+from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import parse_topology
+
+
+@pytest.mark.parametrize(
+    ("spec", "algorithm", "shared"),
+    [
+        ("torus:4x4", "multitree", False),
+        ("ring:8", "ring", False),
+        ("ring:8", "swing", True),
+        ("torus:4x4", "double_tree", True),
+        ("fat_tree:2x2", "multitree", True),
+    ],
+)
+def test_links_are_shared_where_a_route_takes_several(spec, algorithm, shared):
+    assert shares_links(build(parse_topology(spec), algorithm)) is shared
+
+
+@pytest.mark.parametrize(
+    ("less", "says"),
+    [
+        ({"dependency": "submessage"}, "dependency must be chunk where links are shared, not 'sub"),
+        ({"flow_control": "packet"}, "flow_control must be message where links are shared, not 'p"),
+    ],
+)
+def test_less_than_whole_messages_is_refused_before_anything_is_loaded(less, says):
+    schedule, model = build(parse_topology("fat_tree:2x2"), "multitree"), LinkModel(**less)
+    config = config_for(schedule.topology, model, **least_sizes(schedule, 8))
+    loader = Loader(schedule.topology, config, model, MemoryTiming())
+    with pytest.raises(ScheduleError, match=f"fat_tree:2x2: {says}"):
+        loader.load(Upcoming(schedule, 32, "int32"))
+    with pytest.raises(ScheduleError, match=says):
+        check_whole(schedule, model)
+    check_whole(schedule, LinkModel())
+
+
+def test_a_choice_of_less_than_whole_messages_leaves_out_who_shares_links():
+    topology = parse_topology("ring:8")
+    problems = Chooser(topology, LinkModel(), dependencies=["submessage"]).choose(64).problems
+    assert "dependency must be chunk where links are shared" in problems["swing"]
+    problems = Chooser(topology, LinkModel(flow_control="packet")).choose(64).problems
+    assert "flow_control must be message where links are shared" in problems["swing"]
