@@ -1,6 +1,7 @@
 """What every command shares: options, output as JSON or tables, and progress."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -19,13 +20,17 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families import names_file, parse_topology
 from multitree.topology.schedule import Schedule
 from multitree.topology.schedule_files import load_file
+from multitree.topology.subsets import among
+from multitree.topology.topology import Topology
 
 __all__ = [
     "AlgorithmOption",
     "CollectiveOption",
     "FlowControlOption",
+    "ForwardingOption",
     "JsonOption",
     "MemoryCyclesOption",
+    "RanksOption",
     "RootOption",
     "ScheduleArgument",
     "SizeOption",
@@ -34,6 +39,7 @@ __all__ = [
     "build_schedule",
     "check_writable",
     "identity_of",
+    "members_of",
     "print_json",
     "print_pairs",
     "print_table",
@@ -80,6 +86,14 @@ FlowControlOption = Annotated[
 ]
 MemoryCyclesOption = Annotated[
     int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
+]
+RanksOption = Annotated[
+    str | None,
+    typer.Option(help="Ranks that take part, such as 0-3,8, numbered anew.", metavar="RANKS"),
+]
+ForwardingOption = Annotated[
+    bool,
+    typer.Option("--forwarding", help="The others forward, as switches, and are not left out."),
 ]
 SizeOption = Annotated[
     str,
@@ -175,25 +189,60 @@ class Working:
             self.say(f"{self._text} ...")
 
 
+def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:
+    """The network of the ranks that take part: all, or those of a list such as ``0-3,8``.
+
+    Raises
+    ------
+    ValueError
+        If that is no list, or others are to forward where all take part.
+    TopologyError
+        As `among`.
+    """
+    if ranks is None:
+        if forwarding:
+            raise ValueError("Forwarding must come with --ranks, which says who takes part")
+        return network
+    chosen: list[int] = []
+    for span in ranks.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", span, flags=re.ASCII)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise ValueError(f"Ranks must be like 0-3,8, not {ranks!r}")
+        chosen += range(first, min(last, max(first, network.num_ranks)) + 1)
+    return among(network, chosen, forwarding=forwarding)
+
+
 def build_schedule(
-    spec: str, algorithm: str | None, collective: str | None, root: int | None
+    spec: str,
+    algorithm: str | None,
+    collective: str | None,
+    root: int | None,
+    ranks: str | None = None,
+    forwarding: bool = False,
 ) -> tuple[Schedule, float]:
     """Build a schedule, or read and verify the one that a file holds, and say how long that took.
 
     Raises
     ------
     ScheduleError
-        If the file's schedule is of another algorithm, collective or root than is asked for.
+        If the file's schedule is of another algorithm, collective or root than is asked for, or
+        some ranks are asked for and the file holds a schedule of all.
+    ValueError, TopologyError
+        As `members_of`.
     """
     start = time.perf_counter()
     with Working(f"Reading {spec}"):
         given = load_file(spec) if names_file(spec) else parse_topology(spec)
     if isinstance(given, Schedule):
+        if ranks is not None or forwarding:
+            raise ScheduleError(f"{spec}: ranks must be the file's, {given.topology.num_ranks}")
         for what, asked in (("algorithm", algorithm), ("collective", collective), ("root", root)):
             if asked is not None and asked != getattr(given, what):
                 has = getattr(given, what)
                 raise ScheduleError(f"{spec}: {what} must be the file's, {has}, not {asked!r}")
         return given, time.perf_counter() - start
+    given = members_of(given, ranks, forwarding)
     algorithm, collective = algorithm or DEFAULT_ALGORITHM, collective or "all_reduce"
     start = time.perf_counter()
     with Working(f"Building {algorithm} on {given.name}"):

@@ -7,12 +7,15 @@ import typer
 from multitree.host.cli_common import (
     CollectiveOption,
     FlowControlOption,
+    ForwardingOption,
     JsonOption,
     MemoryCyclesOption,
+    RanksOption,
     RootOption,
     SizeOption,
     SpecArgument,
     Working,
+    members_of,
     print_json,
     print_table,
 )
@@ -22,6 +25,7 @@ from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.link_model import LinkModel
 from multitree.topology.families import parse_topology
+from multitree.topology.topology import Topology
 
 __all__ = ["add_commands", "choose"]
 
@@ -34,7 +38,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def choose(
-    spec: str,
+    topology: Topology,
     model: LinkModel,
     size_bytes: int,
     collective: str | None = None,
@@ -45,8 +49,7 @@ def choose(
 
     Parameters
     ----------
-    spec : str
-        Topology.
+    topology : Topology
     model : LinkModel
     size_bytes : int
         Of one rank's buffer.
@@ -62,10 +65,9 @@ def choose(
 
     Raises
     ------
-    TopologyError, ScheduleError
-        If there is no such topology, or none of the algorithms can be timed on it.
+    ScheduleError
+        If none of the algorithms can be timed on it.
     """
-    topology = parse_topology(spec)
     dependencies = DEPENDENCIES[::-1] if dependency is None else (dependency,)
     with Working(f"Choosing on {topology.name}") as work:
         chooser = Chooser(topology, model, dependencies=dependencies, say=work.update)
@@ -74,6 +76,8 @@ def choose(
 
 def explain(
     spec: SpecArgument,
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     collective: CollectiveOption = None,
     root: RootOption = None,
@@ -87,8 +91,8 @@ def explain(
     """
     size_bytes = parse_size(size)
     model = LinkModel(flow_control=flow_control).with_memory(memory_cycles)
-    choice = choose(spec, model, size_bytes, collective, root)
-    topology = choice.best.schedule.topology
+    topology = members_of(parse_topology(spec), ranks, forwarding)
+    choice = choose(topology, model, size_bytes, collective, root)
     bound = None
     if collective in (None, "all_reduce"):
         bound = bound_of(topology, size_bytes, model)

@@ -9,7 +9,9 @@ import typer
 from multitree.host.cli_common import (
     AlgorithmOption,
     CollectiveOption,
+    ForwardingOption,
     JsonOption,
+    RanksOption,
     RootOption,
     ScheduleArgument,
     SizeOption,
@@ -18,6 +20,7 @@ from multitree.host.cli_common import (
     build_schedule,
     check_writable,
     identity_of,
+    members_of,
     print_json,
     print_pairs,
 )
@@ -44,12 +47,14 @@ def add_commands(app: typer.Typer) -> None:
 
 def topology(
     spec: SpecArgument,
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     out: Annotated[Path | None, typer.Option(help="Save it as .json or .graphml.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Describe a topology, and what no schedule can beat on it."""
-    network, size_bytes = parse_topology(spec), parse_size(size)
+    network, size_bytes = members_of(parse_topology(spec), ranks, forwarding), parse_size(size)
     if out is not None:
         check_writable(out)
         save_topology(network, out)
@@ -99,6 +104,8 @@ def schedule(
     algorithm: AlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Save it as .json or .graphml, to be read again, or its rows as .csv."),
@@ -110,7 +117,7 @@ def schedule(
         check_writable(out)
         if out.suffix not in SUFFIXES:
             raise ValueError(f"File must end in .json, .graphml or .csv, not {str(out)!r}")
-    built, seconds = build_schedule(spec, algorithm, collective, root)
+    built, seconds = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
     data = identity_of(built) | {
         "num_flows": built.num_flows,
         "num_steps": built.num_steps,

@@ -10,8 +10,10 @@ import typer
 from multitree.host.cli_common import (
     CollectiveOption,
     FlowControlOption,
+    ForwardingOption,
     JsonOption,
     MemoryCyclesOption,
+    RanksOption,
     RootOption,
     ScheduleArgument,
     SizeOption,
@@ -20,6 +22,7 @@ from multitree.host.cli_common import (
     build_schedule,
     check_writable,
     identity_of,
+    members_of,
     print_json,
     print_table,
 )
@@ -83,6 +86,8 @@ def simulate(
     algorithm: AnyAlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     engine: EngineOption = "rtl",
     dependency: AnyDependencyOption = None,
@@ -100,20 +105,19 @@ def simulate(
 
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
-    size_bytes = parse_size(size)
+    size_bytes, choice = parse_size(size), None
     model = LinkModel(dependency=dependency or "chunk", flow_control=flow_control)
     model, waveform = model.with_memory(memory_cycles), _waveform(trace, window)
-    choice = None
     if algorithm == AUTO:
-        choice = choose(spec, model, size_bytes, collective, root, dependency)
+        network = members_of(parse_topology(spec), ranks, forwarding)
+        choice = choose(network, model, size_bytes, collective, root, dependency)
         built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
     else:
-        built, _ = build_schedule(spec, algorithm, collective, root)
-    topology = built.topology
+        built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
     with (
-        Working(f"{built.algorithm} on {topology.name}, engine {engine}") as work,
+        Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
         Simulator(
-            topology,
+            built.topology,
             engine,
             dtype=dtype,
             op=op,
@@ -148,6 +152,8 @@ def compare(
     algorithms: Annotated[
         str, typer.Option(help="Names with commas between.", metavar="NAMES")
     ] = ",".join(COMPARED),
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     engine: EngineOption = "rtl",
     dependency: DependencyOption = "chunk",
@@ -159,7 +165,7 @@ def compare(
     json: JsonOption = False,
 ) -> int:
     """Run several algorithms' all-reduces, side by side."""
-    size_bytes, topology = parse_size(size), parse_topology(spec)
+    size_bytes, topology = parse_size(size), members_of(parse_topology(spec), ranks, forwarding)
     names = [check_algorithm(name) for name in algorithms.split(",")]
     model = LinkModel(dependency=dependency, flow_control=flow_control)
     with (
@@ -199,9 +205,8 @@ def compare(
         title = f"All-reduce of {format_size(size_bytes)} per rank on {topology.name}"
         note = f"No schedule takes less than {bound:.0f} cycles."
         print_table(f"{title}, engine {engine}.\n{note}", COLUMNS, map(shown_cells, results))
-        for result in results:
-            if result["error"] is not None:
-                typer.echo(f"{result['algorithm']}: {result['error']}")
+        for result in (each for each in results if each["error"] is not None):
+            typer.echo(f"{result['algorithm']}: {result['error']}")
     return FAILED if any(result["exact"] is False for result in results) else 0
 
 

@@ -7,7 +7,9 @@ import typer
 from multitree.host.cli_common import (
     AlgorithmOption,
     CollectiveOption,
+    ForwardingOption,
     JsonOption,
+    RanksOption,
     RootOption,
     ScheduleArgument,
     SizeOption,
@@ -43,12 +45,14 @@ def verify_schedule(
     algorithm: AlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     json: JsonOption = False,
 ) -> None:
     """Prove that a schedule is right, and say what was proved."""
     size_bytes, model = parse_size(size), LinkModel()
-    built, _ = build_schedule(spec, algorithm, collective, root)
+    built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
     report = verify(built)
     limits = limits_of(
         as_sent(built),
@@ -114,12 +118,14 @@ def table(
     algorithm: AlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     json: JsonOption = False,
 ) -> None:
     """Print one rank's schedule table, in the paper's columns."""
     size_bytes, model = parse_size(size), LinkModel()
-    built, _ = build_schedule(spec, algorithm, collective, root)
+    built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs)
     silent = silent_ops(built.collective) if config.shared else ()

@@ -8,7 +8,9 @@ import typer
 
 from multitree.host.cli_common import (
     AlgorithmOption,
+    ForwardingOption,
     JsonOption,
+    RanksOption,
     ScheduleArgument,
     SizeOption,
     Working,
@@ -50,6 +52,8 @@ def verilog(
     spec: ScheduleArgument,
     out: Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")] = Path("build"),
     algorithm: AlgorithmOption = None,
+    ranks: RanksOption = None,
+    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     memory: Annotated[
         str, typer.Option(help="Memory side: sram (plain channels) or axi (AXI4).", metavar="KIND")
@@ -64,7 +68,7 @@ def verilog(
     The interface is large enough for the schedule's tables at this size.
     """
     size_bytes, model, top = parse_size(size), LinkModel(), top_module(memory)
-    built, _ = build_schedule(spec, algorithm, None, None)
+    built, _ = build_schedule(spec, algorithm, None, None, ranks, forwarding)
     needs = needs_of(built, model, size_bytes)
     config = config_for(built.topology, model, **needs, dtypes=tuple(dtypes.split(",")))
     switches = switch_modules(built.topology, config)

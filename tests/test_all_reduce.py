@@ -7,6 +7,7 @@ import pytest
 from multitree import (
     Communicator,
     Topology,
+    among,
     bigraph,
     dgx2,
     fat_tree,
@@ -42,6 +43,7 @@ TOPOLOGIES = [
     fat_tree(3, 4),
     bigraph(2, 4),
     dgx2(),
+    among(torus(4, 4), range(12)),
 ]
 # Rings here have routes over ranks, which run in RTL through switches: tests/sim/test_switched.py.
 NO_CYCLE = {"mesh:5x3"}
@@ -51,6 +53,15 @@ SIZES = {
     "torch": (0, 1, 7, 640, 4097),
     "rtl": (0, 7, 1001),
 }
+
+
+FORWARDING = pytest.param(
+    "rtl",
+    among(torus(4, 4), [rank for rank in range(16) if rank % 5], forwarding=True),
+    "multitree",
+    marks=pytest.mark.slow,
+    id="rtl-torus:4x4-four-forwarding",
+)
 
 
 def _cases():
@@ -76,7 +87,7 @@ def test_another_order_of_additions_changes_bits(topology):
     assert differs.any() == (topology.num_ranks > 2)
 
 
-@pytest.mark.parametrize(("engine", "topology", "algorithm"), list(_cases()))
+@pytest.mark.parametrize(("engine", "topology", "algorithm"), [*_cases(), FORWARDING])
 def test_all_reduce_equals_execute_on_every_rank(engine, topology, algorithm):
     reason = why_not(engine)
     if reason is not None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from multitree.topology.orbit import Orbit, verify_orbit
     from multitree.topology.schedule import Schedule
     from multitree.topology.schedule_files import load_schedule, save_schedule
+    from multitree.topology.subsets import among
     from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
     from multitree.topology.symmetric import symmetric_orbit
     from multitree.topology.topology import Topology
@@ -42,6 +43,7 @@ __all__ = [
     "TopologyError",
     "Work",
     "WorkReport",
+    "among",
     "bigraph",
     "build",
     "dgx2",
@@ -87,6 +89,7 @@ _HOMES = {
     "topology.orbit": ("Orbit", "verify_orbit"),
     "topology.schedule": ("Schedule",),
     "topology.schedule_files": ("load_schedule", "save_schedule"),
+    "topology.subsets": ("among",),
     "topology.switched": ("bigraph", "dgx2", "fat_tree", "kary_tree"),
     "topology.symmetric": ("symmetric_orbit",),
     "topology.topology": ("Topology",),

@@ -24,6 +24,7 @@ from multitree.topology.beside import carried
 from multitree.topology.builders import build
 from multitree.topology.collectives import Op
 from multitree.topology.families import load_topology, mesh, parse_topology, ring, torus
+from multitree.topology.subsets import among
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
@@ -213,6 +214,49 @@ def test_a_wrong_schedule_in_a_file_is_refused_by_its_row(capsys):
         status, out, error = run(capsys, command, "saved.json")
         assert (status, out) == (2, "")
         assert re.fullmatch(r"multitree: saved\.json: Row \d+ \(step .*\n", error)
+
+
+@pytest.mark.parametrize("forwarding", [False, True])
+def test_every_command_takes_the_ranks_that_take_part(capsys, forwarding):
+    some = ["--ranks", "5,0-3,4-6"] + ["--forwarding"] * forwarding
+    left = among(torus(2, 4), range(7), forwarding=forwarding)
+    built = build(left, "multitree")
+    for command, *arguments in (["schedule"], ["verify"], ["table", "--rank", 6], ["simulate"]):
+        if command == "simulate" and forwarding:
+            continue
+        arguments += ["--engine", "analytic"] * (command == "simulate")
+        data = printed_json(capsys, command, "torus:2x4", *some, *arguments)
+        assert (data["topology"], data["schedule_hash"]) == (left.name, built.hash)
+    data = printed_json(capsys, "topology", "torus:2x4", *some, "--out", "left.json")
+    assert data["num_switches"] == int(forwarding)
+    assert load_topology("left.json").links.tolist() == left.links.tolist()
+    arguments = ("--engine", "analytic", "--algorithms", "ring")
+    assert printed_json(capsys, "compare", "torus:2x4", *some, *arguments)["topology"] == left.name
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ranks", "3-1"], "Ranks must be like 0-3,8, not '3-1'"),
+        (["--ranks", "0-3,"], "Ranks must be like 0-3,8, not '0-3,'"),
+        (["--ranks", "0--3"], "Ranks must be like 0-3,8, not '0--3'"),
+        (["--ranks", "0-999999999"], "Rank must be within 0..7, not 8"),
+        (["--ranks", "999999999"], "Rank must be within 0..7, not 999999999"),
+        (["--forwarding"], "Forwarding must come with --ranks, which says who takes part"),
+        (["--ranks", "0,3"], "Rank 3 of 'mesh:2x4' must be connected with rank 0 over ranks"),
+    ],
+)
+def test_ranks_that_cannot_take_part_are_refused(capsys, options, message):
+    status, out, error = run(capsys, "schedule", "mesh:2x4", *options)
+    assert (status, out) == (2, "")
+    assert error.startswith(f"multitree: {message}")
+
+
+def test_a_file_of_a_schedule_is_of_its_own_ranks(capsys):
+    printed_json(capsys, "schedule", "torus:2x2", "--out", "saved.json")
+    for options in (["--ranks", "0,1"], ["--ranks", "0,1", "--forwarding"], ["--forwarding"]):
+        status, _, error = run(capsys, "schedule", "saved.json", *options)
+        assert (status, error) == (2, "multitree: saved.json: ranks must be the file's, 4\n")
 
 
 @pytest.mark.parametrize("spec", ["ring:8", "bigraph:2x4"])

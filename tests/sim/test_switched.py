@@ -18,6 +18,7 @@ from multitree.topology.beside import carried
 from multitree.topology.builders import build
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
+from multitree.topology.subsets import among
 from multitree.topology.topology import Topology
 
 CASES = [
@@ -32,6 +33,7 @@ CASES = [
     ("torus:2x2", "double_tree"),
     ("mixed", "halving_doubling"),
     ("dragonfly:2x1x2", "multitree"),
+    ("some of ring:8", "double_tree"),
 ]
 # Ranks 0-1 and 3-4 are linked with each other, ranks 1, 2 and 3 with a switch.
 MIXED = [(0, 1), (1, 5), (2, 5), (3, 5), (3, 4)]
@@ -45,6 +47,8 @@ def schedule_of(spec, algorithm):
     if spec == "mixed":
         links = MIXED + [(there, here) for here, there in MIXED]
         topology = Topology("mixed", 5, 1, links, 16.0, 150.0)
+    elif spec == "some of ring:8":
+        topology = among(parse_topology("ring:8"), [0, 1, 4, 6, 7], forwarding=True)
     else:
         topology = parse_topology(spec)
     return build(replace(topology, latency_ns=np.full(topology.num_links, 20.0)), algorithm)

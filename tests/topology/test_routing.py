@@ -230,6 +230,8 @@ def test_between_boxes_the_ways_to_a_rank_are_one_tree():
     onward = {}
     for goal, link in zip(dst[far][rows_of_entries(offsets)], links.tolist(), strict=True):
         assert onward.setdefault((goal, pod.links[link, 0]), link) == link
+    above = (pod.links[:, 0] < 50) & (pod.links[:, 1] >= 50)
+    assert above.sum() == 16 and up_down(pod).links_up(pod.links)[above].all()
 
 
 def test_one_way_graphs_turn_from_class_0_to_class_1_where_they_turn_down():
