@@ -11,6 +11,7 @@ from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.whole import check_whole, shares_links
 from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
 from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
 from multitree.topology.schedule import Schedule
@@ -154,12 +155,14 @@ class Chooser:
         Raises
         ------
         ScheduleError
-            If nothing can be timed; says why not of the first algorithm.
+            If there is no such collective or root, or if nothing can be timed: says why not of the
+            first algorithm.
 
         Notes
         -----
         Deterministic. What `analytic` takes, some twenty times.
         """
+        check_collective(collective, root, self.topology.num_ranks)
         asked, ways = (collective, root), {}
         timed: list[Candidate] = []
         problems = {}

@@ -312,7 +312,8 @@ def test_a_ring_where_there_is_no_way_around_names_the_topology():
         Communicator(Topology("figure-eight", 5, 0, one_way, 16.0, 150.0), algorithm="ring")
 
 
-def test_a_schedule_that_is_wrong_is_never_run(monkeypatch):
+@pytest.mark.parametrize("algorithm", ["multitree", "auto"])
+def test_a_schedule_that_is_wrong_is_never_run(monkeypatch, algorithm):
     def build_with_a_row_too_few(*arguments, **options):
         right = build(*arguments, **options)
         columns = (right.step, right.op, right.flow, right.src, right.dst)
@@ -324,9 +325,11 @@ def test_a_schedule_that_is_wrong_is_never_run(monkeypatch):
             rows=np.stack(columns, axis=1)[1:],
         )
 
-    monkeypatch.setattr("multitree.host.plans.build", build_with_a_row_too_few)
-    with pytest.raises(ScheduleError):
-        Communicator(ring(3))
+    for place in ("host.plans", "sim.choice"):
+        monkeypatch.setattr(f"multitree.{place}.build", build_with_a_row_too_few)
+    with pytest.raises(ScheduleError, match=r"^Row|^Flow|by wrong") as error:
+        Communicator(ring(3), algorithm=algorithm).all_reduce(np.ones((3, 4), np.int32))
+    assert "an algorithm must be timed" not in str(error.value)
 
 
 def test_auto_takes_for_each_size_what_is_the_fastest_and_tells():
@@ -358,6 +361,16 @@ def test_with_auto_all_gather_undoes_reduce_scatter(n):
     with Communicator(torus(4, 4), algorithm="auto") as comm:
         pieces = comm.reduce_scatter(buffers).wait()
         assert (comm.all_gather(pieces).wait() == buffers.sum(axis=0)).all()
+
+
+def test_with_auto_all_gather_takes_what_reduce_scatter_takes():
+    collectives = ("reduce_scatter", "all_gather")
+    chooser = Chooser(torus(3, 3), LinkModel())
+    best = [chooser.choose(64, each).best.algorithm for each in collectives]
+    assert best == ["multitree", "symmetric"]
+    with Communicator(torus(3, 3), algorithm="auto") as comm:
+        taken = [comm.schedule(each, size_bytes=1024).algorithm for each in collectives]
+    assert taken == ["multitree"] * 2
 
 
 def test_auto_has_no_schedule_without_a_size():
