@@ -55,8 +55,8 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
         raise TopologyError(f"Number of ranks that take part must be at least 2, not {len(chosen)}")
     node = np.arange(topology.num_nodes)
     takes_part = np.isin(node, list(chosen))
-    passes_on = (node >= topology.num_ranks) | (forwarding & ~takes_part)
-    kept = _connected(topology, takes_part, takes_part | passes_on)
+    stays = takes_part | (node >= topology.num_ranks) | forwarding
+    kept = _connected(topology, takes_part, stays)
     kept = _without_dead_ends(topology.links, takes_part, kept)
     number = np.cumsum(takes_part) - 1
     number[kept & ~takes_part] = len(chosen) + np.arange((kept & ~takes_part).sum())

@@ -53,6 +53,9 @@ def test_names_tell_who_takes_part_and_all_are_the_network_itself():
     assert among(whole, TWELVE).name == "torus:4x4 among ranks 0-11"
     name = among(whole, [0, 1, 2, 5, 7, 8], forwarding=True).name
     assert name == "torus:4x4 among ranks 0-2, 5, 7-8, others forwarding"
+    assert among(ring(9), [0, 2, 4, 6], forwarding=True).name == (
+        "ring:9 among ranks 0, 2, 4, 6, others forwarding"
+    )
     assert among(whole, range(0, 16, 3), forwarding=True).name == (
         "torus:4x4 among 6 ranks, others forwarding"
     )
@@ -84,6 +87,8 @@ def test_who_is_cut_off_is_named_and_so_are_numbers_that_cannot_be():
     one_way = Topology("one way", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
     with pytest.raises(TopologyError, match="Rank 1 of 'one way' must be connected with rank 0"):
         among(one_way, [0, 1])
+    with pytest.raises(TopologyError, match="Rank 2 of 'one way' must be connected with rank 0"):
+        among(one_way, [0, 2])
     assert among(one_way, [0, 1], forwarding=True).links.tolist() == [[0, 1], [1, 2], [2, 0]]
     with pytest.raises(TopologyError, match=r"Rank must be within 0\.\.5, not 6"):
         among(ring(6), [0, 6])
