@@ -230,6 +230,12 @@ def test_every_command_takes_the_ranks_that_take_part(capsys, forwarding):
     data = printed_json(capsys, "topology", "torus:2x4", *some, "--out", "left.json")
     assert data["num_switches"] == int(forwarding)
     assert load_topology("left.json").links.tolist() == left.links.tolist()
+    if not forwarding:
+        data = printed_json(capsys, "explain", "torus:2x4", *some)
+        assert (data["topology"], data["num_ranks"]) == (left.name, 7)
+        arguments = ("--engine", "analytic", "--algorithm", "auto")
+        data = printed_json(capsys, "simulate", "torus:2x4", *some, *arguments)
+        assert data["topology"] == left.name
     arguments = ("--engine", "analytic", "--algorithms", "ring")
     assert printed_json(capsys, "compare", "torus:2x4", *some, *arguments)["topology"] == left.name
 
