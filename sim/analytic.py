@@ -5,9 +5,10 @@ import numpy.typing as npt
 
 from multitree.sim.link_buffers import LinkBuffers
 from multitree.sim.link_model import LinkModel
+from multitree.sim.shared_analytic import shared_analytic
 from multitree.sim.trace import Trace
 from multitree.sim.waves import waves_of
-from multitree.topology.errors import ScheduleError
+from multitree.topology.beside import carried
 from multitree.topology.schedule import Op, Schedule
 
 __all__ = ["analytic"]
@@ -19,19 +20,20 @@ _NEVER = -1e18
 
 
 def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = None) -> Trace:
-    """Time every transfer of a schedule in closed form, step by step.
+    """Time every transfer of a schedule, in closed form where links are private.
 
-    Ports send and receive in the order of the table. A message leaves when its row was read, its
-    port is free and all it waits for has arrived, or with cut-through the first sub-message of
-    it, and then ends no sooner than the last sub-message allows; it arrives when its last flit was
-    added or written, which may have to wait for the sibling that is added before it, sub-message
-    by sub-message; and a receiver that waits holds up its sender when the link buffer is full.
-    Within a message flits go evenly, so that its first and last flit tell all.
+    Where routes lead through switches, or through ranks, `shared_analytic` does it. Else it goes
+    step by step. Ports send and receive in the order of the table. A message leaves when its row
+    was read, its port is free and all it waits for has arrived, or with cut-through the first
+    sub-message of it, and then ends no sooner than the last sub-message allows; it arrives when
+    its last flit was added or written, which may have to wait for the sibling that is added before
+    it, sub-message by sub-message; and a receiver that waits holds up its sender when the link
+    buffer is full. Within a message flits go evenly, so that its first and last flit tell all.
 
     Parameters
     ----------
     schedule : Schedule
-        One that `verify` accepts, on direct links.
+        One that `verify` accepts.
     num_flits : int
         Of one rank's padded buffer.
     link_model : LinkModel, optional
@@ -45,14 +47,16 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     Raises
     ------
     ScheduleError
-        If a route takes more than one link.
+        As `shared_analytic`.
+    TopologyError
+        If links are shared and a rank's link has no reverse.
     ValueError
         If the number of flits is negative, or a link faster than a port.
 
     Notes
     -----
     O(num_transfers) with a few NumPy calls per group of transfers that do not wait for each
-    other. Within 2 % of the rtl engine, see `bench/analytic_vs_rtl.py`.
+    other, on private links. There within 2 % of the rtl engine, see `bench/analytic_vs_rtl.py`.
 
     Examples
     --------
@@ -61,14 +65,10 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     >>> analytic(build_multitree(torus(4, 4)), 65536).cycles < 43500
     True
     """
-    hops = np.diff(schedule.route_offsets)
-    if (hops != 1).any():
-        row = int(np.flatnonzero(hops != 1)[0])
-        raise ScheduleError(
-            f"{schedule.describe(row)}: engine 'analytic' must be given routes of one link, "
-            f"not {int(hops[row])}"
-        )
-    timing = _Timing(schedule, num_flits, link_model or LinkModel())
+    model = link_model or LinkModel()
+    if carried(schedule).topology.num_switches:
+        return shared_analytic(schedule, num_flits, model)
+    timing = _Timing(schedule, num_flits, model)
     waves, sibling = waves_of(schedule)
     for rows in waves:
         timing.advance(rows, sibling[rows])

@@ -74,6 +74,25 @@ class LinkModel:
         the latency of the link.
     done_cycles : int
         From the last arrival to the interrupt.
+    switch_cycles : int
+        Through a switch, from link to link.
+    gap_cycles : int
+        From a tail that leaves a channel of a switch's input to the head behind it.
+    take_cycles : int
+        On shared links from the last read of a message to the first one of the next.
+    ask_cycles : int
+        More of these where the next one has a dependency, whole long since.
+    claim_cycles : int
+        On shared links from a head that is looked up to the claim of its place.
+    judge_cycles : int
+        What a claim, or a message that is in, takes of the collector.
+    open_cycles : int
+        From a place, or a turn, to the first payload flit that goes to the reducer.
+    note_cycles : int
+        From an arrival to the collector.
+    drain_cycles : int
+        From the collector to the first flit of a staged contribution at the reducer, beyond the
+        memory's read latency.
 
     Raises
     ------
@@ -104,6 +123,15 @@ class LinkModel:
     empty_cycles: int = 2
     credit_cycles: int = 2
     done_cycles: int = 2
+    switch_cycles: int = 5
+    gap_cycles: int = 2
+    take_cycles: int = 1
+    ask_cycles: int = 2
+    claim_cycles: int = 3
+    judge_cycles: int = 4
+    open_cycles: int = 1
+    note_cycles: int = 2
+    drain_cycles: int = 5
 
     def __post_init__(self) -> None:
         """Check every figure."""

@@ -12,7 +12,7 @@ from multitree.topology.schedule import Op, Schedule
 from multitree.topology.silent import as_sent
 from multitree.topology.topology import Topology
 
-__all__ = ["MAX_PORTS", "config_for", "emulated_dtypes", "least_sizes"]
+__all__ = ["MAX_PORTS", "config_for", "emulated_dtypes", "least_sizes", "memory_queue_flits"]
 
 MAX_PORTS = 8
 _LEAST_QUEUE_MARGIN = 16
@@ -67,8 +67,6 @@ def config_for(
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, an interface at most {MAX_PORTS} ports"
         )
-    round_trip = link_model.memory_read_cycles + link_model.memory_write_cycles
-    round_trip += link_model.add_cycles + _LEAST_QUEUE_MARGIN
     return Config(
         num_ports=_power_of_two(most, 2),
         flit_bytes=link_model.flit_bytes,
@@ -76,12 +74,19 @@ def config_for(
         num_flows=_power_of_two(num_flows, _DEFAULTS.num_flows),
         buffer_flits=link_model.buffer_flits,
         submessage_flits=link_model.submessage_flits,
-        memory_queue_flits=_power_of_two(round_trip, _DEFAULTS.memory_queue_flits),
+        memory_queue_flits=memory_queue_flits(link_model),
         address_width=max(_DEFAULTS.address_width, memory_flits.bit_length()),
         dtypes=dtypes,
         num_classes=max(num_classes, min(topology.num_switches, 1)),
         max_children=_power_of_two(max_children, _DEFAULTS.max_children),
     )
+
+
+def memory_queue_flits(link_model: LinkModel) -> int:
+    """Accesses to memory in flight that an interface has room for: they cover its latency."""
+    round_trip = link_model.memory_read_cycles + link_model.memory_write_cycles
+    round_trip += link_model.add_cycles + _LEAST_QUEUE_MARGIN
+    return _power_of_two(round_trip, _DEFAULTS.memory_queue_flits)
 
 
 def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:

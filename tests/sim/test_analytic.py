@@ -1,16 +1,14 @@
 """The analytic engine as equations in the figures of its link model."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.waves import waves_of
+from multitree.topology.beside import carried
 from multitree.topology.bounds import bound_cycles
 from multitree.topology.builders import COMPARED, build
-from multitree.topology.errors import ScheduleError
 from multitree.topology.families import fully_connected, mesh, parse_topology, ring, torus
 from multitree.topology.multitree import build_multitree
 from multitree.topology.schedule import Op, Schedule
@@ -245,13 +243,14 @@ def test_nothing_to_send_still_takes_the_messages_that_say_so():
     assert found.link_flits.sum() == 0 and found.cycles > 300
 
 
-def test_routes_of_several_links_are_refused_with_the_row():
-    schedule = chain(ring(4), 1)
-    longer = dataclasses.replace(
-        schedule, dst=[2], route_offsets=[0, 2], route_links=[1, 3], route_classes=[0, 0]
-    )
-    with pytest.raises(ScheduleError, match=r"Row 0.*engine 'analytic' must be given routes"):
-        analytic(longer, 10)
+def test_routes_through_ranks_are_timed_over_switches_beside_them():
+    schedule = build(ring(5), "double_tree")
+    through = carried(schedule)
+    assert through.topology.num_switches == 5
+    found, wanted = analytic(schedule, 100), analytic(through, 100)
+    assert found.schedule is schedule
+    assert (found.arrived == wanted.arrived).all() and found.cycles == wanted.cycles
+    assert found.link_flits.shape == (schedule.topology.num_links,)
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "full:5"])

@@ -1,0 +1,142 @@
+"""The analytic engine on shared links: equations, and the RTL beside it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multitree.sim.analytic import analytic
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import RtlSession
+from multitree.sim.staging_time import drained_at
+from multitree.topology.beside import carried
+from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import parse_topology
+from multitree.topology.topology import Topology
+from multitree.topology.verify import verify
+from tests.sim.test_switched import CASES, MODEL, SIZES, schedule_of
+
+PAIR = Topology("pair", 2, 1, [[0, 2], [1, 2], [2, 0], [2, 1]], 16.0, 150.0)
+STAR = Topology("star", 5, 1, [[r, 5] for r in range(5)] + [[5, r] for r in range(5)], 16.0, 20.0)
+
+
+def one_way(num_flits, model):
+    """Cycles of the first message of a pair around one switch: sent, arrived."""
+    trace = analytic(build(PAIR, "ring"), 2 * num_flits, model)
+    return int(trace.sent[0, 0]), int(trace.arrived[0, 0])
+
+
+@pytest.mark.parametrize("num_flits", [1, 16, 500])
+def test_a_contribution_takes_its_way_its_claim_its_length_and_its_addition(num_flits):
+    model = LinkModel()
+    way = 150 + model.switch_cycles + 150 + model.receive_cycles - 1
+    place = 1 + model.claim_cycles + model.judge_cycles + model.open_cycles
+    add = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+    write = model.memory_write_cycles + model.complete_cycles
+    noted = model.note_cycles + model.judge_cycles
+    sent, arrived = one_way(num_flits, model)
+    assert sent == model.start_cycles
+    assert arrived - sent == way + place + num_flits - 1 + add + write + noted
+
+
+@pytest.mark.parametrize(
+    "name", ["switch_cycles", "claim_cycles", "open_cycles", "note_cycles", "memory_write_cycles"]
+)
+def test_a_figure_that_grows_by_seven_makes_a_way_seven_cycles_longer(name):
+    model = LinkModel()
+    slower = replace(model, **{name: getattr(model, name) + 7})
+    assert one_way(300, slower)[1] - one_way(300, model)[1] == 7
+
+
+@pytest.mark.parametrize(("spec", "algorithm"), CASES)
+def test_cycles_on_shared_links_are_within_four_percent_of_the_rtl(spec, algorithm):
+    schedule = schedule_of(spec, algorithm)
+    network, num_ranks = carried(schedule).topology, schedule.topology.num_ranks
+    with RtlSession(network, link_model=MODEL, **SIZES) as session:
+        for num_flits in (2, 75, 800):
+            buffers = np.ones((num_ranks, 4 * num_flits), np.float32)
+            ((_, trace),) = session.run(schedule, [buffers])
+            found = analytic(schedule, num_flits, MODEL)
+            assert abs(found.cycles / trace.cycles - 1) < 0.04
+            assert (found.link_flits == trace.link_flits).all()
+            assert np.abs(found.arrived - trace.arrived).max() < 0.05 * trace.cycles
+
+
+def test_messages_that_share_a_link_take_turns_and_nothing_is_faster_than_the_links():
+    schedule = build(parse_topology("bigraph:4x4"), "halving_doubling")
+    assert verify(schedule).max_link_load > 1
+    for num_flits in (16, 1600, 160_000):
+        found = analytic(schedule, num_flits)
+        assert found.cycles > found.link_flits.max()
+
+
+def test_a_root_takes_what_all_others_send_in_the_time_of_its_one_link():
+    found = analytic(build(STAR, "multitree", "reduce", root=0), 4000)
+    assert 4000 < found.cycles < 4000 * 4.1
+    assert found.cycles > found.link_flits.max()
+
+
+def test_a_size_of_1_gib_per_rank_takes_no_more_events_than_a_small_one():
+    schedule = build(parse_topology("fat_tree:4x4"), "multitree")
+    num_flits = 2**26
+    found = analytic(schedule, num_flits)
+    wanted = 2 * 15 * (num_flits // 16)
+    assert wanted < found.cycles < 1.001 * wanted
+
+
+def test_the_same_schedule_has_the_same_times_every_time():
+    schedule = build(parse_topology("dgx2"), "multitree")
+    first, second = (analytic(schedule, 3000) for _ in range(2))
+    assert (first.sent == second.sent).all() and (first.arrived == second.arrived).all()
+
+
+def test_a_slow_link_paces_what_goes_over_it_as_in_the_rtl():
+    fast = schedule_of("fat_tree:2x2", "ring").topology
+    speeds = np.where(np.arange(fast.num_links) == 1, 4.0, 16.0)
+    slow = replace(fast, bandwidth_gbytes_per_s=speeds)
+    schedule = build(slow, "ring")
+    found = analytic(schedule, 800, MODEL)
+    assert found.cycles > 4 * found.link_flits[1] > analytic(build(fast, "ring"), 800, MODEL).cycles
+    with RtlSession(slow, link_model=MODEL, **SIZES) as session:
+        ((_, trace),) = session.run(schedule, [np.ones((4, 3200), np.float32)])
+    assert abs(found.cycles / trace.cycles - 1) < 0.02
+
+
+def test_a_broadcast_sends_heads_the_other_way_first_which_are_no_transfers():
+    schedule = build(parse_topology("fat_tree:2x2"), "multitree", "broadcast", root=1)
+    found = analytic(schedule, 640)
+    assert found.sent.shape == (1, schedule.num_transfers)
+    assert found.sent.min() == LinkModel().start_cycles or found.sent.min() > 300
+
+
+def test_staged_flits_go_when_nobody_else_reads_and_nothing_else_comes_in():
+    assert drained_at(0.0, 50, [], [], 8) == 50
+    assert drained_at(0.0, 50, [(0.0, 30.0)], [], 8) == 80
+    assert drained_at(0.0, 50, [], [(10.0, 30.0)], 8) == 70
+    # What was read ahead goes while others read: 8 of the flits that the reducer kept waiting.
+    assert drained_at(0.0, 50, [(30.0, 90.0)], [(10.0, 30.0)], 8) == 90 + 50 - 10 - 8
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"dependency": "submessage"}, "dependency over shared links must be chunk"),
+        ({"flow_control": "packet"}, "flow control over shared links must be message"),
+    ],
+)
+def test_what_interfaces_on_shared_links_cannot_do_is_refused(changed, said):
+    with pytest.raises(ScheduleError, match=said):
+        analytic(build(PAIR, "ring"), 10, LinkModel(**changed))
+
+
+def test_a_route_of_more_switches_than_a_head_has_room_for_is_refused_with_its_row():
+    with pytest.raises(ScheduleError, match=r"Row \d+.*switches on the route must be at most 9"):
+        analytic(build(parse_topology("torus:20x3"), "double_tree"), 10)
+
+
+def test_messages_that_wait_in_a_circle_are_refused_not_left_out():
+    schedule = build(parse_topology("ring:8"), "swing")
+    one_class = replace(schedule, route_classes=np.zeros_like(schedule.route_classes))
+    with pytest.raises(ScheduleError, match="must not wait in a circle"):
+        analytic(one_class, 100_000, LinkModel(buffer_flits=16))
