@@ -13,6 +13,7 @@ from multitree.topology.beside import carried
 from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import parse_topology
+from multitree.topology.schedule import Op, Schedule
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
 from tests.sim.test_switched import CASES, MODEL, SIZES, schedule_of
@@ -140,3 +141,38 @@ def test_messages_that_wait_in_a_circle_are_refused_not_left_out():
     one_class = replace(schedule, route_classes=np.zeros_like(schedule.route_classes))
     with pytest.raises(ScheduleError, match="must not wait in a circle"):
         analytic(one_class, 100_000, LinkModel(buffer_flits=16))
+
+
+def gathered(star):
+    """All others send rank 0 their contributions at once, rank 1 in step 0 and so on."""
+    rows = [[rank - 1, Op.REDUCE, 0, rank, 0] for rank in range(1, 5)]
+    names = {"algorithm": "star", "collective": "reduce", "root": 0}
+    return Schedule.from_rows(star, **names, flow_offsets=(0, 1), rows=rows)
+
+
+def test_of_heads_that_wait_for_a_link_the_oldest_goes_first():
+    # The youngest one comes first and has the link; meanwhile the older ones come, oldest last.
+    late = np.array(STAR.latency_ns)
+    late[1:5] = [620.0, 420.0, 220.0, 20.0]
+    far, model = replace(STAR, latency_ns=late), LinkModel(buffer_flits=2000)
+    found = analytic(gathered(far), 4000, model)
+    assert np.argsort(found.arrived[0]).tolist() == [0, 1, 2, 3]
+    # Four go over the link one behind the other; only the first one was staged, and is added last.
+    assert 5 * 4000 < found.cycles < 5.3 * 4000
+
+
+def test_a_contribution_follows_another_flit_by_flit_once_that_is_in_memory():
+    model = LinkModel()
+    found = analytic(gathered(STAR), 4, model)
+    in_memory = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+    in_memory += model.memory_write_cycles + model.complete_cycles
+    # An arrival may wait for a claim.
+    apart = int(found.arrived[0, 3] - found.arrived[0, 0])
+    assert abs(apart - 3 * in_memory) <= model.judge_cycles
+
+
+def test_tables_with_room_for_more_rows_per_port_are_never_later():
+    schedule = build(parse_topology("dgx2"), "multitree")
+    short, long = (analytic(schedule, 65_536, LinkModel(port_queue_rows=k)).sent for k in (1, 16))
+    # Rows behind one for a port that stands still are not even read.
+    assert (short - long).max() > 10_000
