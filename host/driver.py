@@ -263,7 +263,7 @@ class Driver:
     def counters(self) -> Counters:
         """Read the counters of the last collective, before the next one starts."""
         num_ports = register_field("PARAMETERS", "num_ports", self._read("PARAMETERS"))
-        words = [self._bus.read(address) for address in count_addresses(num_ports)]
+        words = [self._bus.read(address) for address in count_addresses(range(num_ports))]
         return Counters(cycles=self._read("CYCLES"), ports=counts_of(words))
 
     def _check_fault(self, status: int) -> None:

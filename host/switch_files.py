@@ -22,7 +22,7 @@ class SwitchModule:
     module : str
         Its name: ports and virtual channels stand in it.
     num_ports : int
-        As many as links leave each of them, and at least 2.
+        Up to the last by which a link leaves each of them, and at least 2.
     nodes : tuple of int
         The switches' numbers.
     """
@@ -70,7 +70,7 @@ def switch_modules(topology: Topology, config: Config) -> list[SwitchModule]:
         )
     shapes: dict[int, list[int]] = {}
     for node in range(topology.num_ranks, topology.num_nodes):
-        shapes.setdefault(max(_LEAST_PORTS, int(topology.degree[node])), []).append(node)
+        shapes.setdefault(max(_LEAST_PORTS, int(topology.num_ports[node])), []).append(node)
     return [
         SwitchModule(f"{SWITCH_MODULE_NAME}_{ports}x{config.num_vcs}", ports, tuple(nodes))
         for ports, nodes in sorted(shapes.items())
@@ -113,7 +113,8 @@ def _wiring(topology: Topology, modules: dict[int, str]) -> list[str]:
     for node in range(topology.num_nodes):
         module = f" is a {modules[node]}" if node in modules else ""
         lines.append(f"{_called(topology, node)}{module}:")
-        for port, link in enumerate(topology.ports(node).tolist()):
+        for link in topology.ports(node).tolist():
+            port = topology.port_of_link(link)
             far = _called(topology, int(topology.links[link, 1]))
             back = topology.port_of_link(int(topology.reverse[link]))
             lines.append(f"  link_{port} with link_{back} of {far}")

@@ -34,10 +34,10 @@ class PortCounts:
     credits_low: int
 
 
-def count_addresses(num_ports: int) -> list[int]:
-    """Byte addresses of all counters of so many ports, port by port."""
+def count_addresses(ports: Iterable[int]) -> list[int]:
+    """Byte addresses of all counters of some ports, port by port."""
     words = range(len(PORT_COUNTERS))
-    return [PORT_WINDOW.address(port, word) for port in range(num_ports) for word in words]
+    return [PORT_WINDOW.address(port, word) for port in ports for word in words]
 
 
 def counts_of(words: Sequence[int]) -> tuple[PortCounts, ...]:

@@ -137,7 +137,7 @@ def compile_table(
     links = schedule.route_links[schedule.route_offsets[:-1]]
     sent = np.flatnonzero(schedule.src == rank)
     came = np.flatnonzero(schedule.dst == rank)
-    out_port = _port_lookup(topology.ports(rank), topology.num_links)
+    out_port = topology.link_ports.astype(np.int64)
     in_port = out_port[topology.reverse]
     columns = [schedule.step[sent], schedule.op[sent], schedule.flow[sent], out_port[links[sent]]]
     if config.shared:
@@ -183,10 +183,10 @@ def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -
     topology = schedule.topology
     if not 0 <= rank < topology.num_ranks:
         raise ScheduleError(f"Rank must be in 0..{topology.num_ranks - 1}, not {rank!r}")
-    ports = topology.ports(rank)
-    if len(ports) > config.num_ports:
+    ports = int(topology.num_ports[rank])
+    if ports > config.num_ports:
         raise TopologyError(
-            f"{topology.name}: rank {rank} has {len(ports)} links, "
+            f"{topology.name}: rank {rank} has {ports} links, "
             f"the interface has {config.num_ports} ports"
         )
     mine = (topology.links == rank).any(axis=1)
@@ -208,13 +208,6 @@ def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -
     ):
         if value > limit:
             raise ScheduleError(f"Rank {rank}: {what} must be at most {limit}, not {value}")
-
-
-def _port_lookup(ports: npt.NDArray[np.int32], num_links: int) -> IntArray:
-    """Port number by link id, for the links that leave one rank."""
-    lookup = np.full(num_links, NO_PORT, dtype=np.int64)
-    lookup[ports] = np.arange(len(ports))
-    return lookup
 
 
 def _with_nops(rows: IntArray, num_steps: int) -> IntArray:

@@ -106,10 +106,10 @@ def _sender(network: Network, rank: int, fault: Fault) -> str:
     topology = network.topology
     if fault.awaited not in _FROM_NEIGHBOUR or fault.port is None:
         return ""
-    links = topology.ports(rank)
-    if fault.port >= len(links):
+    link = topology.link_at(rank, fault.port)
+    if link is None:
         return ""
-    node = int(topology.links[links[fault.port], 1])
+    node = int(topology.links[link, 1])
     return f" from {'rank' if node < topology.num_ranks else 'switch'} {node}"
 
 

@@ -130,7 +130,7 @@ def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
     """Keys of each transfer where it leaves and where it comes in."""
     topology = schedule.topology
     links = schedule.route_links[schedule.route_offsets[:-1]]
-    port = np.array([topology.port_of_link(link) for link in range(topology.num_links)], np.int64)
+    port = topology.link_ports.astype(np.int64)
     if topology.num_switches:
         # What was staged is added at port 0, wherever it came in.
         coming_port, coming_place = np.zeros(len(links), np.int64), places_in_sums(schedule)

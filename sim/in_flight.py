@@ -136,9 +136,10 @@ class InFlight:
         node = int(topology.links[link, 1])
         for hop in range(NUM_HOPS):
             port = route >> hop * HOP_WIDTH & _PORT_MASK
-            if node < topology.num_ranks or port >= topology.degree[node]:
+            onward = None if node < topology.num_ranks else topology.link_at(node, port)
+            if onward is None:
                 break
-            node = int(topology.links[topology.ports(node)[port], 1])
+            node = int(topology.links[onward, 1])
         return node if node < topology.num_ranks else None
 
     def _find_granted(self) -> dict[Channel, Message]:

@@ -222,10 +222,10 @@ def inject(network: Network, faults: Collection[Injection]) -> None:
     ValueError
         If a rank or a port is none of the network's, or its library cannot flip bits of memory.
     """
-    degree = network.topology.degree
+    topology = network.topology
     for fault in faults:
         words = fault.words() if isinstance(fault, _Timed) else None
-        ports = int(degree[fault.rank]) if fault.rank < len(degree) else 0
+        ports = int(topology.num_ports[fault.rank]) if fault.rank < topology.num_nodes else 0
         if (words[1] if words else 0) >= ports:
             raise ValueError(f"Fault must be at a port of the network, not {fault!r}")
         if isinstance(fault, _Timed) and words is not None:

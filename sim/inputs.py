@@ -56,7 +56,9 @@ def carried_on(schedule: Schedule, topology: Topology) -> Schedule:
 
 def _alike(one: Topology, other: Topology) -> bool:
     return one is other or (
-        one.num_ranks == other.num_ranks and np.array_equal(one.links, other.links)
+        one.num_ranks == other.num_ranks
+        and np.array_equal(one.links, other.links)
+        and np.array_equal(one.link_ports, other.link_ports)
     )
 
 

@@ -60,7 +60,7 @@ def interface_verilog(config: Config) -> str:
 
 def most_switch_ports(topology: Topology) -> int:
     """Ports of a network's largest switch, 0 where there is none."""
-    return int(topology.degree[topology.num_ranks :].max(initial=0))
+    return int(topology.num_ports[topology.num_ranks :].max(initial=0))
 
 
 def network_library(

@@ -11,7 +11,7 @@ _READ_CYCLES = 32
 
 
 def await_links(network: Network) -> None:
-    """Let the network run until all links are up; a node's links are its lowest ports.
+    """Let the network run until all links are up.
 
     Parameters
     ----------
@@ -23,14 +23,15 @@ def await_links(network: Network) -> None:
     DeviceError
         If a link is not up after `network.link_up_cycles`; names rank or switch, and port.
     """
-    first_cycle, ranks = network.cycle, range(network.topology.num_ranks)
+    topology, first_cycle = network.topology, network.cycle
+    ranks = range(topology.num_ranks)
+    wired = [sum(1 << p for p in topology.link_ports[topology.ports(rank)]) for rank in ranks]
     while True:
         for rank in ranks:
             network.set_script(rank, [HostOp.read(ADDRESS["LINKS"])])
         network.run(_READ_CYCLES)
         ups = [int(network.results(rank)["value"][0]) for rank in ranks]
-        degrees = network.topology.degree[: len(ups)].tolist()
-        downs = [("Rank", (1 << n) - 1 & ~up) for n, up in zip(degrees, ups, strict=True)]
+        downs = [("Rank", ports & ~up) for ports, up in zip(wired, ups, strict=True)]
         downs += [("Switch", ports) for ports in network.switches_down()]
         down = [(kind, node, ports) for node, (kind, ports) in enumerate(downs) if ports]
         if not down:

@@ -293,7 +293,7 @@ def _check_topology(topology: Topology, config: Config) -> None:
         raise TopologyError(
             f"{topology.name}: interfaces must be built for shared links, since there are switches"
         )
-    most = int(topology.degree[: topology.num_ranks].max())
+    most = int(topology.num_ports[: topology.num_ranks].max())
     if most > config.num_ports:
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, the interface {config.num_ports} ports"

@@ -255,7 +255,8 @@ class RtlHost:
         """Read what every rank's ports that have a link counted in the last collective."""
         network, topology = self._network, self._network.topology
         addresses = [
-            count_addresses(len(topology.ports(rank))) for rank in range(topology.num_ranks)
+            count_addresses(topology.link_ports[topology.ports(rank)].tolist())
+            for rank in range(topology.num_ranks)
         ]
         for rank, places in enumerate(addresses):
             network.set_script(rank, [HostOp.read(place) for place in places])

@@ -62,7 +62,7 @@ def config_for(
     ValueError
         If something else is beyond what an interface can have.
     """
-    most = int(topology.degree[: topology.num_ranks].max(initial=0))
+    most = int(topology.num_ports[: topology.num_ranks].max(initial=0))
     if most > MAX_PORTS:
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, an interface at most {MAX_PORTS} ports"

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, int32s, positions_in_group
+from multitree.topology.arrays import Float64Array, Int32Array, int32s
 from multitree.topology.cuts import smallest_cut
 from multitree.topology.distances import Adjacency, adjacency, hops_from, most_hops
 from multitree.topology.errors import TopologyError
 from multitree.topology.graphs import NumberedGraph, as_networkx, from_networkx
+from multitree.topology.ports import checked_ports, num_ports_of, reverse_of
 from multitree.topology.remains import name_without, remains_of
 from multitree.topology.topology_checks import (
     Ids,
@@ -28,8 +29,7 @@ DEFAULT_LATENCY_NS = 150.0
 class Topology:
     """A network of ranks `0..num_ranks-1`, then switches, joined by directed links.
 
-    The row number of a link is its id. Parallel links are repeated rows. Port p of a node
-    is its p-th outgoing link by id.
+    The row number of a link is its id. Parallel links are repeated rows.
 
     Parameters
     ----------
@@ -49,6 +49,9 @@ class Topology:
         forms rest on it. Otherwise "custom".
     dims : tuple of int
         The sizes of a family's dimensions.
+    plugs : array_like, int (num_links,), optional
+        The port by which each link leaves its node, ascending with the ids of its links. By
+        default port p is the p-th; where links were lost, those left stay where they are.
 
     Raises
     ------
@@ -73,12 +76,15 @@ class Topology:
     latency_ns: Float64Array
     family: str = "custom"
     dims: tuple[int, ...] = ()
+    plugs: Int32Array | None = None
 
     def __post_init__(self) -> None:
         check_counts(self.num_ranks, self.num_switches)
         links = checked_links(self.links, self.num_nodes)
         object.__setattr__(self, "links", links)
         object.__setattr__(self, "dims", tuple(self.dims))
+        if self.plugs is not None:
+            object.__setattr__(self, "plugs", checked_ports(self.plugs, links))
         for field in ("bandwidth_gbytes_per_s", "latency_ns"):
             object.__setattr__(
                 self, field, positive_figures(field, getattr(self, field), len(links))
@@ -115,6 +121,16 @@ class Topology:
         """Incoming links of each node, int32 (num_nodes,)."""
         return int32s("Degree", np.bincount(self.links[:, 1], minlength=self.num_nodes))
 
+    @cached_property
+    def link_ports(self) -> Int32Array:
+        """The port by which each link leaves its node, int32 (num_links,)."""
+        return checked_ports(self.plugs, self.links)
+
+    @cached_property
+    def num_ports(self) -> Int32Array:
+        """Ports of each node up to the last with a link, int32 (num_nodes,)."""
+        return num_ports_of(self.links, self.link_ports, self.num_nodes)
+
     @property
     def least_degree(self) -> int:
         """The fewest links that enter, or that leave, any one rank."""
@@ -123,18 +139,8 @@ class Topology:
 
     @cached_property
     def reverse(self) -> Int32Array:
-        """Id of each link's reverse, int32 (num_links,); -1 where there is none.
-
-        The k-th of several parallel links pairs with the k-th the other way.
-        """
-        src, dst = self.links.astype(np.int64).T
-        position = positions_in_group(src * self.num_nodes + dst)
-        depth = int(position.max()) + 1
-        key = (src * self.num_nodes + dst) * depth + position
-        wanted = (dst * self.num_nodes + src) * depth + position
-        by_key = np.argsort(key)
-        found = by_key[np.minimum(np.searchsorted(key[by_key], wanted), self.num_links - 1)]
-        return int32s("Reverse", np.where(key[found] == wanted, found, -1))
+        """Id of each link's reverse, int32 (num_links,); see `ports.reverse_of`."""
+        return reverse_of(self.links, self.num_nodes)
 
     @property
     def is_symmetric(self) -> bool:
@@ -145,22 +151,10 @@ class Topology:
     def _ports(self) -> tuple[Int32Array, Int32Array]:
         by_src = np.argsort(self.links[:, 0], kind="stable")
         starts = np.r_[0, np.cumsum(self.degree)]
-        return (
-            int32s("Ports", by_src),
-            int32s("Port offsets", starts),
-        )
+        return int32s("Ports", by_src), int32s("Port offsets", starts)
 
     def ports(self, rank: int) -> Int32Array:
-        """Outgoing links of a rank or switch by ascending id: port p is the p-th.
-
-        Parameters
-        ----------
-        rank : int
-            The node.
-
-        Returns
-        -------
-        numpy.ndarray, int32 (degree,)
+        """Outgoing links of a node by ascending port and id, int32 (degree,).
 
         Raises
         ------
@@ -182,7 +176,12 @@ class Topology:
         """
         if not 0 <= link < self.num_links:
             raise TopologyError(f"Link must be within 0..{self.num_links - 1}, not {link!r}")
-        return int(np.searchsorted(self.ports(int(self.links[link, 0])), link))
+        return int(self.link_ports[link])
+
+    def link_at(self, node: int, port: int) -> int | None:
+        """The link that leaves a node by a port; None where there is none."""
+        links = self.ports(node)
+        return next(iter(links[self.link_ports[links] == port].tolist()), None)
 
     @cached_property
     def _neighbours(self) -> Adjacency:
@@ -234,7 +233,7 @@ class Topology:
         Returns
         -------
         Topology
-            Of no family.
+            Of no family. Links leave by the ports they had, so that tables fit the hardware.
 
         Raises
         ------
@@ -253,7 +252,8 @@ class Topology:
         failed |= {int(self.reverse[link]) for link in failed} - {-1}
         kept, counts, ends = remains_of(self.links, self.num_ranks, self.num_nodes, failed, lost)
         speeds = self.bandwidth_gbytes_per_s[kept], self.latency_ns[kept]
-        return Topology(name_without(self.name, failed, lost), *counts, ends, *speeds)
+        name = name_without(self.name, failed, lost)
+        return Topology(name, *counts, ends, *speeds, plugs=self.link_ports[kept])
 
     def to_networkx(self) -> Any:
         """The same as a `networkx.MultiDiGraph`; see `graphs.as_networkx` for its attributes."""

@@ -89,7 +89,7 @@ class Host:
 
     async def ports(self):
         """What the ports counted."""
-        places = count_addresses(CONFIG.num_ports)
+        places = count_addresses(range(CONFIG.num_ports))
         return counts_of([(await self.access(place))[0] for place in places])
 
     async def status(self):

@@ -55,7 +55,7 @@ def test_before_the_first_collective_nothing_is_counted_and_all_credits_are_left
 
 
 def test_counters_are_read_port_by_port_in_the_order_of_their_registers():
-    addresses = count_addresses(3)
+    addresses = count_addresses(range(3))
     assert addresses == [0x100 + 0x40 * port + 4 * word for port in range(3) for word in range(7)]
     assert [register.name for register in PORT_WINDOW.registers] == list(PORT_COUNTERS)
     ports = counts_of([address & 0xFF for address in addresses])

@@ -1,0 +1,79 @@
+"""Ports of nodes: by which links leave, and which link comes back."""
+
+from typing import Any
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, int32s, positions_in_group
+from multitree.topology.errors import TopologyError
+
+__all__ = ["checked_ports", "num_ports_of", "reverse_of"]
+
+MOST_PORTS = 65_536
+
+
+def checked_ports(given: Any, links: Int32Array) -> Int32Array:
+    """The port by which each link leaves its source.
+
+    Parameters
+    ----------
+    given : array_like, int (num_links,), or None
+        None numbers the links that leave a node by their ids, from 0.
+    links : numpy.ndarray, int32 (num_links, 2)
+
+    Returns
+    -------
+    numpy.ndarray, int32 (num_links,)
+
+    Raises
+    ------
+    TopologyError
+        If a port is out of range, or the links of a node do not take ports in ascending order.
+
+    Examples
+    --------
+    >>> links = np.array([[0, 1], [1, 0], [1, 2], [2, 1]], np.int32)
+    >>> checked_ports(None, links).tolist(), checked_ports([2, 0, 3, 1], links).tolist()
+    ([0, 0, 1, 0], [2, 0, 3, 1])
+    """
+    if given is None:
+        return int32s("Link ports", positions_in_group(links[:, 0].astype(np.int64)))
+    ports = int32s("Link ports", given)
+    if ports.shape != (len(links),):
+        raise TopologyError(f"Link ports must be one per link, {len(links)}, not {ports.shape}")
+    wrong = np.flatnonzero((ports < 0) | (ports >= MOST_PORTS))
+    if wrong.size:
+        raise TopologyError(
+            f"Port of link {wrong[0]} must be within 0..{MOST_PORTS - 1}, not {ports[wrong[0]]}"
+        )
+    by_src = np.argsort(links[:, 0], kind="stable")
+    same = np.diff(links[by_src, 0]) == 0
+    wrong = by_src[1:][same & (np.diff(ports[by_src]) <= 0)]
+    if wrong.size:
+        raise TopologyError(
+            f"Port of link {wrong[0]} must be higher than those of the links before it that leave "
+            f"node {links[wrong[0], 0]}, not {ports[wrong[0]]}"
+        )
+    return ports
+
+
+def num_ports_of(links: Int32Array, link_ports: Int32Array, num_nodes: int) -> Int32Array:
+    """Ports of each node up to the last by which a link leaves, int32 (num_nodes,)."""
+    highest = np.full(num_nodes, -1, np.int32)
+    np.maximum.at(highest, links[:, 0], link_ports)
+    return int32s("Ports", highest + 1)
+
+
+def reverse_of(links: Int32Array, num_nodes: int) -> Int32Array:
+    """Id of each link's reverse, int32 (num_links,); -1 where there is none.
+
+    The k-th of several parallel links pairs with the k-th the other way.
+    """
+    src, dst = links.astype(np.int64).T
+    position = positions_in_group(src * num_nodes + dst)
+    depth = int(position.max()) + 1
+    key = (src * num_nodes + dst) * depth + position
+    wanted = (dst * num_nodes + src) * depth + position
+    by_key = np.argsort(key)
+    found = by_key[np.minimum(np.searchsorted(key[by_key], wanted), len(links) - 1)]
+    return int32s("Reverse", np.where(key[found] == wanted, found, -1))
