@@ -37,10 +37,7 @@ _DOCUMENTS = (
     "template",
     "FuseSoC core",
 )
-_BESIDE = (
-    "Routes of this schedule lead through ranks. The emulation puts a switch beside each rank for\n"
-    "them; no such switch is written."
-)
+_BESIDE = "Routes of this schedule lead through ranks: beside rank r stands switch {} + r."
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -70,11 +67,13 @@ def verilog(
     size_bytes, model, top = parse_size(size), LinkModel(), top_module(memory)
     built, _ = build_schedule(spec, algorithm, None, None, ranks, forwarding)
     needs = needs_of(built, model, size_bytes)
-    config = config_for(built.topology, model, **needs, dtypes=tuple(dtypes.split(",")))
-    switches = switch_modules(built.topology, config)
-    leads_through_ranks = carried(built) is not built
+    # As wired: with a switch beside each rank where routes lead through ranks.
+    wired = carried(built).topology
+    config = config_for(wired, model, **needs, dtypes=tuple(dtypes.split(",")))
+    switches = switch_modules(wired, config)
+    leads_through_ranks = wired is not built.topology
     with Working(f"Generating the Verilog of {', '.join([top, *(s.module for s in switches)])}"):
-        paths = write_verilog(config, out, memory=memory, topology=built.topology)
+        paths = write_verilog(config, out, memory=memory, topology=wired)
     if json:
         print_json(
             {
@@ -94,4 +93,4 @@ def verilog(
         print_pairs("Switches", ((s.module, ", ".join(map(str, s.nodes))) for s in switches))
     print_pairs("Built for", asdict(config).items())
     if leads_through_ranks:
-        typer.echo(_BESIDE)
+        typer.echo(_BESIDE.format(built.topology.num_nodes))

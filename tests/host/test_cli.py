@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -15,12 +16,13 @@ import multitree
 from multitree import Communicator
 from multitree.host import cli_demo, cli_simulate, cli_verilog
 from multitree.host.cli import app, main
+from multitree.host.rtl_engine import needs_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.loads import Loader, Upcoming
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.sizing import config_for, least_sizes
 from multitree.sim.verilator import why_not
-from multitree.topology.beside import carried
+from multitree.topology.beside import carried, with_switches
 from multitree.topology.builders import build
 from multitree.topology.collectives import Op
 from multitree.topology.families import load_topology, mesh, parse_topology, ring, torus
@@ -501,11 +503,11 @@ def test_verilog_of_a_network_with_switches_has_a_module_per_shape_of_them(capsy
 
 
 def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monkeypatch):
-    paths = [Path(f"file_{number}") for number in range(8)]
-    taken = {"torus": paths[:7], "fat_tree": paths}
+    paths, written = [Path(f"file_{number}") for number in range(8)], []
 
     def not_written(*_, topology, **__):
-        return taken[topology.family]
+        written.append(topology)
+        return paths if topology.num_switches else paths[:7]
 
     monkeypatch.setattr(cli_verilog, "write_verilog", not_written)
     _, out, _ = run(capsys, "verilog", "fat_tree:2x4")
@@ -515,10 +517,18 @@ def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monk
     _, out, _ = run(capsys, "verilog", "torus:4x4")
     assert "switch" not in out
     _, out, _ = run(capsys, "verilog", "torus:8", "--algorithm", "swing")
-    assert "a switch beside each rank" in out
+    assert "beside rank r stands switch 8 + r" in out
     data = printed_json(capsys, "verilog", "torus:8", "--algorithm", "swing")
-    assert (data["switches"], data["switches_beside_ranks"]) == ([], True)
-    assert data["config"]["num_classes"] > 0
+    shape = {"module": "multitree_switch_4x4", "num_ports": 4, "nodes": list(range(8, 16))}
+    assert (data["switches"], data["switches_beside_ranks"]) == ([shape], True)
+    wired = with_switches(ring(8))
+    assert (written[-1].links == wired.links).all()
+    # What the emulation compiles for the same.
+    needs = needs_of(build(ring(8), "swing"), LinkModel(), 2**20)
+    dtypes = tuple(data["config"]["dtypes"])
+    assert data["config"] == asdict(config_for(wired, LinkModel(), **needs, dtypes=dtypes)) | {
+        "dtypes": list(dtypes)
+    }
 
 
 def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
