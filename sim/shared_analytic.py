@@ -10,6 +10,7 @@ from multitree.sim.messages import channels_of, messages_of
 from multitree.sim.shared_receivers import Receivers
 from multitree.sim.shared_senders import Senders
 from multitree.sim.trace import Trace
+from multitree.sim.whole import check_whole
 from multitree.sim.worms import Worms
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError
@@ -97,13 +98,7 @@ class _Ends:
 
 def _check(ran: Schedule, model: LinkModel) -> None:
     """Raise unless interfaces on shared links can do what is asked."""
-    name = ran.topology.name
-    for what, found, wanted in (
-        ("dependency", model.dependency, "chunk"),
-        ("flow control", model.flow_control, "message"),
-    ):
-        if found != wanted:
-            raise ScheduleError(f"{name}: {what} over shared links must be {wanted}, not {found!r}")
+    check_whole(ran, model)
     switches = np.diff(ran.route_offsets) - 1
     if (switches > NUM_HOPS).any():
         row = int(np.flatnonzero(switches > NUM_HOPS)[0])

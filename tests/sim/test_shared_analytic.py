@@ -122,8 +122,8 @@ def test_staged_flits_go_when_nobody_else_reads_and_nothing_else_comes_in():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"dependency": "submessage"}, "dependency over shared links must be chunk"),
-        ({"flow_control": "packet"}, "flow control over shared links must be message"),
+        ({"dependency": "submessage"}, "dependency must be chunk where links are shared"),
+        ({"flow_control": "packet"}, "flow_control must be message where links are shared"),
     ],
 )
 def test_what_interfaces_on_shared_links_cannot_do_is_refused(changed, said):
