@@ -3,9 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from multitree.topology.entries import ContentError
 from multitree.topology.errors import TopologyError
 from multitree.topology.file_text import naming, read_text, write_text
 from multitree.topology.graphml import Graph
@@ -13,7 +10,6 @@ from multitree.topology.graphml_reader import parse_graphml
 from multitree.topology.graphml_topology import topology_graphml, topology_of_graph
 from multitree.topology.json_text import parse_json
 from multitree.topology.json_topology import topology_json, topology_of_json
-from multitree.topology.ports import checked_ports
 from multitree.topology.topology import Topology
 
 
@@ -61,23 +57,12 @@ def save_topology(topology: Topology, path: str | Path) -> None:
     Raises
     ------
     TopologyError
-        If the file cannot be written, or would be too large to be read, or the links leave by
-        other ports than their ids give.
+        If the file cannot be written, or would be too large to be read.
     """
     name = str(path)
     with naming(name, TopologyError):
-        check_told(topology)
         as_graphml = is_graphml(name)
         write_text(name, topology_graphml(topology) if as_graphml else topology_json(topology))
-
-
-def check_told(topology: Topology) -> None:
-    """Raise a ContentError where links leave by ports that no file tells of."""
-    if not np.array_equal(topology.link_ports, checked_ports(None, topology.links)):
-        raise ContentError(
-            "links must leave by the ports that their order gives, not by others, as where some "
-            "were lost: replace(topology, plugs=None) numbers ports anew"
-        )
 
 
 def is_graphml(path: str) -> bool:

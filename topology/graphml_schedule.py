@@ -7,10 +7,10 @@ from multitree.topology.collectives import COLLECTIVES
 from multitree.topology.entries import ContentError
 from multitree.topology.graphml import Element, Graph, format_graphml
 from multitree.topology.graphml_topology import (
-    TOPOLOGY_KEYS,
     link_data,
     node_data,
     numbers_of_nodes,
+    topology_keys,
     topology_of_links,
 )
 from multitree.topology.json_schedule import SCHEDULE_SCHEMA
@@ -29,7 +29,6 @@ from multitree.topology.schedule_rows import (
 
 KINDS = LINK, TRANSFER = "link", "transfer"
 SCHEDULE_KEYS = (
-    *TOPOLOGY_KEYS,
     ("graph", "algorithm", "string"),
     ("graph", "collective", "string"),
     ("graph", "root", "int"),
@@ -105,7 +104,8 @@ def schedule_graphml(schedule: Schedule) -> str:
     }
     if schedule.root is not None:
         head["root"] = schedule.root
-    return format_graphml(SCHEDULE_KEYS, head, node_data(schedule.topology), _edges(schedule))
+    keys = (*topology_keys(schedule.topology), *SCHEDULE_KEYS)
+    return format_graphml(keys, head, node_data(schedule.topology), _edges(schedule))
 
 
 def _edges(schedule: Schedule) -> Iterator[tuple[int, int, dict[str, Any]]]:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from multitree.topology.arrays import Int32Array, int32s
 from multitree.topology.entries import ContentError, shown
 from multitree.topology.graphml import Element, Graph, format_graphml
 from multitree.topology.graphs import LinkRow, node_numbers, numbered
-from multitree.topology.json_topology import TOPOLOGY_SCHEMA
+from multitree.topology.json_topology import TOPOLOGY_SCHEMA, in_order
+from multitree.topology.ports import MOST_PORTS
 from multitree.topology.topology import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
     DEFAULT_LATENCY_NS,
@@ -20,6 +22,7 @@ TOPOLOGY_KEYS = (
     ("edge", "bandwidth_gbytes_per_s", "double"),
     ("edge", "latency_ns", "double"),
 )
+_PORT_KEY = ("edge", "port", "int")
 
 
 def topology_of_graph(graph: Graph, name: str) -> Topology:
@@ -112,7 +115,8 @@ def topology_of_links(
             rows.append((None, dst, src, *figures))
     num_switches = sum(map(_is_switch, graph.nodes))
     num_ranks = len(graph.nodes) - num_switches
-    return Topology(name, *numbered(num_ranks, num_switches, rows, has_ids=has_ids))
+    plugs = _ports_of(links, ids) if has_ids and graph.head.has("schema") else None
+    return Topology(name, *numbered(num_ranks, num_switches, rows, has_ids=has_ids), plugs=plugs)
 
 
 def topology_graphml(topology: Topology) -> str:
@@ -127,7 +131,12 @@ def topology_graphml(topology: Topology) -> str:
     str
     """
     head = {"schema": TOPOLOGY_SCHEMA}
-    return format_graphml(TOPOLOGY_KEYS, head, node_data(topology), link_data(topology))
+    return format_graphml(topology_keys(topology), head, node_data(topology), link_data(topology))
+
+
+def topology_keys(topology: Topology) -> tuple[tuple[str, str, str], ...]:
+    """Keys of a topology's data; ports are told where links do not leave in order of their ids."""
+    return TOPOLOGY_KEYS if in_order(topology) else (*TOPOLOGY_KEYS, _PORT_KEY)
 
 
 def node_data(topology: Topology) -> Iterator[dict[str, Any]]:
@@ -138,11 +147,12 @@ def node_data(topology: Topology) -> Iterator[dict[str, Any]]:
 
 def link_data(topology: Topology) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Source, destination and what the graph tells of each link."""
-    columns = (topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns)
+    columns: list[Any] = [topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns]
+    columns += [] if in_order(topology) else [topology.link_ports]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    for link, ((src, dst), bandwidth, latency) in enumerate(rows):
-        figures = {"bandwidth_gbytes_per_s": bandwidth, "latency_ns": latency}
-        yield src, dst, {"link": link} | figures
+    names = ("bandwidth_gbytes_per_s", "latency_ns", "port")
+    for link, ((src, dst), *figures) in enumerate(rows):
+        yield src, dst, {"link": link} | dict(zip(names, figures, strict=False))
 
 
 def _is_switch(node: Element) -> bool:
@@ -158,3 +168,11 @@ def _ids_of(links: list[Element]) -> list[int]:
             raise ContentError(f"{edge.place}: link must be there once, not again {link}")
         seen.add(link)
     return ids
+
+
+def _ports_of(links: list[Element], ids: list[Any]) -> Int32Array | None:
+    """Ports of links by id: where some have one all have; None where none has."""
+    if not any(edge.has("port") for edge in links):
+        return None
+    ports = [edge.integer("port", 0, MOST_PORTS - 1) for edge in links]
+    return int32s("Ports", [port for _, port in sorted(zip(ids, ports, strict=True))])

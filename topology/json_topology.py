@@ -5,15 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, int32s
+from multitree.topology.arrays import int32s
 from multitree.topology.entries import ContentError, integer, integers, positives, shown
 from multitree.topology.json_text import members_of
+from multitree.topology.ports import MOST_PORTS, checked_ports
 from multitree.topology.topology import Topology
 from multitree.topology.topology_checks import MAX_LINKS, MAX_RANKS
 
 TOPOLOGY_SCHEMA = "multitree.topology.v1"
 _KEYS = ("num_ranks", "num_switches", "links")
 _LINK = "[src, dst, bandwidth_gbytes_per_s, latency_ns]"
+_PLUGGED = "[src, dst, bandwidth_gbytes_per_s, latency_ns, port], as links[0]"
 
 
 def topology_of_json(content: Any, name: str, place: str = "") -> Topology:
@@ -44,7 +46,7 @@ def topology_of_json(content: Any, name: str, place: str = "") -> Topology:
     num_ranks = integer(f"{prefix}num_ranks", members["num_ranks"], 2, MAX_RANKS)
     num_switches = integer(f"{prefix}num_switches", members["num_switches"], 0, MAX_RANKS)
     columns = _links(f"{prefix}links", members["links"], num_ranks + num_switches)
-    return Topology(name, num_ranks, num_switches, *columns)
+    return Topology(name, num_ranks, num_switches, **columns)
 
 
 def topology_json(topology: Topology, indent: str = "") -> str:
@@ -73,7 +75,8 @@ def topology_json(topology: Topology, indent: str = "") -> str:
       ]
     }
     """
-    columns = (topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns)
+    columns: list[Any] = [topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns]
+    columns += [] if in_order(topology) else [topology.link_ports]
     rows = zip(*(column.tolist() for column in columns), strict=True)
     lines = [f"    {json.dumps([*ends, *figures])}" for ends, *figures in rows]
     head = [f'  "schema": "{TOPOLOGY_SCHEMA}"', f'  "num_ranks": {topology.num_ranks}']
@@ -82,18 +85,31 @@ def topology_json(topology: Topology, indent: str = "") -> str:
     return text.replace("\n", f"\n{indent}")
 
 
-def _links(place: str, rows: Any, num_nodes: int) -> tuple[Int32Array, Float64Array, Float64Array]:
+def in_order(topology: Topology) -> bool:
+    """Whether links leave by the ports that their order gives, so that these need not be told."""
+    return np.array_equal(topology.link_ports, checked_ports(None, topology.links))
+
+
+def _links(place: str, rows: Any, num_nodes: int) -> dict[str, Any]:
     if type(rows) is not list:
         raise ContentError(f"{place} must be a list, not {shown(rows)}")
     if len(rows) > MAX_LINKS:
         raise ContentError(f"{place} must be at most {MAX_LINKS}, not {len(rows)}")
+    plugged = bool(rows) and type(rows[0]) is list and len(rows[0]) == 5
     for index, row in enumerate(rows):
-        if type(row) is not list or len(row) != 4:
-            raise ContentError(f"{place}[{index}] must be {_LINK}, not {shown(row)}")
-    src, dst, bandwidth, latency = zip(*rows, strict=True) if rows else ((), (), (), ())
+        if type(row) is not list or len(row) != 4 + plugged:
+            wanted = _PLUGGED if plugged else _LINK
+            raise ContentError(f"{place}[{index}] must be {wanted}, not {shown(row)}")
+    src, dst, bandwidth, latency, *ports = zip(*rows, strict=True) if rows else [()] * 4
     integers(src, 0, num_nodes - 1, lambda index: f"{place}[{index}][0]")
     integers(dst, 0, num_nodes - 1, lambda index: f"{place}[{index}][1]")
     positives(bandwidth, lambda index: f"{place}[{index}][2]")
     positives(latency, lambda index: f"{place}[{index}][3]")
-    links = int32s("Links", [src, dst]).T
-    return links, np.array(bandwidth, np.float64), np.array(latency, np.float64)
+    for column in ports:
+        integers(column, 0, MOST_PORTS - 1, lambda index: f"{place}[{index}][4]")
+    return {
+        "links": int32s("Links", [src, dst]).T,
+        "bandwidth_gbytes_per_s": np.array(bandwidth, np.float64),
+        "latency_ns": np.array(latency, np.float64),
+        "plugs": ports[0] if plugged else None,
+    }

@@ -6,7 +6,7 @@ from typing import Any
 from multitree.topology.entries import label
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.file_text import naming, write_text
-from multitree.topology.files import check_told, is_graphml, read_content, topology_of
+from multitree.topology.files import is_graphml, read_content, topology_of
 from multitree.topology.graphml import Graph
 from multitree.topology.graphml_schedule import schedule_graphml, schedule_of_graph
 from multitree.topology.json_schedule import SCHEDULE_SCHEMA, schedule_json, schedule_of_json
@@ -60,15 +60,13 @@ def save_schedule(schedule: Schedule, path: str | Path) -> None:
     Raises
     ------
     ScheduleError
-        If `verify` does not accept the schedule, its algorithm's name cannot be printed, its links
-        leave by other ports than their ids give, or the file cannot be written or would be too
-        large to be read.
+        If `verify` does not accept the schedule, its algorithm's name cannot be printed, or the
+        file cannot be written or would be too large to be read.
     """
     name = str(path)
     with naming(name, ScheduleError):
         label("algorithm", schedule.algorithm, MAX_LABEL)
         check_schedule(schedule)
-        check_told(schedule.topology)
         as_graphml = is_graphml(name)
         write_text(name, schedule_graphml(schedule) if as_graphml else schedule_json(schedule))
 

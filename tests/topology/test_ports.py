@@ -1,5 +1,7 @@
 """Ports: by default in order of ids, and where links were lost those of before."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from multitree.topology.builders import build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import parse_topology, torus
 from multitree.topology.files import load_topology, save_topology
+from multitree.topology.schedule_files import load_schedule, save_schedule
 from multitree.topology.topology import Topology
 
 
@@ -64,12 +67,55 @@ def test_ports_that_cannot_be_are_refused(plugs, says):
         Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, plugs=plugs)
 
 
-def test_files_do_not_lose_ports_without_a_word(tmp_path):
+@pytest.mark.parametrize("suffix", ["json", "graphml"])
+def test_files_keep_ports_and_tell_them_only_where_they_are_out_of_order(tmp_path, suffix):
+    left = torus(4, 4).without(links=[20], ranks=[3])
+    for topology, told in ((left, True), (torus(4, 4), False)):
+        path = tmp_path / f"net.{suffix}"
+        save_topology(topology, path)
+        read = load_topology(path)
+        assert (read.links == topology.links).all()
+        assert (read.link_ports == topology.link_ports).all()
+        assert (read.plugs is not None) is told
+        save_schedule(build(topology, "multitree"), path)
+        schedule = load_schedule(path)
+        assert (schedule.topology.link_ports == topology.link_ports).all()
+
+
+def test_a_graph_in_any_order_has_its_ports_by_id(tmp_path):
     left = torus(4, 4).without(links=[20])
-    for name in ("left.json", "left.graphml"):
-        with pytest.raises(TopologyError, match=f"{name}: links must leave by the ports"):
-            save_topology(left, tmp_path / name)
-        assert not (tmp_path / name).exists()
-    last = parse_topology("full:3").without(ranks=[2])  # behind the last ports of the others
-    save_topology(last, tmp_path / "last.json")
-    assert (load_topology(tmp_path / "last.json").link_ports == last.link_ports).all()
+    save_topology(left, tmp_path / "net.graphml")
+    head, *edges = (tmp_path / "net.graphml").read_text().split("<edge")
+    last, end = edges[-1].split("</edge>")
+    edges = [*edges[:-1], f"{last}</edge>\n    "][::-1]
+    (tmp_path / "net.graphml").write_text("<edge".join([head, *edges]) + end)
+    assert (load_topology(tmp_path / "net.graphml").link_ports == left.link_ports).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[1, 0, 16, 150, 0.5]", r"links\[1\]\[4\] must be an integer"),
+        ("[1, 0, 16, 150, 65536]", r"links\[1\]\[4\] must be an integer within 0..65535"),
+        ("[1, 0, 16, 150]", r"links\[1\] must be \[.*, port\], as links\[0\]"),
+    ],
+)
+def test_ports_in_a_file_are_whole_numbers_on_all_links_or_none(tmp_path, line, says):
+    path = tmp_path / "net.json"
+    heading = '"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0'
+    path.write_text(f'{{{heading}, "links": [[0, 1, 16, 150, 0], {line}]}}')
+    with pytest.raises(TopologyError, match=says):
+        load_topology(path)
+
+
+def test_a_port_of_other_programs_does_not_count(tmp_path):
+    left = torus(4, 4).without(links=[20])
+    path = tmp_path / "net.graphml"
+    save_topology(left, path)
+    text = path.read_text()
+    path.write_text(re.sub(r"<data key=\"\w+\">multitree.topology.v1</data>", "", text))
+    assert load_topology(path).plugs is None
+    port = re.search(r"key id=\"(\w+)\" for=\"edge\" attr.name=\"port\"", text)[1]
+    path.write_text(re.sub(rf"<data key=\"{port}\">0</data>", "", text, count=1))
+    with pytest.raises(TopologyError, match="port of edge must be there, not missing"):
+        load_topology(path)
