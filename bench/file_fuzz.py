@@ -83,16 +83,16 @@ class Outcome:
 def originals(folder: Path) -> list[Original]:
     """Valid files of each kind, from small networks with every kind of route."""
     path, found = folder / "file.graphml", []
-    for spec in TOPOLOGIES:
-        topology = parse_topology(spec)
+    left = parse_topology("torus:4x4").without(links=[20])  # by other ports than in order
+    for topology in (*map(parse_topology, TOPOLOGIES), left):
         nx.write_graphml(topology.to_networkx(), path)
         found.append(Original("topology", ".graphml", path.read_text()))
         uneven = replace(topology, latency_ns=100 + np.arange(topology.num_links) / 3)
         for suffix in SUFFIXES:
             save_topology(uneven, path.with_suffix(suffix))
             found.append(Original("topology", suffix, path.with_suffix(suffix).read_text()))
-    for spec, algorithm, collective, root in SCHEDULES:
-        schedule = build(parse_topology(spec), algorithm, collective, root)
+    schedules = [build(parse_topology(spec), *which) for spec, *which in SCHEDULES]
+    for schedule in (*schedules, build(left, "multitree")):
         for suffix in SUFFIXES:
             save_schedule(schedule, path.with_suffix(suffix))
             found.append(Original("schedule", suffix, path.with_suffix(suffix).read_text()))
@@ -171,8 +171,8 @@ def is_named(error: ValueError, kind: str, path: Path) -> bool:
 def identity(loaded: Topology | Schedule) -> Any:
     """What is equal exactly where two topologies or schedules are."""
     if isinstance(loaded, Schedule):
-        return loaded.hash, loaded.algorithm
-    figures = (loaded.links, loaded.bandwidth_gbytes_per_s, loaded.latency_ns)
+        return loaded.hash, loaded.algorithm, loaded.topology.link_ports.tobytes()
+    figures = (loaded.links, loaded.bandwidth_gbytes_per_s, loaded.latency_ns, loaded.link_ports)
     return loaded.num_ranks, loaded.num_switches, [column.tobytes() for column in figures]
 
 

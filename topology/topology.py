@@ -256,7 +256,7 @@ class Topology:
         return Topology(name, *counts, ends, *speeds, plugs=self.link_ports[kept])
 
     def to_networkx(self) -> Any:
-        """The same as a `networkx.MultiDiGraph`; see `graphs.as_networkx` for its attributes."""
+        """The same but for `plugs` as a `networkx.MultiDiGraph`; see `graphs.as_networkx`."""
         counts = (self.num_ranks, self.num_switches)
         figures = (self.bandwidth_gbytes_per_s, self.latency_ns)
         return as_networkx(NumberedGraph(*counts, self.links, *figures), self.name)
