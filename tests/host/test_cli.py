@@ -142,7 +142,7 @@ def test_what_switches_cannot_do_is_refused_in_one_sentence(capsys):
     command = ("simulate", "fat_tree:4x4", "--engine", "analytic", "--dependency", "submessage")
     status, _, error = run(capsys, *command)
     assert status == 2
-    assert re.fullmatch(r"multitree: [^\n]*shared links must be chunk, not .*\n", error)
+    assert re.fullmatch(r"multitree: [^\n]*must be chunk where links are shared, not .*\n", error)
 
 
 def test_a_comparison_on_switches_has_steps_and_cycles(capsys):
