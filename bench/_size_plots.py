@@ -42,7 +42,7 @@ def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
                 for row in rows
                 if source in row["algorithms"].get(name, {})
             ]
-            if points:
+            if min((ratio for _, ratio in points), default=MOST) < MOST:
                 style = "o" if source == "rtl" else "--" if name == "multitree" else "-"
                 axes.plot(*zip(*points, strict=True), style, color=COLOURS[name], label=label)
                 label = None
@@ -63,7 +63,8 @@ def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
         ylabel="cycles over the bound",
         title=f"All-reduce on {spec}: lines analytic, dots RTL",
     )
-    axes.set_xticks([row["size_bytes"] for row in rows], [_short(row) for row in rows])
+    ticks = [row["size_bytes"] for row in rows], [_short(row) for row in rows]
+    axes.set_xticks(*ticks, rotation=40, ha="right")
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
