@@ -7,7 +7,7 @@ from multitree.topology.arrays import Int32Array, int32s
 from multitree.topology.entries import ContentError, shown
 from multitree.topology.graphml import Element, Graph, format_graphml
 from multitree.topology.graphs import LinkRow, node_numbers, numbered
-from multitree.topology.json_topology import TOPOLOGY_SCHEMA, in_order
+from multitree.topology.json_topology import TOPOLOGY_SCHEMA
 from multitree.topology.ports import MOST_PORTS
 from multitree.topology.topology import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
@@ -136,7 +136,7 @@ def topology_graphml(topology: Topology) -> str:
 
 def topology_keys(topology: Topology) -> tuple[tuple[str, str, str], ...]:
     """Keys of a topology's data; ports are told where links do not leave in order of their ids."""
-    return TOPOLOGY_KEYS if in_order(topology) else (*TOPOLOGY_KEYS, _PORT_KEY)
+    return TOPOLOGY_KEYS if topology.plugs is None else (*TOPOLOGY_KEYS, _PORT_KEY)
 
 
 def node_data(topology: Topology) -> Iterator[dict[str, Any]]:
@@ -148,7 +148,7 @@ def node_data(topology: Topology) -> Iterator[dict[str, Any]]:
 def link_data(topology: Topology) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Source, destination and what the graph tells of each link."""
     columns: list[Any] = [topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns]
-    columns += [] if in_order(topology) else [topology.link_ports]
+    columns += [] if topology.plugs is None else [topology.plugs]
     rows = zip(*(column.tolist() for column in columns), strict=True)
     names = ("bandwidth_gbytes_per_s", "latency_ns", "port")
     for link, ((src, dst), *figures) in enumerate(rows):

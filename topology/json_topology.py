@@ -8,7 +8,7 @@ import numpy as np
 from multitree.topology.arrays import int32s
 from multitree.topology.entries import ContentError, integer, integers, positives, shown
 from multitree.topology.json_text import members_of
-from multitree.topology.ports import MOST_PORTS, checked_ports
+from multitree.topology.ports import MOST_PORTS
 from multitree.topology.topology import Topology
 from multitree.topology.topology_checks import MAX_LINKS, MAX_RANKS
 
@@ -76,18 +76,13 @@ def topology_json(topology: Topology, indent: str = "") -> str:
     }
     """
     columns: list[Any] = [topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns]
-    columns += [] if in_order(topology) else [topology.link_ports]
+    columns += [] if topology.plugs is None else [topology.plugs]
     rows = zip(*(column.tolist() for column in columns), strict=True)
     lines = [f"    {json.dumps([*ends, *figures])}" for ends, *figures in rows]
     head = [f'  "schema": "{TOPOLOGY_SCHEMA}"', f'  "num_ranks": {topology.num_ranks}']
     head += [f'  "num_switches": {topology.num_switches}', '  "links": [']
     text = "{\n" + ",\n".join(head) + "\n" + ",\n".join(lines) + "\n  ]\n}"
     return text.replace("\n", f"\n{indent}")
-
-
-def in_order(topology: Topology) -> bool:
-    """Whether links leave by the ports that their order gives, so that these need not be told."""
-    return np.array_equal(topology.link_ports, checked_ports(None, topology.links))
 
 
 def _links(place: str, rows: Any, num_nodes: int) -> dict[str, Any]:

@@ -7,23 +7,29 @@ import numpy as np
 from multitree.topology.arrays import Int32Array, int32s, positions_in_group
 from multitree.topology.errors import TopologyError
 
-__all__ = ["checked_ports", "num_ports_of", "reverse_of"]
+__all__ = ["MOST_PORTS", "checked_plugs", "num_ports_of", "ports_in_order", "reverse_of"]
 
 MOST_PORTS = 65_536
 
 
-def checked_ports(given: Any, links: Int32Array) -> Int32Array:
-    """The port by which each link leaves its source.
+def ports_in_order(links: Int32Array) -> Int32Array:
+    """The port of each link, int32 (num_links,), where a node's links take 0, 1, 2, ... by id."""
+    return int32s("Link ports", positions_in_group(links[:, 0].astype(np.int64)))
+
+
+def checked_plugs(given: Any, links: Int32Array) -> Int32Array | None:
+    """The port by which each link leaves its source, where that is not as in order.
 
     Parameters
     ----------
     given : array_like, int (num_links,), or None
-        None numbers the links that leave a node by their ids, from 0.
+        None are the ports in order.
     links : numpy.ndarray, int32 (num_links, 2)
 
     Returns
     -------
-    numpy.ndarray, int32 (num_links,)
+    numpy.ndarray, int32 (num_links,), or None
+        None for the ports in order, however they were given.
 
     Raises
     ------
@@ -33,11 +39,11 @@ def checked_ports(given: Any, links: Int32Array) -> Int32Array:
     Examples
     --------
     >>> links = np.array([[0, 1], [1, 0], [1, 2], [2, 1]], np.int32)
-    >>> checked_ports(None, links).tolist(), checked_ports([2, 0, 3, 1], links).tolist()
-    ([0, 0, 1, 0], [2, 0, 3, 1])
+    >>> checked_plugs([0, 0, 1, 0], links), checked_plugs([2, 0, 3, 1], links).tolist()
+    (None, [2, 0, 3, 1])
     """
     if given is None:
-        return int32s("Link ports", positions_in_group(links[:, 0].astype(np.int64)))
+        return None
     ports = int32s("Link ports", given)
     if ports.shape != (len(links),):
         raise TopologyError(f"Link ports must be one per link, {len(links)}, not {ports.shape}")
@@ -54,7 +60,7 @@ def checked_ports(given: Any, links: Int32Array) -> Int32Array:
             f"Port of link {wrong[0]} must be higher than those of the links before it that leave "
             f"node {links[wrong[0], 0]}, not {ports[wrong[0]]}"
         )
-    return ports
+    return None if np.array_equal(ports, ports_in_order(links)) else ports
 
 
 def num_ports_of(links: Int32Array, link_ports: Int32Array, num_nodes: int) -> Int32Array:

@@ -11,7 +11,7 @@ from multitree.topology.cuts import smallest_cut
 from multitree.topology.distances import Adjacency, adjacency, hops_from, most_hops
 from multitree.topology.errors import TopologyError
 from multitree.topology.graphs import NumberedGraph, as_networkx, from_networkx
-from multitree.topology.ports import checked_ports, num_ports_of, reverse_of
+from multitree.topology.ports import checked_plugs, num_ports_of, ports_in_order, reverse_of
 from multitree.topology.remains import name_without, remains_of
 from multitree.topology.topology_checks import (
     Ids,
@@ -83,8 +83,7 @@ class Topology:
         links = checked_links(self.links, self.num_nodes)
         object.__setattr__(self, "links", links)
         object.__setattr__(self, "dims", tuple(self.dims))
-        if self.plugs is not None:
-            object.__setattr__(self, "plugs", checked_ports(self.plugs, links))
+        object.__setattr__(self, "plugs", checked_plugs(self.plugs, links))
         for field in ("bandwidth_gbytes_per_s", "latency_ns"):
             object.__setattr__(
                 self, field, positive_figures(field, getattr(self, field), len(links))
@@ -124,7 +123,7 @@ class Topology:
     @cached_property
     def link_ports(self) -> Int32Array:
         """The port by which each link leaves its node, int32 (num_links,)."""
-        return checked_ports(self.plugs, self.links)
+        return ports_in_order(self.links) if self.plugs is None else self.plugs
 
     @cached_property
     def num_ports(self) -> Int32Array:
