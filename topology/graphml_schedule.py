@@ -22,6 +22,7 @@ from multitree.topology.schedule_rows import (
     Heading,
     Row,
     check_counts,
+    check_route,
     most_of,
     rows_of,
     schedule_of_rows,
@@ -123,10 +124,7 @@ def _row(edge: Element, number: dict[str, int], most: dict[str, int]) -> Row:
         raise ContentError(f"{edge.place}: ends of a transfer must be ranks, not switches")
     links = edge.integers("links", 0, most["links"])
     classes = edge.integers("classes", 0, most["classes"])
-    if not len(links) == len(classes) > 0:
-        counts = f"{len(links)} and {len(classes)}"
-        rule = f"edge must have as many links as classes, at least 1, not {counts}"
-        raise ContentError(f"{edge.place}: {rule}")
+    check_route(f"{edge.place}: edge", links, classes)
     step, flow, order = (edge.integer(name, 0, most[name]) for name in ("step", "flow", "order"))
     return step, edge.choice("op", OPS), flow, src, dst, order, links, classes
 

@@ -15,6 +15,7 @@ from multitree.topology.schedule_rows import (
     OPS,
     Heading,
     check_counts,
+    check_route,
     most_of,
     rows_of,
     schedule_of_rows,
@@ -113,6 +114,4 @@ def _check_route(place: str, links: Any, classes: Any, most: dict[str, int]) -> 
     for field, hops in (("links", links), ("classes", classes)):
         here = f"{place}[{FIELDS.index(field)}]"
         integers(_listed(here, hops), 0, most[field], f"{here}[{{}}]".format)
-    if not len(links) == len(classes) > 0:
-        counts = f"{len(links)} and {len(classes)}"
-        raise ContentError(f"{place} must have as many links as classes, at least 1, not {counts}")
+    check_route(place, links, classes)

@@ -30,6 +30,13 @@ class Heading(NamedTuple):
     flow_offsets: list[int]
 
 
+def check_route(place: str, links: list[int], classes: list[int]) -> None:
+    """Raise a ContentError unless a row has a class for each link, and a link at least."""
+    if not len(links) == len(classes) > 0:
+        counts = f"{len(links)} and {len(classes)}"
+        raise ContentError(f"{place} must have as many links as classes, at least 1, not {counts}")
+
+
 def most_of(topology: Topology, num_flows: int) -> dict[str, int]:
     """The largest number that each field of a row may have.
 
