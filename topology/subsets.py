@@ -29,7 +29,8 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
     -------
     Topology
         Of no family; the same if all ranks take part. Switches that lie on no way from rank to
-        rank, since they have one neighbour only or are cut off, are left out.
+        rank, since they have one neighbour only or are cut off, are left out. Links leave by the
+        ports they had, as with `Topology.without`.
 
     Raises
     ------
@@ -68,6 +69,7 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
         number[topology.links[left]],
         topology.bandwidth_gbytes_per_s[left],
         topology.latency_ns[left],
+        plugs=topology.link_ports[left],
     )
 
 

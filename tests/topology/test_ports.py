@@ -12,6 +12,7 @@ from multitree.topology.errors import TopologyError
 from multitree.topology.families import parse_topology, torus
 from multitree.topology.files import load_topology, save_topology
 from multitree.topology.schedule_files import load_schedule, save_schedule
+from multitree.topology.subsets import among
 from multitree.topology.topology import Topology
 
 
@@ -38,6 +39,16 @@ def test_links_that_are_left_stay_where_they_were():
     assert once.link_at(int(src), int(whole.link_ports[21])) is None
     assert once.num_ports.max() == 4 > once.degree[src]
     assert not (once.links == [src, dst]).all(axis=1).any()
+
+
+@pytest.mark.parametrize("forwarding", [False, True])
+def test_links_between_some_ranks_stay_where_they_were(forwarding):
+    whole, chosen = torus(4, 4), [1, 2, 5, 6, 9, 15, 10, 11]
+    some = among(whole, chosen, forwarding=forwarding)
+    old = sorted(chosen) + [rank for rank in range(16) if rank not in chosen] * forwarding
+    ports = dict(zip(map(tuple, whole.links.tolist()), whole.link_ports.tolist(), strict=True))
+    ends = map(tuple, np.array(old)[some.links].tolist())
+    assert some.link_ports.tolist() == [ports[pair] for pair in ends]
 
 
 def test_a_table_names_the_ports_of_the_hardware():
