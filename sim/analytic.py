@@ -8,7 +8,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.shared_analytic import shared_analytic
 from multitree.sim.trace import Trace
 from multitree.sim.waves import waves_of
-from multitree.topology.beside import carried
+from multitree.sim.whole import shares_links
 from multitree.topology.schedule import Op, Schedule
 
 __all__ = ["analytic"]
@@ -66,7 +66,7 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     True
     """
     model = link_model or LinkModel()
-    if carried(schedule).topology.num_switches:
+    if shares_links(schedule):
         return shared_analytic(schedule, num_flits, model)
     timing = _Timing(schedule, num_flits, model)
     waves, sibling = waves_of(schedule)

@@ -1,9 +1,8 @@
 """On shared links messages go whole: what dependency and flow control must be."""
 
-import numpy as np
-
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.link_model import LinkModel
+from multitree.topology.beside import carried
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedule import Schedule
 
@@ -13,8 +12,8 @@ _WHOLE = {"dependency": DEPENDENCIES[0], "flow_control": FLOW_CONTROLS[0]}
 
 
 def shares_links(schedule: Schedule) -> bool:
-    """Whether messages meet on links: some route takes several of them."""
-    return bool((np.diff(schedule.route_offsets) > 1).any())
+    """Whether it runs through switches, of the network or beside ranks, where messages meet."""
+    return carried(schedule).topology.num_switches > 0
 
 
 def check_whole(schedule: Schedule, link_model: LinkModel) -> None:

@@ -1,5 +1,6 @@
 """On shared links messages go whole, and whoever asks for less is told so."""
 
+import numpy as np
 import pytest
 
 from multitree.sim.choice import Chooser
@@ -11,6 +12,7 @@ from multitree.sim.whole import check_whole, shares_links
 from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import parse_topology
+from multitree.topology.topology import Topology
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,14 @@ from multitree.topology.families import parse_topology
 )
 def test_links_are_shared_where_a_route_takes_several(spec, algorithm, shared):
     assert shares_links(build(parse_topology(spec), algorithm)) is shared
+
+
+def test_interfaces_of_a_network_with_a_switch_share_links_even_if_no_route_takes_it():
+    links = [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]]
+    mixed = Topology("mixed", 2, 1, links, 16.0, 150.0)
+    assert (np.diff(build(mixed, "multitree").route_offsets) == 1).all()
+    assert shares_links(build(mixed, "multitree"))
+    assert Chooser(mixed, LinkModel()).choose(64).best.dependency == "chunk"
 
 
 @pytest.mark.parametrize(
