@@ -119,10 +119,11 @@ def with_switches(topology: Topology) -> Topology:
     Returns
     -------
     Topology
-        Rank r has switch num_nodes + r beside it. Links of the topology keep their ids, speed
-        and latency, and join switches. Behind them come, for each that left a rank, a link from
-        the rank to its switch, then one back for each: of equal speed and the least latency.
-        Port p of a rank is still that beside its p-th link.
+        Rank r has switch num_nodes + r beside it. Links of the topology keep their ids, speed,
+        latency and ports, and join switches. Behind them come, for each that left a rank, a link
+        from the rank to its switch, then one back for each: of equal speed and the least latency.
+        Port p of a rank is still that beside its link at p; of a switch beside a rank with n ports
+        that is port n + p. So where links were lost, those left stay where they are plugged.
 
     Raises
     ------
@@ -134,6 +135,11 @@ def with_switches(topology: Topology) -> Topology:
     >>> from multitree.topology.families import ring
     >>> with_switches(ring(2)).links.tolist()
     [[2, 3], [3, 2], [0, 2], [1, 3], [2, 0], [3, 1]]
+    >>> wired = with_switches(ring(4).without(links=[1]))  # by port 1 of rank 0, port 0 of rank 1
+    >>> wired.ports(4).tolist(), wired.link_ports[wired.ports(4)].tolist()
+    ([0, 12], [0, 2])
+    >>> wired.ports(5).tolist(), wired.link_ports[wired.ports(5)].tolist()
+    ([1, 13], [1, 3])
     """
     leaving = _leaving(topology)
     back = topology.reverse[leaving]
@@ -145,7 +151,12 @@ def with_switches(topology: Topology) -> Topology:
     beside = topology.num_nodes + ranks
     between = np.where(links < topology.num_ranks, topology.num_nodes + links, links)
     local = [np.stack(ends, axis=1) for ends in ((ranks, beside), (beside, ranks))]
-    speeds = topology.bandwidth_gbytes_per_s
+    speeds, ports, sockets = (
+        topology.bandwidth_gbytes_per_s,
+        topology.link_ports,
+        topology.num_ports,
+    )
+    of_ranks = sockets[: topology.num_ranks]
     return Topology(
         f"{topology.name} with switches",
         topology.num_ranks,
@@ -153,6 +164,8 @@ def with_switches(topology: Topology) -> Topology:
         int32s("Links", np.concatenate([between, *local])),
         np.r_[speeds, speeds[leaving], speeds[back]],
         np.r_[topology.latency_ns, np.full(2 * len(leaving), LOCAL_LATENCY_NS)],
+        plugs=np.r_[ports, ports[leaving], sockets[ranks] + ports[leaving]],
+        sockets=np.r_[sockets, 2 * of_ranks],
     )
 
 

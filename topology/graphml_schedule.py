@@ -7,12 +7,11 @@ from multitree.topology.collectives import COLLECTIVES
 from multitree.topology.entries import ContentError
 from multitree.topology.graphml import Element, Graph, format_graphml
 from multitree.topology.graphml_topology import (
-    link_data,
-    node_data,
     numbers_of_nodes,
     topology_keys,
     topology_of_links,
 )
+from multitree.topology.graphs import link_data, node_data
 from multitree.topology.json_schedule import SCHEDULE_SCHEMA
 from multitree.topology.schedule import Schedule
 from multitree.topology.schedule_rows import (

@@ -1,13 +1,9 @@
 """Topologies as GraphML: a graph as `Topology.to_networkx` has it."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from multitree.topology.arrays import Int32Array, int32s
 from multitree.topology.entries import ContentError, shown
 from multitree.topology.graphml import Element, Graph, format_graphml
-from multitree.topology.graphs import LinkRow, node_numbers, numbered
-from multitree.topology.json_topology import TOPOLOGY_SCHEMA
+from multitree.topology.graphs import SCHEMA as TOPOLOGY_SCHEMA
+from multitree.topology.graphs import LinkRow, link_data, node_data, node_numbers, numbered
 from multitree.topology.ports import MOST_PORTS
 from multitree.topology.topology import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
@@ -23,6 +19,7 @@ TOPOLOGY_KEYS = (
     ("edge", "latency_ns", "double"),
 )
 _PORT_KEY = ("edge", "port", "int")
+_COUNT_KEY = ("node", "num_ports", "int")
 
 
 def topology_of_graph(graph: Graph, name: str) -> Topology:
@@ -100,6 +97,8 @@ def topology_of_links(
     """
     has_ids = graph.directed and any(edge.has("link") for edge in links)
     ids = _ids_of(links) if has_ids else [None] * len(links)
+    has_schema = graph.head.has("schema")
+    has_ports = has_ids and has_schema and any(edge.has("port") for edge in links)
     rows: list[LinkRow] = []
     for link, edge in zip(ids, links, strict=True):
         src, dst = (number[end] for end in edge.ends)
@@ -110,13 +109,15 @@ def topology_of_links(
             edge.positive("bandwidth_gbytes_per_s", DEFAULT_BANDWIDTH_GBYTES_PER_S),
             edge.positive("latency_ns", DEFAULT_LATENCY_NS),
         )
-        rows.append((link, src, dst, *figures))
+        port = edge.integer("port", 0, MOST_PORTS - 1) if has_ports else None
+        rows.append((link, src, dst, *figures, port))
         if not graph.directed:
-            rows.append((None, dst, src, *figures))
+            rows.append((None, dst, src, *figures, None))
     num_switches = sum(map(_is_switch, graph.nodes))
     num_ranks = len(graph.nodes) - num_switches
-    plugs = _ports_of(links, ids) if has_ids and graph.head.has("schema") else None
-    return Topology(name, *numbered(num_ranks, num_switches, rows, has_ids=has_ids), plugs=plugs)
+    made = numbered(num_ranks, num_switches, rows, has_ids=has_ids)
+    sockets = _counts_of(graph.nodes, number) if has_ids and has_schema else None
+    return Topology(name, **made._replace(sockets=sockets)._asdict())
 
 
 def topology_graphml(topology: Topology) -> str:
@@ -135,24 +136,9 @@ def topology_graphml(topology: Topology) -> str:
 
 
 def topology_keys(topology: Topology) -> tuple[tuple[str, str, str], ...]:
-    """Keys of a topology's data; ports are told where links do not leave in order of their ids."""
-    return TOPOLOGY_KEYS if topology.plugs is None else (*TOPOLOGY_KEYS, _PORT_KEY)
-
-
-def node_data(topology: Topology) -> Iterator[dict[str, Any]]:
-    """What the graph tells of each node, rank by rank and then switch by switch."""
-    for node in range(topology.num_nodes):
-        yield {"kind": "rank" if node < topology.num_ranks else "switch"}
-
-
-def link_data(topology: Topology) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Source, destination and what the graph tells of each link."""
-    columns: list[Any] = [topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns]
-    columns += [] if topology.plugs is None else [topology.plugs]
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    names = ("bandwidth_gbytes_per_s", "latency_ns", "port")
-    for link, ((src, dst), *figures) in enumerate(rows):
-        yield src, dst, {"link": link} | dict(zip(names, figures, strict=False))
+    """Keys of a topology's data; ports are told where they are not as they would be anyway."""
+    told = ((topology.plugs, _PORT_KEY), (topology.sockets, _COUNT_KEY))
+    return (*TOPOLOGY_KEYS, *(key for numbers, key in told if numbers is not None))
 
 
 def _is_switch(node: Element) -> bool:
@@ -170,9 +156,9 @@ def _ids_of(links: list[Element]) -> list[int]:
     return ids
 
 
-def _ports_of(links: list[Element], ids: list[Any]) -> Int32Array | None:
-    """Ports of links by id: where some have one all have; None where none has."""
-    if not any(edge.has("port") for edge in links):
+def _counts_of(nodes: list[Element], number: dict[str, int]) -> list[int] | None:
+    """Numbers of ports by node: where some have one all have; None where none has."""
+    if not any(node.has("num_ports") for node in nodes):
         return None
-    ports = [edge.integer("port", 0, MOST_PORTS - 1) for edge in links]
-    return int32s("Ports", [port for _, port in sorted(zip(ids, ports, strict=True))])
+    ordered = sorted(nodes, key=lambda node: number[node.ends[0]])
+    return [node.integer("num_ports", 0, MOST_PORTS) for node in ordered]

@@ -1,6 +1,6 @@
 """Numbered nodes and links out of networkx graphs, and back into them."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -8,7 +8,9 @@ import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
 
-LinkRow = tuple[Any, int, int, Any, Any]
+LinkRow = tuple[Any, int, int, Any, Any, Any]
+SCHEMA = "multitree.topology.v1"
+"""What a graph is of that tells ports: a program of another kind may mean something else."""
 
 
 class NumberedGraph(NamedTuple):
@@ -19,6 +21,8 @@ class NumberedGraph(NamedTuple):
     links: Int32Array
     bandwidth_gbytes_per_s: Float64Array
     latency_ns: Float64Array
+    plugs: Any = None
+    sockets: Any = None
 
 
 def from_networkx(
@@ -34,7 +38,8 @@ def from_networkx(
     Parameters
     ----------
     graph : networkx.Graph
-        Links may carry ``bandwidth_gbytes_per_s`` and ``latency_ns``.
+        Links may carry ``bandwidth_gbytes_per_s`` and ``latency_ns``. Where the graph's ``schema``
+        is `SCHEMA` and links have ids, all or none of them may carry ``port``, nodes ``num_ports``.
     default_bandwidth_gbytes_per_s, default_latency_ns : float
         Of links that do not.
 
@@ -52,12 +57,17 @@ def from_networkx(
     switches = {node for node, kind in graph.nodes(data="kind") if kind == "switch"}
     number = node_numbers(graph.nodes, switches)
     rows = []
+    has_schema = graph.graph.get("schema") == SCHEMA
     for u, v, data in graph.to_directed().edges(data=True):
         bandwidth = data.get("bandwidth_gbytes_per_s", default_bandwidth_gbytes_per_s)
         latency = data.get("latency_ns", default_latency_ns)
-        rows.append((data.get("link"), number[u], number[v], bandwidth, latency))
+        port = data.get("port") if has_schema else None
+        rows.append((data.get("link"), number[u], number[v], bandwidth, latency, port))
     has_ids = graph.is_directed() and all(row[0] is not None for row in rows)
-    return numbered(len(number) - len(switches), len(switches), rows, has_ids=has_ids)
+    made = numbered(len(number) - len(switches), len(switches), rows, has_ids=has_ids)
+    counts = [graph.nodes[node].get("num_ports") for node in sorted(number, key=number.__getitem__)]
+    told = has_ids and has_schema and any(count is not None for count in counts)
+    return made._replace(sockets=counts if told else None)
 
 
 def node_numbers(nodes: Iterable[Any], switches: Collection[Any]) -> dict[Any, int]:
@@ -94,9 +104,9 @@ def numbered(
     ----------
     num_ranks, num_switches : int
     rows : list of tuple
-        Id, source, destination, bandwidth_gbytes_per_s and latency_ns of each link.
+        Id, source, destination, bandwidth_gbytes_per_s, latency_ns and port, or None, of each link.
     has_ids : bool
-        Whether ids count.
+        Whether ids, and with them ports, count.
 
     Returns
     -------
@@ -104,8 +114,10 @@ def numbered(
     """
     ordered = sorted(rows, key=lambda row: row[:1] if has_ids else row[1:3])
     links = int32s("Links", [row[1:3] for row in ordered]).reshape(-1, 2)
-    speeds = np.array([row[3:] for row in ordered], np.float64).reshape(-1, 2)
-    return NumberedGraph(num_ranks, num_switches, links, speeds[:, 0], speeds[:, 1])
+    speeds = np.array([row[3:5] for row in ordered], np.float64).reshape(-1, 2)
+    ports = [row[5] for row in ordered]
+    plugs = ports if has_ids and any(port is not None for port in ports) else None
+    return NumberedGraph(num_ranks, num_switches, links, speeds[:, 0], speeds[:, 1], plugs)
 
 
 def as_networkx(graph: NumberedGraph, name: str) -> Any:
@@ -120,14 +132,50 @@ def as_networkx(graph: NumberedGraph, name: str) -> Any:
     -------
     networkx.MultiDiGraph
         Nodes carry ``kind`` ("rank" or "switch"), links ``link`` (their id, also the key),
-        ``bandwidth_gbytes_per_s`` and ``latency_ns``.
+        ``bandwidth_gbytes_per_s`` and ``latency_ns``; where they are not as they would be by
+        themselves, links ``port``, nodes ``num_ports``, and the graph ``schema``, `SCHEMA`.
     """
-    made = nx.MultiDiGraph(name=name)
-    for node in range(graph.num_ranks + graph.num_switches):
-        made.add_node(node, kind="rank" if node < graph.num_ranks else "switch")
-    columns = (graph.links, graph.bandwidth_gbytes_per_s, graph.latency_ns)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for link, ((src, dst), bandwidth, latency) in enumerate(rows):
-        figures = {"bandwidth_gbytes_per_s": bandwidth, "latency_ns": latency}
-        made.add_edge(src, dst, key=link, link=link, **figures)
+    told = graph.plugs is not None or graph.sockets is not None
+    made = nx.MultiDiGraph(name=name, **({"schema": SCHEMA} if told else {}))
+    for node, data in enumerate(node_data(graph)):
+        made.add_node(node, **data)
+    for src, dst, data in link_data(graph):
+        made.add_edge(src, dst, key=data["link"], **data)
     return made
+
+
+def node_data(graph: Any) -> Iterator[dict[str, Any]]:
+    """What a graph tells of each node, rank by rank and then switch by switch.
+
+    Parameters
+    ----------
+    graph : NumberedGraph or Topology
+
+    Yields
+    ------
+    dict of str to object
+    """
+    sockets = None if graph.sockets is None else graph.sockets.tolist()
+    for node in range(graph.num_ranks + graph.num_switches):
+        kind = {"kind": "rank" if node < graph.num_ranks else "switch"}
+        yield kind if sockets is None else kind | {"num_ports": sockets[node]}
+
+
+def link_data(graph: Any) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Source, destination and what a graph tells of each link.
+
+    Parameters
+    ----------
+    graph : NumberedGraph or Topology
+
+    Yields
+    ------
+    src, dst : int
+    data : dict of str to object
+    """
+    columns = [graph.links, graph.bandwidth_gbytes_per_s, graph.latency_ns]
+    columns += [] if graph.plugs is None else [graph.plugs]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    names = ("bandwidth_gbytes_per_s", "latency_ns", "port")
+    for link, ((src, dst), *figures) in enumerate(rows):
+        yield src, dst, {"link": link} | dict(zip(names, figures, strict=False))

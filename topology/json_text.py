@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from multitree.topology.entries import ContentError, choice, shown
@@ -57,7 +57,14 @@ def parse_json(text: str) -> Any:
         raise ContentError(f"{place} must be JSON, not: {error.msg}") from None
 
 
-def members_of(value: Any, schema: str, keys: Sequence[str], place: str = "") -> dict[str, Any]:
+def members_of(
+    value: Any,
+    schema: str,
+    keys: Sequence[str],
+    place: str = "",
+    *,
+    optional: Collection[str] = (),
+) -> dict[str, Any]:
     """The values of an object that has each of some keys once, and no other.
 
     Parameters
@@ -69,6 +76,8 @@ def members_of(value: Any, schema: str, keys: Sequence[str], place: str = "") ->
         All others.
     place : str
         The object's key in the file, if it stands in another object.
+    optional : collection of str
+        Those of the keys that may be missing.
 
     Returns
     -------
@@ -97,7 +106,7 @@ def members_of(value: Any, schema: str, keys: Sequence[str], place: str = "") ->
             raise ContentError(f"key {key} of {name} must be there once, not again")
         members[key] = member
     for key in known:
-        if key not in members:
+        if key not in members and key not in optional:
             raise ContentError(f"key {key} of {name} must be there, not missing")
     return members
 

@@ -7,13 +7,14 @@ import numpy as np
 
 from multitree.topology.arrays import int32s
 from multitree.topology.entries import ContentError, integer, integers, positives, shown
+from multitree.topology.graphs import SCHEMA as TOPOLOGY_SCHEMA
 from multitree.topology.json_text import members_of
 from multitree.topology.ports import MOST_PORTS
 from multitree.topology.topology import Topology
 from multitree.topology.topology_checks import MAX_LINKS, MAX_RANKS
 
-TOPOLOGY_SCHEMA = "multitree.topology.v1"
-_KEYS = ("num_ranks", "num_switches", "links")
+_KEYS = ("num_ranks", "num_switches", "num_ports", "links")
+_OPTIONAL = ("num_ports",)
 _LINK = "[src, dst, bandwidth_gbytes_per_s, latency_ns]"
 _PLUGGED = "[src, dst, bandwidth_gbytes_per_s, latency_ns, port], as links[0]"
 
@@ -42,11 +43,14 @@ def topology_of_json(content: Any, name: str, place: str = "") -> Topology:
         If together they are no topology.
     """
     prefix = f"{place}." if place else ""
-    members = members_of(content, TOPOLOGY_SCHEMA, _KEYS, place)
+    members = members_of(content, TOPOLOGY_SCHEMA, _KEYS, place, optional=_OPTIONAL)
     num_ranks = integer(f"{prefix}num_ranks", members["num_ranks"], 2, MAX_RANKS)
     num_switches = integer(f"{prefix}num_switches", members["num_switches"], 0, MAX_RANKS)
     columns = _links(f"{prefix}links", members["links"], num_ranks + num_switches)
-    return Topology(name, num_ranks, num_switches, **columns)
+    counts = members.get("num_ports")
+    if "num_ports" in members:
+        _check_counts(f"{prefix}num_ports", counts, num_ranks + num_switches)
+    return Topology(name, num_ranks, num_switches, **columns, sockets=counts)
 
 
 def topology_json(topology: Topology, indent: str = "") -> str:
@@ -80,9 +84,17 @@ def topology_json(topology: Topology, indent: str = "") -> str:
     rows = zip(*(column.tolist() for column in columns), strict=True)
     lines = [f"    {json.dumps([*ends, *figures])}" for ends, *figures in rows]
     head = [f'  "schema": "{TOPOLOGY_SCHEMA}"', f'  "num_ranks": {topology.num_ranks}']
-    head += [f'  "num_switches": {topology.num_switches}', '  "links": [']
+    head += [f'  "num_switches": {topology.num_switches}']
+    head += [] if topology.sockets is None else [f'  "num_ports": {topology.sockets.tolist()}']
+    head += ['  "links": [']
     text = "{\n" + ",\n".join(head) + "\n" + ",\n".join(lines) + "\n  ]\n}"
     return text.replace("\n", f"\n{indent}")
+
+
+def _check_counts(place: str, counts: Any, num_nodes: int) -> None:
+    if type(counts) is not list or len(counts) != num_nodes:
+        raise ContentError(f"{place} must be a list of {num_nodes}, not {shown(counts)}")
+    integers(counts, 0, MOST_PORTS, lambda index: f"{place}[{index}]")
 
 
 def _links(place: str, rows: Any, num_nodes: int) -> dict[str, Any]:

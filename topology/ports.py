@@ -7,7 +7,14 @@ import numpy as np
 from multitree.topology.arrays import Int32Array, int32s, positions_in_group
 from multitree.topology.errors import TopologyError
 
-__all__ = ["MOST_PORTS", "checked_plugs", "num_ports_of", "ports_in_order", "reverse_of"]
+__all__ = [
+    "MOST_PORTS",
+    "checked_plugs",
+    "checked_sockets",
+    "ports_in_order",
+    "ports_in_use",
+    "reverse_of",
+]
 
 MOST_PORTS = 65_536
 
@@ -63,11 +70,53 @@ def checked_plugs(given: Any, links: Int32Array) -> Int32Array | None:
     return None if np.array_equal(ports, ports_in_order(links)) else ports
 
 
-def num_ports_of(links: Int32Array, link_ports: Int32Array, num_nodes: int) -> Int32Array:
+def ports_in_use(links: Int32Array, link_ports: Int32Array, num_nodes: int) -> Int32Array:
     """Ports of each node up to the last by which a link leaves, int32 (num_nodes,)."""
     highest = np.full(num_nodes, -1, np.int32)
     np.maximum.at(highest, links[:, 0], link_ports)
     return int32s("Ports", highest + 1)
+
+
+def checked_sockets(given: Any, least: Int32Array) -> Int32Array | None:
+    """The number of ports of each node, where that is not as `ports_in_use` has it.
+
+    Parameters
+    ----------
+    given : array_like, int (num_nodes,), or None
+        None are those in use.
+    least : numpy.ndarray, int32 (num_nodes,)
+        Those in use.
+
+    Returns
+    -------
+    numpy.ndarray, int32 (num_nodes,), or None
+        None for those in use, however they were given.
+
+    Raises
+    ------
+    TopologyError
+        If there is not one number per node, or one is out of range or less than are in use.
+
+    Examples
+    --------
+    >>> in_use = np.array([1, 3], np.int32)
+    >>> checked_sockets([1, 3], in_use), checked_sockets([4, 4], in_use).tolist()
+    (None, [4, 4])
+    """
+    if given is None:
+        return None
+    counts = int32s("Numbers of ports", given)
+    if counts.shape != least.shape:
+        raise TopologyError(
+            f"Numbers of ports must be one per node, {len(least)}, not {counts.shape}"
+        )
+    wrong = np.flatnonzero((counts < least) | (counts > MOST_PORTS))
+    if wrong.size:
+        node = wrong[0]
+        raise TopologyError(
+            f"Ports of node {node} must be within {least[node]}..{MOST_PORTS}, not {counts[node]}"
+        )
+    return None if np.array_equal(counts, least) else counts
 
 
 def reverse_of(links: Int32Array, num_nodes: int) -> Int32Array:

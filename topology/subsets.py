@@ -29,8 +29,8 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
     -------
     Topology
         Of no family; the same if all ranks take part. Switches that lie on no way from rank to
-        rank, since they have one neighbour only or are cut off, are left out. Links leave by the
-        ports they had, as with `Topology.without`.
+        rank, since they have one neighbour only or are cut off, are left out. Nodes
+        have the ports, and links leave by those, that they had, as with `Topology.without`.
 
     Raises
     ------
@@ -62,6 +62,8 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
     number = np.cumsum(takes_part) - 1
     number[kept & ~takes_part] = len(chosen) + np.arange((kept & ~takes_part).sum())
     left = kept[topology.links].all(axis=1)
+    sockets = np.empty(kept.sum(), np.int32)
+    sockets[number[kept]] = topology.num_ports[kept]
     return Topology(
         _name(topology.name, sorted(chosen), forwarding=forwarding),
         len(chosen),
@@ -70,6 +72,7 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
         topology.bandwidth_gbytes_per_s[left],
         topology.latency_ns[left],
         plugs=topology.link_ports[left],
+        sockets=sockets,
     )
 
 

@@ -11,10 +11,17 @@ from multitree.topology.cuts import smallest_cut
 from multitree.topology.distances import Adjacency, adjacency, hops_from, most_hops
 from multitree.topology.errors import TopologyError
 from multitree.topology.graphs import NumberedGraph, as_networkx, from_networkx
-from multitree.topology.ports import checked_plugs, num_ports_of, ports_in_order, reverse_of
+from multitree.topology.ports import (
+    checked_plugs,
+    checked_sockets,
+    ports_in_order,
+    ports_in_use,
+    reverse_of,
+)
 from multitree.topology.remains import name_without, remains_of
 from multitree.topology.topology_checks import (
     Ids,
+    check_connected,
     check_counts,
     check_ids,
     checked_links,
@@ -52,11 +59,13 @@ class Topology:
     plugs : array_like, int (num_links,), optional
         The port by which each link leaves its node, ascending with the ids of its links. By
         default port p is the p-th; where links were lost, those left stay where they are.
+    sockets : array_like, int (num_nodes,), optional
+        The ports of each node, by default those up to the last by which a link leaves.
 
     Raises
     ------
     TypeError
-        If the links are no integers.
+        If links or ports are no integers.
     TopologyError
         If an id is out of range, a link is a self loop, a number is not positive and finite,
         or some node cannot be reached from every other.
@@ -77,6 +86,7 @@ class Topology:
     family: str = "custom"
     dims: tuple[int, ...] = ()
     plugs: Int32Array | None = None
+    sockets: Int32Array | None = None
 
     def __post_init__(self) -> None:
         check_counts(self.num_ranks, self.num_switches)
@@ -88,17 +98,9 @@ class Topology:
             object.__setattr__(
                 self, field, positive_figures(field, getattr(self, field), len(links))
             )
-        self._check_connected()
-
-    def _check_connected(self) -> None:
-        for ends, verb in ((self.links, "reachable from"), (self.links[:, ::-1], "able to reach")):
-            hops = hops_from(adjacency(ends[:, 0], ends[:, 1], self.num_nodes), 0)
-            missing = np.flatnonzero(hops < 0)
-            if missing.size:
-                raise TopologyError(
-                    f"Every node of {self.name!r} must be {verb} rank 0, not all but "
-                    f"node {missing[0]}"
-                )
+        in_use = ports_in_use(links, self.link_ports, self.num_nodes)
+        object.__setattr__(self, "sockets", checked_sockets(self.sockets, in_use))
+        check_connected(self.name, links, self.num_nodes)
 
     @property
     def num_links(self) -> int:
@@ -127,8 +129,9 @@ class Topology:
 
     @cached_property
     def num_ports(self) -> Int32Array:
-        """Ports of each node up to the last with a link, int32 (num_nodes,)."""
-        return num_ports_of(self.links, self.link_ports, self.num_nodes)
+        """Ports of each node, with a link or not, int32 (num_nodes,)."""
+        in_use = ports_in_use(self.links, self.link_ports, self.num_nodes)
+        return in_use if self.sockets is None else self.sockets
 
     @property
     def least_degree(self) -> int:
@@ -232,7 +235,8 @@ class Topology:
         Returns
         -------
         Topology
-            Of no family. Links leave by the ports they had, so that tables fit the hardware.
+            Of no family. Nodes have the ports, and links leave by those, that they had, so that
+            tables fit the hardware.
 
         Raises
         ------
@@ -252,13 +256,13 @@ class Topology:
         kept, counts, ends = remains_of(self.links, self.num_ranks, self.num_nodes, failed, lost)
         speeds = self.bandwidth_gbytes_per_s[kept], self.latency_ns[kept]
         name = name_without(self.name, failed, lost)
-        return Topology(name, *counts, ends, *speeds, plugs=self.link_ports[kept])
+        sockets = np.delete(self.num_ports, [*lost])
+        return Topology(name, *counts, ends, *speeds, plugs=self.link_ports[kept], sockets=sockets)
 
     def to_networkx(self) -> Any:
-        """The same but for `plugs` as a `networkx.MultiDiGraph`; see `graphs.as_networkx`."""
-        counts = (self.num_ranks, self.num_switches)
-        figures = (self.bandwidth_gbytes_per_s, self.latency_ns)
-        return as_networkx(NumberedGraph(*counts, self.links, *figures), self.name)
+        """The same as a `networkx.MultiDiGraph`; see `graphs.as_networkx`."""
+        fields = {field: getattr(self, field) for field in NumberedGraph._fields}
+        return as_networkx(NumberedGraph(**fields), self.name)
 
     @classmethod
     def from_networkx(cls, graph: Any, *, name: str = "networkx") -> "Topology":
@@ -293,4 +297,4 @@ class Topology:
             default_bandwidth_gbytes_per_s=DEFAULT_BANDWIDTH_GBYTES_PER_S,
             default_latency_ns=DEFAULT_LATENCY_NS,
         )
-        return cls(name, *numbered)
+        return cls(name, **numbered._asdict())

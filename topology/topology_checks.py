@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
+from multitree.topology.distances import adjacency, hops_from
 from multitree.topology.errors import TopologyError
 
 __all__ = [
     "MAX_LINKS",
     "MAX_RANKS",
     "Ids",
+    "check_connected",
     "check_counts",
     "check_ids",
     "checked_links",
@@ -50,6 +52,17 @@ def checked_links(given: Any, num_nodes: int) -> Int32Array:
             f"Link {loops[0]} must join two different nodes, not {links[loops[0]].tolist()}"
         )
     return links
+
+
+def check_connected(name: str, links: Int32Array, num_nodes: int) -> None:
+    """Raise a TopologyError unless rank 0 reaches every node, and every node rank 0."""
+    for ends, verb in ((links, "reachable from"), (links[:, ::-1], "able to reach")):
+        hops = hops_from(adjacency(ends[:, 0], ends[:, 1], num_nodes), 0)
+        missing = np.flatnonzero(hops < 0)
+        if missing.size:
+            raise TopologyError(
+                f"Every node of {name!r} must be {verb} rank 0, not all but node {missing[0]}"
+            )
 
 
 def positive_figures(field: str, values: Any, num_links: int) -> Float64Array:

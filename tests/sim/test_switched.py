@@ -34,6 +34,7 @@ CASES = [
     ("mixed", "halving_doubling"),
     ("dragonfly:2x1x2", "multitree"),
     ("some of ring:8", "double_tree"),
+    ("what is left of ring:5", "double_tree"),
 ]
 # Ranks 0-1 and 3-4 are linked with each other, ranks 1, 2 and 3 with a switch.
 MIXED = [(0, 1), (1, 5), (2, 5), (3, 5), (3, 4)]
@@ -49,6 +50,8 @@ def schedule_of(spec, algorithm):
         topology = Topology("mixed", 5, 1, links, 16.0, 150.0)
     elif spec == "some of ring:8":
         topology = among(parse_topology("ring:8"), [0, 1, 4, 6, 7], forwarding=True)
+    elif spec == "what is left of ring:5":
+        topology = parse_topology("ring:5").without(links=[3])
     else:
         topology = parse_topology(spec)
     return build(replace(topology, latency_ns=np.full(topology.num_links, 20.0)), algorithm)

@@ -1,13 +1,19 @@
 """Tests of switches beside ranks: the same transfers, and no rank forwards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree.nic.table import compile_table
+from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.beside import carried, through_switches, with_switches
 from multitree.topology.builders import build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import parse_topology
+from multitree.topology.ports import ports_in_use
 from multitree.topology.routes import rows_of_entries
 from multitree.topology.schedule import Op, Schedule
 from multitree.topology.topology import Topology
@@ -98,6 +104,28 @@ def test_links_keep_their_figures_and_local_ones_are_as_fast_as_those_beside_the
     wired = with_switches(line)
     assert wired.bandwidth_gbytes_per_s.tolist() == [1, 2, 3, 4, 1, 2, 3, 4, 3, 4, 1, 2]
     assert wired.latency_ns.tolist() == [10, 20, 30, 40] + 8 * [0.1]
+
+
+@pytest.mark.parametrize(("spec", "links"), [("torus:4x4", [20, 23]), ("mesh:3x3", [4, 13])])
+@pytest.mark.parametrize("algorithm", ["double_tree", "multitree"])
+def test_tables_of_what_is_left_are_those_of_the_whole_network_for_the_same_routes(
+    spec, links, algorithm
+):
+    whole = parse_topology(spec)
+    left = whole.without(links=links)
+    gone = {*links, *whole.reverse[links].tolist()}
+    # Some rank has lost the link at its last port.
+    assert (ports_in_use(left.links, left.link_ports, left.num_nodes) < left.num_ports).any()
+    kept = np.array([link for link in range(whole.num_links) if link not in gone])
+    of_left = build(left, algorithm)
+    of_whole = replace(of_left, topology=whole, route_links=kept[of_left.route_links])
+    wired = through_switches(of_left), through_switches(of_whole)
+    assert np.array_equal(*(each.topology.num_ports for each in wired))
+    config = config_for(wired[1].topology, LinkModel(), **least_sizes(wired[1], 90))
+    for rank in range(whole.num_ranks):
+        one, other = (compile_table(each, rank, 90, config) for each in wired)
+        for field in set(vars(one)) - {"schedule_hash"}:
+            assert np.array_equal(getattr(one, field), getattr(other, field)), field
 
 
 def test_a_rank_without_a_way_back_is_an_error_that_names_the_link():

@@ -2,6 +2,7 @@
 
 import re
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -49,6 +50,22 @@ def test_links_between_some_ranks_stay_where_they_were(forwarding):
     ports = dict(zip(map(tuple, whole.links.tolist()), whole.link_ports.tolist(), strict=True))
     ends = map(tuple, np.array(old)[some.links].tolist())
     assert some.link_ports.tolist() == [ports[pair] for pair in ends]
+    assert some.num_ports.tolist() == [4] * some.num_nodes
+
+
+@pytest.mark.parametrize(
+    ("lost", "old", "bare"),
+    [({"links": [11]}, range(6), [(4, 2), (5, 1)]), ({"ranks": [4]}, [0, 1, 2, 3, 5], [(4, 1)])],
+)
+def test_who_loses_the_link_at_its_last_port_still_has_that_port(lost, old, bare):
+    whole = parse_topology("mesh:2x3")
+    left = whole.without(**lost)
+    assert left.num_ports.tolist() == whole.num_ports[list(old)].tolist()
+    again = left.without(ranks=[3])
+    assert again.num_ports.tolist() == np.delete(left.num_ports, 3).tolist()
+    for node, port in bare:
+        assert left.num_ports[node] == port + 1
+        assert left.link_at(node, port) is None
 
 
 def test_a_table_names_the_ports_of_the_hardware():
@@ -78,19 +95,82 @@ def test_ports_that_cannot_be_are_refused(plugs, says):
         Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, plugs=plugs)
 
 
-@pytest.mark.parametrize("suffix", ["json", "graphml"])
-def test_files_keep_ports_and_tell_them_only_where_they_are_out_of_order(tmp_path, suffix):
-    left = torus(4, 4).without(links=[20], ranks=[3])
-    for topology, told in ((left, True), (torus(4, 4), False)):
-        path = tmp_path / f"net.{suffix}"
-        save_topology(topology, path)
-        read = load_topology(path)
-        assert (read.links == topology.links).all()
-        assert (read.link_ports == topology.link_ports).all()
-        assert (read.plugs is not None) is told
-        save_schedule(build(topology, "multitree"), path)
-        schedule = load_schedule(path)
-        assert (schedule.topology.link_ports == topology.link_ports).all()
+@pytest.mark.parametrize(
+    ("sockets", "says"),
+    [
+        ([1, 2], "Numbers of ports must be one per node, 3, not"),
+        ([1, 3, 65537], "Ports of node 2 must be within 1..65536, not 65537"),
+        ([1, 1, 1], "Ports of node 1 must be within 2..65536, not 1"),
+    ],
+)
+def test_numbers_of_ports_that_cannot_be_are_refused(sockets, says):
+    with pytest.raises(TopologyError, match=says):
+        Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, sockets=sockets)
+
+
+def through_networkx(topology, path):
+    return Topology.from_networkx(topology.to_networkx(), name=path.name)
+
+
+def through_networkx_file(topology, path):
+    nx.write_graphml(topology.to_networkx(), path)
+    return load_topology(path)
+
+
+def through_file(topology, path):
+    save_topology(topology, path)
+    return load_topology(path)
+
+
+def through_schedule(topology, path):
+    save_schedule(build(topology, "multitree"), path)
+    return load_schedule(path).topology
+
+
+@pytest.mark.parametrize(
+    ("through", "suffix"),
+    [
+        (through_networkx, "graphml"),
+        (through_networkx_file, "graphml"),
+        (through_file, "json"),
+        (through_file, "graphml"),
+        (through_schedule, "json"),
+        (through_schedule, "graphml"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("topology", "told"),
+    [
+        (torus(4, 4).without(links=[20], ranks=[3]), (True, True)),
+        (torus(4, 4).without(links=[23]), (True, True)),
+        (parse_topology("mesh:3").without(ranks=[0]), (True, False)),
+        (parse_topology("mesh:3").without(ranks=[2]), (False, True)),
+        (torus(4, 4), (False, False)),
+    ],
+    ids=lambda each: getattr(each, "name", None),
+)
+def test_files_and_graphs_keep_ports_and_tell_them_only_where_they_have_to(
+    tmp_path, through, suffix, topology, told
+):
+    read = through(topology, tmp_path / f"net.{suffix}")
+    assert (read.links == topology.links).all()
+    assert (read.link_ports == topology.link_ports).all()
+    assert (read.num_ports == topology.num_ports).all()
+    assert (read.plugs is not None, read.sockets is not None) == told
+
+
+def test_ports_of_a_graph_that_is_of_another_kind_or_has_no_ids_do_not_count():
+    left = torus(4, 4).without(links=[23])
+    graph = left.to_networkx()
+    graph.graph["schema"] = "of others"
+    assert Topology.from_networkx(graph).plugs is Topology.from_networkx(graph).sockets is None
+    graph = left.to_networkx()
+    del graph.edges[0, 1, 3]["link"]
+    assert Topology.from_networkx(graph).plugs is Topology.from_networkx(graph).sockets is None
+    graph = left.to_networkx()
+    del graph.edges[0, 1, 3]["port"]
+    with pytest.raises(TypeError, match="Link ports must be integers, not object"):
+        Topology.from_networkx(graph)
 
 
 def test_a_graph_in_any_order_has_its_ports_by_id(tmp_path):
@@ -119,13 +199,34 @@ def test_ports_in_a_file_are_whole_numbers_on_all_links_or_none(tmp_path, line, 
         load_topology(path)
 
 
-def test_a_port_of_other_programs_does_not_count(tmp_path):
-    left = torus(4, 4).without(links=[20])
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        ("[2]", r"num_ports must be a list of 2, not \[2\]"),
+        ("2", "num_ports must be a list of 2, not 2"),
+        ("null", "num_ports must be a list of 2, not None"),
+        ("[2, true]", r"num_ports\[1\] must be an integer within 0..65536, not True"),
+        ("[0, 2]", "Ports of node 0 must be within 1..65536, not 0"),
+    ],
+)
+def test_numbers_of_ports_in_a_file_are_one_per_node(tmp_path, counts, says):
+    path = tmp_path / "net.json"
+    heading = '"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0'
+    links = "[[0, 1, 16, 150], [1, 0, 16, 150]]"
+    path.write_text(f'{{{heading}, "num_ports": {counts}, "links": {links}}}')
+    with pytest.raises(TopologyError, match=says):
+        load_topology(path)
+
+
+def test_a_port_of_other_programs_or_without_ids_does_not_count(tmp_path):
+    left = torus(4, 4).without(links=[23])
     path = tmp_path / "net.graphml"
     save_topology(left, path)
     text = path.read_text()
     path.write_text(re.sub(r"<data key=\"\w+\">multitree.topology.v1</data>", "", text))
-    assert load_topology(path).plugs is None
+    assert load_topology(path).plugs is load_topology(path).sockets is None
+    path.write_text(re.sub(r"<data key=\"edge_link\">\d+</data>", "", text))
+    assert load_topology(path).plugs is load_topology(path).sockets is None
     port = re.search(r"key id=\"(\w+)\" for=\"edge\" attr.name=\"port\"", text)[1]
     path.write_text(re.sub(rf"<data key=\"{port}\">0</data>", "", text, count=1))
     with pytest.raises(TopologyError, match="port of edge must be there, not missing"):
