@@ -24,6 +24,7 @@ from multitree.host.torch_engine import TorchExecutor
 from multitree.topology.execute import execute
 from multitree.topology.families import mesh, torus
 from multitree.topology.multitree import build_multitree
+from multitree.topology.phases import phase_of
 from multitree.topology.rings import build_ring
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
@@ -39,8 +40,8 @@ def schedules() -> list[Schedule]:
     for topology in (torus(4, 4), mesh(5, 3), Topology.from_networkx(graph, name="random graph")):
         whole = build_multitree(topology)
         shared = build_multitree(topology, roots=[1] * 3)
-        found += [whole, whole.phase("reduce_scatter"), whole.phase("all_gather")]
-        found += [shared.phase("broadcast"), shared.phase("reduce")]
+        found += [whole, phase_of(whole, "reduce_scatter"), phase_of(whole, "all_gather")]
+        found += [phase_of(shared, "broadcast"), phase_of(shared, "reduce")]
     return [*found, build_ring(torus(4, 4))]
 
 

@@ -8,6 +8,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.halving_doubling import build_halving_doubling
 from multitree.topology.hdrm import build_hdrm
 from multitree.topology.multitree import build_multitree
+from multitree.topology.phases import phase_of
 from multitree.topology.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.rings import build_bidirectional_ring, build_ring
 from multitree.topology.schedule import Schedule
@@ -119,7 +120,7 @@ def build(
     if collective == "all_reduce":
         return builder(topology)
     if root is None:
-        return builder(topology).phase(collective)
+        return phase_of(builder(topology), collective)
     degree = topology.degree if collective == "broadcast" else topology.in_degree
     num_trees = int(degree[root]) if algorithm == "multitree" else 1
-    return builder(topology, roots=[root] * num_trees).phase(collective)
+    return phase_of(builder(topology, roots=[root] * num_trees), collective)

@@ -9,6 +9,7 @@ from multitree.topology.errors import ScheduleError
 
 ROW_FIELDS = ("step", "op", "flow", "src", "dst", "order")
 MAX_CLASSES = 256
+MAX_WAVES = 1 << 16
 _OP_NAMES = {0: "REDUCE", 1: "GATHER"}
 
 
@@ -72,6 +73,28 @@ def check_shapes(
             f"Route links and classes must be as many, not of shapes {route_links.shape} "
             f"and {route_classes.shape}"
         )
+
+
+def check_waves(collective: str, num_waves: int, period: int) -> None:
+    """Check that a collective can be run in so many waves.
+
+    Parameters
+    ----------
+    collective : str
+    num_waves, period : int
+
+    Raises
+    ------
+    ScheduleError
+        If one is below 1, only one wave has a period, or ranks own parts that waves would scatter.
+    """
+    for name, value in (("Waves", num_waves), ("Period", period)):
+        if type(value) is not int or not 1 <= value < MAX_WAVES:
+            raise ScheduleError(f"{name} must be a whole number from 1 to 2^16 - 1, not {value!r}")
+    if num_waves == 1 and period != 1:
+        raise ScheduleError(f"Period of a single wave must be 1, not {period}")
+    if num_waves > 1 and collective in ("reduce_scatter", "all_gather"):
+        raise ScheduleError(f"Waves of {collective} must be one, not {num_waves}: ranks own a part")
 
 
 def check_ranges(columns: Mapping[str, Int32Array], num_flows: int, num_ranks: int) -> None:

@@ -19,9 +19,9 @@ def execute(
 ) -> Buffers:
     """Run a schedule on the ranks' memories, and return these memories.
 
-    Row by row in ascending (step, order): REDUCE adds the chunk at `src` into the one at `dst`,
-    or keeps the larger elements, GATHER replaces it. So a rank's own value comes first in a
-    sum, then the arrivals by ascending (step, order), and every engine that carries data gives
+    In each wave row by row in ascending (step, order): REDUCE adds the chunk at `src` into the one
+    at `dst`, or keeps the larger elements, GATHER replaces it. So a rank's own value comes first in
+    a sum, then the arrivals by ascending (step, order), and every engine that carries data gives
     the same bits everywhere, partial sums at inner nodes included.
 
     Parameters
@@ -66,21 +66,26 @@ def execute(
     """
     if op not in OPS:
         raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
-    memory = _checked(schedule, buffers).copy()
-    element_bytes = memory.dtype.itemsize
-    bounds = flow_ranges(
-        schedule, memory.shape[1], flit_bytes=flit_bytes, element_bytes=element_bytes
-    ).tolist()
+    _check_buffers(schedule, buffers)
+    num_elements, flit_elements = buffers.shape[1], _flit_elements(flit_bytes, buffers.itemsize)
+    num_flits = schedule.padded(-(-num_elements // flit_elements))
+    padding = num_flits * flit_elements - num_elements
+    # All waves at once: they are alike, and no two touch the same elements.
+    bounds = (schedule.chunks(num_flits) * flit_elements).tolist()
+    memory = np.pad(buffers, ((0, 0), (0, padding)))
+    memory = memory.reshape(len(buffers), schedule.num_waves, bounds[-1])
     by_order = np.lexsort((schedule.src, schedule.order, schedule.step))
     columns = (schedule.op, schedule.flow, schedule.src, schedule.dst)
     rows = zip(*(column[by_order].tolist() for column in columns), strict=True)
     for row_op, flow, src, dst in rows:
         chunk = slice(bounds[flow], bounds[flow + 1])
         if row_op == Op.GATHER:
-            memory[dst, chunk] = memory[src, chunk]
+            memory[dst, :, chunk] = memory[src, :, chunk]
         else:
-            combine(memory[dst, chunk], memory[src, chunk], op)
-    return memory
+            combine(memory[dst, :, chunk], memory[src, :, chunk], op)
+    return np.ascontiguousarray(
+        memory.reshape(len(buffers), num_elements + padding)[:, :num_elements]
+    )
 
 
 def flow_ranges(
@@ -106,16 +111,18 @@ def flow_ranges(
     ------
     ValueError
         If `num_elements` is negative or `flit_bytes` no positive multiple of `element_bytes`.
+    ScheduleError
+        If there are several waves, in each of which a flow has a chunk.
     """
-    if flit_bytes < element_bytes or flit_bytes % element_bytes:
-        raise ValueError(
-            f"Flit bytes must be a positive multiple of {element_bytes}, not {flit_bytes!r}"
-        )
+    flit_elements = _flit_elements(flit_bytes, element_bytes)
     if num_elements < 0:
         raise ValueError(f"Number of elements must be at least 0, not {num_elements!r}")
-    elements_per_flit = flit_bytes // element_bytes
-    num_flits = -(-num_elements // elements_per_flit)
-    return np.minimum(schedule.chunks(num_flits) * elements_per_flit, num_elements)
+    if schedule.num_waves > 1:
+        raise ScheduleError(
+            f"Waves must be one where a flow has one chunk, not {schedule.num_waves}"
+        )
+    num_flits = -(-num_elements // flit_elements)
+    return np.minimum(schedule.chunks(num_flits) * flit_elements, num_elements)
 
 
 def owned_range(
@@ -154,11 +161,18 @@ def owned_range(
     return int(ranges[flows[0]]), int(ranges[flows[0] + 1])
 
 
-def _checked(schedule: Schedule, buffers: Buffers) -> Buffers:
+def _flit_elements(flit_bytes: int, element_bytes: int) -> int:
+    if flit_bytes < element_bytes or flit_bytes % element_bytes:
+        raise ValueError(
+            f"Flit bytes must be a positive multiple of {element_bytes}, not {flit_bytes!r}"
+        )
+    return flit_bytes // element_bytes
+
+
+def _check_buffers(schedule: Schedule, buffers: Buffers) -> None:
     if not isinstance(buffers, np.ndarray):
         raise TypeError(f"Buffers must be a NumPy array, not {type(buffers).__name__}")
     check_dtype("Buffers", buffers.dtype)
     num_ranks = schedule.topology.num_ranks
     if buffers.ndim != 2 or len(buffers) != num_ranks:
         raise ValueError(f"Buffers must be of shape ({num_ranks}, n), not {buffers.shape}")
-    return buffers

@@ -51,6 +51,7 @@ def schedule_fingerprint(
     flow_offsets: Any,
     columns: Iterable[Any],
     routes: Iterable[Any],
+    waves: tuple[int, ...] = (),
 ) -> str:
     """The hash of a schedule: all that it does on its topology, names left out.
 
@@ -64,6 +65,8 @@ def schedule_fingerprint(
         The six row fields.
     routes : iterable of array_like or Blocks
         Offsets, links and classes.
+    waves : tuple of int
+        Number and period of the waves, or nothing where there is one.
 
     Returns
     -------
@@ -80,5 +83,6 @@ def schedule_fingerprint(
             (flow_offsets, "<i8"),
             *((column, "<i4") for column in columns),
             *zip(routes, ("<i8", "<i4", "<i4"), strict=True),
+            *([(waves, "<i8")] if waves else []),
         ],
     )

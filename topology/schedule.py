@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
-from multitree.topology.collectives import OPS_OF, ROOTED, Op, check_collective, check_roots
+from multitree.topology.collectives import OPS_OF, Op, check_collective
 from multitree.topology.columns import (
     ROW_FIELDS,
     check_ranges,
     check_route_ranges,
     check_shapes,
+    check_waves,
     describe_row,
 )
 from multitree.topology.errors import ScheduleError
@@ -24,7 +25,7 @@ from multitree.topology.order import (
     expected_arrivals,
     expected_order,
 )
-from multitree.topology.routes import max_load, reordered_routes, select_routes
+from multitree.topology.routes import max_load, reordered_routes
 from multitree.topology.routing import routes_of_rows
 from multitree.topology.topology import Topology
 from multitree.topology.trees import tree_height, tree_roots
@@ -59,6 +60,10 @@ class Schedule:
         Row i's route is entries off[i] to off[i+1] of the next two.
     route_links, route_classes : array_like, int32 (num_hops,)
         Link and virtual-channel class of each hop.
+    num_waves : int
+        Equal slices of the buffer that the rows are run on, wave w at step + w * period.
+    period : int
+        Steps from one wave to the next; 1 where there is only one wave.
 
     Raises
     ------
@@ -82,6 +87,8 @@ class Schedule:
     route_offsets: Int64Array
     route_links: Int32Array
     route_classes: Int32Array
+    num_waves: int = 1
+    period: int = 1
 
     def __post_init__(self) -> None:
         for field in (*ROW_FIELDS, "route_links", "route_classes"):
@@ -89,6 +96,7 @@ class Schedule:
         for field in ("flow_offsets", "route_offsets"):
             object.__setattr__(self, field, int64s(field, getattr(self, field)))
         check_collective(self.collective, self.root, self.topology.num_ranks)
+        check_waves(self.collective, self.num_waves, self.period)
         routes = (self.route_offsets, self.route_links, self.route_classes)
         check_shapes(self._columns, self.flow_offsets, *routes)
         check_ranges(self._columns, self.num_flows, self.topology.num_ranks)
@@ -183,7 +191,7 @@ class Schedule:
 
     @property
     def num_steps(self) -> int:
-        """Steps of all phases together."""
+        """Steps of all phases together, of one wave."""
         return int(self.step.max(initial=-1)) + 1
 
     @property
@@ -220,7 +228,9 @@ class Schedule:
         """SHA-256, in hex, of all that the schedule does on its topology, names left out."""
         routes = (self.route_offsets, self.route_links, self.route_classes)
         named = (self.topology, self.collective, self.root)
-        return schedule_fingerprint(*named, self.flow_offsets, self._columns.values(), routes)
+        waves = (self.num_waves, self.period) if self.num_waves > 1 else ()
+        columns = self._columns.values()
+        return schedule_fingerprint(*named, self.flow_offsets, columns, routes, waves)
 
     @cached_property
     def tree_height_hops(self) -> int:
@@ -231,14 +241,20 @@ class Schedule:
 
     @cached_property
     def max_link_load(self) -> int:
-        """The largest number of transfers on one link in one step."""
-        return max_load(self.step, self.route_offsets, self.route_links, self.topology.num_links)
+        """The largest number of transfers on one link in one step, of all waves."""
+        step = self.step % self.period if self.num_waves > 1 else self.step
+        return max_load(step, self.route_offsets, self.route_links, self.topology.num_links)
+
+    def padded(self, num_flits: int) -> int:
+        """Flits of a buffer that is padded with zeros until all waves are of the same length."""
+        return -(-num_flits // self.num_waves) * self.num_waves
 
     def chunks(self, num_flits: int) -> Int64Array:
-        """Where each flow's chunk begins in a buffer of whole flits, int64 (num_flows + 1,).
+        """Where each flow's chunk begins in a wave, int64 (num_flows + 1,).
 
-        Flow f owns flits floor(L off[f] / D) up to floor(L off[f+1] / D), where L is
-        `num_flits`; the last entry is L.
+        Flow f owns flits floor(L off[f] / D) up to floor(L off[f+1] / D), where L is the length of
+        a wave, which is all of `num_flits` where there is only one; the last entry is L. Waves
+        are the `padded` buffer's slices, one behind the other.
 
         Raises
         ------
@@ -248,44 +264,5 @@ class Schedule:
         whole = int(self.flow_offsets[-1])
         if not 0 <= num_flits <= (2**63 - 1) // max(whole, 1):
             raise ValueError(f"Number of flits must be within 0..2^63/{whole}, not {num_flits!r}")
-        return int64s("Chunks", num_flits * self.flow_offsets // whole)
-
-    def phase(self, collective: str) -> "Schedule":
-        """The rows that do another collective, steps renumbered from 0.
-
-        Parameters
-        ----------
-        collective : str
-            "reduce_scatter" and "all_gather" need one flow rooted at each rank; "broadcast"
-            and "reduce" need all trees to share their root.
-
-        Returns
-        -------
-        Schedule
-
-        Raises
-        ------
-        ScheduleError
-            If the trees are not so, or the schedule lacks the rows.
-        """
-        if len(OPS_OF.get(collective, ())) != 1:
-            known = ", ".join(name for name, ops in OPS_OF.items() if len(ops) == 1)
-            raise ScheduleError(f"Phase must be one of {known}, not {collective!r}")
-        (op,) = OPS_OF[collective]
-        kept = self.op == op
-        if not kept.any():
-            raise ScheduleError(f"{collective} must have {op.name} rows, not only others")
-        check_roots(collective, self.flow_roots, self.root, self.topology.num_ranks)
-        routes = (self.route_links, self.route_classes)
-        offsets, (links, classes) = select_routes(self.route_offsets, kept, routes)
-        columns = {field: values[kept] for field, values in self._columns.items()}
-        columns["step"] = columns["step"] - columns["step"][0]
-        return replace(
-            self,
-            collective=collective,
-            root=int(self.flow_roots[0]) if collective in ROOTED else None,
-            **columns,
-            route_offsets=offsets,
-            route_links=links,
-            route_classes=classes,
-        )
+        wave_flits = self.padded(num_flits) // self.num_waves
+        return int64s("Chunks", wave_flits * self.flow_offsets // whole)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array, Int64Array
+from multitree.topology.arrays import Int32Array, Int64Array, largest_group
 from multitree.topology.collectives import Op
 from multitree.topology.link_slots import link_slots
 from multitree.topology.routes import rows_of_entries
@@ -81,7 +81,14 @@ def overlaps(places: Int32Array, step: Int32Array, slots: Int64Array) -> bool:
 
 
 def links_overlap(schedule: Schedule) -> bool:
-    """Whether a link is taken again before a chunk has left it."""
+    """Whether a link is taken again before a chunk has left it, by any wave."""
     links = schedule.route_links
     steps = schedule.step[rows_of_entries(schedule.route_offsets)]
-    return overlaps(links, steps, link_slots(schedule.topology)[links])
+    slots = link_slots(schedule.topology)[links]
+    if schedule.num_waves == 1:
+        return overlaps(links, steps, slots)
+    # Every period is like the others: what reaches beyond its end is at the begin of it.
+    entry = rows_of_entries(np.r_[0, np.cumsum(slots)])
+    later = np.arange(len(entry)) - (np.cumsum(slots) - slots)[entry]
+    place = links[entry].astype(np.int64) * schedule.period
+    return largest_group(place + (steps[entry] + later) % schedule.period) > 1

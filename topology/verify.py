@@ -30,7 +30,7 @@ class Report:
     causal : bool
         Whether nothing is sent in a step before it has come, slow links considered.
     max_link_load : int
-        The most transfers on one link in one step.
+        The most transfers on one link in one step, of all waves.
     num_messages : int
         Transfers in all.
     max_messages_per_rank : int
@@ -38,7 +38,7 @@ class Report:
     max_siblings : int
         The most contributions to one sum that one rank gets in one step.
     num_steps : int
-        Steps of all phases together.
+        Steps of all phases together, of one wave.
     bound_steps : int
         The fewest steps that a phase with one flow per rank can take on the topology.
     tree_height_hops : int
@@ -62,8 +62,9 @@ def verify(schedule: Schedule) -> Report:
     Proven are: entries in range, rows sorted, flows that share out the buffer, routes that
     are paths and on which messages cannot wait in a circle, one tree per flow and phase with
     the same root, every contribution in each sum exactly once, every rank served, steps in
-    causal order (so nothing waits for itself and no chunk is written while it is read),
-    siblings in a definite order, and roots where the collective needs them.
+    causal order (so nothing waits for itself and no chunk is written while it is read, in any
+    wave, each of which has a slice of the buffer to itself), siblings in a definite order, and
+    roots where the collective needs them.
 
     Parameters
     ----------
@@ -172,9 +173,9 @@ def termination_cycles(
 ) -> int:
     """Cycles within which a schedule is done, from the first rank's start, if nothing fails.
 
-    By induction over the steps: once all earlier steps are done, everything that a transfer
-    waits for is there, save what its link sends before it in the same step and the siblings
-    that are added before it. So a step takes no longer than that many of the longest
+    By induction over the steps, of all waves: once all earlier steps are done, everything that
+    a transfer waits for is there, save what its link sends before it in the same step and the
+    siblings that are added before it. So a step takes no longer than that many of the longest
     messages, one after the other, and the way; where routes of several links meet, than all
     messages of the step.
 
@@ -229,5 +230,7 @@ def termination_cycles(
     if schedule.max_link_load > 1 and num_hops > 1:
         # One message may wait for the next link of its route while another waits for its first:
         # at worst, as such waits have no circle, all of a step go one after the other.
-        per_step = int(np.bincount(schedule.step).max()) * (per_message + num_hops * latency_cycles)
-    return max_skew_cycles + schedule.num_steps * per_step
+        step = schedule.step if schedule.num_waves == 1 else schedule.step % schedule.period
+        per_step = int(np.bincount(step).max()) * (per_message + num_hops * latency_cycles)
+    num_steps = schedule.num_steps + (schedule.num_waves - 1) * schedule.period
+    return max_skew_cycles + num_steps * per_step

@@ -12,6 +12,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute, flow_ranges, owned_range
 from multitree.topology.families import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.multitree import build_multitree
+from multitree.topology.phases import phase_of
 from multitree.topology.schedule import Schedule
 from tests.topology.graphs import topologies
 from tests.topology.oracles import spread_normals, sum_in_order
@@ -173,7 +174,7 @@ def test_ranges_are_whole_flits_of_the_padded_buffer(flit_bytes):
 
 
 def test_a_rank_owns_the_chunk_of_the_flow_rooted_at_it_whatever_the_flows_number():
-    schedule = build_multitree(ring(4), roots=[2, 0, 3, 1]).phase("reduce_scatter")
+    schedule = phase_of(build_multitree(ring(4), roots=[2, 0, 3, 1]), "reduce_scatter")
     assert [owned_range(schedule, rank, 16) for rank in range(4)] == [
         (4, 8),
         (12, 16),

@@ -7,6 +7,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families import bigraph, fat_tree, torus
 from multitree.topology.halving_doubling import build_halving_doubling
 from multitree.topology.hdrm import build_hdrm
+from multitree.topology.phases import phase_of
 from multitree.topology.schedule import Op
 from multitree.topology.verify import verify
 from tests.topology.oracles import does_its_collective
@@ -51,7 +52,7 @@ def test_without_the_mapping_messages_meet():
 def test_every_rank_is_the_root_of_its_own_flow():
     schedule = build_hdrm(bigraph(4, 8))
     assert schedule.flow_roots.tolist() == list(range(32))
-    assert does_its_collective(build_hdrm(bigraph(2, 8), roots=[5]).phase("broadcast"))
+    assert does_its_collective(phase_of(build_hdrm(bigraph(2, 8), roots=[5]), "broadcast"))
 
 
 @pytest.mark.parametrize("topology", [torus(4, 4), fat_tree(4, 4), bigraph(3, 4), bigraph(4, 6)])

@@ -13,6 +13,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families import fully_connected, mesh, ring, torus
 from multitree.topology.multitree import build_multitree
 from multitree.topology.order import SMALL_CHUNKS
+from multitree.topology.phases import phase_of
 from multitree.topology.schedule import Op, Schedule
 from multitree.topology.topology import Topology
 from tests.topology.graphs import topologies
@@ -78,7 +79,7 @@ def test_routes_that_are_given_go_with_their_rows():
     assert made.route_offsets.tolist() == [0, 1, 2, 4]
     assert made.route_links.tolist() == [3, 4, 1, 2]
     assert made.route_classes.tolist() == [3, 2, 0, 1]
-    gather = made.phase("broadcast")
+    gather = phase_of(made, "broadcast")
     assert (gather.route_links.tolist(), gather.route_offsets.tolist()) == ([1, 2], [0, 2])
     for wrong in (
         ([0, 2, 3], [1, 2, 4], [0, 1, 2]),
@@ -114,7 +115,7 @@ def test_chunks_refuse_what_64_bits_cannot_divide():
 @pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather"])
 def test_a_phase_is_the_rows_of_one_op_with_steps_from_0(collective):
     whole = build_multitree(torus(3, 4))
-    half = whole.phase(collective)
+    half = phase_of(whole, collective)
     op = Op.REDUCE if collective == "reduce_scatter" else Op.GATHER
     kept = whole.op == op
     rows = rows_of(whole)[kept]
@@ -126,7 +127,7 @@ def test_a_phase_is_the_rows_of_one_op_with_steps_from_0(collective):
     assert half.num_steps == whole.num_steps // 2
     steps = (half.steps_reduce_scatter, half.steps_all_gather)
     assert steps == ((half.num_steps, 0) if op == Op.REDUCE else (0, half.num_steps))
-    assert half.phase(collective).hash == half.hash
+    assert phase_of(half, collective).hash == half.hash
 
 
 def test_a_phase_keeps_routes_of_several_links_together():
@@ -137,7 +138,7 @@ def test_a_phase_keeps_routes_of_several_links_together():
     long = replace(
         whole, route_offsets=offsets, route_links=doubled, route_classes=np.zeros_like(doubled)
     )
-    gather = long.phase("all_gather")
+    gather = phase_of(long, "all_gather")
     assert np.diff(gather.route_offsets).tolist() == [2] * gather.num_transfers
     links = whole.route_links[whole.op == Op.GATHER]
     assert gather.route_links.tolist() == np.repeat(links, 2).tolist()
@@ -148,14 +149,14 @@ def test_phases_without_the_trees_they_need_are_refused():
     with pytest.raises(ScheduleError, match="must have one flow rooted at each rank, not 8 flows"):
         build(ring(4), "bidirectional_ring", "reduce_scatter")
     with pytest.raises(ScheduleError, match="must have one flow rooted at each rank, not 1 flow"):
-        build_multitree(ring(4), roots=[1]).phase("all_gather")
+        phase_of(build_multitree(ring(4), roots=[1]), "all_gather")
     with pytest.raises(ScheduleError, match="Flow 1: reduce must have every flow rooted at rank 0"):
-        build_multitree(ring(4)).phase("reduce")
+        phase_of(build_multitree(ring(4)), "reduce")
     with pytest.raises(ScheduleError, match="all_gather must have GATHER rows, not only others"):
-        build_multitree(ring(4)).phase("reduce_scatter").phase("all_gather")
+        phase_of(phase_of(build_multitree(ring(4)), "reduce_scatter"), "all_gather")
     for wrong in ("all_reduce", "scan"):
         with pytest.raises(ScheduleError, match=f"Phase must be one of reduce_scatter.*'{wrong}'"):
-            build_multitree(ring(4)).phase(wrong)
+            phase_of(build_multitree(ring(4)), wrong)
 
 
 def test_tree_height_is_that_of_the_tallest_tree():

@@ -5,6 +5,7 @@ import pytest
 
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import hypercube, mesh, ring, torus
+from multitree.topology.phases import phase_of
 from multitree.topology.schedule import Op
 from multitree.topology.swing import build_swing, swing_partners
 from multitree.topology.verify import verify
@@ -41,7 +42,7 @@ def test_a_phase_takes_n_minus_1_steps_and_sums_everything(topology):
     assert schedule.num_flows == num_kinds * num_ranks
     assert report.max_messages_per_rank == 2 * num_kinds * (num_ranks - 1)
     assert does_its_collective(schedule)
-    rooted = build_swing(topology, roots=[1]).phase("reduce")
+    rooted = phase_of(build_swing(topology, roots=[1]), "reduce")
     assert rooted.num_flows == num_kinds and does_its_collective(rooted)
     assert rooted.num_steps == num_ranks.bit_length() - 1
 
