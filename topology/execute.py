@@ -74,6 +74,14 @@ def execute(
     bounds = (schedule.chunks(num_flits) * flit_elements).tolist()
     memory = np.pad(buffers, ((0, 0), (0, padding)))
     memory = memory.reshape(len(buffers), schedule.num_waves, bounds[-1])
+    _run(schedule, memory, bounds, op)
+    return np.ascontiguousarray(
+        memory.reshape(len(buffers), num_elements + padding)[:, :num_elements]
+    )
+
+
+def _run(schedule: Schedule, memory: Buffers, bounds: list[int], op: str) -> None:
+    """Do all rows, in place, on memory of shape (num_ranks, num_waves, elements of a wave)."""
     by_order = np.lexsort((schedule.src, schedule.order, schedule.step))
     columns = (schedule.op, schedule.flow, schedule.src, schedule.dst)
     rows = zip(*(column[by_order].tolist() for column in columns), strict=True)
@@ -83,9 +91,6 @@ def execute(
             memory[dst, :, chunk] = memory[src, :, chunk]
         else:
             combine(memory[dst, :, chunk], memory[src, :, chunk], op)
-    return np.ascontiguousarray(
-        memory.reshape(len(buffers), num_elements + padding)[:, :num_elements]
-    )
 
 
 def flow_ranges(
