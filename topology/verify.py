@@ -222,6 +222,22 @@ def termination_cycles(
     for name, figure in figures.items():
         if figure < 0:
             raise ValueError(f"{name} must be at least 0, not {figure!r}")
+    return max_skew_cycles + _all_steps(schedule) * _step_cycles(
+        schedule, num_flits, latency_cycles, overhead_cycles, cycles_per_flit
+    )
+
+
+def _all_steps(schedule: Schedule) -> int:
+    return schedule.num_steps + (schedule.num_waves - 1) * schedule.period
+
+
+def _step_cycles(
+    schedule: Schedule,
+    num_flits: int,
+    latency_cycles: int,
+    overhead_cycles: int,
+    cycles_per_flit: int,
+) -> int:
     longest_message = 1 + int(np.diff(schedule.chunks(num_flits)).max())
     in_a_row = schedule.max_link_load + int(schedule.order.max(initial=0))
     num_hops = int(np.diff(schedule.route_offsets).max(initial=0))
@@ -232,5 +248,4 @@ def termination_cycles(
         # at worst, as such waits have no circle, all of a step go one after the other.
         step = schedule.step if schedule.num_waves == 1 else schedule.step % schedule.period
         per_step = int(np.bincount(step).max()) * (per_message + num_hops * latency_cycles)
-    num_steps = schedule.num_steps + (schedule.num_waves - 1) * schedule.period
-    return max_skew_cycles + num_steps * per_step
+    return per_step
