@@ -2,22 +2,22 @@
 
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table as RichTable
-from rich.text import Text
 
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import ALGORITHMS, build_compact
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import names_file, parse_topology
+from multitree.topology.orbit import MAX_ROWS, Orbit
 from multitree.topology.schedule import Schedule
 from multitree.topology.schedule_files import load_file
 from multitree.topology.subsets import among
@@ -36,6 +36,7 @@ __all__ = [
     "SizeOption",
     "SpecArgument",
     "Working",
+    "build_compactly",
     "build_schedule",
     "check_writable",
     "identity_of",
@@ -43,10 +44,11 @@ __all__ = [
     "print_json",
     "print_pairs",
     "print_table",
+    "written_out",
 ]
 
 PATIENCE_SECONDS = 2.0
-WIDE_COLUMNS = 200
+AT_ONCE = 100_000
 NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
 
 DEFAULT_ALGORITHM = "multitree"
@@ -104,7 +106,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 
 def print_json(data: dict[str, Any]) -> None:
     """Print one object, as documented in docs/json.md; unknown is null."""
-    typer.echo(json.dumps(data, indent=2, allow_nan=False))
+    pieces = json.JSONEncoder(indent=2, allow_nan=False).iterencode(data)
+    while text := "".join(islice(pieces, AT_ONCE)):
+        sys.stdout.write(text)
+    sys.stdout.write("\n")
 
 
 def print_pairs(title: str, pairs: Iterable[tuple[str, Any]]) -> None:
@@ -119,14 +124,19 @@ def print_pairs(title: str, pairs: Iterable[tuple[str, Any]]) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a title and a table, numbers to the right, no cell cut off."""
     listed = list(rows)
-    table = RichTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    places = []
     for index, column in enumerate(columns):
-        is_number = all(set(row[index]) <= NUMBER_CHARACTERS for row in listed)
-        table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
+        cells = [row[index] for row in listed]
+        side = ">" if all(NUMBER_CHARACTERS.issuperset(cell) for cell in cells) else "<"
+        places.append(f"{{:{side}{max(map(len, (column, *cells)))}}}")
+    line = "  ".join(places)
+    head = line.format(*columns)
+    typer.echo(f"{title}\n")
+    typer.secho(f" {head}", bold=True)
+    typer.echo(f" {'─' * len(head)}")
     for row in listed:
-        table.add_row(*map(Text, row))
-    typer.echo(title)
-    Console(width=WIDE_COLUMNS).print(table)
+        typer.echo(f" {line.format(*row)}".rstrip())
+    typer.echo()
 
 
 def check_writable(path: Path) -> None:
@@ -221,6 +231,20 @@ def build_schedule(
     ranks: str | None = None,
     forwarding: bool = False,
 ) -> tuple[Schedule, float]:
+    """What `build_compactly` builds or reads, `written_out`; errors of both."""
+    built, seconds = build_compactly(spec, algorithm, collective, root, ranks, forwarding)
+    start = time.perf_counter()
+    return written_out(built), seconds + time.perf_counter() - start
+
+
+def build_compactly(
+    spec: str,
+    algorithm: str | None,
+    collective: str | None,
+    root: int | None,
+    ranks: str | None = None,
+    forwarding: bool = False,
+) -> tuple[Schedule | Orbit, float]:
     """Build a schedule, or read and verify the one that a file holds, and say how long that took.
 
     Raises
@@ -246,17 +270,23 @@ def build_schedule(
     algorithm, collective = algorithm or DEFAULT_ALGORITHM, collective or "all_reduce"
     start = time.perf_counter()
     with Working(f"Building {algorithm} on {given.name}"):
-        built = build(given, algorithm, collective=collective, root=root)
+        built = build_compact(given, algorithm, collective=collective, root=root)
     return built, time.perf_counter() - start
 
 
-def identity_of(built: Schedule) -> dict[str, Any]:
-    """Keys that say which schedule is spoken of."""
+def written_out(built: Schedule | Orbit) -> Schedule:
+    """A schedule with all its rows, or a ScheduleError where they are too many."""
+    return built.schedule() if isinstance(built, Orbit) else built
+
+
+def identity_of(built: Schedule | Orbit) -> dict[str, Any]:
+    """Keys that say which schedule is spoken of; where rows are too many, no hash is taken."""
+    tree = built.tree if isinstance(built, Orbit) else built
     return {
         "topology": built.topology.name,
         "num_ranks": built.topology.num_ranks,
-        "algorithm": built.algorithm,
-        "collective": built.collective,
-        "root": built.root,
-        "schedule_hash": built.hash,
+        "algorithm": tree.algorithm,
+        "collective": tree.collective,
+        "root": tree.root,
+        "schedule_hash": built.hash if built.num_transfers <= MAX_ROWS else None,
     }

@@ -17,12 +17,13 @@ from multitree.host.cli_common import (
     SizeOption,
     SpecArgument,
     Working,
-    build_schedule,
+    build_compactly,
     check_writable,
     identity_of,
     members_of,
     print_json,
     print_pairs,
+    written_out,
 )
 from multitree.host.figures import bound_of
 from multitree.host.sizes import format_size, parse_size
@@ -30,6 +31,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.topology.bounds import bound_steps
 from multitree.topology.families import parse_topology
 from multitree.topology.files import save_topology
+from multitree.topology.orbit import Orbit
 from multitree.topology.schedule import Schedule
 from multitree.topology.schedule_files import save_schedule
 from multitree.topology.schedule_rows import FIELDS, rows_of
@@ -117,37 +119,38 @@ def schedule(
         check_writable(out)
         if out.suffix not in SUFFIXES:
             raise ValueError(f"File must end in .json, .graphml or .csv, not {str(out)!r}")
-    built, seconds = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
+    built, seconds = build_compactly(spec, algorithm, collective, root, ranks, forwarding)
+    if out is not None:
+        _save(written_out(built), out)
+    tree = built.tree if isinstance(built, Orbit) else built
     data = identity_of(built) | {
         "num_flows": built.num_flows,
-        "num_steps": built.num_steps,
-        "steps_reduce_scatter": built.steps_reduce_scatter,
-        "steps_all_gather": built.steps_all_gather,
+        "num_steps": tree.num_steps,
+        "steps_reduce_scatter": tree.steps_reduce_scatter,
+        "steps_all_gather": tree.steps_all_gather,
         "bound_steps": bound_steps(built.topology),
-        "tree_height_hops": built.tree_height_hops,
+        "tree_height_hops": tree.tree_height_hops,
         "num_transfers": built.num_transfers,
         "max_link_load": built.max_link_load,
         "build_seconds": seconds,
         "out": None if out is None else str(out),
     }
-    if out is not None:
-        _save(built, out)
     if json:
         print_json(data)
         return
     print_pairs(
-        f"{built.collective} by {built.algorithm} on {built.topology.name}",
+        f"{tree.collective} by {tree.algorithm} on {built.topology.name}",
         [
             ("ranks", built.topology.num_ranks),
             ("flows", built.num_flows),
             ("transfers", built.num_transfers),
-            ("steps of reduce-scatter", built.steps_reduce_scatter),
-            ("steps of all-gather", built.steps_all_gather),
+            ("steps of reduce-scatter", tree.steps_reduce_scatter),
+            ("steps of all-gather", tree.steps_all_gather),
             ("fewest steps of a phase", data["bound_steps"]),
             ("transfers on one link in one step, at most", built.max_link_load),
-            ("height of the trees", f"{built.tree_height_hops} hops"),
+            ("height of the trees", f"{tree.tree_height_hops} hops"),
             ("built in", f"{seconds:.3f} s"),
-            ("hash", built.hash),
+            ("hash", data["schedule_hash"]),
         ],
     )
 

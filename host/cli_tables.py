@@ -13,6 +13,7 @@ from multitree.host.cli_common import (
     RootOption,
     ScheduleArgument,
     SizeOption,
+    build_compactly,
     build_schedule,
     identity_of,
     print_json,
@@ -27,11 +28,14 @@ from multitree.nic.table import compile_table
 from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.network import MemoryTiming
-from multitree.sim.sizing import config_for
+from multitree.sim.sizing import beyond_interfaces, config_for
+from multitree.topology.orbit import Orbit
 from multitree.topology.silent import as_sent, silent_ops
 from multitree.topology.verify import Report, verify
 
 __all__ = ["add_commands"]
+
+_TOTALS = ("num_rows", "num_flows", "memory_flits")
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -125,12 +129,15 @@ def table(
 ) -> None:
     """Print one rank's schedule table, in the paper's columns."""
     size_bytes, model = parse_size(size), LinkModel()
-    built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
-    needs = needs_of(built, model, size_bytes)
-    config = config_for(built.topology, model, **needs)
-    silent = silent_ops(built.collective) if config.shared else ()
-    sent = as_sent(built)
-    compiled = compile_table(sent, rank, model.num_flits(size_bytes, 1), config)
+    built, _ = build_compactly(spec, algorithm, collective, root, ranks, forwarding)
+    part = built.at(rank) if isinstance(built, Orbit) else built
+    needs, sent = needs_of(part, model, size_bytes), as_sent(part)
+    problem = beyond_interfaces(sent, needs)
+    room = {name: need for name, need in needs.items() if problem is None or name not in _TOTALS}
+    config = config_for(built.topology, model, **room)
+    silent = silent_ops(part.collective) if config.shared else ()
+    num_flits = model.num_flits(size_bytes, 1)
+    compiled = compile_table(sent, rank, num_flits, config, bounded=problem is None)
     rows = table_rows(compiled, sent, config.flit_bytes, silent=silent)
     if json:
         print_json(
@@ -140,11 +147,13 @@ def table(
                 "size_bytes": size_bytes,
                 "num_rows": compiled.num_rows,
                 "num_flows": compiled.num_flows,
+                "problem": problem,
                 "rows": rows,
             }
         )
         return
-    what = f"{built.collective} by {built.algorithm} on {built.topology.name}"
-    title = f"Schedule table of rank {rank}: {what}"
-    note = "Start Addr and Size in bytes; Parent, Children and To are ranks"
-    print_table(f"{title}\n{note}", list(COLUMNS), [shown_cells(row) for row in rows])
+    what = f"{part.collective} by {part.algorithm} on {built.topology.name}"
+    title = [f"Schedule table of rank {rank}: {what}"]
+    title += [] if problem is None else [f"No interface holds it: {problem}"]
+    title += ["Start Addr and Size in bytes; Parent, Children and To are ranks"]
+    print_table("\n".join(title), list(COLUMNS), [shown_cells(row) for row in rows])

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from multitree.hw.lanes import DType
 
-__all__ = ["LANE_TYPES", "Config"]
+__all__ = ["LANE_TYPES", "LIMITS", "Config"]
 
 LANE_TYPES = {"int32": DType.INT32, "float32": DType.FP32, "bfloat16": DType.BF16}
 """Types of lanes by the names that NumPy and its extensions have for them."""
 
-_LIMITS = {
+LIMITS = {
     "num_ports": (1, 8),
     "flit_bytes": (8, 64),
     "table_depth": (2, 65536),
@@ -21,6 +21,7 @@ _LIMITS = {
     "num_classes": (0, 2),
     "max_children": (1, 64),
 }
+"""The least and the most that each size may be."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Config:
 
     def __post_init__(self) -> None:
         """Check every field against its range."""
-        for name, (low, high) in _LIMITS.items():
+        for name, (low, high) in LIMITS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"Config {name} must be an int, not {value!r}")

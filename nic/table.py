@@ -11,10 +11,12 @@ from multitree.topology.collectives import ROOTED
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedule import Op, Schedule
 
-__all__ = ["NO_PORT", "Table", "compile_table"]
+__all__ = ["MOST_STEPS", "NO_PORT", "Table", "compile_table"]
 
 NO_PORT = 15
 """Port number that stands for no port, in rows and in the flow memory."""
+
+MOST_STEPS = 1 << 16
 
 IntArray = npt.NDArray[np.int64]
 
@@ -99,7 +101,13 @@ class Table:
 
 
 def compile_table(
-    schedule: Schedule, rank: int, num_flits: int, config: Config, *, lockstep: bool = False
+    schedule: Schedule,
+    rank: int,
+    num_flits: int,
+    config: Config,
+    *,
+    lockstep: bool = False,
+    bounded: bool = True,
 ) -> Table:
     """Compile one rank's table for a buffer of `num_flits` flits.
 
@@ -115,6 +123,9 @@ def compile_table(
         The interface that has to hold the table.
     lockstep : bool
         Add one NOP row for every step in which the rank sends nothing.
+    bounded : bool
+        Whether rows, flows, flits and steps must be no more than the interface has room for. A
+        table that need not fit is one to look at.
 
     Returns
     -------
@@ -132,25 +143,13 @@ def compile_table(
     -----
     O(num_transfers) per rank.
     """
-    topology = schedule.topology
-    _check_fits(schedule, rank, num_flits, config)
-    links = schedule.route_links[schedule.route_offsets[:-1]]
-    sent = np.flatnonzero(schedule.src == rank)
-    came = np.flatnonzero(schedule.dst == rank)
-    out_port = topology.link_ports.astype(np.int64)
-    in_port = out_port[topology.reverse]
-    columns = [schedule.step[sent], schedule.op[sent], schedule.flow[sent], out_port[links[sent]]]
-    if config.shared:
-        columns += [places_in_sums(schedule)[sent], *routes_of(schedule, sent, config)]
-    rows = np.stack(columns, axis=1).astype(np.int64)
+    _check_ways(schedule, rank, config)
+    rows = _rows_sent(schedule, rank, config)
     if lockstep:
         rows = _with_nops(rows, schedule.num_steps)
-    if len(rows) > config.table_depth:
-        raise ScheduleError(
-            f"Rank {rank}: table rows must be at most {config.table_depth}, not {len(rows)}"
-        )
-    last = schedule.route_links[schedule.route_offsets[1:] - 1]
-    parent, children = _arrivals(schedule, came, in_port[last[came]], config)
+    if bounded:
+        _check_sizes(schedule, rank, len(rows), num_flits, config)
+    parent, children = _arrivals(schedule, rank, config)
     bounds = schedule.chunks(num_flits)
     more = _shared_columns(rows, np.diff(bounds), children, num_flits) if config.shared else {}
     return Table(
@@ -170,6 +169,17 @@ def compile_table(
     )
 
 
+def _rows_sent(schedule: Schedule, rank: int, config: Config) -> IntArray:
+    """Step, op, flow and port of all that a rank sends, and what it needs on shared links."""
+    sent = np.flatnonzero(schedule.src == rank)
+    links = schedule.route_links[schedule.route_offsets[sent]]
+    ports = schedule.topology.link_ports[links]
+    columns = [schedule.step[sent], schedule.op[sent], schedule.flow[sent], ports]
+    if config.shared:
+        columns += [places_in_sums(schedule)[sent], *routes_of(schedule, sent, config)]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
 def _shared_columns(
     rows: IntArray, size: IntArray, children: IntArray, num_flits: int
 ) -> dict[str, IntArray]:
@@ -178,8 +188,8 @@ def _shared_columns(
     return dict(zip(("order", "vc_class", "route"), rows.T[4:], strict=True)) | {"slots": slots}
 
 
-def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -> None:
-    """Raise unless the rank's part of the schedule fits the interface."""
+def _check_ways(schedule: Schedule, rank: int, config: Config) -> None:
+    """Raise unless messages can leave and reach the rank as its interface sends them."""
     topology = schedule.topology
     if not 0 <= rank < topology.num_ranks:
         raise ScheduleError(f"Rank must be in 0..{topology.num_ranks - 1}, not {rank!r}")
@@ -201,10 +211,17 @@ def _check_fits(schedule: Schedule, rank: int, num_flits: int, config: Config) -
         raise ScheduleError(
             f"A {schedule.collective} over shared links must be one with_silent_phase, not alone"
         )
+
+
+def _check_sizes(
+    schedule: Schedule, rank: int, num_rows: int, num_flits: int, config: Config
+) -> None:
+    """Raise unless the rank's part of the schedule is small enough for the interface."""
     for what, value, limit in (
         ("flows", schedule.num_flows, config.num_flows),
         ("flits of the buffer", num_flits, (1 << config.address_width) - 1),
-        ("steps", schedule.num_steps, 1 << 16),
+        ("steps", schedule.num_steps, MOST_STEPS),
+        ("table rows", num_rows, config.table_depth),
     ):
         if value > limit:
             raise ScheduleError(f"Rank {rank}: {what} must be at most {limit}, not {value}")
@@ -220,10 +237,11 @@ def _with_nops(rows: IntArray, num_steps: int) -> IntArray:
     return rows[np.argsort(rows[:, 0], kind="stable")]
 
 
-def _arrivals(
-    schedule: Schedule, came: npt.NDArray[np.intp], ports: IntArray, config: Config
-) -> tuple[IntArray, IntArray]:
+def _arrivals(schedule: Schedule, rank: int, config: Config) -> tuple[IntArray, IntArray]:
     """Parent port and child ports of every flow, children in the order of summation."""
+    came = np.flatnonzero(schedule.dst == rank)
+    last = schedule.route_links[schedule.route_offsets[1:] - 1]
+    ports = schedule.topology.link_ports[schedule.topology.reverse[last[came]]]
     most = config.max_children if config.shared else 8
     parent = np.full(schedule.num_flows, NO_PORT, dtype=np.int64)
     children = np.full((schedule.num_flows, most), NO_PORT, dtype=np.int64)

@@ -1,10 +1,12 @@
 """Interfaces large enough for a schedule, rounded up so that few are compiled."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from multitree.nic.config import Config
+from multitree.nic.config import LIMITS, Config
+from multitree.nic.table import MOST_STEPS
 from multitree.sim.link_model import LinkModel
 from multitree.topology.arrays import largest_group
 from multitree.topology.errors import TopologyError
@@ -12,7 +14,14 @@ from multitree.topology.schedule import Op, Schedule
 from multitree.topology.silent import as_sent
 from multitree.topology.topology import Topology
 
-__all__ = ["MAX_PORTS", "config_for", "emulated_dtypes", "least_sizes", "memory_queue_flits"]
+__all__ = [
+    "MAX_PORTS",
+    "beyond_interfaces",
+    "config_for",
+    "emulated_dtypes",
+    "least_sizes",
+    "memory_queue_flits",
+]
 
 MAX_PORTS = 8
 _LEAST_QUEUE_MARGIN = 16
@@ -120,6 +129,47 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
         sizes["num_classes"] = int(schedule.route_classes.max(initial=0)) + 1
         sizes["max_children"] = max(1, largest_group(adds))
     return sizes
+
+
+def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | None:
+    """Why no interface holds a schedule's tables, however large it is built.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    sizes : mapping of str to int
+        Its `least_sizes`.
+
+    Returns
+    -------
+    str or None
+        What is too much, and how much may be; None where nothing is.
+
+    Examples
+    --------
+    >>> from multitree.topology.families import ring
+    >>> from multitree.topology.rings import build_ring
+    >>> schedule = build_ring(ring(4))
+    >>> sizes = least_sizes(schedule, 8)
+    >>> beyond_interfaces(schedule, sizes) is None
+    True
+    >>> beyond_interfaces(schedule, sizes | {"num_flows": 5000})
+    'flows must be at most 4096, not 5000'
+    """
+    most = {
+        "rows": (sizes["num_rows"], LIMITS["table_depth"][1]),
+        "flows": (sizes["num_flows"], LIMITS["num_flows"][1]),
+        "steps": (schedule.num_steps, MOST_STEPS),
+        "flits of memory": (sizes["memory_flits"], (1 << LIMITS["address_width"][1]) - 1),
+    }
+    return (
+        "; ".join(
+            f"{what} must be at most {limit}, not {number}"
+            for what, (number, limit) in most.items()
+            if number > limit
+        )
+        or None
+    )
 
 
 def emulated_dtypes(dtype: str) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.halving_doubling import build_halving_doubling
 from multitree.topology.hdrm import build_hdrm
 from multitree.topology.multitree import build_multitree
+from multitree.topology.orbit import Orbit
 from multitree.topology.phases import phase_of
 from multitree.topology.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.rings import build_bidirectional_ring, build_ring
 from multitree.topology.schedule import Schedule
 from multitree.topology.swing import build_swing
-from multitree.topology.symmetric import build_symmetric
+from multitree.topology.symmetric import build_symmetric, symmetric_orbit
 from multitree.topology.topology import Topology
 
 _BUILDERS: dict[str, Callable[..., Schedule]] = {
@@ -124,3 +125,37 @@ def build(
     degree = topology.degree if collective == "broadcast" else topology.in_degree
     num_trees = int(degree[root]) if algorithm == "multitree" else 1
     return phase_of(builder(topology, roots=[root] * num_trees), collective)
+
+
+def build_compact(
+    topology: Topology,
+    algorithm: str,
+    collective: str = "all_reduce",
+    root: int | None = None,
+) -> Schedule | Orbit:
+    """Build as `build` does, but hold what is one tree, translated, as that: networks may be large.
+
+    Parameters
+    ----------
+    topology, algorithm, collective, root
+        As for `build`.
+
+    Returns
+    -------
+    Schedule or Orbit
+        An orbit for all_reduce by symmetric, a schedule for all else.
+
+    Raises
+    ------
+    ScheduleError
+        As `build`, but that no number of rows of an orbit is too many.
+
+    Examples
+    --------
+    >>> from multitree.topology.families import torus
+    >>> build_compact(torus(64, 64), "symmetric").num_transfers
+    33546240
+    """
+    if (algorithm, collective, root) == ("symmetric", "all_reduce", None):
+        return symmetric_orbit(topology)
+    return build(topology, algorithm, collective=collective, root=root)

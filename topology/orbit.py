@@ -50,9 +50,14 @@ class Orbit:
         return self.tree.topology
 
     @property
+    def num_flows(self) -> int:
+        """Trees, and chunks of the buffer: one per rank."""
+        return self.topology.num_ranks
+
+    @property
     def num_transfers(self) -> int:
         """Rows of all flows together."""
-        return self.tree.num_transfers * self.topology.num_ranks
+        return self.tree.num_transfers * self.num_flows
 
     @cached_property
     def directions(self) -> Int32Array:
@@ -60,6 +65,12 @@ class Orbit:
         ways = np.empty(self.topology.num_links, np.int32)
         ways[self.group.links] = np.arange(self.group.num_directions)
         return ways[self.tree.route_links]
+
+    @cached_property
+    def max_link_load(self) -> int:
+        """The largest number of transfers on one link in one step."""
+        used = self.tree.step.astype(np.int64) * self.group.num_directions + self.directions
+        return int(np.unique(used, return_counts=True)[1].max())
 
     def schedule(self, roots: Sequence[int] | None = None) -> Schedule:
         """Write all rows out.
@@ -104,10 +115,17 @@ class Orbit:
         Schedule
             Not one that `verify` accepts, since its trees are parts; its hash is its own.
 
+        Raises
+        ------
+        ScheduleError
+            If there is no such rank.
+
         Notes
         -----
         O(num_ranks log num_ranks).
         """
+        if not 0 <= rank < self.topology.num_ranks:
+            raise ScheduleError(f"Rank must be in 0..{self.topology.num_ranks - 1}, not {rank!r}")
         here = self.group.element[[rank]]
         rows = np.arange(self.tree.num_transfers)
         moved = [
@@ -145,30 +163,50 @@ class Orbit:
 
         Notes
         -----
-        O(rows x columns), step by step.
+        O(rows x columns), step by step: some 7 CPU s for `MAX_ROWS`.
         """
         num_ranks, num_rows = self.topology.num_ranks, self.num_transfers
-        rows = [(field, "<i4") for field in (*ROW_FIELDS, "link")]
-        blocks = {name: Blocks(num_rows, self._blocks(name)) for name, _ in rows}
+        names = (*ROW_FIELDS, "link", "class")
+        blocks = {name: Blocks(num_rows, self._blocks(name)) for name in names}
         offsets = Blocks(num_rows + 1, _counted(num_rows + 1, num_rows // self.tree.num_steps))
-        zeros = Blocks(num_rows, (np.zeros_like(block) for block in self._blocks("link")))
         return schedule_fingerprint(
             self.topology,
             self.tree.collective,
             self.tree.root,
             np.arange(num_ranks + 1),
             [blocks[field] for field in ROW_FIELDS],
-            (offsets, blocks["link"], zeros),
+            (offsets, blocks["link"], blocks["class"]),
         )
 
     def _blocks(self, name: str) -> Iterator[Int32Array]:
-        """A column of the schedule written out, a step at a time."""
-        num_ranks = self.topology.num_ranks
-        ends = np.flatnonzero(np.r_[True, np.diff(self.tree.step) > 0, True])
+        """A column of the schedule written out, int32 (num_ranks, rows of a step), step by step."""
+        tree, num_ranks = self.tree, self.topology.num_ranks
+        ends = np.flatnonzero(np.r_[True, np.diff(tree.step) > 0, True])
         for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-            flow, row = np.divmod(np.arange(num_ranks * (last - first)), last - first)
-            columns, links = self._moved(flow, first + row, flow)
-            yield links if name == "link" else columns[name]
+            shape = num_ranks, last - first
+            if name == "class":
+                yield np.zeros(shape, np.int32)
+            elif name == "step":
+                yield np.full(shape, tree.step[first])
+            elif name == "flow":
+                yield np.broadcast_to(np.arange(num_ranks, dtype=np.int32)[:, None], shape)
+            else:
+                yield self._moved_everywhere(name, slice(first, last))
+
+    def _moved_everywhere(self, name: str, rows: slice) -> Int32Array:
+        """A column of rows of one step, moved to every root and sorted, int32 (num_ranks, rows)."""
+        group, tree = self.group, self.tree
+        by = group.element[:, None]
+        src = group.plus(group.element[tree.src[rows]], by)
+        columns = {"src": group.rank[src]}
+        columns["dst"] = group.rank[group.plus(group.element[tree.dst[rows]], by)]
+        key = columns["src"].astype(np.int64) * self.topology.num_ranks + columns["dst"]
+        by_key = np.argsort(key, axis=1)
+        if name == "link":
+            columns[name] = group.links[src, self.directions[rows]]
+        elif name not in columns:
+            columns[name] = np.broadcast_to(getattr(tree, name)[rows], src.shape)
+        return np.take_along_axis(columns[name], by_key, axis=1)
 
 
 def _counted(until: int, at_once: int) -> Iterator[Int64Array]:
@@ -211,8 +249,7 @@ def verify_orbit(orbit: Orbit) -> Report:
     if tree.num_flows != 1 or int(tree.flow_roots[0]) != int(group.rank[0]):
         raise ScheduleError(f"Tree of an orbit must be one, rooted at rank {int(group.rank[0])}")
     slots = link_slots(topology)[tree.route_links]
-    used = tree.step.astype(np.int64) * group.num_directions + orbit.directions
-    load = int(np.unique(used, return_counts=True)[1].max())
+    load = orbit.max_link_load
     return replace(
         report,
         contention_free=load <= 1 and not overlaps(orbit.directions, tree.step, slots),

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,9 @@ import multitree
 from multitree import Communicator
 from multitree.host import cli_demo, cli_simulate, cli_verilog
 from multitree.host.cli import app, main
+from multitree.host.cli_common import print_table
 from multitree.host.rtl_engine import needs_of
+from multitree.nic.config import LIMITS
 from multitree.sim.link_model import LinkModel
 from multitree.sim.loads import Loader, Upcoming
 from multitree.sim.memory_timing import MemoryTiming
@@ -26,6 +29,8 @@ from multitree.topology.beside import carried, with_switches
 from multitree.topology.builders import build
 from multitree.topology.collectives import Op
 from multitree.topology.families import load_topology, mesh, parse_topology, ring, torus
+from multitree.topology.orbit import Orbit
+from multitree.topology.schedule_files import save_schedule
 from multitree.topology.subsets import among
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "json.md"
@@ -295,6 +300,65 @@ def test_a_table_has_the_columns_of_the_paper(capsys):
     assert {row["op"] for row in own} == {"GATHER"}
     assert all(row["parent"] is None and len(row["children"]) == 4 for row in own)
     assert all(row["start_address"] == 5 * 2048 and row["size"] == 2048 for row in own)
+
+
+def test_a_table_has_numbers_to_the_right_and_no_cell_cut_off(capsys):
+    print_table("Title", ["name", "n", "long one"], [["a", "1", "-"], ["[b]" * 70, "23", "4 %"]])
+    width = 210 + 2 + 2 + 2 + 8
+    assert capsys.readouterr().out.splitlines() == [
+        "Title",
+        "",
+        f" name{' ' * 206}   n  long one",
+        f" {'─' * width}",
+        f" a{' ' * 209}   1         -",
+        f" {'[b]' * 70}  23       4 %",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "torus:2x3", "hypercube:3", "full:5"])
+def test_one_tree_translated_is_told_as_the_schedule_written_out(capsys, monkeypatch, spec):
+    whole = build(parse_topology(spec), "symmetric")
+    arguments = (spec, "--algorithm", "symmetric")
+    save_schedule(whole, "whole.json")
+    monkeypatch.setattr(Orbit, "schedule", None)
+    for command, *more in (["schedule"], ["table", "--rank", 2, "--size", "1KiB"]):
+        told = printed_json(capsys, command, *arguments, *more)
+        read = printed_json(capsys, command, "whole.json", *more)
+        assert told["schedule_hash"] == whole.hash
+        for key in ("topology", "build_seconds"):
+            told.pop(key, None), read.pop(key, None)
+        assert told == read
+        _, out, _ = run(capsys, command, *arguments, *more)
+        assert f"by symmetric on {spec}" in out
+
+
+def test_a_table_that_no_interface_holds_is_printed_and_says_so(capsys, monkeypatch):
+    monkeypatch.setitem(LIMITS, "num_flows", (1, 128))
+    monkeypatch.setitem(LIMITS, "table_depth", (2, 256))
+    command = ("table", "torus:12x12", "--algorithm", "symmetric", "--rank", 143)
+    problem = "rows must be at most 256, not 286; flows must be at most 128, not 144"
+    told = printed_json(capsys, *command)
+    assert (told["problem"], told["num_rows"], told["num_flows"]) == (problem, 286, 144)
+    monkeypatch.undo()
+    assert printed_json(capsys, *command) == told | {"problem": None}
+    status, out, error = run(capsys, *command[:-1], 144)
+    assert (status, out, error) == (2, "", "multitree: Rank must be in 0..143, not 144\n")
+
+
+def test_the_largest_network_has_its_figures_and_tables_within_seconds(capsys):
+    arguments = ("torus:256x256", "--algorithm", "symmetric")
+    begin = time.process_time()
+    told = printed_json(capsys, "schedule", *arguments)
+    assert (told["steps_all_gather"], told["max_link_load"]) == (16_384, 1)
+    assert (told["num_transfers"], told["schedule_hash"]) == (2 * 65_536 * 65_535, None)
+    status, out, _ = run(capsys, "table", *arguments, "--rank", 5)
+    assert status == 0 and out.count("\n") == 131_070 + 7
+    assert "No interface holds it: rows must be at most 65536, not 131070; flows must" in out
+    assert time.process_time() - begin < 30
+    status, out, error = run(capsys, "simulate", *arguments, "--engine", "analytic")
+    assert (status, out) == (2, "")
+    assert "must be at most 33554432 to be written out, not 8589803520" in error
 
 
 def test_a_table_of_a_broadcast_over_switches_has_heads_that_carry_nothing(capsys):
