@@ -9,7 +9,7 @@ from multitree.topology.link_pairs import Neighbours
 __all__ = ["central_ranks", "negotiated_trees"]
 
 MOST_ROUNDS = 60
-LANDMARKS = 8
+LANDMARKS = 64
 PRESSURE, GROWTH, MEMORY = 0.5, 1.3, 0.2
 """What a tree too many on a pair costs, how that grows from round to round, and what stays."""
 EVENNESS, CHANCE = 0.3, 0.1
@@ -56,7 +56,7 @@ def negotiated_trees(
     [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     """
     draw = random.Random(seed)
-    roots = central_ranks(beside)
+    roots, _ = central_ranks(beside)
     load, past = [0] * len(most), [0.0] * len(most)
     trees: list[list[int]] = [[] for _ in range(num_trees)]
     turns = list(range(num_trees))
@@ -100,7 +100,7 @@ def _grown(beside: Neighbours, root: int, cost: list[float]) -> list[int]:
     return taken
 
 
-def central_ranks(beside: Neighbours) -> list[int]:
+def central_ranks(beside: Neighbours) -> tuple[list[int], int]:
     """The ranks nearest to all others, as far as some landmarks tell.
 
     Parameters
@@ -109,9 +109,11 @@ def central_ranks(beside: Neighbours) -> list[int]:
 
     Returns
     -------
-    list of int
+    ranks : list of int
         An eighth of all, or one, by ascending distance to the farthest landmark and number.
         Each landmark is a rank farthest away from those before it.
+    least_height : int
+        No tree is less high.
 
     Notes
     -----
@@ -120,13 +122,13 @@ def central_ranks(beside: Neighbours) -> list[int]:
     Examples
     --------
     >>> central_ranks([[(1, 0)], [(0, 0), (2, 1)], [(1, 1)]])
-    [1]
+    ([1], 1)
     """
     neighbours = [[there for there, _ in around] for around in beside]
     nearest = hops_from(neighbours, 0)
-    farthest = nearest * 0
-    for _ in range(LANDMARKS):
+    farthest = nearest
+    for _ in range(min(LANDMARKS, len(beside)) - 1):
         hops = hops_from(neighbours, int(nearest.argmax()))
         nearest, farthest = nearest.clip(max=hops), farthest.clip(min=hops)
-    by_distance = farthest.argsort(kind="stable").tolist()
-    return [int(rank) for rank in by_distance[: max(1, len(beside) // 8)]]
+    by_distance = [int(rank) for rank in farthest.argsort(kind="stable")]
+    return by_distance[: max(1, len(beside) // 8)], int(farthest.min())

@@ -1,5 +1,6 @@
 """Spanning trees packed such that every pair of links carries its share."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,8 +9,9 @@ import numpy as np
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
 from multitree.topology.errors import ScheduleError
 from multitree.topology.link_pairs import LinkPairs, link_pairs, neighbours_of
-from multitree.topology.negotiation import negotiated_trees
+from multitree.topology.negotiation import central_ranks, negotiated_trees
 from multitree.topology.rooted_tree import RootedTree
+from multitree.topology.strength import worst_partition
 from multitree.topology.topology import Topology
 from multitree.topology.tree_depth import shallow_trees
 from multitree.topology.tree_exchange import completed_trees
@@ -69,6 +71,17 @@ class Packing:
         return int64s("Loads", np.bincount(both, minlength=self.topology.num_links))
 
     @cached_property
+    def ratio_to_optimum(self) -> float:
+        """Time of a large buffer by the least that trees of link pairs can come to.
+
+        Above 1 where the number of trees, or of slots of links that differ in speed, is rounded.
+        """
+        pairs = link_pairs(self.topology)
+        worst = worst_partition(pairs.ends, pairs.capacity, self.topology.num_ranks)
+        chunk = float((1 / (pairs.capacity * pairs.slots)).max())
+        return self.period * chunk / self.num_trees / worst.share
+
+    @cached_property
     def heights(self) -> Int32Array:
         """Links between each tree's root and the rank farthest from it, int32 (num_trees,)."""
         height = np.zeros(self.num_trees, np.int32)
@@ -120,47 +133,57 @@ def pack_trees(topology: Topology, *, num_trees: int | None = None, seed: int = 
     (8, 5, 5)
     """
     pairs = link_pairs(topology)
+    between, num_steps = _worst(pairs, topology.num_ranks)
     if num_trees is not None:
         if num_trees < 1:
             raise ScheduleError(f"Number of trees must be at least 1, not {num_trees!r}")
-        return _packed(topology, pairs, num_trees, seed)
-    fewest = _fewest_trees(pairs, topology.num_ranks)
-    best = _packed(topology, pairs, fewest, seed)
-    times = 2
-    while fewest * times <= PLENTY:
-        more = _packed(topology, pairs, fewest * times, seed)
-        is_as_fast = more.period * best.num_trees <= best.period * more.num_trees
-        if is_as_fast and more.heights.max() < best.heights.max():
+        period = _least_period(between, num_steps * num_trees)
+        return _packed(topology, pairs, num_trees, period, seed)
+    fewest = _fewest_trees(between, num_steps)
+    period = _least_period(between, num_steps * fewest)
+    base = best = _packed(topology, pairs, fewest, period, seed)
+    for times in (2, 4, 8, 16):
+        if fewest * times > PLENTY or best.heights.max() == _least_height(topology, pairs):
+            break
+        more = _packed(topology, pairs, fewest * times, base.period * times, seed)
+        if more.heights.max() < best.heights.max():
             best = more
-        times *= 2
     return best
 
 
-def _fewest_trees(pairs: LinkPairs, num_ranks: int) -> int:
+def _least_height(topology: Topology, pairs: LinkPairs) -> int:
+    return central_ranks(neighbours_of(pairs.ends, topology.num_ranks))[1]
+
+
+def _worst(pairs: LinkPairs, num_ranks: int) -> tuple[Int64Array, int]:
+    """Slots of the pairs between the parts of the worst partition, and parts less one."""
+    worst = worst_partition(pairs.ends, np.lcm.reduce(pairs.slots) / pairs.slots, num_ranks)
+    return pairs.slots[np.ptp(worst.parts[pairs.ends], axis=1) > 0], worst.num_parts - 1
+
+
+def _fewest_trees(between: Int64Array, num_steps: int) -> int:
     """The number of trees by its definition in `pack_trees`."""
-    share = (num_ranks - 1) / (1 / pairs.slots).sum()
-    ratios = [
-        _least_period(pairs, num_ranks, number) / (number * share)
+    share = num_steps / float((1 / between).sum())
+    ratios: list[float] = [
+        _least_period(between, num_steps * number) / (number * share)
         for number in range(1, MOST_TREES + 1)
     ]
     enough = max(1 + TOLERANCE, min(ratios))
     return 1 + next(place for place, ratio in enumerate(ratios) if ratio <= enough)
 
 
-def _least_period(pairs: LinkPairs, num_ranks: int, num_trees: int) -> int:
-    """The fewest slots in which all links carry enough, and those of each rank."""
-    at_rank = np.zeros((num_ranks, len(pairs.ends)), bool)
-    at_rank[pairs.ends.T, np.arange(len(pairs.ends))] = True
-    period = 1
-    while True:
-        may = period // pairs.slots
-        if may.sum() >= num_trees * (num_ranks - 1) and (at_rank @ may).min() >= num_trees:
-            return period
+def _least_period(between: Int64Array, num_edges: int) -> int:
+    """The fewest slots in which pairs of such slots carry so many tree edges."""
+    period = math.floor(num_edges / float((1 / between).sum()))
+    while (period // between).sum() < num_edges:
         period += 1
+    return period
 
 
-def _packed(topology: Topology, pairs: LinkPairs, num_trees: int, seed: int) -> Packing:
-    period = _least_period(pairs, topology.num_ranks, num_trees)
+def _packed(
+    topology: Topology, pairs: LinkPairs, num_trees: int, period: int, seed: int
+) -> Packing:
+    """So many trees, in a period as short as there is from `period` on."""
     beside = neighbours_of(pairs.ends, topology.num_ranks)
     while True:
         most = (period // pairs.slots).tolist()
@@ -169,12 +192,19 @@ def _packed(topology: Topology, pairs: LinkPairs, num_trees: int, seed: int) -> 
         if found is not None:
             break
         period += 1
-    attempts = (
-        shallow_trees(pairs.ends.tolist(), beside, most, found, seed + attempt)
-        for attempt in range(ATTEMPTS if num_trees * topology.num_ranks <= SMALL else 1)
-    )
-    best = min(attempts, key=lambda trees: sorted((tree.height for tree in trees), reverse=True))
+    least_height = _least_height(topology, pairs)
+    best: list[RootedTree] = []
+    for attempt in range(ATTEMPTS if num_trees * topology.num_ranks <= SMALL else 1):
+        trees = shallow_trees(pairs.ends.tolist(), beside, most, found, seed + attempt)
+        if not best or _heights(trees) < _heights(best):
+            best = trees
+        if _heights(best)[0] == least_height:
+            break
     return _as_packing(topology, pairs, best, period)
+
+
+def _heights(trees: list[RootedTree]) -> list[int]:
+    return sorted((tree.height for tree in trees), reverse=True)
 
 
 def _as_packing(

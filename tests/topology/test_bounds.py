@@ -1,5 +1,7 @@
 """Bounds are what the definitions say, and no schedule beats them."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -92,11 +94,17 @@ def test_bound_cycles_of_1_mib_is_what_all_links_together_carry(spec, cycles):
     assert bound_cycles(parse_topology(spec), MIB_FLITS) == cycles
 
 
-def test_bound_cycles_is_the_largest_of_its_three_parts():
+def test_bound_cycles_is_the_largest_of_its_four_parts():
     # Two squares joined by one link: all of the buffer must cross it, each way.
     squares = [(a + 4 * s, b + 4 * s) for s in (0, 1) for a in range(4) for b in range(4) if a != b]
     dumbbell = Topology("dumbbell", 8, 0, [*squares, (0, 4), (4, 0)], 16.0, 150.0)
     assert bound_cycles(dumbbell, 1000) == 1000
+    # Three cliques in a circle: the sums of two of them and what is spread cross three links.
+    cliques = [
+        (a + 6 * s, b + 6 * s) for s in range(3) for a in range(6) for b in range(6) if a != b
+    ]
+    circle = [*cliques, (0, 6), (6, 0), (7, 12), (12, 7), (13, 1), (1, 13)]
+    assert bound_cycles(Topology("circle", 18, 0, circle, 16.0, 150.0), 3000) == 2000
     assert bound_cycles(torus(8, 8), 10) == 8 * 150
     assert bound_cycles(torus(8, 8), 10, latency_cycles=7) == 8 * 7
     assert bound_cycles(ring(4), 0, latency_cycles=np.array([9, 5] * 4)) == 2 * 5
@@ -111,6 +119,29 @@ def test_of_links_of_different_speed_each_counts_with_its_own():
     speeds = np.linspace(1.0, 1.7, 8)
     expected = 2 * 3 * 1e6 / speeds.sum()
     assert bound_cycles(ring(4), 10**6, flits_per_cycle=speeds) == pytest.approx(expected)
+
+
+def test_a_mesh_without_a_corner_s_link_or_with_a_slow_rank_is_bound_by_parts():
+    corner = mesh(8, 8).without(links=[0])
+    assert bound_cycles(corner, 64_000) == 64_000
+    slow = np.where((mesh(4, 4).links < 4).any(axis=1), 0.25, 1.0)
+    # Twelve ranks behind fast links are one part, the others are four.
+    assert bound_cycles(mesh(4, 4), 7000, flits_per_cycle=slow) == 4 / (7 * 0.25) * 7000
+
+
+def test_on_large_networks_the_bound_is_quick_and_what_all_links_carry():
+    for spec, links in (("torus:64x64", 16_384), ("mesh:24x24", 2_208), ("mesh:48x48", 9_024)):
+        topology = parse_topology(spec)
+        start = time.process_time()
+        bound = bound_cycles(topology, 10**6)
+        assert bound == pytest.approx(2 * (topology.num_ranks - 1) / links * 10**6)
+        assert time.process_time() - start < 1
+
+
+def test_links_one_way_count_with_half_their_speed_each_way():
+    # Around a circle each link carries all but a third of the buffer twice.
+    circle = Topology("circle", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
+    assert bound_cycles(circle, 3000) == pytest.approx(2 * 2 / 3 * 3000)
 
 
 def test_a_negative_number_of_flits_is_refused():
