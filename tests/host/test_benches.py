@@ -1,0 +1,141 @@
+"""Measurements of unequal links and of `auto`, small, and that they tell faults."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from multitree.sim.link_model import LinkModel
+from multitree.sim.verilator import why_not
+from multitree.topology.builders import build
+from multitree.topology.families import parse_topology, ring
+from multitree.topology.schedule import Op, Schedule
+from tests.benches import bench_module
+
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.fixture
+def unequal(monkeypatch):
+    """The measurement with links that other tests have compiled."""
+    module = bench_module("unequal")
+    monkeypatch.setattr(module, "MODEL", LinkModel())
+    return module
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What is drawn, without a library that draws."""
+    plots = []
+    stub = SimpleNamespace(plot=lambda rows, folder: plots.append((rows, folder)))
+    monkeypatch.setitem(sys.modules, "_size_plots", stub)
+    monkeypatch.delitem(sys.modules, "auto", raising=False)
+    yield plots
+    sys.modules.pop("auto", None)
+
+
+@pytest.fixture
+def auto(drawn):
+    return bench_module("auto")
+
+
+def ran(module, monkeypatch, capsys, *arguments):
+    """Exit status of a measurement, and what it prints."""
+    monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
+    return module.main(), capsys.readouterr().out
+
+
+def test_links_along_y_are_slower_and_longer_and_no_others(unequal):
+    slow, whole = unequal.slower_along_y("torus:3x4", 4), parse_topology("torus:3x4")
+    along_y = np.ptp(slow.links % 4, axis=1) == 0
+    assert along_y.sum() == 12 * 2 and (slow.links == whole.links).all()
+    assert set(slow.bandwidth_gbytes_per_s[along_y]) == {4.0}
+    assert set(slow.bandwidth_gbytes_per_s[~along_y]) == {16.0}
+    assert set(slow.latency_ns[along_y]) == {1000.0}
+    assert set(slow.latency_ns[~along_y]) == {150.0}
+
+
+def test_a_message_waits_from_the_last_arrival_that_it_needs(unequal):
+    rows = [(0, Op.REDUCE, 0, 0, 1), (1, Op.REDUCE, 0, 1, 2), (2, Op.REDUCE, 0, 2, 3)]
+    rows += [(3, Op.GATHER, 0, 3, 2), (4, Op.GATHER, 0, 2, 1), (5, Op.GATHER, 0, 1, 0)]
+    kind = {"algorithm": "by hand", "collective": "all_reduce", "flow_offsets": [0, 1]}
+    schedule = Schedule.from_rows(ring(4), **kind, rows=rows)
+    sent, arrived = [0, 15, 29, 43, 56, 66], [10, 25, 40, 50, 64, 80]
+    trace = SimpleNamespace(sent=np.array([sent]), arrived=np.array([arrived]))
+    waits = [15 - 10, 29 - 25, 43 - 40, 56 - 50, 66 - 64]
+    assert unequal.least_wait(schedule, trace) == min(waits)
+    trace.sent[0, 5] = 90
+    assert unequal.least_wait(schedule, trace) == min(waits[:-1])
+    alone = build(ring(2), "ring", "broadcast", root=0)
+    assert (
+        unequal.least_wait(alone, SimpleNamespace(sent=np.zeros((1, 1)), arrived=np.ones((1, 1))))
+        is None
+    )
+
+
+@needs_rtl
+def test_unequal_links_are_measured_in_every_mode(unequal, monkeypatch, capsys):
+    arguments = ("--topologies", "torus:3x3", "--algorithms", "multitree,symmetric")
+    status, out = ran(unequal, monkeypatch, capsys, *arguments, "--sizes", "64KiB", "--json")
+    told = json.loads(out)
+    assert status == 0 and told["good"] and len(told["rows"]) == 2 * 2 * 2
+    for row in told["rows"]:
+        assert row["exact"] and row["causal"] and row["ratio_to_bound"] > 1
+        assert row["analytic_ratio"] == pytest.approx(1, abs=0.04)
+        assert row["least_wait_cycles"] == (2 if row["dependency"] == "chunk" else None)
+    cycles = {tuple(list(row.values())[:3]): row["cycles"] for row in told["rows"]}
+    assert len(cycles) == 4
+
+
+@needs_rtl
+def test_unequal_links_with_a_wrong_sum_or_a_message_too_early_are_told(
+    unequal, monkeypatch, capsys
+):
+    arguments = ("--topologies", "torus:3x3", "--algorithms", "multitree", "--sizes", "1KiB")
+    monkeypatch.setattr(unequal, "SLOWER", (2,))
+    with monkeypatch.context() as patch:
+        patch.setattr(unequal, "execute", lambda schedule, buffers: buffers)
+        status, out = ran(unequal, patch, capsys, *arguments)
+    assert status == 1 and out.count(" NO\n") == 2
+    monkeypatch.setattr(unequal, "least_wait", lambda schedule, trace: -1)
+    status, out = ran(unequal, monkeypatch, capsys, *arguments)
+    assert status == 1 and out.count(" yes\n") == 2
+
+
+AUTO = ("--topologies", "hypercube:2", "--sizes", "1KiB,64KiB", "--rtl-up-to", "1KiB")
+
+
+@needs_rtl
+def test_auto_is_held_against_rtl_up_to_a_size(auto, drawn, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(auto, "NEAR", 1.5)
+    status, out = ran(auto, monkeypatch, capsys, *AUTO, "--plots", str(tmp_path), "--json")
+    told = json.loads(out)
+    small, large = told["rows"]
+    assert status == 0 and told["exact"] and (told["good"], told["cases"]) == (1, 1)
+    assert small["exact"] and small["num_rtl_runs"] >= 2
+    in_rtl = [each["rtl"] for each in small["algorithms"].values() if "rtl" in each]
+    assert small["ratio_to_best"] == small["rtl_cycles"] / min(in_rtl) < max(in_rtl) / min(in_rtl)
+    assert (large["rtl_cycles"], large["ratio_to_best"], large["num_rtl_runs"]) == (None, None, 0)
+    for row in told["rows"]:
+        fastest = min(each["analytic"] for each in row["algorithms"].values())
+        assert row["analytic_cycles"] == fastest >= row["bound_cycles"]
+    assert drawn == [(told["rows"], tmp_path)]
+
+
+@needs_rtl
+def test_auto_that_is_too_slow_or_not_exact_is_told(auto, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        patch.setattr(auto, "ENOUGH", 0.99)
+        status, out = ran(auto, patch, capsys, *AUTO)
+        assert status == 1 and "0 of 1 cases in RTL within 0.99 of the best; all results ex" in out
+    run_on = auto.run_on
+
+    def wrong(*arguments, **options):
+        result, report = run_on(*arguments, **options)
+        return result, SimpleNamespace(cycles=report.cycles, exact=False)
+
+    monkeypatch.setattr(auto, "run_on", wrong)
+    status, out = ran(auto, monkeypatch, capsys, *AUTO)
+    assert status == 1 and "all results NOT exact" in out
