@@ -1,6 +1,5 @@
 """Spanning trees packed such that every pair of links carries its share."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,15 +12,14 @@ from multitree.topology.negotiation import central_ranks, negotiated_trees
 from multitree.topology.rooted_tree import RootedTree
 from multitree.topology.strength import worst_partition
 from multitree.topology.topology import Topology
+from multitree.topology.tree_count import tree_count
 from multitree.topology.tree_depth import shallow_trees
 from multitree.topology.tree_exchange import completed_trees
 
-__all__ = ["MOST_TREES", "TOLERANCE", "Packing", "pack_trees"]
+__all__ = ["TOLERANCE", "Packing", "pack_trees"]
 
-MOST_TREES = 64
-"""That are chosen; more can be asked for."""
 TOLERANCE = 0.01
-"""How far a number of trees may be from what fractions of trees would come to."""
+"""How far the period is from what fractions of trees would come to, where enough trees help."""
 ATTEMPTS, SMALL = 4, 400
 """At shallow trees, where trees times ranks are no more."""
 PLENTY = 16
@@ -94,20 +92,28 @@ class Packing:
         return int32s("Heights", height)
 
 
-def pack_trees(topology: Topology, *, num_trees: int | None = None, seed: int = 0) -> Packing:
+def pack_trees(
+    topology: Topology,
+    *,
+    num_trees: int | None = None,
+    tolerance: float = TOLERANCE,
+    seed: int = 0,
+) -> Packing:
     """As few spanning trees as load links evenly, as shallow as swaps make them.
 
     The period is the least that there is for so many trees: negotiation finds the trees, or else
-    exact exchanges do, or prove that the period has to be longer.
+    exact exchanges do.
 
     Parameters
     ----------
     topology : Topology
         Without switches. Links without a reverse are left out.
     num_trees : int, optional
-        Otherwise the fewest, of at most `MOST_TREES`, whose period for each tree is within
-        `TOLERANCE` of the least with any number, or else as near as there are; or some times as
-        many, up to `PLENTY`, where those are less high.
+        Otherwise the fewest whose period for each tree is within the tolerance, see `tree_count`;
+        or some times as many, up to `PLENTY`, where those are less high.
+    tolerance : float
+        How far the period may be from what fractions of trees would come to. Few trees have a
+        short period, and so a short way from the first slot of a wave to its last.
     seed : int
         The same seed gives the same trees.
 
@@ -123,7 +129,7 @@ def pack_trees(topology: Topology, *, num_trees: int | None = None, seed: int = 
 
     Notes
     -----
-    Mesh 8x8 0.3, mesh 16x16 1.5 CPU s.
+    Mesh 8x8 0.25, mesh 16x16 1.5 CPU s.
 
     Examples
     --------
@@ -133,19 +139,17 @@ def pack_trees(topology: Topology, *, num_trees: int | None = None, seed: int = 
     (8, 5, 5)
     """
     pairs = link_pairs(topology)
-    between, num_steps = _worst(pairs, topology.num_ranks)
     if num_trees is not None:
         if num_trees < 1:
             raise ScheduleError(f"Number of trees must be at least 1, not {num_trees!r}")
-        period = _least_period(between, num_steps * num_trees)
-        return _packed(topology, pairs, num_trees, period, seed)
-    fewest = _fewest_trees(between, num_steps)
-    period = _least_period(between, num_steps * fewest)
-    base = best = _packed(topology, pairs, fewest, period, seed)
+        count = tree_count(pairs, topology.num_ranks, num_trees=num_trees)
+        return _packed(topology, pairs, *count, seed)
+    fewest, period = tree_count(pairs, topology.num_ranks, tolerance=tolerance)
+    best = _packed(topology, pairs, fewest, period, seed)
     for times in (2, 4, 8, 16):
         if fewest * times > PLENTY or best.heights.max() == _least_height(topology, pairs):
             break
-        more = _packed(topology, pairs, fewest * times, base.period * times, seed)
+        more = _packed(topology, pairs, fewest * times, period * times, seed)
         if more.heights.max() < best.heights.max():
             best = more
     return best
@@ -155,43 +159,14 @@ def _least_height(topology: Topology, pairs: LinkPairs) -> int:
     return central_ranks(neighbours_of(pairs.ends, topology.num_ranks))[1]
 
 
-def _worst(pairs: LinkPairs, num_ranks: int) -> tuple[Int64Array, int]:
-    """Slots of the pairs between the parts of the worst partition, and parts less one."""
-    worst = worst_partition(pairs.ends, np.lcm.reduce(pairs.slots) / pairs.slots, num_ranks)
-    return pairs.slots[np.ptp(worst.parts[pairs.ends], axis=1) > 0], worst.num_parts - 1
-
-
-def _fewest_trees(between: Int64Array, num_steps: int) -> int:
-    """The number of trees by its definition in `pack_trees`."""
-    share = num_steps / float((1 / between).sum())
-    ratios: list[float] = [
-        _least_period(between, num_steps * number) / (number * share)
-        for number in range(1, MOST_TREES + 1)
-    ]
-    enough = max(1 + TOLERANCE, min(ratios))
-    return 1 + next(place for place, ratio in enumerate(ratios) if ratio <= enough)
-
-
-def _least_period(between: Int64Array, num_edges: int) -> int:
-    """The fewest slots in which pairs of such slots carry so many tree edges."""
-    period = math.floor(num_edges / float((1 / between).sum()))
-    while (period // between).sum() < num_edges:
-        period += 1
-    return period
-
-
 def _packed(
     topology: Topology, pairs: LinkPairs, num_trees: int, period: int, seed: int
 ) -> Packing:
-    """So many trees, in a period as short as there is from `period` on."""
+    """So many trees, the flattest of some attempts."""
     beside = neighbours_of(pairs.ends, topology.num_ranks)
-    while True:
-        most = (period // pairs.slots).tolist()
-        begun = negotiated_trees(beside, most, num_trees, seed)
-        found = completed_trees(pairs.ends, topology.num_ranks, most, begun)
-        if found is not None:
-            break
-        period += 1
+    most = (period // pairs.slots).tolist()
+    begun = negotiated_trees(beside, most, num_trees, seed)
+    found = completed_trees(pairs.ends, topology.num_ranks, most, begun)
     least_height = _least_height(topology, pairs)
     best: list[RootedTree] = []
     for attempt in range(ATTEMPTS if num_trees * topology.num_ranks <= SMALL else 1):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 __all__ = ["OutwardPlan", "SlotSearch"]
 
-STEEPNESS = 1.6
+STEEPNESS = 2.5
 """How many times more a transfer costs with each slot that it is farther from its root's turn."""
 LARGEST_COST = 1e250
 
@@ -42,9 +42,10 @@ class OutwardPlan(NamedTuple):
 class SlotSearch:
     """Slots for every transfer such that no link is taken twice at the same slot of the period.
 
-    A link that is held for s slots at a time has cells of s slots, and a transfer takes one of
-    them. At first each transfer takes the soonest free one, those that more has to follow first
-    (modulo list scheduling). Then `improve` swaps the cells of two transfers on a link.
+    A link that is held for s slots at a time has cells of s slots, one behind the other from where
+    its first transfer begins, and a transfer takes one of them. At first each transfer takes the
+    soonest free one, those that more has to follow first (modulo list scheduling). Then `improve`
+    swaps the cells of two transfers on a link.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ class SlotSearch:
         held = [1] * plan.num_links
         for link, slots in zip(plan.link, plan.slots, strict=True):
             held[link] = slots
+        self._origin = [-1] * plan.num_links
         self._cells = [[-1] * (plan.period // slots) for slots in held]
         self.time = [0] * len(plan.before)
         self._residue = [0] * len(plan.before)
@@ -119,7 +121,10 @@ class SlotSearch:
 
     def _soonest(self, transfer: int, ready: int) -> tuple[int, int]:
         """The free cell that comes next, and its time."""
-        cells = self._cells[self._plan.link[transfer]]
+        link = self._plan.link[transfer]
+        if self._origin[link] < 0:
+            self._origin[link] = self._start(transfer, ready)
+        cells = self._cells[link]
         free = [cell for cell, taken in enumerate(cells) if taken < 0]
         times = [self._next(ready, self._residue_of(transfer, cell)) for cell in free]
         soonest = min(times)
@@ -128,15 +133,21 @@ class SlotSearch:
     def _residue_of(self, transfer: int, cell: int) -> int:
         """The outward time of a cell, modulo the period."""
         slots = self._plan.slots[transfer]
+        start = self._origin[self._plan.link[transfer]] + cell * slots
         if self._plan.is_reduce[transfer]:
-            return (1 - slots - cell * slots) % self._plan.period
-        return cell * slots
+            start = 1 - slots - start
+        return start % self._plan.period
 
     def _cell_at(self, transfer: int, time: int) -> int:
         """The cell that has an outward time; there may be no such cell on the link."""
-        slots = self._plan.slots[transfer]
-        start = 1 - slots - time if self._plan.is_reduce[transfer] else time
-        return start % self._plan.period // slots
+        origin = self._origin[self._plan.link[transfer]]
+        start = self._start(transfer, time) - origin
+        return start % self._plan.period // self._plan.slots[transfer]
+
+    def _start(self, transfer: int, time: int) -> int:
+        """The slot of the period in which a transfer begins that has an outward time."""
+        first = 1 - self._plan.slots[transfer] - time if self._plan.is_reduce[transfer] else time
+        return first % self._plan.period
 
     def _next(self, ready: int, residue: int) -> int:
         return ready + (residue - ready) % self._plan.period

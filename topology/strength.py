@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, int32s
+from multitree.topology.arrays import Float64Array, Int32Array, Int64Array, int32s
 
 __all__ = ["Partition", "worst_partition"]
 
 Weights = list[dict[int, int]]
+Capacity = Float64Array | Int64Array
 
 
 class Partition(NamedTuple):
@@ -36,7 +37,7 @@ class Partition(NamedTuple):
         return (self.num_parts - 1) / self.capacity
 
 
-def worst_partition(ends: Int32Array, capacity: Float64Array, num_ranks: int) -> Partition:
+def worst_partition(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Partition:
     """The partition with the largest (parts - 1) / capacity between the parts.
 
     Each spanning tree takes at least parts - 1 edges between the parts, so trees of weight 1 in all
@@ -53,7 +54,7 @@ def worst_partition(ends: Int32Array, capacity: Float64Array, num_ranks: int) ->
     ----------
     ends : numpy.ndarray, int32 (num_edges, 2)
         Two ranks each; parallel edges add up. All ranks are joined.
-    capacity : numpy.ndarray, float64 (num_edges,)
+    capacity : numpy.ndarray, float64 or int64 (num_edges,)
         Positive.
     num_ranks : int
 
@@ -95,7 +96,7 @@ def worst_partition(ends: Int32Array, capacity: Float64Array, num_ranks: int) ->
     return Partition(int32s("Parts", numbers), steps + 1, float(np.sum(capacity[across])))
 
 
-def _integers(ends: Int32Array, capacity: Float64Array, num_ranks: int) -> Weights:
+def _integers(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Weights:
     """For each rank the others that it shares edges with, and their exact weights."""
     exact = [Fraction(size) for size in capacity.tolist()]
     scale = lcm(*(size.denominator for size in exact))

@@ -4,6 +4,7 @@ from collections import deque
 from typing import NamedTuple
 
 from multitree.topology.arrays import Int32Array
+from multitree.topology.errors import ScheduleError
 
 __all__ = ["completed_trees"]
 
@@ -30,7 +31,7 @@ class _Forest(NamedTuple):
 
 def completed_trees(
     ends: Int32Array, num_ranks: int, most: list[int], trees: list[list[int]]
-) -> list[list[int]] | None:
+) -> list[list[int]]:
     """As many spanning trees, no pair in more of them than it may carry.
 
     What is too much is taken out first. Then one pair after the other comes in by a shortest
@@ -50,8 +51,13 @@ def completed_trees(
 
     Returns
     -------
-    list of list of int or None
-        Each tree's pairs, ascending; None if there are no such trees.
+    list of list of int
+        Each tree's pairs, ascending.
+
+    Raises
+    ------
+    ScheduleError
+        If there are no such trees.
 
     Notes
     -----
@@ -68,8 +74,6 @@ def completed_trees(
     >>> square = np.array([[0, 1], [1, 2], [2, 3], [0, 3]], np.int32)
     >>> completed_trees(square, 4, [2, 2, 1, 1], [[0, 1, 2], [0, 1, 2]])
     [[0, 1, 3], [0, 1, 2]]
-    >>> completed_trees(square, 4, [1, 1, 1, 1], [[0, 1, 2], []]) is None
-    True
     """
     pairs_of = [set(tree) for tree in trees]
     load = [sum(pair in pairs for pairs in pairs_of) for pair in range(len(most))]
@@ -83,7 +87,10 @@ def completed_trees(
     while any(len(forest.pairs) < num_ranks - 1 for forest in forests):
         chain = _shortest_chain(joined, num_ranks, forests, load, most)
         if not chain:
-            return None
+            raise ScheduleError(
+                f"Links must be enough for {len(trees)} spanning trees, not such that some parts "
+                "have too few between them"
+            )
         load[chain[0][0]] += 1
         for step, (pair, tree) in enumerate(chain):
             forests[tree].pairs.add(pair)

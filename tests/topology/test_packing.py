@@ -1,5 +1,6 @@
 """Packed trees span, load links within their share, and have a timetable."""
 
+import networkx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,9 +8,14 @@ from hypothesis import strategies as st
 
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import mesh, parse_topology, torus
+from multitree.topology.link_pairs import link_pairs, neighbours_of
+from multitree.topology.negotiation import negotiated_trees
 from multitree.topology.packing import pack_trees
+from multitree.topology.strength import worst_partition
 from multitree.topology.timetable import timetable
 from multitree.topology.topology import Topology
+from multitree.topology.tree_count import tree_count
+from multitree.topology.tree_exchange import completed_trees
 from tests.topology.graphs import random_topology, topologies
 
 
@@ -82,6 +88,46 @@ def test_random_graphs(topology, hop_slots, seed):
     check_timetable(timetable(packing, hop_slots, seed=seed))
 
 
+@given(networks(), st.integers(1, 9), st.booleans())
+@settings(deadline=None, print_blob=True, max_examples=150)
+def test_in_the_period_there_are_trees_and_in_a_shorter_one_none(topology, num_trees, negotiate):
+    pairs, num_ranks = link_pairs(topology), topology.num_ranks
+    count = tree_count(pairs, num_ranks, num_trees=num_trees)
+    assert count.num_trees == num_trees
+
+    def completed(period):
+        may, begun = (period // pairs.slots).tolist(), [[] for _ in range(num_trees)]
+        if negotiate:
+            begun = negotiated_trees(neighbours_of(pairs.ends, num_ranks), may, num_trees, 0)
+        return completed_trees(pairs.ends, num_ranks, may, begun)
+
+    trees = completed(count.period)
+    used = np.bincount(np.concatenate(trees), minlength=len(pairs.ends))
+    assert (used * pairs.slots <= count.period).all()
+    for tree in trees:
+        graph = networkx.MultiGraph(pairs.ends[tree].tolist())
+        assert networkx.is_tree(graph) and len(graph) == num_ranks
+    with pytest.raises(ScheduleError, match=f"must be enough for {num_trees} spanning trees"):
+        completed(count.period - 1)
+
+
+@given(networks())
+@settings(deadline=None, print_blob=True, max_examples=40)
+def test_the_fewest_trees_are_chosen_whose_period_is_near_that_of_fractions(topology):
+    pairs = link_pairs(topology)
+    worst = worst_partition(pairs.ends, 60 // pairs.slots, topology.num_ranks)
+    ratios = {}
+    for number in range(1, 65):
+        count = tree_count(pairs, topology.num_ranks, num_trees=number)
+        ratios[number] = count.period / number / worst.share / 60
+    assert min(ratios.values()) >= 1 - 1e-9
+    for tolerance in (0.01, 0.1):
+        chosen = tree_count(pairs, topology.num_ranks, tolerance=tolerance).num_trees
+        enough = max(1 + tolerance, min(ratios.values())) + 1e-9
+        assert ratios[chosen] <= enough
+        assert all(ratios[number] > enough - 2e-9 for number in range(1, chosen))
+
+
 @given(networks())
 @settings(deadline=None, print_blob=True, max_examples=15)
 def test_the_number_of_trees_is_chosen(topology):
@@ -127,8 +173,16 @@ def test_a_pair_twice_as_fast_carries_twice_the_trees():
     packing = pack_trees(Topology("x", 3, 0, links, [16, 16, 16, 16, 8, 8], 150.0))
     check_packing(packing)
     assert packing.period * 5 == 4 * packing.num_trees
+    assert packing.ratio_to_optimum == pytest.approx(1)
+    assert pack_trees(packing.topology, num_trees=2).ratio_to_optimum == pytest.approx(2 / 2 / 0.8)
     assert (packing.link_loads * packing.slots).tolist() == [packing.period] * 6
     check_timetable(timetable(packing, 2))
+
+
+def test_a_period_somewhat_longer_takes_fewer_trees():
+    packing = pack_trees(mesh(8, 8), tolerance=0.02)
+    assert (packing.num_trees, packing.period) == (7, 4)
+    assert packing.ratio_to_optimum == pytest.approx(4 / 7 / (63 / 112))
 
 
 def test_a_hop_takes_its_link_s_slots():
