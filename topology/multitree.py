@@ -22,7 +22,7 @@ from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
 from multitree.topology.routing import Routes
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
-from multitree.topology.tree_growth import NEIGHBOUR_ORDERS, grow_trees
+from multitree.topology.tree_growth import HASTES, NEIGHBOUR_ORDERS, grow_trees
 
 ROOT_ORDERS = ("ascending", "descending")
 OVER_SWITCHES = ("ascending", "link", "descending")
@@ -81,7 +81,7 @@ def build_multitree(
     orders those with the fewest steps are better, and of these those whose last small chunk
     arrives first; all 12 are tried up to 64 ranks with four links, fewer beyond (`MOST_WORK`).
     Where links differ in speed, a chunk holds slow ones for several steps (`link_slots`), and over
-    switches all links of its route.
+    switches all links of its route; without switches each order is tried with all `HASTES`.
 
     References
     ----------
@@ -130,22 +130,32 @@ def _schedule(topology: Topology, num_flows: int, rows: Int32Array, routes: Rout
 def _on_links(
     topology: Topology, roots: Sequence[int], root_order: str, neighbour_order: str
 ) -> Schedule:
-    """The schedule of the orders asked for, or of the best ones."""
+    """The schedule of the orders asked for, or of the best ones, and of the best haste."""
     root_orders = ROOT_ORDERS if root_order == "best" else (root_order,)
     neighbour_orders = NEIGHBOUR_ORDERS if neighbour_order == "best" else (neighbour_order,)
-    orders = list(product(root_orders, neighbour_orders))
     slots = link_slots(topology)
+    hastes = HASTES if slots.max() > slots.min() else ("eager",)
+    orders = list(product(root_orders, neighbour_orders, hastes))
 
-    def grown(network: Topology, *, turns: Sequence[int], order: str) -> GrownRoutes:
-        ranks = network.num_ranks
-        edges = grow_trees(network.links, roots, turns, ranks, neighbour_order=order, slots=slots)
+    def grown(network: Topology, *, turns: Sequence[int], order: str, haste: str) -> GrownRoutes:
+        edges = grow_trees(
+            network.links,
+            roots,
+            turns,
+            network.num_ranks,
+            neighbour_order=order,
+            slots=slots,
+            haste=haste,
+        )
         return with_direct_links(network, *edges)
 
     built = []
-    for first, order in orders[: max(1, MOST_WORK // (len(roots) * topology.num_links))]:
-        grow = partial(grown, turns=_turns(roots, first), order=order)
+    most = max(len(hastes), MOST_WORK // (len(roots) * topology.num_links))
+    for first, order, haste in orders[:most]:
+        grow = partial(grown, turns=_turns(roots, first), order=order, haste=haste)
         schedule = _schedule(topology, len(roots), *both_phases(topology, grow, slots))
-        built.append(((schedule.num_steps, schedule.expected_end(SMALL_CHUNKS)), schedule))
+        end = int((schedule.step + slots[schedule.route_links]).max())
+        built.append(((end, schedule.expected_end(SMALL_CHUNKS)), schedule))
     return min(built, key=lambda each: each[0])[1]
 
 

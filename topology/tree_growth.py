@@ -6,7 +6,7 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, positions_in_group
 
-__all__ = ["NEIGHBOUR_ORDERS", "grow_trees"]
+__all__ = ["HASTES", "NEIGHBOUR_ORDERS", "grow_trees"]
 
 Edges = tuple[Int32Array, Int32Array, Int32Array]
 NEIGHBOUR_ORDERS = ("mirrored", "link", "ascending", "backwards", "descending", "diagonal")
@@ -18,6 +18,14 @@ the middle as each other. `ascending`, `descending`: by (rank, link id) of the n
 `diagonal`: by id, beginning further on by one from rank to rank.
 """
 
+HASTES = ("fast", "patient", "eager")
+"""How trees take links of unequal speed.
+
+`eager`: links of members that joined earlier first. `fast`: faster links first. `patient`: the
+same, but none to a rank that another link would reach sooner, were it free, from a member that is
+there or on its way.
+"""
+
 
 def grow_trees(
     links: Int32Array,
@@ -27,6 +35,7 @@ def grow_trees(
     *,
     neighbour_order: str,
     slots: Int64Array | None = None,
+    haste: str = "eager",
 ) -> Edges:
     """Grow spanning trees in turns until each reaches every rank.
 
@@ -42,6 +51,8 @@ def grow_trees(
         One of `NEIGHBOUR_ORDERS`.
     slots : numpy.ndarray, int64 (num_links,), optional
         Steps that a chunk holds each link and needs to arrive; 1 when left out.
+    haste : str
+        One of `HASTES`, which are one where all links are equally fast.
 
     Returns
     -------
@@ -64,6 +75,7 @@ def grow_trees(
     for tree, root in enumerate(roots):
         outside[tree][root] = 0
     free = bytearray(b"\1") * len(targets)
+    patience = _Patience(links, held, roots) if haste == "patient" else None
     on_links: dict[int, list[tuple[int, int]]] = {}
     added: list[tuple[int, int, int]] = []
     step, total = 0, len(roots) * (num_ranks - 1)
@@ -72,7 +84,10 @@ def grow_trees(
             free[link] = 1
             ahead[tree] += ways_out[targets[link]]
         growing = [tree for tree in turns if ahead[tree]]
-        for tree, link in _grown_in_turns(growing, ahead, outside, free, targets):
+        if haste != "eager":
+            for tree in growing:
+                ahead[tree].sort(key=held.__getitem__)
+        for tree, link in _grown_in_turns(step, growing, ahead, outside, free, targets, patience):
             added.append((step, tree, link))
             on_links.setdefault(step + held[link], []).append((tree, link))
         for tree in growing:
@@ -83,12 +98,52 @@ def grow_trees(
     return table[:, 0], table[:, 1], table[:, 2]
 
 
+class _Patience:
+    """Says of a free link whether a tree had better wait for another one.
+
+    Parameters
+    ----------
+    links : numpy.ndarray, int32 (num_links, 2)
+    held : list of int
+        Steps to the end of each.
+    roots : sequence of int
+        Of each tree.
+    """
+
+    def __init__(self, links: Int32Array, held: list[int], roots: Sequence[int]) -> None:
+        self._held = held
+        self._there: list[dict[int, int]] = [{root: 0} for root in roots]
+        into: dict[int, list[tuple[int, int]]] = {}
+        ends = links.tolist()
+        for (src, dst), steps in zip(ends, held, strict=True):
+            into.setdefault(dst, []).append((src, steps))
+        self._faster = [
+            [(src, steps) for src, steps in into[dst] if steps < held[link]]
+            for link, (_, dst) in enumerate(ends)
+        ]
+        self._targets = links[:, 1].tolist()
+
+    def take(self, step: int, tree: int, link: int) -> None:
+        """A tree takes a link: its end is on its way."""
+        self._there[tree][self._targets[link]] = step + self._held[link]
+
+    def waits(self, step: int, tree: int, link: int) -> bool:
+        """Whether a member has, or will have, a link by which the same rank is reached sooner."""
+        there, arrives = self._there[tree], step + self._held[link]
+        # Of members that are there already every faster link would be sooner.
+        return any(
+            src in there and there[src] + steps < arrives for src, steps in self._faster[link]
+        )
+
+
 def _grown_in_turns(
+    step: int,
     growing: list[int],
     ahead: list[list[int]],
     outside: list[bytearray],
     free: bytearray,
     targets: list[int],
+    patience: _Patience | None,
 ) -> Iterator[tuple[int, int]]:
     """The edges of one step, tree and link: a tree that adds none has no more turns."""
     walks = {tree: iter(ahead[tree]) for tree in growing}
@@ -98,6 +153,10 @@ def _grown_in_turns(
             unreached = outside[tree]
             for link in walks[tree]:
                 if free[link] and unreached[targets[link]]:
+                    if patience is not None:
+                        if patience.waits(step, tree, link):
+                            continue
+                        patience.take(step, tree, link)
                     free[link] = unreached[targets[link]] = 0
                     still.append(tree)
                     yield tree, link

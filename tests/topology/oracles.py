@@ -5,7 +5,15 @@ import numpy as np
 from multitree.topology.updown import up_down
 
 
-def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="ascending", slots=None):
+def grow_naively(
+    links,
+    roots,
+    num_ranks,
+    root_order=None,
+    neighbour_order="ascending",
+    slots=None,
+    haste="eager",
+):
     """Algorithm 1 word for word: a list of (step, tree, link) as they are added.
 
     A link that takes several slots is free again, and its chunk there, so many steps later.
@@ -38,7 +46,7 @@ def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="asce
         while progress:
             progress = False
             for tree in turns:
-                link = _first_link(links, ways, members[tree], free, step)
+                link = _first_link(links, ways, members[tree], free, step, slots, haste)
                 if link is not None:
                     free.remove(link)
                     members[tree].append((links[link][1], step + slots[link]))
@@ -49,13 +57,26 @@ def grow_naively(links, roots, num_ranks, root_order=None, neighbour_order="asce
     return added
 
 
-def _first_link(links, ways, members, free, step):
-    inside = {rank for rank, _ in members}
-    for rank, joined in members:
-        if joined <= step:
-            for link in ways:
-                if links[link][0] == rank and link in free and links[link][1] not in inside:
-                    return link
+def _first_link(links, ways, members, free, step, slots, haste):
+    inside = dict(members)
+    out = [
+        link
+        for rank, joined in members
+        for link in ways
+        if joined <= step and links[link][0] == rank and links[link][1] not in inside
+    ]
+    if haste != "eager":
+        out.sort(key=lambda link: slots[link])
+    for link in out:
+        sooner = (
+            other
+            for other, (src, dst) in enumerate(links)
+            if dst == links[link][1]
+            and src in inside
+            and max(inside[src], step) + slots[other] < step + slots[link]
+        )
+        if link in free and not (haste == "patient" and any(True for _ in sooner)):
+            return link
     return None
 
 

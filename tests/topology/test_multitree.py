@@ -1,26 +1,31 @@
 """MultiTree is Algorithm 1 word for word, quick, and takes few enough steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multitree.topology import multitree
 from multitree.topology.builders import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import hypercube, mesh, parse_topology, ring, torus
+from multitree.topology.link_slots import link_slots
 from multitree.topology.multitree import ROOT_ORDERS, build_multitree
 from multitree.topology.order import SMALL_CHUNKS
 from multitree.topology.topology import Topology
-from multitree.topology.tree_growth import NEIGHBOUR_ORDERS, grow_trees
+from multitree.topology.tree_growth import HASTES, NEIGHBOUR_ORDERS, grow_trees
 from multitree.topology.verify import verify
+from tests.benches import bench_module
 from tests.topology.graphs import random_topology, topologies
 from tests.topology.oracles import does_its_collective, grow_naively
 
 
-def grown(links, roots, num_ranks, neighbour_order="ascending", slots=None):
+def grown(links, roots, num_ranks, neighbour_order="ascending", slots=None, haste="eager"):
     turns = sorted(range(len(roots)), key=lambda tree: roots[tree])
-    options = {"neighbour_order": neighbour_order, "slots": slots}
+    options = {"neighbour_order": neighbour_order, "slots": slots, "haste": haste}
     edges = grow_trees(links, roots, turns, num_ranks, **options)
     return list(zip(*(column.tolist() for column in edges), strict=True))
 
@@ -33,10 +38,13 @@ def test_trees_are_those_of_the_naive_definition(topology, data):
         st.one_of(st.just(list(range(topology.num_ranks))), st.lists(ranks, min_size=1, max_size=5))
     )
     order = data.draw(st.sampled_from(NEIGHBOUR_ORDERS))
-    slots = [data.draw(st.integers(1, 3)) for _ in range(topology.num_links)]
-    options = {"neighbour_order": order, "slots": slots}
-    naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, **options)
-    assert grown(topology.links, roots, topology.num_ranks, order, np.array(slots)) == naive
+    slots = [data.draw(st.integers(1, 5)) for _ in range(topology.num_links)]
+    for haste in HASTES:
+        options = {"neighbour_order": order, "slots": slots, "haste": haste}
+        naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, **options)
+        assert naive == grown(
+            topology.links, roots, topology.num_ranks, order, np.array(slots), haste
+        )
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "torus:3x5", "hypercube:4", "full:7"])
@@ -176,6 +184,42 @@ def test_slow_links_hold_a_chunk_longer_and_nothing_leaves_before_it_has_come(to
     uneven = Topology("uneven", *counts, topology.links, speeds, 150.0)
     report = verify(build_multitree(uneven))
     assert report.causal and report.contention_free
+
+
+@pytest.mark.parametrize("haste", HASTES)
+def test_of_equal_links_all_hastes_are_one(haste):
+    links = torus(3, 4).links
+    for slots in (None, np.full(len(links), 3)):
+        trees = grown(links, range(12), 12, "mirrored", slots, haste)
+        assert trees == grown(links, range(12), 12, "mirrored", slots)
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "torus:4x8", "mesh:4x4", "hypercube:4"])
+@pytest.mark.parametrize("ratio", [2, 4])
+def test_the_haste_is_the_one_whose_last_chunk_is_through_first(spec, ratio, monkeypatch):
+    topology = parse_topology(spec)
+    slow = np.ptp(topology.links, axis=1) < 4
+    uneven = replace(topology, bandwidth_gbytes_per_s=16 / np.where(slow, ratio, 1))
+    slots, ends = link_slots(uneven), {}
+
+    def end_of(schedule):
+        return int((schedule.step + slots[schedule.route_links]).max())
+
+    for haste in HASTES:
+        monkeypatch.setattr(multitree, "HASTES", (haste,))
+        ends[haste] = end_of(build_multitree(uneven))
+    monkeypatch.undo()
+    assert end_of(build_multitree(uneven)) == min(ends.values())
+    assert min(ends["fast"], ends["patient"]) < ends["eager"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "ratio", "most"), [("4x4", 2, 12), ("4x4", 4, 20), ("8x8", 2, 44), ("8x8", 4, 64)]
+)
+def test_a_torus_with_slow_links_along_one_dimension_takes_few_steps(spec, ratio, most):
+    topology = bench_module("unequal").slower_along_y(f"torus:{spec}", ratio)
+    schedule = build_multitree(topology)
+    assert int((schedule.step + link_slots(topology)[schedule.route_links]).max()) <= most
 
 
 def test_what_multitree_cannot_build_is_refused():
