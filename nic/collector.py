@@ -7,14 +7,12 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.stream import Fifo
+from multitree.nic.claims import ClaimSignature, TurnSignature, Verdict
 from multitree.nic.config import Config
 from multitree.nic.layouts import CONTRIBUTION, mark_layout
 from multitree.nic.message import ORDER_WIDTH
 from multitree.nic.signatures import (
     ArrivalSignature,
-    ClaimSignature,
-    TurnSignature,
-    Verdict,
 )
 
 __all__ = ["Collector"]

@@ -6,11 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.link import Kind
+from multitree.nic.claims import ClaimSignature, Verdict
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import SHARED_FLOW, flit_stream
 from multitree.nic.message import ORDER_WIDTH, head_layout
-from multitree.nic.signatures import ClaimSignature, LookupSignature, RunSignature, Verdict
+from multitree.nic.signatures import LookupSignature, RunSignature
 
 __all__ = ["Reception", "place_layout"]
 

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin, stay
+from multitree.nic.claims import ClaimSignature, TurnSignature
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import flit_stream
@@ -12,10 +13,8 @@ from multitree.nic.reception import Reception
 from multitree.nic.reducer import item_layout
 from multitree.nic.shared_lane import SharedLane
 from multitree.nic.signatures import (
-    ClaimSignature,
     LookupSignature,
     RunSignature,
-    TurnSignature,
     WaitSignature,
 )
 

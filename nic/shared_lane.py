@@ -6,12 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link import Kind
 from multitree.hw.stream import QuickFifo
+from multitree.nic.claims import TurnSignature
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
 from multitree.nic.layouts import flit_stream
 from multitree.nic.reception import place_layout
 from multitree.nic.reducer import item_layout
-from multitree.nic.signatures import RunSignature, TurnSignature
+from multitree.nic.signatures import RunSignature
 
 __all__ = ["AHEAD_FLITS", "SharedLane"]
 

@@ -8,6 +8,7 @@ from multitree.hw.link import LinkSignature, news_width
 from multitree.hw.read_share import ReadShare
 from multitree.hw.stream import Fifo
 from multitree.hw.vc_port import VcPort
+from multitree.nic.claims import ClaimSignature, TurnSignature
 from multitree.nic.config import Config
 from multitree.nic.counters import ActivitySignature
 from multitree.nic.faults import Awaited
@@ -19,13 +20,11 @@ from multitree.nic.sender import Sender
 from multitree.nic.shared_receiver import SharedReceiver
 from multitree.nic.signatures import (
     ArrivalSignature,
-    ClaimSignature,
     LookupSignature,
     MemoryReadSignature,
     MemorySignature,
     QuerySignature,
     RunSignature,
-    TurnSignature,
     WaitSignature,
 )
 

@@ -5,18 +5,17 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import stay
+from multitree.nic.claims import ClaimSignature, TurnSignature
 from multitree.nic.config import Config
 from multitree.nic.layouts import flit_stream
 from multitree.nic.reducer import Reducer, item_layout
 from multitree.nic.shared_admission import SharedAdmission
 from multitree.nic.signatures import (
     ArrivalSignature,
-    ClaimSignature,
     LookupSignature,
     MemoryReadSignature,
     MemoryWriteSignature,
     RunSignature,
-    TurnSignature,
     WaitSignature,
 )
 

@@ -5,9 +5,9 @@ from itertools import chain
 
 import pytest
 
+from multitree.nic.claims import Verdict
 from multitree.nic.collector import Collector
 from multitree.nic.config import Config
-from multitree.nic.signatures import Verdict
 from tests.hw.streams import go, run
 from tests.nic.blocks import put, seeded
 

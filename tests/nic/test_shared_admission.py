@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from multitree.nic.claims import Verdict
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.shared_admission import SharedAdmission
-from multitree.nic.signatures import Verdict
 from tests.hw.streams import go, receive, run, send
 from tests.nic.blocks import put
 from tests.nic.shared_receivers import CONFIG, LANES, REDUCE, SEQUENCE, flow_entry, message
