@@ -1,6 +1,6 @@
 """Admission: reads heads in order and passes their flits on when they may."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,6 +19,7 @@ from multitree.nic.signatures import (
     RunSignature,
     WaitSignature,
 )
+from multitree.nic.wave_offset import WaveOffset
 
 __all__ = ["Admission"]
 
@@ -34,9 +35,9 @@ class Admission(wiring.Component):
     and moves nothing to memory; so is an entry whose parity is wrong. While `run.faulted`
     everything is taken and dropped, so that the links drain.
 
-    One flit per cycle; four cycles per head, and one more for each client of the flow memory that
-    is before it. A head is taken before it is looked up, so that no path leads from one port's
-    link buffer through the flow memory's arbiter to another port's.
+    One flit per cycle; four cycles per head, five where there are waves, and one more for each
+    client of the flow memory that is before it. A head is taken before it is looked up, so that no
+    path leads from one port's link buffer through the flow memory's arbiter to another port's.
 
     Parameters
     ----------
@@ -85,30 +86,28 @@ class Admission(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: AWAIT_HEAD, LOOK_UP, READ, CHECK, PASS (or NEXT_HEAD), REPORT."""
+        """One state machine: AWAIT_HEAD, LOOK_UP, READ, CHECK, MOVE, PASS, NEXT_HEAD, REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
         m.submodules.expectation = expectation = Expectation(port=self._port)
         head = data.View(self._head, flit.payload[: self._head.size])
         op, flow, single, phase = Signal(), Signal(16), Signal(), Signal()
+        wave = Signal(self._config.wave_width)
+        first = Cat(Const(1, self._config.part_width), head.wave[: len(wave)])
         size = Signal.like(head.size)
         after, left, next_count, known, asked, gate = self._progress(m)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
-        m.d.comb += [
-            self.lookup.flow.eq(flow),
-            expectation.entry.eq(self.lookup.entry),
-            expectation.op.eq(op),
-            expectation.single.eq(single),
-        ]
+        m.d.comb += [expectation.entry.eq(self.lookup.entry), expectation.op.eq(op)]
+        m.d.comb += [expectation.single.eq(single), self.lookup.flow.eq(flow)]
         m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
-        ledger = self._ledger(m, op, flow, phase)
+        ledger = self._ledger(m, op, flow, phase, wave)
         with m.FSM():
             with m.State("AWAIT_HEAD"):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
                 m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
-                m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(1)]
-                m.d.sync += [phase.eq(head.sequence[0]), size.eq(head.size)]
+                m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(first)]
+                m.d.sync += [wave.eq(head.wave), phase.eq(head.sequence[0]), size.eq(head.size)]
                 with m.If(self.flits.valid & run.running):
                     self._judge(m, head, is_head)
             with m.State("LOOK_UP"):
@@ -119,20 +118,18 @@ class Admission(wiring.Component):
                 m.next = "CHECK"
             with m.State("CHECK"):
                 entry = self.lookup.entry
-                m.d.sync += [
-                    self.items.payload.address.eq(run.window_base + entry.base),
-                    left.eq(entry.size),
-                    after.eq(expectation.after),
-                    self.query.port.eq(expectation.sibling),
-                ]
+                m.d.sync += self.items.payload.address.eq(run.window_base + entry.base)
+                m.d.sync += [left.eq(entry.size), after.eq(expectation.after)]
+                m.d.sync += self.query.port.eq(expectation.sibling)
                 stale = phase != run.sequence[0]
                 self._refuse(m, expectation, ledger, stale, size != entry.size[: len(size)])
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
                     m.d.comb += ledger.mark.eq(1)
-                    m.next = "PASS"
+                    m.next = "MOVE" if self._config.wave_width else "PASS"
                     with m.If(single):
                         m.next = "REPORT"
+            self._move(m, wave)
             with m.State("PASS"):
                 self._pass(m, after, left, next_count, gate)
             with m.State("REPORT"):
@@ -141,26 +138,40 @@ class Admission(wiring.Component):
                 with m.If(self.empty.valid | run.faulted):
                     m.next = "AWAIT_HEAD"
             with m.State("NEXT_HEAD"):
-                self._repeat(m, head, op, flow, after)
+                self._repeat(m, head, op, flow, after, wave)
         with m.If(run.faulted):
             m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
         return m
 
-    def _ledger(self, m, op, flow, phase):
+    def _move(self, m, wave):
+        """The state in which an address moves on to its wave's slice."""
+        if not self._config.wave_width:
+            return
+        m.submodules.offset = offset = WaveOffset(self._config)
+        m.d.comb += [offset.wave.eq(wave), offset.stride.eq(self.lookup.entry.stride)]
+        address = self.items.payload.address
+        with m.State("MOVE"):
+            m.d.sync += address.eq(address + offset.offset)
+            m.next = "PASS"
+
+    def _ledger(self, m, op, flow, phase, wave):
         """The ledger, asked about the message in hand."""
         m.submodules.ledger = ledger = Ledger(self._config)
         m.d.comb += [
             ledger.bank.eq(self.run.bank),
             ledger.clear.eq(self.run.clear),
             ledger.phase.eq(phase),
+            ledger.wave.eq(wave),
             ledger.op.eq(op),
             ledger.flow.eq(flow),
         ]
         return ledger
 
-    def _repeat(self, m, head, op, flow, after):
+    def _repeat(self, m, head, op, flow, after, wave):
         """Between packets: the head must be that of the message in hand."""
         same = (head.op == op) & (head.flow == flow) & (head.sequence == self.run.sequence)
+        if len(wave):
+            same &= head.wave == wave
         same &= head.continued
         m.d.comb += [self.query.valid.eq(after), self.flits.ready.eq(self.run.running)]
         with m.If(self.flits.valid & self.run.running):
@@ -178,7 +189,7 @@ class Admission(wiring.Component):
         # The collective was over, and another may have begun, while its entry was looked up.
         with m.Elif(stale):
             m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
-        with m.Elif(~expectation.expected):
+        with m.Elif(~expectation.expected | ledger.early):
             m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
         with m.Elif(ledger.seen):
             m.d.comb += self.fault.eq(FaultCode.DUPLICATE_MESSAGE)
@@ -195,7 +206,7 @@ class Admission(wiring.Component):
             m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
         # A later collective's flows are not this one's: its message waits, whatever it is.
         with m.Elif(behind == 0):
-            with m.If((head.flow >= run.num_flows) | (head.wave != 0)):
+            with m.If((head.flow >= run.num_flows) | (head.wave > run.last_wave)):
                 m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
             with m.Else():
                 m.d.comb += self.flits.ready.eq(1)
@@ -239,7 +250,7 @@ class Admission(wiring.Component):
             item.mark.last.eq(last),
             self.empty.op.eq(op),
             self.empty.flow.eq(flow),
-            self.empty.count.eq(1),
+            self.empty.count.eq(next_count if self._config.wave_width else 1),
             self.empty.last.eq(1),
         ]
 

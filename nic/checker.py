@@ -47,7 +47,9 @@ class Checker(wiring.Component):
     busy : Out(1)
         The check is not over.
     num_arrivals : Out(20)
-        Messages that come in.
+        Messages that come in, of one wave.
+    last_stage : Out(wave_width)
+        The highest stage of a row.
     code : Out(8)
         `FaultCode`, or 0.
     index : Out(16)
@@ -73,6 +75,7 @@ class Checker(wiring.Component):
                 "entry_intact": In(1),
                 "busy": Out(1),
                 "num_arrivals": Out(20),
+                "last_stage": Out(config.wave_width),
                 "code": Out(8),
                 "index": Out(16),
                 "of_flow": Out(1),
@@ -99,6 +102,7 @@ class Checker(wiring.Component):
             with m.State("IDLE"), m.If(self.start):
                 m.d.sync += [at.eq(0), word.eq(0), self.of_flow.eq(0), previous_step.eq(0)]
                 m.d.sync += [state.eq(CRC32_INIT), self.num_arrivals.eq(0), self.code.eq(0)]
+                m.d.sync += self.last_stage.eq(0)
                 m.next = "READ"
             with m.State("READ"):
                 m.next = "WAIT"
@@ -127,6 +131,8 @@ class Checker(wiring.Component):
                 with m.Else():
                     m.d.sync += at.eq(at + 1)
                     m.d.sync += self.num_arrivals.eq(self.num_arrivals + arrivals)
+                    with m.If(~self.of_flow & (self.row.stage > self.last_stage)):
+                        m.d.sync += self.last_stage.eq(self.row.stage)
                     m.next = "READ"
             with m.State("COMPARE"):
                 with m.If(~state != self.crc):

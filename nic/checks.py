@@ -51,7 +51,7 @@ class RowCheck(wiring.Component):
             unused |= (row.unused != 0) | (row.vc_class >= self._config.num_classes)
         with m.If(~legal | unused | (row.step < self.previous_step)):
             m.d.comb += self.code.eq(FaultCode.ROW_ILLEGAL)
-        with m.Elif(row.stage != 0):
+        with m.Elif((row.stage >> self._config.wave_width) != 0):
             m.d.comb += self.code.eq(FaultCode.ITERATIONS)
         return m
 
@@ -83,7 +83,10 @@ class FlowCheck(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Ports must exist or be none, the chunk lie in the window, no wave have a stride."""
+        """Ports must exist or be none, the chunk lie in the window, no single wave have a stride.
+
+        Where there are more waves, those behind the first are the memory guard's.
+        """
         m = Module()
         entry = self.entry
         children = [entry.children[k] for k in range(8)]
@@ -95,7 +98,9 @@ class FlowCheck(wiring.Component):
         pairs = [(a, b) for k, a in enumerate(children) for b in children[k + 1 :]]
         twice = Cat((a == b) & (a != NO_PORT) for a, b in pairs)
         outside = (entry.base + entry.size) > self.window_flits
-        unused = (entry.reserved != 0) | (entry.stride != 0)
+        unused = entry.reserved != 0
+        if not self._config.wave_width:
+            unused |= entry.stride != 0
         m.d.comb += self.num_arrivals.eq(sum(bit for bit in present))
         with m.If(wrong.any() | gap.any() | twice.any() | outside | unused):
             m.d.comb += self.code.eq(FaultCode.FLOW_ILLEGAL)
@@ -157,7 +162,7 @@ class SettingsCheck(wiring.Component):
 
     Members
     -------
-    mode, window_base, window_flits : In(32)
+    mode, window_base, window_flits, iterations : In(32)
         The registers.
     committed_flits : In(32)
         The length of the buffer that the table was checked for.
@@ -168,7 +173,7 @@ class SettingsCheck(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        names = ("mode", "window_base", "window_flits", "committed_flits")
+        names = ("mode", "window_base", "window_flits", "committed_flits", "iterations")
         super().__init__({**{name: In(32) for name in names}, "legal": Out(1)})
 
     def elaborate(self, platform):
@@ -177,6 +182,9 @@ class SettingsCheck(wiring.Component):
         end = 1 << self._config.address_width
         built = Cat(self.mode[:2] == kind.value for kind in self._config.lane_types).any()
         known = built & (self.mode[6:] == 0)
+        if self._config.wave_width:
+            # Steps of a periodic table begin anew with every run.
+            known &= ~(self.mode[2] & self.iterations.any())
         if self._config.shared:
             # Only whole messages: what has begun must never wait, and has one head with a route.
             known = built & (self.mode[8:] == 0) & (self.mode[3:5] == 0)

@@ -20,6 +20,7 @@ LIMITS = {
     "address_width": (4, 32),
     "num_classes": (0, 2),
     "max_children": (1, 64),
+    "wave_width": (0, 16),
 }
 """The least and the most that each size may be."""
 
@@ -61,6 +62,9 @@ class Config:
         collectives in flight.
     max_children : int
         Contributions to one sum that one rank may get over shared links.
+    wave_width : int
+        Bits of a wave's number: how often a periodic table can be repeated, on private links only;
+        with 0 tables run once. Counts of arrivals, which have 32 bits, hold it, too.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class Config:
     dtypes: tuple[str, ...] = tuple(LANE_TYPES)
     num_classes: int = 0
     max_children: int = 8
+    wave_width: int = 0
 
     def __post_init__(self) -> None:
         """Check every field against its range."""
@@ -96,6 +101,15 @@ class Config:
         if self.shared and self.flit_bytes < 16:
             raise ValueError(
                 f"Config flit_bytes must be at least 16 on shared links, not {self.flit_bytes!r}"
+            )
+        if self.shared and self.wave_width:
+            raise ValueError(
+                f"Config wave_width must be 0 on shared links, not {self.wave_width!r}"
+            )
+        if self.wave_width > self.most_wave_width:
+            raise ValueError(
+                f"Config wave_width must be at most {self.most_wave_width} where addresses have "
+                f"{self.address_width} bits, not {self.wave_width!r}"
             )
         if not isinstance(self.dtypes, tuple):
             raise TypeError(f"Config dtypes must be a tuple of names, not {self.dtypes!r}")
@@ -130,6 +144,25 @@ class Config:
         return tuple(LANE_TYPES[name] for name in self.dtypes)
 
     @property
-    def count_width(self) -> int:
-        """Bits of a count of sub-messages of one flow: the whole address range fits."""
+    def part_width(self) -> int:
+        """Bits of a count of sub-messages of one message: the whole address range fits."""
         return max(self.address_width - (self.submessage_flits.bit_length() - 1), 0) + 1
+
+    @property
+    def count_width(self) -> int:
+        """Bits of a count of arrivals of one flow: sub-messages, and above them the wave's number.
+
+        A later wave counts for more than all of an earlier one, and waves come in order, so that
+        counts are compared as they are.
+        """
+        return self.part_width + self.wave_width
+
+    @property
+    def most_wave_width(self) -> int:
+        """The most bits that counts of 32 bits leave for a wave's number."""
+        return max(min(32 - self.part_width, LIMITS["wave_width"][1]), 0)
+
+    @property
+    def run_width(self) -> int:
+        """Bits of the number of a run of a periodic table, of which there are some more."""
+        return self.wave_width + 1 if self.wave_width else 0

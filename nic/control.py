@@ -15,13 +15,15 @@ class Control(wiring.Component):
 
     A commit has the shadow bank checked at once; when that is over and no collective runs, the
     banks are swapped, or the fault that was found is told. A start runs the active bank's table
-    once; one that comes with a commit, before its swap, or while a collective runs is remembered
-    until then. A start without a committed table, with illegal settings or with iterations is a
-    fault. Done means: all rows are queued, all senders are idle (so all reads have returned) and
-    every expected message is in memory, acknowledged. The sequence number moves on when a
-    collective is done. Each collective that is done asks for an acknowledgement of its own, of
-    which up to three are counted: `irq` is high until all are given, and while there is a fault.
-    From done to the launch of what was remembered: two cycles.
+    once, or for all its waves: as often as there are waves, and once more for every stage. One that
+    comes with a commit, before its swap, or while a collective runs is remembered until then. A
+    start without a committed table, with illegal settings or with more waves than there are numbers
+    for is a fault. Done means: all rows are queued, all senders are idle (so all reads have
+    returned) and every expected message, of several waves the last one's, is in memory,
+    acknowledged. The sequence number moves on when a collective is done. Each collective that is
+    done asks for an acknowledgement of its own, of which up to three are counted: `irq` is high
+    until all are given, and while there is a fault. From done to the launch of what was remembered:
+    two cycles.
 
     Parameters
     ----------
@@ -38,7 +40,11 @@ class Control(wiring.Component):
     legal : In(1)
         The settings are such as the interface can run.
     iterations : In(32)
-        Extra runs of the table; must be 0.
+        Waves beyond the first.
+    last_stage : In(wave_width)
+        The highest stage in the table that was checked.
+    last_run : Out(run_width)
+        Number of the last run of the table.
     faulted : In(1)
         There is a fault; what was remembered is forgotten.
     check : Out(1)
@@ -84,6 +90,7 @@ class Control(wiring.Component):
     """
 
     def __init__(self, config: Config):
+        self._wave_width = config.wave_width
         inputs = ("commit", "start", "acknowledge", "legal", "faulted", "checking", "clearing")
         inputs += ("refused", "fetching", "sending")
         outputs = ("claimed", "start_waits", "check", "swap", "refuse", "bank", "launch")
@@ -93,6 +100,8 @@ class Control(wiring.Component):
             | {name: Out(1) for name in outputs}
             | {
                 "iterations": In(32),
+                "last_stage": In(config.wave_width),
+                "last_run": Out(config.run_width),
                 "num_arrivals": In(20),
                 "arrived": In(config.num_ports),
                 "missing": Out(20),
@@ -107,6 +116,7 @@ class Control(wiring.Component):
         m = Module()
         commit_waits, settled, finished = Signal(), Signal(), Signal()
         expected = Signal(20)
+        last_stage = Signal.like(self.last_stage)
         start = self.start | self.start_waits
         m.d.sync += self.start_waits.eq(start)
         m.d.comb += self.check.eq(self.commit & ~commit_waits & ~self.faulted)
@@ -122,6 +132,7 @@ class Control(wiring.Component):
                     with m.If(self.swap):
                         m.d.sync += [self.bank.eq(~self.bank), self.committed.eq(1)]
                         m.d.sync += expected.eq(self.num_arrivals)
+                        m.d.sync += last_stage.eq(self.last_stage)
                 # Settings follow their registers with a cycle's delay when a collective is over.
                 with m.Elif(start & ~commit_waits & ~self.check & settled):
                     m.d.sync += self.start_waits.eq(0)
@@ -129,6 +140,7 @@ class Control(wiring.Component):
                     with m.If(self.fault == 0):
                         m.d.comb += self.launch.eq(1)
                         m.d.sync += [self.missing.eq(expected), self.cycles.eq(0)]
+                        m.d.sync += self.last_run.eq(self.iterations + last_stage)
                         m.next = "RUN"
             with m.State("RUN"):
                 arrived = sum(bit for bit in self.arrived)
@@ -156,7 +168,7 @@ class Control(wiring.Component):
             m.d.comb += self.fault.eq(FaultCode.NOT_COMMITTED)
         with m.Elif(~self.legal):
             m.d.comb += self.fault.eq(FaultCode.SETTINGS_ILLEGAL)
-        with m.Elif(self.iterations != 0):
+        with m.Elif((self.iterations >> self._wave_width) != 0):
             m.d.comb += self.fault.eq(FaultCode.ITERATIONS)
 
     def _interrupt(self, m, finished):

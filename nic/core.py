@@ -8,7 +8,7 @@ from multitree.hw.link import LinkSignature
 from multitree.nic.checks import SettingsCheck
 from multitree.nic.config import Config
 from multitree.nic.control import Control
-from multitree.nic.counters import PortCounters
+from multitree.nic.counters import count_activity
 from multitree.nic.fetcher import Fetcher
 from multitree.nic.monitor import FaultMonitor, Watchdog
 from multitree.nic.port import Port
@@ -125,8 +125,12 @@ class Core(wiring.Component):
         return m
 
     def _arrived(self, ports):
-        """One bit per message that has done what it came for."""
-        return Cat(port.arrival.valid & port.arrival.last for port in ports)
+        """One bit per message that has done what it came for: of several waves the last one."""
+        whole = Cat(port.arrival.valid & port.arrival.last for port in ports)
+        if not self._config.wave_width:
+            return whole
+        low = self._config.part_width
+        return whole & Cat(port.arrival.count[low:] == port.run.last_wave for port in ports)
 
     def _drive_run(self, m, run, used, control, monitor):
         """What the blocks have to know of the collective that runs."""
@@ -144,6 +148,8 @@ class Core(wiring.Component):
             run.window_flits.eq(used["WINDOW_FLITS"]),
             run.num_rows.eq(used["NUM_ROWS"]),
             run.num_flows.eq(used["NUM_FLOWS"]),
+            run.last_wave.eq(used["ITERATIONS"]),
+            run.last_run.eq(control.last_run),
             run.step_cycles.eq(used["STEP_CYCLES"]),
             run.bank.eq(control.bank),
             run.clear.eq(control.check),
@@ -167,6 +173,7 @@ class Core(wiring.Component):
             control.checking.eq(tables.checking),
             control.refused.eq(tables.code.any()),
             control.num_arrivals.eq(tables.num_arrivals),
+            control.last_stage.eq(tables.last_stage),
         ]
         # On shared links there is one more, between them.
         for client, lookup in zip(ports, tables.lookups, strict=False):
@@ -181,6 +188,7 @@ class Core(wiring.Component):
             check.window_base.eq(used["WINDOW_BASE"]),
             check.window_flits.eq(settings["WINDOW_FLITS"]),
             check.committed_flits.eq(used["WINDOW_FLITS"]),
+            check.iterations.eq(used["ITERATIONS"]),
             control.legal.eq(check.legal),
             control.iterations.eq(used["ITERATIONS"]),
         ]
@@ -261,15 +269,7 @@ class Core(wiring.Component):
 
     def _wire_counters(self, m, ports, control):
         """Counters per port, and the one that the bus asks for."""
-        words = []
-        for number, port in enumerate(ports):
-            m.submodules[f"counters_{number}"] = counters = PortCounters(self._config)
-            wiring.connect(m, port.activity, counters.activity)
-            m.d.comb += [
-                counters.start.eq(control.launch),
-                counters.running.eq(control.running),
-            ]
-            words.append(Array(counters.counts))
+        words = count_activity(m, self._config, ports, control)
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
     def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):

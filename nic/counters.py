@@ -1,13 +1,13 @@
 """Counters of a port: payload flits, stalls by cause, the least credits seen."""
 
-from amaranth import Module, Signal
+from amaranth import Array, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.registers import PORT_COUNTERS
 
-__all__ = ["ActivitySignature", "PortCounters"]
+__all__ = ["ActivitySignature", "PortCounters", "count_activity"]
 
 _EVENTS = {
     "FLITS_SENT": "sent",
@@ -93,3 +93,30 @@ class PortCounters(wiring.Component):
             with m.Elif(running & happened):
                 m.d.sync += count.eq(count + 1)
         return m
+
+
+def count_activity(m, config, ports, control):
+    """Build a port's counters for each port, named after its number.
+
+    Parameters
+    ----------
+    m : Module
+        Gets them as submodules.
+    config : Config
+    ports : list of Component
+        With `activity`.
+    control : Control
+        Says when a collective starts, and that it runs.
+
+    Returns
+    -------
+    list of Array
+        Each port's counts.
+    """
+    words = []
+    for number, port in enumerate(ports):
+        m.submodules[f"counters_{number}"] = counters = PortCounters(config)
+        wiring.connect(m, port.activity, counters.activity)
+        m.d.comb += [counters.start.eq(control.launch), counters.running.eq(control.running)]
+        words.append(Array(counters.counts))
+    return words

@@ -43,8 +43,9 @@ class FaultCode(enum.IntEnum):
 _SENTENCES = {
     FaultCode.NONE: "no fault",
     FaultCode.ROW_ILLEGAL: "a table row is illegal (op, port, flow, reserved bits or step order)",
-    FaultCode.FLOW_ILLEGAL: "a flow is illegal (out of the window, a wrong port, a wave stride)",
-    FaultCode.ITERATIONS: "iterations or a row's stage must be 0",
+    FaultCode.FLOW_ILLEGAL: "a flow is illegal (out of the window, a wrong port, a wave stride "
+    "where tables are not repeated)",
+    FaultCode.ITERATIONS: "more waves or stages than the interface can repeat a table for",
     FaultCode.WATCHDOG: "nothing progressed for the watchdog's time",
     FaultCode.FIRST_ARRIVAL: "no first arrival of the collective within its limit",
     FaultCode.FRAMING: "a message was shorter or longer than its flow's size, or had no head",

@@ -10,6 +10,7 @@ from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import NO_PORT, SHARED_FLOW, job_layout, row_layout
 from multitree.nic.signatures import LookupSignature, RunSignature
 from multitree.nic.steps import StepCounter
+from multitree.nic.wave_offset import WaveOffset
 
 __all__ = ["Fetcher"]
 
@@ -22,6 +23,8 @@ class _Hand:
 
     def __init__(self, config):
         self.index = Signal(17)
+        self.run = Signal(config.run_width)
+        self.wave = Signal(config.wave_width)
         self.job = Signal(job_layout(config))
         self.row = Signal(row_layout(config))
         self.code = Signal(8)
@@ -32,11 +35,12 @@ class _Hand:
 class Fetcher(wiring.Component):
     """Reads the table in order, checks every row and its flow once more, and queues jobs.
 
-    On `start` the rows are read, each once, and each is given to its port with the dependency
-    that its flow's entry implies: a REDUCE and a root's GATHER wait for the flow's last child,
+    On `start` the rows are read, each once, or in a periodic table once per run, and each is given
+    to its port, for the wave that it is at in this run, with the dependency that its flow's entry
+    implies: a REDUCE and a root's GATHER wait for the flow's last child,
     another GATHER for the flow's parent. A row or flow that is illegal, or whose parity is wrong
     when it is taken over, ends in a fault with its index, and no job is made of it. Six cycles
-    per row.
+    per row, seven where tables are repeated, three where a row has no wave in a run.
 
     Parameters
     ----------
@@ -98,12 +102,13 @@ class Fetcher(wiring.Component):
         m.submodules.row_check = row_check = RowCheck(self._config)
         m.submodules.flow_check = flows = flow_check(self._config)
         m.submodules.steps = steps = StepCounter(self._config)
+        m.submodules.offset = self._offset = WaveOffset(self._config)
         hand = _Hand(self._config)
         self._connect(m, row_check, flows, steps, hand)
         stop = self.fault.any() | self.run.faulted
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                m.d.sync += [hand.index.eq(0), row_check.previous_step.eq(0)]
+                m.d.sync += [hand.index.eq(0), row_check.previous_step.eq(0), hand.run.eq(0)]
                 with m.If(self.start):
                     m.next = "READ_ROW"
             self._take_rows(m, row_check, flows, steps, hand, stop)
@@ -113,12 +118,13 @@ class Fetcher(wiring.Component):
     def _take_rows(self, m, row_check, flows, steps, hand, stop):
         """States that read a row, look its flow up, and push the job to its port."""
         run = self.run
-        is_nop = self.row.op == _OP_NOP
+        is_nop = (self.row.op == _OP_NOP) | self._has_no_wave(m, hand)
         parity = FaultCode.TABLE_PARITY
         with m.State("READ_ROW"):
             m.next = "AWAIT_ROW"
             with m.If(hand.index == run.num_rows):
                 m.next = "IDLE"
+                self._repeat(m, row_check, hand)
         with m.State("AWAIT_ROW"):
             m.next = "ASK_ROW"
         with m.State("ASK_ROW"):
@@ -140,7 +146,11 @@ class Fetcher(wiring.Component):
             m.d.sync += hand.code.eq(Mux(self.lookup.intact, flows.code, parity))
             job = self._shared_job(m, hand) if self._config.shared else self._job(m, hand)
             m.d.sync += hand.job.eq(job)
-            m.next = "PUSH"
+            m.next = "MOVE" if self._config.wave_width else "PUSH"
+        if self._config.wave_width:
+            with m.State("MOVE"):
+                m.d.sync += hand.job.base.eq(hand.job.base + self._offset.offset)
+                m.next = "PUSH"
         with m.State("PUSH"):
             m.d.comb += [
                 self.fault.eq(hand.code),
@@ -157,6 +167,25 @@ class Fetcher(wiring.Component):
                 ]
                 m.next = "READ_ROW"
 
+    def _has_no_wave(self, m, hand):
+        """Whether the row that was read has none in this run; if it has, it is noted."""
+        if not self._config.wave_width:
+            return 0
+        wave = Signal(self._config.run_width)
+        m.d.comb += wave.eq(hand.run - self.row.stage)
+        m.d.sync += hand.wave.eq(wave)
+        # Rows of a later stage than there were runs are ahead of the first wave.
+        return (self.row.stage > hand.run) | (wave > self.run.last_wave)
+
+    def _repeat(self, m, row_check, hand):
+        """Begin another run of the table behind its last row, unless that was the last one."""
+        if not self._config.wave_width:
+            return
+        with m.If(hand.run != self.run.last_run):
+            m.d.sync += [hand.run.eq(hand.run + 1), hand.index.eq(0)]
+            m.d.sync += row_check.previous_step.eq(0)
+            m.next = "READ_ROW"
+
     def _connect(self, m, row_check, flows, steps, hand):
         """Feed the checks and the step counter; offer the job to its port."""
         m.d.comb += [
@@ -166,6 +195,8 @@ class Fetcher(wiring.Component):
             row_check.num_flows.eq(self.run.num_flows),
             flows.entry.eq(self.lookup.entry),
             flows.window_flits.eq(self.run.window_flits),
+            self._offset.wave.eq(hand.wave),
+            self._offset.stride.eq(self.lookup.entry.stride),
             steps.start.eq(self.start),
             steps.row_step.eq(hand.row.step),
             steps.nop.eq(hand.nop),
@@ -197,6 +228,7 @@ class Fetcher(wiring.Component):
             job.op.eq(row.op),
             job.base.eq(entry.base),
             job.size.eq(entry.size),
+            job.wave.eq(hand.wave),
             job.needs.eq(from_parent | (last_child != NO_PORT)),
             job.need_port.eq(Mux(from_parent, entry.parent, last_child)),
             job.need_op.eq(from_parent),

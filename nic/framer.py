@@ -69,7 +69,11 @@ class Framer(wiring.Component):
             message.eq(Mux(begun, held.as_value(), self.descriptors.payload.as_value())),
             head.flow.eq(message.flow),
             head.op.eq(message.op),
-            *([] if self._config.shared else [head.continued.eq(begun)]),
+            *(
+                []
+                if self._config.shared
+                else [head.continued.eq(begun), head.wave.eq(message.wave)]
+            ),
             head.sequence.eq(self.run.sequence),
             head.size.eq(message.size),
             self.wait.port.eq(NO_PORT),

@@ -1,6 +1,6 @@
 """Issuer: takes rows in order, waits for their dependency, issues their reads."""
 
-from amaranth import Const, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -81,7 +81,11 @@ class Issuer(wiring.Component):
             with m.State("TAKE"):
                 offered = self.jobs.payload
                 m.d.comb += [self.jobs.ready.eq(self.run.running), self.idle.eq(~self.jobs.valid)]
-                m.d.sync += [job.eq(offered), place.eq(0), needed.eq(self._first_needed(offered))]
+                m.d.sync += [
+                    job.eq(offered),
+                    place.eq(0),
+                    needed.eq(self._first_needed(m, offered)),
+                ]
                 m.d.sync += [address.eq(self.run.window_base + offered.base), left.eq(offered.size)]
                 with m.If(self.jobs.valid & self.run.running):
                     m.next = "AWAIT"
@@ -124,14 +128,19 @@ class Issuer(wiring.Component):
         m.d.comb += gate.eq(~job.needs | (known >= needed) | (fresh & (self.query.count >= needed)))
         return gate
 
-    def _first_needed(self, job):
+    def _first_needed(self, m, job):
         """The count that the first flit needs: one sub-message, or all of the chunk's."""
         if self._config.shared:
             # The collector reports whole sums and results.
             return Const(1)
         shift = self._config.submessage_flits.bit_length() - 1
         submessages = (job.size + (self._config.submessage_flits - 1)) >> shift
-        return Mux(self.run.cut_through | (job.size == 0), 1, submessages)
+        first = Mux(self.run.cut_through | (job.size == 0), 1, submessages)
+        if not self._config.wave_width:
+            return first
+        part = Signal(self._config.part_width)
+        m.d.comb += part.eq(first)
+        return Cat(part, job.wave)
 
     def _name(self, m, job, address):
         """What the job in hand is, for the framer, the tracker and the fault monitor."""

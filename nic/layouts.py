@@ -95,6 +95,7 @@ def job_layout(config: Config) -> data.StructLayout:
             "op": 1,
             "base": config.address_width,
             "size": config.address_width,
+            "wave": config.wave_width,
             "needs": 1,
             "need_port": 4,
             "need_op": 1,
@@ -106,6 +107,7 @@ def job_layout(config: Config) -> data.StructLayout:
 def descriptor_layout(config: Config) -> data.StructLayout:
     """A message to frame: what its head says, its size in flits, and its row of the table."""
     fields = {"flow": 16, "op": 1, "size": config.address_width, "row": 16}
+    fields |= {"wave": config.wave_width}
     return data.StructLayout(fields | (_ROUTED if config.shared else {}))
 
 

@@ -14,12 +14,13 @@ __all__ = ["Ledger"]
 class Ledger(wiring.Component):
     """Remembers every message that a port has admitted, so that none is admitted twice.
 
-    Per flow and op two bits: that a message came, and the lowest bit of the number of the
-    collective that it came in. A mark of the collective before is none. That is sound because a
-    collective only ends when every expected message is in, so that no mark of an expected message
-    is ever two collectives old; another table's marks are kept in another bank, which is cleared
-    before that table may run. An answer takes one cycle; a mark is seen from the next one on, and
-    must not be asked for in the cycle in which it is set.
+    Per flow and op: that a message came, the lowest bit of the number of the collective that it
+    came in, and its wave, each of which must come behind the one before it. A mark of the
+    collective before is none. That is sound because a collective only ends when every expected
+    message is in, so that no mark of an expected message is ever two collectives old; another
+    table's marks are kept in another bank, which is cleared before that table may run. An answer
+    takes one cycle; a mark is seen from the next one on, and must not be asked for in the cycle
+    in which it is set.
 
     Parameters
     ----------
@@ -38,14 +39,18 @@ class Ledger(wiring.Component):
         Of that message.
     phase : In(1)
         Lowest bit of its collective's number, with an answer and with a mark.
+    wave : In(wave_width)
+        Its wave, in the same way.
     seen : Out(1)
         The message asked for in the cycle before has come in this collective.
+    early : Out(1)
+        One of an earlier wave has not come yet.
     mark : In(1)
         The message has come.
     """
 
     def __init__(self, config: Config):
-        self._num_marks = 2 * config.num_flows
+        self._num_marks, self._wave_width = 2 * config.num_flows, config.wave_width
         super().__init__(
             {
                 "bank": In(1),
@@ -53,7 +58,9 @@ class Ledger(wiring.Component):
                 "op": In(1),
                 "flow": In(16),
                 "phase": In(1),
+                "wave": In(config.wave_width),
                 "seen": Out(1),
+                "early": Out(1),
                 "mark": In(1),
             }
         )
@@ -71,7 +78,7 @@ class Ledger(wiring.Component):
         for number in range(2):
             # A mark is not asked for in the cycle in which it is set: no logic for that case.
             attrs = {"no_rw_check": 1}
-            marks = Memory(shape=2, depth=self._num_marks, init=[], attrs=attrs)
+            marks = Memory(shape=2 + self._wave_width, depth=self._num_marks, init=[], attrs=attrs)
             m.submodules[f"marks_{number}"] = marks
             write, read = marks.write_port(), marks.read_port()
             used = self.bank == number
@@ -79,8 +86,14 @@ class Ledger(wiring.Component):
                 read.addr.eq(place),
                 write.en.eq(Mux(used, self.mark, sweeping)),
                 write.addr.eq(Mux(used, place, sweep)),
-                write.data.eq(Mux(used, Cat(self.phase, 1), 0)),
+                write.data.eq(Mux(used, Cat(self.phase, 1, self.wave), 0)),
             ]
             with m.If(used):
-                m.d.comb += self.seen.eq(read.data == Cat(self.phase, 1))
+                came = read.data[:2] == Cat(self.phase, 1)
+                if not self._wave_width:
+                    m.d.comb += self.seen.eq(came)
+                    continue
+                last = read.data[2:]
+                m.d.comb += self.seen.eq(came & (self.wave <= last))
+                m.d.comb += self.early.eq(self.wave > Mux(came, last + 1, 0))
         return m

@@ -78,6 +78,8 @@ class RunSettings:
         "sum", or "max": the larger one is kept.
     silent : tuple of Op
         On shared links, the op whose messages are heads without payload.
+    num_waves : int
+        How many waves a periodic table is run for.
 
     Raises
     ------
@@ -96,6 +98,7 @@ class RunSettings:
     flow_control: str = "message"
     reduction: str = "sum"
     silent: tuple[Op, ...] = ()
+    num_waves: int = 1
 
     def __post_init__(self) -> None:
         """Check the dtype and the ranges."""
@@ -183,7 +186,7 @@ def run_writes(settings: RunSettings) -> Writes:
         (ADDRESS["STEP_CYCLES"], settings.step_cycles),
         (ADDRESS["WATCHDOG_CYCLES"], settings.watchdog_cycles),
         (ADDRESS["FIRST_ARRIVAL_CYCLES"], settings.first_arrival_cycles),
-        (ADDRESS["ITERATIONS"], 0),
+        (ADDRESS["ITERATIONS"], settings.num_waves - 1),
     ]
 
 

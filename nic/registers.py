@@ -120,7 +120,8 @@ REGISTERS = RegisterMap(
             _field("dtypes", 4, 3, "Types of lanes: bit 0 int32, bit 1 fp32, bit 2 bf16."),
             _field("shared", 7, 1, "Links are shared: rows have routes."),
             _field("flit_bytes", 8, 8, "Bytes of a flit."),
-            _field("submessage_flits", 16, 16, "Flits of a sub-message."),
+            _field("submessage_flits", 16, 11, "Flits of a sub-message."),
+            _field("wave_width", 27, 5, "Bits of a wave's number; 0: tables are not repeated."),
         ),
         _register(0x00C, "TABLE_DEPTH", "ro", "Rows the table can hold."),
         _register(0x010, "FLOW_DEPTH", "ro", "Flows the flow memory can hold."),
@@ -169,7 +170,9 @@ REGISTERS = RegisterMap(
         _register(0x028, "NUM_FLOWS", "rw", "Flows in use."),
         _register(0x02C, "WINDOW_BASE", "rw", "First flit of the buffer in memory."),
         _register(0x030, "WINDOW_FLITS", "rw", "Length of the buffer in flits, of a table."),
-        _register(0x034, "ITERATIONS", "rw", "Extra runs of the table per start; must be 0."),
+        _register(
+            0x034, "ITERATIONS", "rw", "Waves of a start beyond the first, of a periodic table."
+        ),
         _register(0x038, "STEP_CYCLES", "rw", "Estimated time of a step in lockstep, in cycles."),
         _register(0x03C, "WATCHDOG_CYCLES", "rw", "Longest time without progress; 0 is for ever."),
         _register(
@@ -205,7 +208,9 @@ REGISTERS = RegisterMap(
             "ro",
             "Shared links only: contributions that waited in memory, since reset, modulo 2^32.",
         ),
-        _register(0x064, "ARRIVALS_MISSING", "ro", "Messages that have not come in yet."),
+        _register(
+            0x064, "ARRIVALS_MISSING", "ro", "Messages of the last wave that have not come in yet."
+        ),
         _register(
             0x068,
             "COUNT_SELECT",
@@ -215,7 +220,13 @@ REGISTERS = RegisterMap(
             _field("port", 16, 4, "Port it comes in on."),
             _field("op", 20, 1, "0 REDUCE, 1 GATHER."),
         ),
-        _register(0x06C, "COUNT", "ro", "Sub-messages that came in, as selected 32 cycles before."),
+        _register(
+            0x06C,
+            "COUNT",
+            "ro",
+            "Sub-messages that came in, as selected 32 cycles before, "
+            "and above them the wave's number.",
+        ),
         _register(0x070, "LINKS", "ro", "Ports whose link is up at both ends, bit by bit."),
         _register(0x074, "RANK", "rw", "Number that neighbours are told with a fault."),
         _register(
@@ -253,7 +264,8 @@ def identity(config: Config) -> dict[str, int]:
         | dtypes << 4
         | config.shared << 7
         | config.flit_bytes << 8
-        | config.submessage_flits << 16,
+        | config.submessage_flits << 16
+        | config.wave_width << 27,
         "TABLE_DEPTH": config.table_depth,
         "FLOW_DEPTH": config.num_flows,
         "BUFFER_FLITS": config.buffer_flits,

@@ -46,6 +46,10 @@ class RunSignature(wiring.Signature):
         Length of the buffer in flits.
     num_rows, num_flows : Out(17)
         Rows and flows in use.
+    last_wave : Out(wave_width)
+        Number of the last wave.
+    last_run : Out(run_width)
+        Number of the last run of the table: as many as waves, and one more for every stage.
     step_cycles : Out(32)
         Estimated serialisation time of a step in lockstep.
     bank : Out(1)
@@ -72,6 +76,8 @@ class RunSignature(wiring.Signature):
                 "window_flits": Out(config.address_width),
                 "num_rows": Out(17),
                 "num_flows": Out(17),
+                "last_wave": Out(config.wave_width),
+                "last_run": Out(config.run_width),
                 "step_cycles": Out(32),
                 "bank": Out(1),
                 "clear": Out(1),
@@ -93,7 +99,8 @@ class QuerySignature(wiring.Signature):
     answered : In(1)
         `count` is the answer to the question that stood in the cycle before.
     count : In(count_width)
-        Sub-messages that are in, of this collective.
+        Sub-messages that are in of the last wave that began to come in, in this collective, and
+        above them its number.
     """
 
     def __init__(self, config: Config):
@@ -122,7 +129,7 @@ class ArrivalSignature(wiring.Signature):
     op, flow : Out
         Of the message.
     count : Out(count_width)
-        Sub-messages of the message that are in, this one included.
+        Sub-messages of the message that are in, this one included, and above them its wave.
     last : Out(1)
         The whole message is in.
     """

@@ -35,8 +35,9 @@ class Table:
         `Schedule.hash` of the schedule it was compiled from.
     op, flow, port, step, stage : int64 arrays, shape (num_rows,)
         One row per message to one port, sorted by step; op is an `Op`, NOP only in lockstep.
+        Of a periodic schedule step is that in the period, and stage counts periods before it.
     base, size, stride : int64 arrays, shape (num_flows,)
-        A flow's chunk in flits of the buffer, and what a wave adds to its base.
+        A flow's chunk in flits of the buffer's first wave, and what a wave adds to its base.
     parent : int64 array, shape (num_flows,)
         Port the flow's GATHER comes in on, or `NO_PORT`.
     children : int64 array, shape (num_flows, 8), or (num_flows, max_children) on shared links
@@ -47,6 +48,8 @@ class Table:
     slots : int64 array, shape (num_flows + 1,), on shared links only
         Where contributions to a flow wait that come out of order, one slot per child; the last
         entry is the end of buffer and slots.
+    num_waves : int
+        Waves of the schedule.
     """
 
     rank: int
@@ -65,6 +68,7 @@ class Table:
     vc_class: IntArray | None = None
     route: IntArray | None = None
     slots: IntArray | None = None
+    num_waves: int = 1
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
@@ -86,7 +90,9 @@ class Table:
     @property
     def end_flits(self) -> int:
         """Flits from the buffer's begin to the end of all that the table uses."""
-        return int((self.base + self.size).max(initial=0) if self.slots is None else self.slots[-1])
+        if self.slots is not None:
+            return int(self.slots[-1])
+        return int((self.base + self.size + (self.num_waves - 1) * self.stride).max(initial=0))
 
     @property
     def num_arrivals(self) -> int:
@@ -122,7 +128,7 @@ def compile_table(
     config : Config
         The interface that has to hold the table.
     lockstep : bool
-        Add one NOP row for every step in which the rank sends nothing.
+        Add one NOP row for every step in which the rank sends nothing; of one wave only.
     bounded : bool
         Whether rows, flows, flits and steps must be no more than the interface has room for. A
         table that need not fit is one to look at.
@@ -137,18 +143,21 @@ def compile_table(
         If the rank has more links than the interface has ports, or a link has no reverse.
     ScheduleError
         If a transfer takes more than one hop on private links, a broadcast or a reduce lacks its
-        silent phase on shared ones, or a field does not fit.
+        silent phase on shared ones, a periodic one is to run in lockstep, or a field does not fit.
 
     Notes
     -----
     O(num_transfers) per rank.
     """
+    if lockstep and schedule.num_waves > 1:
+        raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
     _check_ways(schedule, rank, config)
     rows = _rows_sent(schedule, rank, config)
     if lockstep:
         rows = _with_nops(rows, schedule.num_steps)
+    rows, stage = _in_periods(rows, schedule)
     if bounded:
-        _check_sizes(schedule, rank, len(rows), num_flits, config)
+        _check_sizes(schedule, rank, len(rows), schedule.padded(num_flits), config)
     parent, children = _arrivals(schedule, rank, config)
     bounds = schedule.chunks(num_flits)
     more = _shared_columns(rows, np.diff(bounds), children, num_flits) if config.shared else {}
@@ -159,12 +168,13 @@ def compile_table(
         flow=rows[:, 2],
         port=rows[:, 3],
         step=rows[:, 0],
-        stage=np.zeros(len(rows), dtype=np.int64),
+        stage=stage,
         base=bounds[:-1].copy(),
         size=np.diff(bounds),
-        stride=np.zeros(schedule.num_flows, dtype=np.int64),
+        stride=np.full(schedule.num_flows, bounds[-1] if schedule.num_waves > 1 else 0),
         parent=parent,
         children=children,
+        num_waves=schedule.num_waves,
         **more,
     )
 
@@ -217,14 +227,26 @@ def _check_sizes(
     schedule: Schedule, rank: int, num_rows: int, num_flits: int, config: Config
 ) -> None:
     """Raise unless the rank's part of the schedule is small enough for the interface."""
+    stages = 1 << config.wave_width if schedule.num_waves > 1 else schedule.num_steps
     for what, value, limit in (
         ("flows", schedule.num_flows, config.num_flows),
         ("flits of the buffer", num_flits, (1 << config.address_width) - 1),
         ("steps", schedule.num_steps, MOST_STEPS),
         ("table rows", num_rows, config.table_depth),
+        ("waves", schedule.num_waves, 1 << config.wave_width),
+        ("periods of a wave", -(-schedule.num_steps // schedule.period), stages),
     ):
         if value > limit:
             raise ScheduleError(f"Rank {rank}: {what} must be at most {limit}, not {value}")
+
+
+def _in_periods(rows: IntArray, schedule: Schedule) -> tuple[IntArray, IntArray]:
+    """Rows by their step in the period, those of earlier waves first, and their stages."""
+    if schedule.num_waves == 1:
+        return rows, np.zeros(len(rows), np.int64)
+    stage, step = np.divmod(rows[:, 0], schedule.period)
+    turn = np.lexsort((-stage, step))
+    return np.column_stack([step, rows[:, 1:]])[turn], stage[turn]
 
 
 def _with_nops(rows: IntArray, num_steps: int) -> IntArray:

@@ -58,7 +58,9 @@ class Tables(wiring.Component):
     checking : Out(1)
         The check is not over.
     num_arrivals : Out(20)
-        Messages that come in with the table that was checked.
+        Messages that come in with the table that was checked, of one wave.
+    last_stage : Out(wave_width)
+        Its highest stage.
     code : Out(8)
         `FaultCode` of the last check, or 0.
     fault_index : Out(16)
@@ -89,6 +91,7 @@ class Tables(wiring.Component):
                 "lookups": In(LookupSignature()).array(config.num_lookups),
                 "checking": Out(1),
                 "num_arrivals": Out(20),
+                "last_stage": Out(config.wave_width),
                 "code": Out(8),
                 "fault_index": Out(16),
                 "fault_of_flow": Out(1),
@@ -139,6 +142,7 @@ class Tables(wiring.Component):
             checker.crc.eq(written["TABLE_CRC"]),
             self.checking.eq(checker.busy),
             self.num_arrivals.eq(checker.num_arrivals),
+            self.last_stage.eq(checker.last_stage),
             self.code.eq(checker.code),
             self.fault_index.eq(checker.index),
             self.fault_of_flow.eq(checker.of_flow),

@@ -42,7 +42,10 @@ def turns_of(
     shares = []
     for events, end in ((sent, "src"), (arrived, "dst")):
         num_ranks = schedules[0].topology.num_ranks
-        ends = [np.bincount(getattr(ran, end), minlength=num_ranks) for ran in schedules[:-1]]
+        ends = [
+            ran.num_waves * np.bincount(getattr(ran, end), minlength=num_ranks)
+            for ran in schedules[:-1]
+        ]
         before = np.cumsum(np.reshape(ends, (-1, num_ranks)), axis=0)
         rank = events["rank"].astype(np.int64)
         turn = (before[:, rank] <= positions_in_group(rank)).sum(axis=0)
@@ -87,18 +90,18 @@ def trace_of(
     topology, hops = schedule.topology, np.diff(schedule.route_offsets)
     carries = np.isin(ran.op, OPS_OF[schedule.collective])
     leaving, came = (
-        _match(wanted, found)[carries]
+        _match(np.tile(wanted, ran.num_waves), found).reshape(ran.num_waves, -1)[:, carries]
         for wanted, found in zip(_wanted(ran), _found(ran, *turn), strict=True)
     )
     first = start.min()
     sent, arrived = turn
-    payload = np.repeat(sent["num_payload"][leaving].astype(np.int64), hops)
+    payload = np.repeat(sent["num_payload"][leaving].astype(np.int64).sum(axis=0), hops)
     return Trace(
         schedule=schedule,
         engine="rtl",
         num_flits=num_flits,
-        sent=(sent["cycle"][leaving].astype(np.int64) - first)[None],
-        arrived=(arrived["cycle"][came].astype(np.int64) - first)[None],
+        sent=sent["cycle"][leaving].astype(np.int64) - first,
+        arrived=arrived["cycle"][came].astype(np.int64) - first,
         start=start - first,
         done=done - first,
         link_flits=np.bincount(schedule.route_links, payload, topology.num_links).astype(np.int64),
@@ -106,7 +109,7 @@ def trace_of(
 
 
 def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
-    """How often each transfer was sent, and has arrived.
+    """How often each transfer was sent, and has arrived: in how many waves.
 
     Parameters
     ----------
@@ -145,7 +148,7 @@ def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
 
 
 def _match(wanted: IntArray, found: IntArray) -> IntArray:
-    """Event of each transfer; of several transfers with one key the k-th is the k-th event."""
+    """Event of each transfer; of several with one key, as in waves, the k-th is the k-th event."""
     by_key = np.argsort(found, kind="stable")
     ranked = np.argsort(wanted, kind="stable")
     if not np.array_equal(found[by_key], wanted[ranked]):

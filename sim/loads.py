@@ -150,7 +150,8 @@ class Loader:
         held = tables or self._tables_of(schedule, num_flits, lockstep)
         window = max(table.end_flits for table in held)
         settings = limits.settings(dtype, window, model, upcoming.op)
-        return Load(schedule, held, replace(settings, silent=silent), limits, num_flits)
+        settings = replace(settings, silent=silent, num_waves=schedule.num_waves)
+        return Load(schedule, held, settings, limits, num_flits)
 
     def load_all(
         self, queue: Sequence[Upcoming], *, max_skew_cycles: int = 0, **modes: Any

@@ -84,14 +84,20 @@ def first_missing(schedules: Sequence[Schedule], sent: Events, arrived: Events) 
     O(num_transfers log num_transfers).
     """
     for schedule, turn in zip(schedules, turns_of(schedules, sent, arrived), strict=True):
-        is_sent, is_in = (counts > 0 for counts in counts_of(schedule, *turn))
-        ready = ~is_sent & _has_all_it_needs(schedule, is_in) & _is_next(schedule, is_sent)
-        for rows, what in (
-            (np.flatnonzero(ready), "was not sent, although all it needs had arrived"),
-            (np.flatnonzero(is_sent & ~is_in), "was sent, and is not complete"),
+        sent_waves, waves_in = counts_of(schedule, *turn)
+        ready = _is_next(schedule, sent_waves)
+        for wave in np.unique(sent_waves[ready]):
+            waiting = ready & (sent_waves == wave)
+            ready[waiting] = _has_all_it_needs(schedule, waves_in > wave)[waiting]
+        for missing, wave, what in (
+            (ready, sent_waves, "was not sent, although all it needs had arrived"),
+            (sent_waves > waves_in, waves_in, "was sent, and is not complete"),
         ):
+            rows = np.flatnonzero(missing)
             if rows.size:
-                return f"{schedule.describe(int(rows[0]))} {what}"
+                row = int(rows[np.argmin((schedule.step + wave * schedule.period)[rows])])
+                where = f" of wave {wave[row]}" if schedule.num_waves > 1 else ""
+                return f"{schedule.describe(row)}{where} {what}"
     return ""
 
 
@@ -107,10 +113,11 @@ def _has_all_it_needs(schedule: Schedule, is_in: npt.NDArray[np.bool_]) -> npt.N
     return complete
 
 
-def _is_next(schedule: Schedule, is_sent: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether a transfer is the first of its link that was not sent."""
+def _is_next(schedule: Schedule, sent_waves: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether a transfer is the first of its link that was not sent, of all waves together."""
     link = schedule.route_links[schedule.route_offsets[:-1]].astype(np.int64)
-    waiting = np.flatnonzero(~is_sent)
+    by_time = np.argsort(schedule.step + sent_waves * schedule.period, kind="stable")
+    waiting = by_time[sent_waves[by_time] < schedule.num_waves]
     first = np.zeros(schedule.num_transfers, dtype=np.bool_)
     first[waiting[positions_in_group(link[waiting]) == 0]] = True
     return first

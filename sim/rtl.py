@@ -54,7 +54,7 @@ class RtlSession(Closing):
         Random memory latencies.
     waveform : Waveform or None
         Dumped from the first collective's first start on.
-    num_rows, num_flows, memory_flits, num_classes, max_children : int
+    num_rows, num_flows, memory_flits, num_classes, max_children, num_waves : int
         Least sizes of the interfaces; `run` says so where they are too small.
     dtypes : tuple of str
         Types of elements that the interfaces can reduce.
@@ -87,6 +87,7 @@ class RtlSession(Closing):
         memory_flits: int = 0,
         num_classes: int = 0,
         max_children: int = 1,
+        num_waves: int = 1,
         dtypes: tuple[str, ...] = emulated_dtypes("float32"),
         config: Config | None = None,
         num_threads: int | None = None,
@@ -104,6 +105,7 @@ class RtlSession(Closing):
             memory_flits=memory_flits,
             num_classes=num_classes,
             max_children=max_children,
+            num_waves=num_waves,
             dtypes=dtypes,
         )
         kind = None if waveform is None else waveform.kind

@@ -1,6 +1,7 @@
 """Interfaces large enough for a schedule, rounded up so that few are compiled."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ def config_for(
     memory_flits: int = 0,
     num_classes: int = 0,
     max_children: int = 1,
+    num_waves: int = 1,
     dtypes: tuple[str, ...] = _DEFAULTS.dtypes,
 ) -> Config:
     """Sizes of an interface for every rank of a topology.
@@ -57,6 +59,9 @@ def config_for(
         Virtual-channel classes where links are shared; one or more where there are switches.
     max_children : int
         Contributions to one sum at one rank, on shared links.
+    num_waves : int
+        Waves of a periodic schedule, or stages of its rows if these are more. Interfaces that
+        repeat tables do so for as many as their counts have room for.
     dtypes : tuple of str
         Types of elements that are reduced.
 
@@ -76,7 +81,7 @@ def config_for(
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, an interface at most {MAX_PORTS} ports"
         )
-    return Config(
+    config = Config(
         num_ports=_power_of_two(most, 2),
         flit_bytes=link_model.flit_bytes,
         table_depth=_power_of_two(num_rows, _DEFAULTS.table_depth),
@@ -89,6 +94,9 @@ def config_for(
         num_classes=max(num_classes, min(topology.num_switches, 1)),
         max_children=_power_of_two(max_children, _DEFAULTS.max_children),
     )
+    if num_waves == 1:
+        return config
+    return replace(config, wave_width=max(config.most_wave_width, (num_waves - 1).bit_length()))
 
 
 def memory_queue_flits(link_model: LinkModel) -> int:
@@ -119,7 +127,12 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
         "memory_flits": num_flits,
         "num_classes": 0,
         "max_children": 1,
+        "num_waves": 1,
     }
+    if schedule.num_waves > 1:
+        num_stages = (schedule.num_steps - 1) // schedule.period + 1
+        sizes["num_waves"] = max(schedule.num_waves, num_stages)
+        sizes["memory_flits"] = schedule.padded(num_flits)
     if schedule.topology.num_switches:
         flow, dst = (column[schedule.op == Op.REDUCE] for column in (schedule.flow, schedule.dst))
         adds = flow.astype(np.int64) * schedule.topology.num_ranks + dst
@@ -160,6 +173,7 @@ def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | Non
         "rows": (sizes["num_rows"], LIMITS["table_depth"][1]),
         "flows": (sizes["num_flows"], LIMITS["num_flows"][1]),
         "steps": (schedule.num_steps, MOST_STEPS),
+        "waves": (sizes["num_waves"], 1 << LIMITS["wave_width"][1]),
         "flits of memory": (sizes["memory_flits"], (1 << LIMITS["address_width"][1]) - 1),
     }
     return (

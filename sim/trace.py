@@ -70,7 +70,7 @@ class Trace:
     def _check_shapes(self) -> None:
         """Raise unless every array has the shape that the schedule asks for."""
         topology = self.schedule.topology
-        transfers = (1, self.schedule.num_transfers)
+        transfers = (self.schedule.num_waves, self.schedule.num_transfers)
         for name, shape in (
             ("sent", transfers),
             ("arrived", transfers),
@@ -99,7 +99,7 @@ class Trace:
         return float(self.link_flits.max(initial=0)) / self.cycles if self.cycles else 0.0
 
     def step_spans(self) -> npt.NDArray[np.int64]:
-        """First cycle sent and last cycle arrived of every step.
+        """First cycle sent and last cycle arrived of every step, in any wave.
 
         Returns
         -------

@@ -97,6 +97,7 @@ COMPONENTS = {
     "nic.steps.StepCounter": CONFIG,
     "nic.tables.Tables": CONFIG,
     "nic.tracker.DependencyTracker": CONFIG_CLIENTS,
+    "nic.wave_offset.WaveOffset": {"config": Config(wave_width=8)},
 }
 """Arguments of every component of `hw` and `nic`, by its dotted name."""
 

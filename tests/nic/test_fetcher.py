@@ -1,6 +1,8 @@
 """Tests of the fetcher: rows become jobs at their ports, or a fault with an index."""
 
+from dataclasses import replace
 from functools import cache
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -16,14 +18,15 @@ from tests.nic.blocks import SMALL, entry, load, plain, put, row, seeded, start
 
 PORTS, DEPTH = SMALL.num_ports, SMALL.table_depth
 NOP = 2
+REPEATS = replace(SMALL, wave_width=4)
 LEAF, INNER, ROOT, ALONE = {"parent": 1}, {"children": [2, 0], "parent": 1}, {"children": [0]}, {}
 
 
 class Bench(Elaboratable):
     """A fetcher with its memories; another client of the flow memory may hold it up."""
 
-    def __init__(self):
-        self.fetcher = Fetcher(SMALL)
+    def __init__(self, config):
+        self.fetcher = Fetcher(config)
         self.table = TableMemory(SMALL)
         self.flows = FlowMemory(SMALL, num_clients=2)
 
@@ -42,12 +45,22 @@ the_bench = cache(Bench)
 """One for all runs, of which most take less time than elaborating it."""
 
 
-def simulate(rows, flows, *, pattern="never", blocked=(), fault_cycle=None, flip=None, **settings):
+def simulate(
+    rows,
+    flows,
+    *,
+    pattern="never",
+    blocked=(),
+    fault_cycle=None,
+    flip=None,
+    config=SMALL,
+    **settings,
+):
     """What a fetcher makes of a table: jobs per port, the fault if any, the steps it was in.
 
     A `flip` is a cycle, a memory by name, an entry, a bit of it, and whether it stays flipped.
     """
-    bench = the_bench()
+    bench = the_bench(config)
     fetcher = bench.fetcher
     seen = SimpleNamespace(jobs=[[] for _ in range(PORTS)], faults=[], cycles=0, steps=[])
     lookup = bench.flows.lookups[1]
@@ -89,23 +102,25 @@ def simulate(rows, flows, *, pattern="never", blocked=(), fault_cycle=None, flip
                 faulted = 1
             put(ctx, fetcher.run, faulted=faulted, running=1 - faulted)
             seen.cycles += busy
-            quiet = 0 if busy and seen.cycles < 2000 else quiet + 1
+            quiet = 0 if busy and seen.cycles < 6000 else quiet + 1
 
     run(bench, drive, keep=True)
     return seen
 
 
-def expected_jobs(rows, flows):
+def expected_jobs(rows, flows, num_waves=1):
     """The jobs that rows and the flows' entries imply, per port."""
     jobs = [[] for _ in range(PORTS)]
-    for index, fields in enumerate(rows):
-        op = fields.get("op", 0)
-        if op == NOP:
+    num_runs = num_waves + max((fields.get("stage", 0) for fields in rows), default=0)
+    for number, (index, fields) in product(range(num_runs), enumerate(rows)):
+        op, wave = fields.get("op", 0), number - fields.get("stage", 0)
+        if op == NOP or not 0 <= wave < num_waves:
             continue
         flow = flows[fields.get("flow", 0)]
         parent, children = flow.get("parent"), flow.get("children", [])
         job = {"row": index, "flow": fields.get("flow", 0), "op": op}
-        job |= {"base": flow.get("base", 0), "size": flow.get("size", 0)}
+        base = flow.get("base", 0) + wave * flow.get("stride", 0)
+        job |= {"base": base, "size": flow.get("size", 0), "wave": wave}
         if op == 1 and parent is not None:
             job |= {"needs": 1, "need_port": parent, "need_op": 1}
         elif children:
@@ -150,6 +165,30 @@ def test_every_port_gets_its_rows_in_order_as_jobs(pattern, seed):
     seen = simulate(rows, flows, pattern=pattern)
     assert without_need(seen.jobs) == expected_jobs(rows, flows)
     assert not seen.faults
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("num_waves", [1, 2, 5, 16])
+def test_a_periodic_table_is_run_once_per_wave_and_stage_each_row_for_its_wave(num_waves, pattern):
+    rng = seeded(num_waves)
+    rows, flows = random_table(rng)
+    for flow in flows:
+        flow |= {"base": rng.randrange(30), "size": rng.choice([0, 1, 9]), "stride": 40}
+    for fields in rows:
+        fields["stage"] = rng.randrange(4)
+    last_run = num_waves - 1 + max(fields["stage"] for fields in rows)
+    waves = {"last_wave": num_waves - 1, "last_run": last_run, "config": REPEATS}
+    seen = simulate(rows, flows, pattern=pattern, **waves)
+    assert without_need(seen.jobs) == expected_jobs(rows, flows, num_waves)
+    assert not seen.faults
+
+
+def test_an_illegal_row_is_a_fault_though_it_has_no_wave_yet():
+    rows = [{"step": 1, "stage": stage} for stage in range(3)]
+    broken = [*rows, {"step": 1, "stage": 16}]
+    seen = simulate(broken, [{}], last_wave=4, last_run=20, config=REPEATS)
+    assert seen.faults == [(FaultCode.ITERATIONS, "row", 3)]
+    assert without_need(seen.jobs) == expected_jobs(rows[:1], [{}])
 
 
 @pytest.mark.parametrize(
