@@ -149,12 +149,10 @@ def compile_table(
     -----
     O(num_transfers) per rank.
     """
-    if lockstep and schedule.num_waves > 1:
-        raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
     _check_ways(schedule, rank, config)
     rows = _rows_sent(schedule, rank, config)
     if lockstep:
-        rows = _with_nops(rows, schedule.num_steps)
+        rows = _with_nops(rows, schedule)
     rows, stage = _in_periods(rows, schedule)
     if bounded:
         _check_sizes(schedule, rank, len(rows), schedule.padded(num_flits), config)
@@ -249,9 +247,11 @@ def _in_periods(rows: IntArray, schedule: Schedule) -> tuple[IntArray, IntArray]
     return np.column_stack([step, rows[:, 1:]])[turn], stage[turn]
 
 
-def _with_nops(rows: IntArray, num_steps: int) -> IntArray:
+def _with_nops(rows: IntArray, schedule: Schedule) -> IntArray:
     """Rows with one NOP for every step that sends nothing, in step order."""
-    idle = np.setdiff1d(np.arange(num_steps), rows[:, 0])
+    if schedule.num_waves > 1:
+        raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
+    idle = np.setdiff1d(np.arange(schedule.num_steps), rows[:, 0])
     nops = np.zeros((len(idle), rows.shape[1]), dtype=np.int64)
     nops[:, 0] = idle
     nops[:, 1] = Op.NOP

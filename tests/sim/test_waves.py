@@ -1,4 +1,4 @@
-"""Periodic schedules in RTL: interfaces repeat their tables, and the sums are exact."""
+"""Periodic schedules in RTL: interfaces repeat their tables, sums are exact."""
 
 from dataclasses import replace
 
