@@ -22,8 +22,8 @@ TOLERANCE = 0.01
 """How far the period is from what fractions of trees would come to, where enough trees help."""
 ATTEMPTS, SMALL = 4, 400
 """At shallow trees, where trees times ranks are no more."""
-PLENTY = 16
-"""Trees up to which their number is multiplied where that makes them flatter."""
+PLENTY, PLENTY_EDGES = 16, 4096
+"""Trees, and edges of all, up to which their number is multiplied where they get flatter by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ def pack_trees(
 
     Notes
     -----
-    Mesh 8x8 0.25, mesh 16x16 1.5 CPU s.
+    Mesh 8x8 0.2, mesh 16x16 0.9, mesh 32x32 8 CPU s.
 
     Examples
     --------
@@ -146,8 +146,9 @@ def pack_trees(
         return _packed(topology, pairs, *count, seed)
     fewest, period = tree_count(pairs, topology.num_ranks, tolerance=tolerance)
     best = _packed(topology, pairs, fewest, period, seed)
+    most = min(PLENTY, PLENTY_EDGES // topology.num_ranks)
     for times in (2, 4, 8, 16):
-        if fewest * times > PLENTY or best.heights.max() == _least_height(topology, pairs):
+        if fewest * times > most or best.heights.max() == _least_height(topology, pairs):
             break
         more = _packed(topology, pairs, fewest * times, period * times, seed)
         if more.heights.max() < best.heights.max():

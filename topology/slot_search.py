@@ -183,13 +183,13 @@ class SlotSearch:
 
     def _drawn(self) -> int:
         """Any transfer, or as often the later of two; or one before it."""
-        first, second = (int(self._draw() * len(self.time)) for _ in range(2))
-        if self.time[second] > self.time[first] and self._draw() < 0.5:
-            first = second
-        before = self._plan.before
-        while before[first] >= 0 and self._draw() < 0.6:
-            first = before[first]
-        return first
+        draw, time, before = self._draw, self.time, self._plan.before
+        drawn, other = int(draw() * len(time)), int(draw() * len(time))
+        if time[other] > time[drawn] and draw() < 0.5:
+            drawn = other
+        while before[drawn] >= 0 and draw() < 0.6:
+            drawn = before[drawn]
+        return drawn
 
     def _ready(self, transfer: int) -> int:
         before = self._plan.before[transfer]
@@ -215,8 +215,8 @@ class SlotSearch:
                 self._residue[other] = other_residue
             cells[cell], cells[left] = transfer, other
         else:
-            for other, time in reversed(moved):
-                self.time[other] = time
+            for member, time in moved:
+                self.time[member] = time
 
     def _moved(self, transfer: int, residue: int, moved: list[tuple[int, int]]) -> float:
         """Move a transfer and what follows it; what that costs, with old times put into `moved`."""

@@ -10,7 +10,7 @@ from multitree.topology.slot_search import OutwardPlan, SlotSearch
 
 __all__ = ["Timetable", "timetable"]
 
-MOVES_PER_TRANSFER, MOST_MOVES = 12, 150_000
+MOVES_PER_TRANSFER, MOST_MOVES = 10, 150_000
 ATTEMPTS, MORE_ATTEMPTS, QUICK = 3, 8, 10_000
 """More where one attempt has at most `QUICK` moves."""
 
@@ -72,7 +72,7 @@ def timetable(packing: Packing, hop_slots: int | Int64Array, *, seed: int = 0) -
 
     Notes
     -----
-    Mesh 8x8 with 16 trees 0.25, mesh 16x16 with 15 trees 1.5 CPU s.
+    Mesh 8x8 with 16 trees 0.2, mesh 16x16 with 15 trees 0.8 CPU s.
 
     Examples
     --------

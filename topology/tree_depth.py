@@ -7,7 +7,7 @@ from multitree.topology.rooted_tree import RootedTree
 
 __all__ = ["shallow_trees"]
 
-MOVES_PER_EDGE, LEAST_MOVES, MOST_MOVES = 48, 8_000, 400_000
+MOVES_PER_EDGE, LEAST_MOVES, MOST_MOVES = 40, 8_000, 400_000
 ROUNDS = 8
 """After each the trees are rooted in their middle again."""
 STEEPNESS, STEEPEST = 3.0, 600
@@ -97,11 +97,10 @@ class _Swaps:
         while tree.children[joint] and self._draw() < 0.5:
             joint = tree.children[joint][int(self._draw() * len(tree.children[joint]))]
         onto, pair = self._beside[joint][int(self._draw() * len(self._beside[joint]))]
-        users = self._users[pair]
-        if top == tree.root or number in users or tree.is_below(onto, top):
+        users, left = self._users[pair], tree.pair_up[top]
+        if top == tree.root or pair == left or tree.is_below(onto, top):
             return
         more = tree.cost_of_moving(top, joint, onto, self._cost)
-        left = tree.pair_up[top]
         if len(users) < self._most[pair]:
             if more <= 0:
                 tree.move(top, joint, onto, pair)
@@ -122,8 +121,9 @@ class _Swaps:
 
     def _rank_in(self, tree: RootedTree) -> int:
         """Any rank, or as often the deeper of two."""
-        rank, other = (int(self._draw() * len(tree.depth)) for _ in range(2))
-        return other if tree.depth[other] > tree.depth[rank] and self._draw() < 0.5 else rank
+        draw, depth = self._draw, tree.depth
+        rank, other = int(draw() * len(depth)), int(draw() * len(depth))
+        return other if depth[other] > depth[rank] and draw() < 0.5 else rank
 
     def _swapped(self, taken: int, given: int, more: float) -> bool:
         """Give one of the trees of pair `taken` the pair `given` for it, if that is no loss."""
@@ -131,8 +131,6 @@ class _Swaps:
         start = int(self._draw() * len(users))
         for turn in range(len(users)):
             number = users[start + turn - len(users)]
-            if number in others:
-                continue
             tree = self.trees[number]
             first, second = self._joined[taken]
             top = first if tree.pair_up[first] == taken else second

@@ -105,6 +105,8 @@ def test_bound_cycles_is_the_largest_of_its_four_parts():
     ]
     circle = [*cliques, (0, 6), (6, 0), (7, 12), (12, 7), (13, 1), (1, 13)]
     assert bound_cycles(Topology("circle", 18, 0, circle, 16.0, 150.0), 3000) == 2000
+    in_circle = Topology("circle", 18, 0, circle, 16.0, 150.0)
+    assert bound_cycles(in_circle, 3000, flits_per_cycle=0.5) == 4000
     assert bound_cycles(torus(8, 8), 10) == 8 * 150
     assert bound_cycles(torus(8, 8), 10, latency_cycles=7) == 8 * 7
     assert bound_cycles(ring(4), 0, latency_cycles=np.array([9, 5] * 4)) == 2 * 5
@@ -130,7 +132,7 @@ def test_a_mesh_without_a_corner_s_link_or_with_a_slow_rank_is_bound_by_parts():
 
 
 def test_on_large_networks_the_bound_is_quick_and_what_all_links_carry():
-    for spec, links in (("torus:64x64", 16_384), ("mesh:24x24", 2_208), ("mesh:48x48", 9_024)):
+    for spec, links in (("torus:64x64", 16_384), ("mesh:24x24", 2_208), ("mesh:90x90", 32_040)):
         topology = parse_topology(spec)
         start = time.process_time()
         bound = bound_cycles(topology, 10**6)

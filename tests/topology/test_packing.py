@@ -3,7 +3,7 @@
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multitree.topology.errors import ScheduleError
@@ -34,17 +34,18 @@ def check_packing(packing):
     """Every tree spans from its root over links that join; no link carries more than it may."""
     topology = packing.topology
     ranks = np.arange(topology.num_ranks)
-    loads = np.zeros(topology.num_links, int)
+    loads, heights = np.zeros(topology.num_links, int), []
     for root, parents, links in zip(packing.roots, packing.parents, packing.links, strict=True):
         others = ranks != root
         assert parents[root] == links[root] == -1
         assert (topology.links[links[others]] == np.stack([ranks, parents], 1)[others]).all()
-        at = ranks
-        for _ in range(packing.heights.max()):
-            at = np.where(at == root, root, parents[at])
-        assert (at == root).all()
+        at, height = ranks, 0
+        while (at != root).any() and height < topology.num_ranks:
+            at, height = np.where(at == root, root, parents[at]), height + 1
+        heights.append(height)
         np.add.at(loads, links[others], 1)
         np.add.at(loads, topology.reverse[links[others]], 1)
+    assert packing.heights.tolist() == heights and max(heights) < topology.num_ranks
     assert (packing.link_loads == loads).all()
     assert (loads * packing.slots <= packing.period).all()
 
@@ -89,6 +90,7 @@ def test_random_graphs(topology, hop_slots, seed):
 
 
 @given(networks(), st.integers(1, 9), st.booleans())
+@example(random_speeds(1251), 1, False)
 @settings(deadline=None, print_blob=True, max_examples=150)
 def test_in_the_period_there_are_trees_and_in_a_shorter_one_none(topology, num_trees, negotiate):
     pairs, num_ranks = link_pairs(topology), topology.num_ranks
@@ -159,11 +161,19 @@ def test_families_have_the_fewest_trees_with_the_least_load_that_are_flat(spec):
         check_timetable(timetable(packing, hop_slots))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_of_some_attempts_the_flattest_counts(seed):
+    assert pack_trees(mesh(4, 4), seed=seed).heights.max() == 4
+
+
 def test_a_timetable_is_near_the_longest_way_through_its_highest_tree():
     packing = pack_trees(mesh(8, 8))
     way = 2 * int(packing.heights.max())
     assert timetable(packing, 3).num_slots <= 1.35 * (3 * way + 1)
     assert timetable(packing, 6).num_slots <= 1.15 * (6 * way + 1)
+    small = pack_trees(mesh(4, 4))
+    for hop_slots, most in ((1, 16), (2, 23), (3, 30), (4, 37)):
+        assert timetable(small, hop_slots).num_slots <= most
     disjoint = pack_trees(torus(8, 8), num_trees=2)
     assert timetable(disjoint, 5).num_slots <= 2 * disjoint.heights.max() * 5 + 1
 
@@ -177,6 +187,13 @@ def test_a_pair_twice_as_fast_carries_twice_the_trees():
     assert pack_trees(packing.topology, num_trees=2).ratio_to_optimum == pytest.approx(2 / 2 / 0.8)
     assert (packing.link_loads * packing.slots).tolist() == [packing.period] * 6
     check_timetable(timetable(packing, 2))
+
+
+def test_of_a_pair_the_slower_link_counts():
+    links = [[0, 1], [1, 0], [1, 2], [2, 1]]
+    packing = pack_trees(Topology("x", 3, 0, links, [16, 8, 16, 16], 150.0))
+    assert packing.slots.tolist() == [2, 2, 1, 1] and packing.period == 2 * packing.num_trees
+    assert packing.ratio_to_optimum == pytest.approx(1)
 
 
 def test_a_period_somewhat_longer_takes_fewer_trees():
