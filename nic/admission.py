@@ -144,15 +144,19 @@ class Admission(wiring.Component):
         return m
 
     def _move(self, m, wave):
-        """The state in which an address moves on to its wave's slice."""
+        """The state in which an address moves on to its wave's chunk, if there is such a place."""
         if not self._config.wave_width:
             return
         m.submodules.offset = offset = WaveOffset(self._config)
         m.d.comb += [offset.wave.eq(wave), offset.stride.eq(self.lookup.entry.stride)]
         address = self.items.payload.address
+        m.d.comb += offset.base.eq(address)
         with m.State("MOVE"):
-            m.d.sync += address.eq(address + offset.offset)
+            m.d.sync += address.eq(offset.address)
             m.next = "PASS"
+            with m.If(offset.beyond):
+                m.d.comb += self.fault.eq(FaultCode.OUT_OF_WINDOW)
+                m.next = "AWAIT_HEAD"
 
     def _ledger(self, m, op, flow, phase, wave):
         """The ledger, asked about the message in hand."""

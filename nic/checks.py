@@ -99,7 +99,10 @@ class FlowCheck(wiring.Component):
         twice = Cat((a == b) & (a != NO_PORT) for a, b in pairs)
         outside = (entry.base + entry.size) > self.window_flits
         unused = entry.reserved != 0
-        if not self._config.wave_width:
+        if self._config.wave_width:
+            # What an address does not hold would be left out.
+            unused |= (entry.stride >> self._config.address_width) != 0
+        else:
             unused |= entry.stride != 0
         m.d.comb += self.num_arrivals.eq(sum(bit for bit in present))
         with m.If(wrong.any() | gap.any() | twice.any() | outside | unused):

@@ -40,7 +40,7 @@ class Fetcher(wiring.Component):
     implies: a REDUCE and a root's GATHER wait for the flow's last child,
     another GATHER for the flow's parent. A row or flow that is illegal, or whose parity is wrong
     when it is taken over, ends in a fault with its index, and no job is made of it. Six cycles
-    per row, seven where tables are repeated, three where a row has no wave in a run.
+    per row, seven where tables are repeated, four where a row has no wave in a run.
 
     Parameters
     ----------
@@ -102,7 +102,6 @@ class Fetcher(wiring.Component):
         m.submodules.row_check = row_check = RowCheck(self._config)
         m.submodules.flow_check = flows = flow_check(self._config)
         m.submodules.steps = steps = StepCounter(self._config)
-        m.submodules.offset = self._offset = WaveOffset(self._config)
         hand = _Hand(self._config)
         self._connect(m, row_check, flows, steps, hand)
         stop = self.fault.any() | self.run.faulted
@@ -147,10 +146,7 @@ class Fetcher(wiring.Component):
             job = self._shared_job(m, hand) if self._config.shared else self._job(m, hand)
             m.d.sync += hand.job.eq(job)
             m.next = "MOVE" if self._config.wave_width else "PUSH"
-        if self._config.wave_width:
-            with m.State("MOVE"):
-                m.d.sync += hand.job.base.eq(hand.job.base + self._offset.offset)
-                m.next = "PUSH"
+        self._move(m, hand)
         with m.State("PUSH"):
             m.d.comb += [
                 self.fault.eq(hand.code),
@@ -167,6 +163,22 @@ class Fetcher(wiring.Component):
                 ]
                 m.next = "READ_ROW"
 
+    def _move(self, m, hand):
+        """The state in which a job's chunk moves on to that of its wave, if there is such a place.
+
+        Where it is an address, the memory guard holds it against the window.
+        """
+        if not self._config.wave_width:
+            return
+        m.submodules.offset = offset = WaveOffset(self._config)
+        m.d.comb += [offset.wave.eq(hand.wave), offset.stride.eq(self.lookup.entry.stride)]
+        m.d.comb += offset.base.eq(hand.job.base)
+        with m.State("MOVE"):
+            m.d.sync += hand.job.base.eq(offset.address)
+            with m.If(offset.beyond & ~hand.code.any()):
+                m.d.sync += hand.code.eq(FaultCode.OUT_OF_WINDOW)
+            m.next = "PUSH"
+
     def _has_no_wave(self, m, hand):
         """Whether the row that was read has none in this run; if it has, it is noted."""
         if not self._config.wave_width:
@@ -174,8 +186,8 @@ class Fetcher(wiring.Component):
         wave = Signal(self._config.run_width)
         m.d.comb += wave.eq(hand.run - self.row.stage)
         m.d.sync += hand.wave.eq(wave)
-        # Rows of a later stage than there were runs are ahead of the first wave.
-        return (self.row.stage > hand.run) | (wave > self.run.last_wave)
+        # Rows of a later stage than there were runs, too: less than none is beyond all waves.
+        return wave > self.run.last_wave
 
     def _repeat(self, m, row_check, hand):
         """Begin another run of the table behind its last row, unless that was the last one."""
@@ -195,8 +207,6 @@ class Fetcher(wiring.Component):
             row_check.num_flows.eq(self.run.num_flows),
             flows.entry.eq(self.lookup.entry),
             flows.window_flits.eq(self.run.window_flits),
-            self._offset.wave.eq(hand.wave),
-            self._offset.stride.eq(self.lookup.entry.stride),
             steps.start.eq(self.start),
             steps.row_step.eq(hand.row.step),
             steps.nop.eq(hand.nop),

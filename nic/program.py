@@ -123,6 +123,8 @@ class RunSettings:
             value = getattr(self, name)
             if not 0 <= value < 1 << 32:
                 raise ValueError(f"RunSettings {name} must fit 32 bits, not {value!r}")
+        if not 1 <= self.num_waves <= 1 << 16:
+            raise ValueError(f"RunSettings num_waves must be in 1..2^16, not {self.num_waves!r}")
 
 
 def table_writes(table: Table) -> Writes:

@@ -1,4 +1,4 @@
-"""Where a wave's slice of the buffer begins: its number times the stride."""
+"""Where a wave's chunk begins: its number times the stride, behind the first."""
 
 from amaranth import Module, Signal
 from amaranth.lib import wiring
@@ -12,7 +12,8 @@ __all__ = ["WaveOffset"]
 class WaveOffset(wiring.Component):
     """Multiplies a wave's number by its flow's stride: a cycle later, once per cycle.
 
-    Modulo the address range: what does not fit is a host's mistake, which the memory guard finds.
+    A product or a sum that no address holds is told, since it would wrap around into the window
+    of another wave, where no memory guard finds it.
 
     Parameters
     ----------
@@ -23,9 +24,13 @@ class WaveOffset(wiring.Component):
     wave : In(wave_width)
         The wave's number.
     stride : In(32)
-        Flits from one wave of the flow to the next, of which addresses have `address_width` bits.
-    offset : Out(address_width)
-        Flits from the flow's first wave to this one, of the inputs one cycle before.
+        Flits from one wave of the flow to the next; `FlowCheck` passes none beyond an address.
+    base : In(address_width)
+        Where the flow's first wave begins, one cycle later.
+    address : Out(address_width)
+        Where this one begins, in that cycle.
+    beyond : Out(1)
+        It is beyond all addresses.
     """
 
     def __init__(self, config: Config):
@@ -33,16 +38,22 @@ class WaveOffset(wiring.Component):
             {
                 "wave": In(config.wave_width),
                 "stride": In(32),
-                "offset": Out(config.address_width),
+                "base": In(config.address_width),
+                "address": Out(config.address_width),
+                "beyond": Out(1),
             }
         )
 
     def elaborate(self, platform):
         """One multiplier with a register behind it, as blocks of FPGAs have them."""
         m = Module()
-        if not len(self.wave):
-            return m
-        product = Signal.like(self.offset, reset_less=True)
-        m.d.sync += product.eq(self.wave * self.stride[: len(self.offset)])
-        m.d.comb += self.offset.eq(product)
+        width = len(self.base)
+        product = Signal(width + len(self.wave), reset_less=True)
+        m.d.sync += product.eq(self.wave * self.stride[:width])
+        place = Signal(len(product) + 1)
+        m.d.comb += [
+            place.eq(self.base + product),
+            self.address.eq(place),
+            self.beyond.eq(place[width:].any()),
+        ]
         return m

@@ -173,7 +173,7 @@ def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | Non
         "rows": (sizes["num_rows"], LIMITS["table_depth"][1]),
         "flows": (sizes["num_flows"], LIMITS["num_flows"][1]),
         "steps": (schedule.num_steps, MOST_STEPS),
-        "waves": (sizes["num_waves"], 1 << LIMITS["wave_width"][1]),
+        "waves": (sizes["num_waves"], _most_waves(sizes)),
         "flits of memory": (sizes["memory_flits"], (1 << LIMITS["address_width"][1]) - 1),
     }
     return (
@@ -184,6 +184,15 @@ def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | Non
         )
         or None
     )
+
+
+def _most_waves(sizes: Mapping[str, int]) -> int:
+    """Waves that a table can be repeated for: counts have room for so many; none over switches."""
+    if sizes["num_classes"]:
+        return 1
+    needed = max(_DEFAULTS.address_width, int(sizes["memory_flits"]).bit_length())
+    address_width = min(needed, LIMITS["address_width"][1])
+    return 1 << replace(_DEFAULTS, address_width=address_width).most_wave_width
 
 
 def emulated_dtypes(dtype: str) -> tuple[str, ...]:

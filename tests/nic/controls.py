@@ -56,9 +56,9 @@ class Driver:
         return values if len(values) > 1 else values[0]
 
 
-def scenario(steps, **settings):
+def scenario(steps, *, config=SMALL, **settings):
     """Run an async function of a driver."""
-    block = Control(SMALL)
+    block = Control(config)
 
     async def drive(ctx):
         await steps(Driver(ctx, block, **settings))

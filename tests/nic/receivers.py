@@ -27,9 +27,9 @@ FLOWS = [FIRST, SECOND, BELOW, EMPTY]
 class Bench(Elaboratable):
     """A receiver and the flow memory, which another client may hold up."""
 
-    def __init__(self):
-        self.receiver = Receiver(SMALL, port=PORT)
-        self.flows = FlowMemory(SMALL, num_clients=2)
+    def __init__(self, config):
+        self.receiver = Receiver(config, port=PORT)
+        self.flows = FlowMemory(config, num_clients=2)
 
     def elaborate(self, platform):
         """Wire them as the core does."""
@@ -43,14 +43,14 @@ the_bench = cache(Bench)
 """One for all runs, of which most take less time than elaborating it."""
 
 
-def packets(number, op, rng=None):
+def packets(number, op, rng=None, *, wave=0):
     """Flits of a flow's message in packets: a head before every sub-message."""
-    first, *payload = message(number, op, rng)
+    first, *payload = message(number, op, rng, wave=wave)
     flits = []
     for k, flit in enumerate(payload):
         if k % S == 0:
             fields = {"flow": number, "op": op, "sequence": SEQUENCE, "continued": int(k > 0)}
-            fields["size"] = FLOWS[number]["size"]
+            fields |= {"size": FLOWS[number]["size"], "wave": wave}
             flits.append(first | {"payload": head(**fields)})
         is_tail = k % S == S - 1 or k == len(payload) - 1
         flits.append(flit | {"kind": Kind.TAIL if is_tail else Kind.BODY})
@@ -79,14 +79,16 @@ def simulate(
     slow=None,
     script=(),
     flip=None,
+    config=SMALL,
+    stride=0,
 ):
     """Everything that leaves a receiver in so many cycles after its flows were written.
 
     `script` changes settings of the collective: cycle, settings. A `flip` is a flow and a bit of
-    its entry.
+    its entry. Each flow's waves are `stride` flits apart.
     """
     rng = seeded(seed)
-    bench = the_bench()
+    bench = the_bench(config)
     block = bench.receiver
     memory = [rng.getrandbits(64) for _ in range(DEPTH)]
     seen = SimpleNamespace(
@@ -96,7 +98,8 @@ def simulate(
     script = dict(script)
 
     async def drive(ctx):
-        await load(ctx, bench.flows, FLOW_ENTRY, [entry(**flow) for flow in FLOWS])
+        entries = [entry(**flow, stride=stride) for flow in FLOWS]
+        await load(ctx, bench.flows, FLOW_ENTRY, entries)
         if flip is not None:
             stored = bench.flows.content.banks[0][flip[0]]
             ctx.set(stored, ctx.get(stored) ^ 1 << flip[1])
@@ -131,7 +134,7 @@ def simulate(
 
     read, write = (latencies(rng, 12) if slow is None else latencies(None, slow) for _ in range(2))
     late = 5 * len(FLOWS)
-    counts = count or (lambda *_: (1 << SMALL.count_width) - 1)
+    counts = count or (lambda *_: (1 << config.count_width) - 1)
     background = [
         give,
         reader(block.fetch, memory, latency=read, stall=stalls[2], seed=seed, taken=seen.reads),

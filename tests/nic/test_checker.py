@@ -51,14 +51,14 @@ def content(rows, flows):
     return b"".join(words)
 
 
-def simulate(*tables, flip=None, **settings):
+def simulate(*tables, flip=None, config=SMALL, **settings):
     """What a checker finds in one table after the other: code, row or flow, index; and counts.
 
     A `flip` is a cycle, a memory by name, an entry and a bit of it.
     """
-    bench = Bench()
+    bench = Bench(config)
     checker = bench.checker
-    seen = SimpleNamespace(found=[], cycles=[], num_arrivals=[])
+    seen = SimpleNamespace(found=[], cycles=[], num_arrivals=[], last_stages=[])
 
     async def drive(ctx):
         for rows, flows in tables:
@@ -87,6 +87,7 @@ def simulate(*tables, flip=None, **settings):
             seen.found.append((code, *place))
             seen.cycles.append(cycles)
             seen.num_arrivals.append(ctx.get(checker.num_arrivals))
+            seen.last_stages.append(ctx.get(checker.last_stage))
 
     run(bench, drive)
     return seen
@@ -98,6 +99,21 @@ def test_legal_tables_pass_and_the_messages_that_will_come_in_are_counted():
     assert seen.found == [FINE] * 7
     counts = [sum(len(f["children"]) + ("parent" in f) for f in flows) for _, flows in tables]
     assert seen.num_arrivals == [*counts, 0, counts[0]]
+
+
+def test_the_highest_stage_of_a_tables_rows_is_told_and_none_of_the_table_before():
+    rng = seeded(0)
+    tables = [random_table(rng, nops=k == 1) for k in range(6)]
+    highest = [15, 3, 8, 0, 1, 14]
+    for (rows, flows), most in zip(tables, highest, strict=True):
+        for fields in rows:
+            fields["stage"] = rng.randrange(most + 1)
+        rng.choice(rows)["stage"] = most
+        # A flow's words look like a row's of other stages.
+        flows[0] |= {"size": 0xF, "base": 0x1F}
+    seen = simulate(*tables, ([], [{}]), config=replace(SMALL, wave_width=4))
+    assert seen.found == [FINE] * 7
+    assert seen.last_stages == [*highest, 0]
 
 
 @pytest.mark.parametrize("position", range(DEPTH))

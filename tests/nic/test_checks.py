@@ -17,14 +17,14 @@ LEGAL_ROW = {"flow": 3, "port": PORTS - 1, "op": 1, "step": 7}
 LEGAL_FLOW = {"base": 60, "size": 40, "children": [2, 0], "parent": 1}
 
 
-def row_code(fields, previous_step=7, num_flows=4):
+def row_code(fields, previous_step=7, num_flows=4, config=SMALL):
     inputs = {"row": row(**fields), "previous_step": previous_step, "num_flows": num_flows}
-    return evaluate(check := RowCheck(SMALL), [inputs], check.code)[0]
+    return evaluate(check := RowCheck(config), [inputs], check.code)[0]
 
 
-def flow_code(fields, window_flits=WINDOW):
+def flow_code(fields, window_flits=WINDOW, config=SMALL):
     inputs = {"entry": entry(**fields), "window_flits": window_flits}
-    return evaluate(check := FlowCheck(SMALL), [inputs], check.code)[0]
+    return evaluate(check := FlowCheck(config), [inputs], check.code)[0]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,16 @@ def test_a_legal_row_passes(fields):
 )
 def test_each_illegal_field_of_a_row_alone_is_caught(wrong, code):
     assert row_code(LEGAL_ROW | wrong) == code
+
+
+@pytest.mark.parametrize("width", [1, 7, 16])
+def test_a_row_may_have_every_stage_that_has_a_number_where_tables_are_repeated(width):
+    config = replace(SMALL, wave_width=width)
+    for stage in (1, (1 << width) - 1):
+        assert row_code(LEGAL_ROW | {"stage": stage}, config=config) == 0
+        assert row_code(LEGAL_ROW | {"stage": stage, "op": 3}, config=config) != 0
+    for bit in range(width, 16):
+        assert row_code(LEGAL_ROW | {"stage": 1 << bit}, config=config) == FaultCode.ITERATIONS
 
 
 def test_the_first_row_may_have_step_0_and_a_table_65536_flows():
@@ -108,6 +118,16 @@ def test_a_legal_flow_passes(fields):
 )
 def test_each_illegal_field_of_a_flow_alone_is_caught(wrong):
     assert flow_code(LEGAL_FLOW | wrong) == FaultCode.FLOW_ILLEGAL
+
+
+def test_a_flow_may_have_every_stride_that_an_address_holds_where_tables_are_repeated():
+    config = replace(SMALL, wave_width=1)
+    for stride in (0, 1, (1 << SMALL.address_width) - 1):
+        assert flow_code(LEGAL_FLOW | {"stride": stride}, config=config) == 0
+        assert flow_code(LEGAL_FLOW | {"stride": stride, "base": 61}, config=config) != 0
+    for bit in range(SMALL.address_width, 32):
+        code = flow_code(LEGAL_FLOW | {"stride": 1 << bit}, config=config)
+        assert code == FaultCode.FLOW_ILLEGAL
 
 
 def test_a_flows_arrivals_are_its_children_and_its_parent():
@@ -174,6 +194,15 @@ LEGAL_SETTINGS |= {"window_flits": END - 24, "committed_flits": END - 24}
 def test_settings_that_the_interface_would_cut_short_or_did_not_check_are_illegal(change, legal):
     check = SettingsCheck(SMALL)
     assert evaluate(check, [LEGAL_SETTINGS | change], check.legal) == [legal]
+
+
+@pytest.mark.parametrize("wave_width", [0, 3])
+@pytest.mark.parametrize("iterations", [1, 2, 1 << 31])
+def test_several_waves_in_lockstep_are_illegal_where_tables_are_repeated(iterations, wave_width):
+    """Where they are not, the control says that there are too many."""
+    check = SettingsCheck(replace(SMALL, wave_width=wave_width))
+    inputs = [LEGAL_SETTINGS | {"iterations": iterations, "mode": mode} for mode in (0b101, 0b001)]
+    assert evaluate(check, inputs, check.legal) == [int(not wave_width), 1]
 
 
 @pytest.mark.parametrize("dtypes", [("int32",), ("float32",), ("bfloat16", "int32")], ids=str)

@@ -1,5 +1,7 @@
 """Tests of an interface's sizes: what is refused, and that the rest can be built."""
 
+from dataclasses import replace
+
 import pytest
 from amaranth.back import rtlil
 
@@ -48,6 +50,8 @@ UNEVEN = Config(
         ("memory_queue_flits", 3),
         ("address_width", 3),
         ("address_width", 33),
+        ("wave_width", -1),
+        ("wave_width", 17),
     ],
 )
 def test_a_size_out_of_range_is_an_error_that_names_it(name, value):
@@ -74,7 +78,10 @@ def test_types_of_lanes_must_be_a_tuple_and_are_kept_in_one_order():
     assert Config().dtypes == ("int32", "float32", "bfloat16")
 
 
-@pytest.mark.parametrize("config", [LEAST, UNEVEN], ids=["least", "uneven"])
+WAVES = [replace(LEAST, wave_width=1), replace(UNEVEN, address_width=19, wave_width=16)]
+
+
+@pytest.mark.parametrize("config", [LEAST, UNEVEN, *WAVES], ids=str)
 def test_an_interface_of_legal_sizes_can_be_built(config):
     assert "module" in rtlil.convert(Interface(config))
 
@@ -85,6 +92,29 @@ def test_a_count_of_submessages_holds_the_largest_buffer(width, submessage_flits
     config = Config(address_width=width, submessage_flits=submessage_flits)
     largest = -(-((1 << width) - 1) // submessage_flits)
     assert largest < 1 << config.count_width
+
+
+@pytest.mark.parametrize("width", [4, 8, 24, 28, 31])
+@pytest.mark.parametrize("submessage_flits", [2, 16, 1024])
+def test_a_count_of_a_later_wave_is_more_than_all_of_an_earlier_one_and_fits_a_register(
+    width, submessage_flits
+):
+    config = Config(address_width=width, submessage_flits=submessage_flits)
+    whole = -(-((1 << width) - 1) // submessage_flits)
+    assert config.most_wave_width == min(16, 32 - config.count_width)
+    config = replace(config, wave_width=config.most_wave_width)
+    assert whole < 1 << config.part_width and config.count_width <= 32
+    assert config.count_width == config.part_width + config.wave_width
+    # As many runs as waves and stages: their numbers go from 0 to twice the last one's.
+    assert 2 * ((1 << config.wave_width) - 1) < 1 << config.run_width
+
+
+def test_more_bits_of_a_wave_than_counts_have_room_for_are_an_error_and_so_is_one_over_switches():
+    with pytest.raises(ValueError, match="wave_width must be at most 11 where addresses have 24 b"):
+        Config(address_width=24, wave_width=12)
+    assert Config(address_width=24, wave_width=11).count_width == 32
+    with pytest.raises(ValueError, match="wave_width must be 0 on shared links, not 1"):
+        Config(num_classes=1, wave_width=1)
 
 
 def test_a_head_fits_every_flit():

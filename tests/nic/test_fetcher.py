@@ -1,6 +1,5 @@
 """Tests of the fetcher: rows become jobs at their ports, or a fault with an index."""
 
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from tests.nic.blocks import SMALL, entry, load, plain, put, row, seeded, start
 
 PORTS, DEPTH = SMALL.num_ports, SMALL.table_depth
 NOP = 2
-REPEATS = replace(SMALL, wave_width=4)
 LEAF, INNER, ROOT, ALONE = {"parent": 1}, {"children": [2, 0], "parent": 1}, {"children": [0]}, {}
 
 
@@ -54,6 +52,7 @@ def simulate(
     fault_cycle=None,
     flip=None,
     config=SMALL,
+    starts=1,
     **settings,
 ):
     """What a fetcher makes of a table: jobs per port, the fault if any, the steps it was in.
@@ -74,7 +73,7 @@ def simulate(
         moves = [go(pattern, number) for number in range(PORTS + 1)]
         jobs = fetcher.jobs
         outputs = [v for j in jobs for v in (j.valid & j.ready, j.payload)]
-        faulted, quiet, cycle = 0, 0, -1
+        faulted, quiet, cycle, left = 0, 0, -1, starts
         while quiet < 3:
             if flip is not None and cycle - flip[0] in ((0,) if flip[4] else (0, 1)):
                 content = getattr(bench, flip[1]).content.banks[0][flip[2]]
@@ -103,6 +102,9 @@ def simulate(
             put(ctx, fetcher.run, faulted=faulted, running=1 - faulted)
             seen.cycles += busy
             quiet = 0 if busy and seen.cycles < 6000 else quiet + 1
+            if quiet == 2 and left > 1:
+                left, quiet = left - 1, 0
+                put(ctx, fetcher, start=1)
 
     run(bench, drive, keep=True)
     return seen
@@ -165,30 +167,6 @@ def test_every_port_gets_its_rows_in_order_as_jobs(pattern, seed):
     seen = simulate(rows, flows, pattern=pattern)
     assert without_need(seen.jobs) == expected_jobs(rows, flows)
     assert not seen.faults
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("num_waves", [1, 2, 5, 16])
-def test_a_periodic_table_is_run_once_per_wave_and_stage_each_row_for_its_wave(num_waves, pattern):
-    rng = seeded(num_waves)
-    rows, flows = random_table(rng)
-    for flow in flows:
-        flow |= {"base": rng.randrange(30), "size": rng.choice([0, 1, 9]), "stride": 40}
-    for fields in rows:
-        fields["stage"] = rng.randrange(4)
-    last_run = num_waves - 1 + max(fields["stage"] for fields in rows)
-    waves = {"last_wave": num_waves - 1, "last_run": last_run, "config": REPEATS}
-    seen = simulate(rows, flows, pattern=pattern, **waves)
-    assert without_need(seen.jobs) == expected_jobs(rows, flows, num_waves)
-    assert not seen.faults
-
-
-def test_an_illegal_row_is_a_fault_though_it_has_no_wave_yet():
-    rows = [{"step": 1, "stage": stage} for stage in range(3)]
-    broken = [*rows, {"step": 1, "stage": 16}]
-    seen = simulate(broken, [{}], last_wave=4, last_run=20, config=REPEATS)
-    assert seen.faults == [(FaultCode.ITERATIONS, "row", 3)]
-    assert without_need(seen.jobs) == expected_jobs(rows[:1], [{}])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Tests of ledger and snapshot: each message once, and settings that hold still."""
 
+from dataclasses import replace
+
 import pytest
 
 from multitree.nic.ledger import Ledger
@@ -42,6 +44,39 @@ def test_a_message_is_seen_exactly_if_it_was_marked_in_this_collective_and_bank(
                 phase = 1 - phase
             await ctx.tick().repeat(2 * SMALL.num_flows)
             bank = 1 - bank
+
+    run(ledger, drive)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_waves_of_a_message_come_in_order_and_each_once_in_every_collective(seed, width):
+    """An earlier one, or the same, was seen; one behind the next is early."""
+    rng = seeded(seed)
+    ledger = Ledger(replace(SMALL, wave_width=width))
+
+    async def asked(ctx, place, wave):
+        put(ctx, ledger, op=place[0], flow=place[1], wave=wave)
+        await ctx.tick()
+        return ctx.get(ledger.seen), ctx.get(ledger.early)
+
+    async def drive(ctx):
+        expected = rng.sample(PLACES, 5)
+        for collective in range(6):
+            put(ctx, ledger, phase=collective % 2)
+            known = dict.fromkeys(expected, -1)
+            num_waves = rng.randrange(1, (1 << width) + 1)
+            while any(wave < num_waves - 1 for wave in known.values()):
+                place = rng.choice(PLACES)
+                wave = rng.randrange(1 << width)
+                before = known.get(place, -1)
+                found = (int(wave <= before), int(wave > before + 1))
+                assert await asked(ctx, place, wave) == found, (place, wave, before)
+                if place in known and wave == before + 1 and wave < num_waves:
+                    ctx.set(ledger.mark, 1)
+                    await ctx.tick()
+                    ctx.set(ledger.mark, 0)
+                    known[place] = wave
 
     run(ledger, drive)
 

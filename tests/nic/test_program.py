@@ -99,6 +99,9 @@ def test_settings_are_written_to_the_registers_of_their_names():
         }.items()
     }
     assert dict(run_writes(RunSettings("int32", 0, 1, 0, 0)))[ADDRESS["MODE"]] == 0
+    for number in (1, 5, 2**16):
+        waves = dict(run_writes(RunSettings("int32", 0, 1, 0, 0, num_waves=number)))
+        assert waves[ADDRESS["ITERATIONS"]] == number - 1
     largest = RunSettings("bfloat16", 0, 1, 0, 0, reduction="max")
     assert dict(run_writes(largest))[ADDRESS["MODE"]] == 0b100010
 
@@ -121,6 +124,7 @@ def test_each_command_is_the_bit_of_its_field():
             for value in (-1, 2**32)
         ),
         {"step_cycles": 2**32},
+        *({"num_waves": number} for number in (-1, 0, 2**16 + 1)),
     ],
     ids=str,
 )

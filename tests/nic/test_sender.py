@@ -1,5 +1,7 @@
 """Tests of the sender: rows become messages, bit for bit and never too early."""
 
+from dataclasses import replace
+
 import pytest
 
 from multitree.hw.link import Kind
@@ -16,8 +18,8 @@ BASE, SEQUENCE = 17, 200
 def flits_of(job, memory, packets=0):
     """The message that a job stands for, with a head per sub-message if it goes in packets."""
     named = {"flow": job["flow"], "op": job.get("op", 0), "sequence": SEQUENCE}
-    named["size"] = job["size"]
     size = job["size"]
+    named |= {"size": size, "wave": job.get("wave", 0)}
     if size == 0:
         return [{"kind": Kind.SINGLE.value, "payload": head(**named)}]
     chunk = memory[BASE + job["base"] :][:size]
@@ -44,10 +46,12 @@ def random_jobs(rng, count):
     return jobs
 
 
-def simulate(jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, **settings):
+def simulate(
+    jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, config=SMALL, **settings
+):
     """Flits of a sender, the cycle of each, reads, answers of the tracker, and the memory."""
     rng = seeded(seed)
-    block = Sender(SMALL)
+    block = Sender(config)
     memory = [rng.getrandbits(64) for _ in range(1 << SMALL.address_width)]
     packets = settings.get("packets", 0)
     flits = [flit for job in jobs for flit in flits_of(job, memory, packets)]
@@ -75,7 +79,7 @@ def simulate(jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, *
         ),
         tracker(
             block.query,
-            count or (lambda *_: (1 << SMALL.count_width) - 1),
+            count or (lambda *_: (1 << config.count_width) - 1),
             stall=stalls[3],
             seed=seed,
             answers=answers,
@@ -155,6 +159,40 @@ def test_with_cut_through_each_submessage_is_read_once_as_much_came_in(seed, int
             if 0 <= offset < job["size"]:
                 assert cycle > came[offset // S]
                 assert interval < 9 or offset % S or cycle == came[offset // S] + 1
+        place += 1 + job["size"]
+
+
+@pytest.mark.parametrize("cut_through", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wave_goes_when_as_much_as_it_needs_of_that_wave_is_in_and_its_head_names_it(
+    seed, cut_through
+):
+    """All of an earlier wave is not enough, and anything of a later one is."""
+    rng = seeded(seed)
+    config = replace(SMALL, wave_width=5)
+    jobs = [job | {"needs": 1, "wave": rng.randrange(32)} for job in random_jobs(rng, 8)]
+    due, skips = {}, [rng.random() < 0.3 for _ in jobs]
+
+    def count(cycle, port, op, flow):
+        wave, number = jobs[flow]["wave"], submessages(jobs[flow])
+        late = cycle - due.setdefault(flow, cycle)
+        if late < 20:
+            return max(0, (wave << config.part_width) - 1) if wave else 0
+        if skips[flow] and wave < 31:
+            return (wave + 1) << config.part_width | 1
+        return wave << config.part_width | min((late - 20) // 5, number)
+
+    got, times, _, answers, flits = simulate(
+        jobs, seed=seed, count=count, config=config, cut_through=cut_through
+    )
+    assert got == flits
+    place = 0
+    for job in jobs:
+        first = 1 if cut_through else submessages(job)
+        enough = job["wave"] << config.part_width | first
+        came = [cycle for cycle, flow, n in answers if flow == job["flow"] and n >= enough]
+        behind = times[place - 1] + 2 if place else 0
+        assert came[0] + 1 <= times[place] <= max(came[0] + 1, behind)
         place += 1 + job["size"]
 
 

@@ -110,6 +110,54 @@ def test_in_lockstep_every_step_has_a_row_and_a_nop_exactly_where_nothing_is_sen
         assert (np.diff(table.step) >= 0).all()
 
 
+@pytest.mark.parametrize("period", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("num_flits", [30, 31])
+def test_the_rows_of_a_periodic_table_are_at_their_step_in_the_period_and_their_waves_apart(
+    period, num_flits
+):
+    """Run by run, each row for the wave it is at, they are the rows of all waves in order."""
+    once = build(torus(4, 2), "multitree") if num_flits == 30 else schedule_of(TREES)
+    schedule = replace(once, num_waves=5, period=period)
+    config = replace(CONFIG, wave_width=4)
+    whole = 6 if num_flits == 30 else 7
+    for rank in range(once.topology.num_ranks):
+        plain = compile_table(once, rank, whole, CONFIG)
+        table = compile_table(schedule, rank, num_flits, config)
+        stages = table.stage.max() + 1
+        ran = [
+            (wave, row[0] + period * run, *row[1:])
+            for run in range(5 + stages - 1)
+            for row, stage in zip(rows_of(table), table.stage.tolist(), strict=True)
+            if 0 <= (wave := run - stage) < 5
+        ]
+        meant = [
+            (wave, row[0] + period * wave, *row[1:]) for wave in range(5) for row in rows_of(plain)
+        ]
+        assert sorted(ran) == sorted(meant)
+        steps = [step for _, step, *_ in ran]
+        assert steps == sorted(steps) and (table.step < period).all()
+        assert table.stride.tolist() == [whole] * once.num_flows and table.num_waves == 5
+        assert table.base.tolist() == plain.base.tolist()
+        assert table.size.tolist() == plain.size.tolist()
+        assert table.end_flits == 5 * whole and plain.end_flits == whole
+
+
+def test_waves_or_stages_that_no_number_is_left_for_are_an_error_that_says_so():
+    schedule = replace(schedule_of(TREES), num_waves=4, period=1)
+    for change, width, text in (
+        ({"num_waves": 5}, 2, "waves must be at most 4, not 5"),
+        ({}, 1, "waves must be at most 2, not 4"),
+        ({"num_waves": 2}, 1, "periods of a wave must be at most 2, not 4"),
+    ):
+        with pytest.raises(ScheduleError, match=f"Rank 0: {text}"):
+            compile_table(replace(schedule, **change), 0, 10, replace(CONFIG, wave_width=width))
+    compile_table(schedule, 0, 10, replace(CONFIG, wave_width=2))
+    small = replace(CONFIG, address_width=4, wave_width=2)
+    with pytest.raises(ScheduleError, match="flits of the buffer must be at most 15, not 16"):
+        compile_table(schedule, 0, 13, small)
+    compile_table(schedule, 0, 12, small)
+
+
 def test_a_buffer_of_fewer_flits_than_flows_has_empty_chunks():
     schedule = build(torus(4, 4), "multitree")
     table = compile_table(schedule, 3, 5, CONFIG)

@@ -1,5 +1,7 @@
 """Bounds on runs, sizes of interfaces, and traces made of the messages seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.native import EVENT
 from multitree.sim.postmortem import first_missing
-from multitree.sim.sizing import config_for
+from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
 from multitree.topology.builders import COMPARED, build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import fully_connected, parse_topology, ring, torus
@@ -136,6 +138,42 @@ def test_the_first_missing_message_is_the_one_that_others_wait_for():
     assert missing(reduces + gathers[:1], arrived).startswith("Row 3")
     everything = arrived + [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in gathers]
     assert missing(reduces + gathers, everything) == ""
+
+
+def test_of_several_waves_the_first_missing_one_is_named():
+    """Steps 0 and 1, two waves one step apart: the second REDUCE goes beside the first GATHER."""
+    schedule = replace(build_multitree(ring(2)), num_waves=2, period=1)
+    reduces = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3)]
+    gathers = [(30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
+
+    def missing(sent, came, schedule=schedule):
+        arrived = [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in came]
+        return first_missing([schedule], messages(*sent), messages(*arrived))
+
+    assert " of wave 0 was not sent" in missing([], [])
+    assert missing(reduces, reduces).startswith("Row 0")
+    assert " of wave 1 was not sent" in missing(reduces, reduces)
+    both, wave = 2 * reduces + gathers, reduces + gathers
+    assert missing(both, wave).startswith("Row 0")
+    assert missing(both, wave).endswith("of wave 1 was sent, and is not complete")
+    assert missing(both, both).startswith("Row 2") and " of wave 1 was not" in missing(both, both)
+    assert missing(both + gathers, both).endswith("of wave 1 was sent, and is not complete")
+    assert missing(both + gathers, both + gathers) == ""
+    later = replace(schedule, period=2)
+    assert missing(both, reduces, later).startswith("Row 2"), "before wave 1 of row 0"
+
+
+def test_waves_that_no_interface_repeats_a_table_for_are_told():
+    sizes = least_sizes(replace(build_multitree(ring(4)), num_waves=9, period=9), 100)
+    schedule = build_multitree(ring(4))
+    assert beyond_interfaces(schedule, sizes) is None
+    for change, limit in (
+        ({"memory_flits": (1 << 32) - 1}, 8),
+        ({"num_classes": 1}, 1),
+        ({"num_waves": 3000}, 2048),
+    ):
+        says = f"waves must be at most {limit}, not {(sizes | change)['num_waves']}"
+        assert beyond_interfaces(schedule, sizes | change) == says
 
 
 def test_a_message_behind_one_that_waits_is_not_to_blame():
