@@ -1,0 +1,240 @@
+"""Waves in RTL: periodic tables repeated, late ranks, no barriers, all exact.
+
+Each run draws a network, its latencies and link buffers, and four collectives, some of them waves
+of MultiTree or of packed trees, with a period from one slot to more than a wave, others ordinary;
+types, lengths, ops and dependencies are drawn for each, and how messages are framed. Ranks start up
+to 10 000 cycles apart, and no barrier separates the collectives. Exit status 1 unless all results
+equal `execute` bit for bit: ``python bench/wave_campaign.py --runs 200``; one run again:
+``--only SEED``.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import networkx
+import numpy as np
+
+from multitree.host.simulator import make_buffers
+from multitree.nic.config import Config
+from multitree.nic.faults import DeviceError
+from multitree.sim.link_model import DEPENDENCIES, FLOW_CONTROLS, LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.rtl import RtlSession, Upcoming
+from multitree.sim.sizing import config_for
+from multitree.topology.builders import build
+from multitree.topology.execute import execute
+from multitree.topology.families import parse_topology
+from multitree.topology.packing import pack_trees
+from multitree.topology.schedule import Op, Schedule
+from multitree.topology.timetable import timetable
+from multitree.topology.topology import Topology
+from multitree.topology.verify import verify
+
+NETWORKS = ("ring:5", "mesh:2x3", "torus:3x3", "random", "torus:2x4", "mesh:4x3", "mesh:4x4")
+NUM_RANDOM = 6
+BUFFER_FLITS = (32, 100, 400)
+KINDS = ("multitree", "packed", "ordinary")
+ORDINARY = ("multitree", "bidirectional_ring")
+NUM_COLLECTIVES = 4
+MAX_SKEW_CYCLES = 10_000
+MAX_ELEMENTS = 1500
+MAX_WAVES = 40
+MAX_LATENCY_NS = 150
+ROW = "{:<10} {:>5} {:>6} {:>6} {:>6} {:>8} {:>9} {:>14} {:>8}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run: `text` says what went wrong; all of its waves, and their messages."""
+
+    seed: int
+    spec: str
+    exact: bool
+    text: str = ""
+    waves: int = 0
+    messages: int = 0
+    cycles: int = 0
+    cpu_seconds: float = 0.0
+
+
+@cache
+def network(spec: str, seed: int, latency_ns: int) -> Topology:
+    """A family's network, or a connected graph of eight ranks with at most four links each."""
+    rng = np.random.default_rng(seed)
+    topology = None if spec == "random" else parse_topology(spec)
+    while topology is None:
+        graph = networkx.gnm_random_graph(8, int(rng.integers(9, 14)), seed=int(rng.integers(999)))
+        if networkx.is_connected(graph) and max(dict(graph.degree).values()) <= 4:
+            topology = Topology.from_networkx(graph, name="random")
+    return replace(topology, latency_ns=np.full(topology.num_links, float(latency_ns)))
+
+
+@cache
+def packed(topology: Topology, hop_slots: int) -> tuple[Schedule, int]:
+    """One wave of packed trees by their timetable, and its period."""
+    packing = pack_trees(topology)
+    slots = timetable(packing, hop_slots)
+    tree, rank = np.nonzero(packing.links >= 0)
+    above, up = packing.parents[tree, rank], packing.links[tree, rank]
+    reduces = [slots.reduce_slots[tree, rank], np.full(len(tree), Op.REDUCE), tree, rank, above]
+    gathers = [slots.gather_slots[tree, rank], np.full(len(tree), Op.GATHER), tree, above, rank]
+    schedule = Schedule.from_rows(
+        topology,
+        algorithm="packed",
+        collective="all_reduce",
+        flow_offsets=np.arange(packing.num_trees + 1),
+        rows=np.concatenate([np.stack(reduces, 1), np.stack(gathers, 1)]),
+        links=np.concatenate([up, topology.reverse[up]]),
+    )
+    return schedule, packing.period
+
+
+@cache
+def ordinary(topology: Topology, algorithm: str) -> Schedule:
+    """One wave, and no period."""
+    return build(topology, algorithm)
+
+
+def draw_schedule(rng: np.random.Generator, topology: Topology, kind: str) -> Schedule:
+    """A proved schedule: waves of a kind, or one of those without."""
+    if kind == "ordinary":
+        return ordinary(topology, str(rng.choice(ORDINARY[: 1 + (topology.name != "random")])))
+    one, period = ordinary(topology, "multitree"), 1
+    if kind == "packed":
+        one, period = packed(topology, int(rng.integers(1, 5)))
+    # As short as the links allow, shorter, or so long that no two waves are under way.
+    periods = (period, int(rng.integers(1, one.num_steps + 1)), one.num_steps + 1)
+    waves = int(rng.integers(2, MAX_WAVES + 1))
+    schedule = replace(one, num_waves=waves, period=int(rng.choice(periods)))
+    verify(schedule)
+    return schedule
+
+
+def draw(seed: int) -> tuple[str, LinkModel, list[Upcoming], MemoryTiming, list[int]]:
+    """Network, links, collectives, memory and starts of a run."""
+    rng = np.random.default_rng(seed)
+    spec = NETWORKS[seed % len(NETWORKS)]
+    topology = network(spec, seed % NUM_RANDOM, int(rng.integers(3, MAX_LATENCY_NS)))
+    model = LinkModel(
+        buffer_flits=int(rng.choice(BUFFER_FLITS)), flow_control=str(rng.choice(FLOW_CONTROLS))
+    )
+    kinds = [*rng.choice(KINDS[:2], 1), *rng.choice(KINDS, NUM_COLLECTIVES - 1)]
+    queue = [
+        Upcoming(
+            draw_schedule(rng, topology, str(kind)),
+            int(rng.integers(1, MAX_ELEMENTS)),
+            str(rng.choice(["float32", "int32"])),
+            str(rng.choice(["sum", "max"])),
+            str(rng.choice(DEPENDENCIES)),
+        )
+        for kind in rng.permutation(kinds)
+    ]
+    timing = MemoryTiming(
+        extra_cycles=int(rng.integers(60)), stall_percent=int(rng.integers(50)), seed=seed
+    )
+    most = int(rng.integers(MAX_SKEW_CYCLES + 1))
+    return spec, model, queue, timing, rng.integers(most + 1, size=topology.num_ranks).tolist()
+
+
+def config_of(model: LinkModel) -> Config:
+    """Interfaces for all networks: few are compiled, one for each size of link buffers."""
+    return config_for(parse_topology("mesh:3x3"), model, num_waves=MAX_WAVES)
+
+
+def run_once(seed: int) -> Outcome:
+    """Run one seed to its end."""
+    spec, model, queue, timing, skews = draw(seed)
+    topology, begin = queue[0].schedule.topology, time.process_time()
+    buffers = [
+        make_buffers(seed * NUM_COLLECTIVES + k, len(skews), each.num_elements, each.dtype)
+        for k, each in enumerate(queue)
+    ]
+    options: dict[str, Any] = {"link_model": model, "memory_timing": timing, "num_threads": 1}
+    with RtlSession(topology, **options, config=config_of(model)) as session:
+        try:
+            results = session.run_each(queue, buffers, start_skew_cycles=skews)
+        except DeviceError as error:
+            return Outcome(seed, spec, False, f"stuck: {error}")
+        cycles = session.network.cycle
+    wrong = [
+        k
+        for k, (each, buffer, (memory, _)) in enumerate(zip(queue, buffers, results, strict=True))
+        if memory.tobytes() != execute(each.schedule, buffer, op=each.op).tobytes()
+    ]
+    schedules = [each.schedule for each in queue]
+    return Outcome(
+        seed,
+        spec,
+        not wrong,
+        f"wrong results of collectives {wrong}" if wrong else "",
+        sum(schedule.num_waves for schedule in schedules if schedule.num_waves > 1),
+        sum(schedule.num_waves * schedule.num_transfers for schedule in schedules),
+        cycles,
+        time.process_time() - begin,
+    )
+
+
+def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """A row for each network, and one for all."""
+    rows = []
+    for spec in (*NETWORKS, "all"):
+        group = [each for each in outcomes if spec in (each.spec, "all")]
+        stuck = sum(each.text.startswith("stuck") for each in group)
+        row = {
+            "network": spec,
+            "runs": len(group),
+            "exact": sum(each.exact for each in group),
+            "wrong": sum(not each.exact for each in group) - stuck,
+            "stuck": stuck,
+            "waves": sum(each.waves for each in group),
+            "messages": sum(each.messages for each in group),
+            "emulated_cycles": sum(each.cycles for each in group),
+            "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
+        }
+        rows.append(row)
+    return rows
+
+
+def main() -> int:
+    """Run all seeds; exit status 1 unless every result is right."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.only is not None:
+        outcome = run_once(arguments.only)
+        print(outcome)
+        return int(not outcome.exact)
+    outcomes = []
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for outcome in pool.map(run_once, range(arguments.seed, arguments.seed + arguments.runs)):
+            outcomes.append(outcome)
+            if not outcome.exact:
+                print(f"--only {outcome.seed}: {outcome.spec}: {outcome.text}", file=sys.stderr)
+            if len(outcomes) % 20 == 0:
+                exact = sum(each.exact for each in outcomes)
+                print(f"{len(outcomes)} of {arguments.runs}, {exact} exact", file=sys.stderr)
+    rows = table_of(outcomes)
+    good = all(outcome.exact for outcome in outcomes)
+    if arguments.json:
+        print(json.dumps({"good": good, "rows": rows}, indent=2))
+        return int(not good)
+    print(ROW.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
+    for row in rows:
+        *cells, cycles, seconds = row.values()
+        print(ROW.format(*cells, f"{cycles:,}", seconds))
+    return int(not good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
