@@ -269,7 +269,9 @@ class Driver:
     def _check_fault(self, status: int) -> None:
         """Raise the fault that STATUS speaks of."""
         if register_field("STATUS", "fault", status):
-            fault = decode_fault(self._read("FAULT"), self._read("FAULT_ROW"))
+            repeats = register_field("PARAMETERS", "wave_width", self._read("PARAMETERS"))
+            wave = self._read("FAULT_WAVE") if repeats else 0
+            fault = decode_fault(self._read("FAULT"), self._read("FAULT_ROW"), wave)
             if fault.code != FaultCode.PEER_FAULT:
                 raise fault.error(self._rank)
             origin = origin_of(self._read("FAULT_ORIGIN"))

@@ -81,7 +81,7 @@ class Admission(wiring.Component):
                 "drained": In(1),
                 "empty": Out(ArrivalSignature(config)),
                 "fault": Out(8),
-                "wait": Out(WaitSignature()),
+                "wait": Out(WaitSignature(config)),
             }
         )
 
@@ -102,9 +102,12 @@ class Admission(wiring.Component):
         m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
         ledger = self._ledger(m, op, flow, phase, wave)
+        told_wave = [self.wait.wave] if len(wave) else []
+        m.d.comb += [told.eq(wave) for told in told_wave]
         with m.FSM():
             with m.State("AWAIT_HEAD"):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
+                m.d.comb += [told.eq(head.wave) for told in told_wave]
                 m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(first)]
                 m.d.sync += [wave.eq(head.wave), phase.eq(head.sequence[0]), size.eq(head.size)]

@@ -67,12 +67,13 @@ class Core(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
+        self._readable = readable(shared=config.shared, waves=config.wave_width > 0)
         ports = config.num_ports
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         super().__init__(
             {
                 "settings": In(32).array(len(writable())),
-                "status": Out(32).array(len(readable(shared=config.shared))),
+                "status": Out(32).array(len(self._readable)),
                 "command": In(32),
                 "changed": In(32),
                 "table_write": In(1),
@@ -275,20 +276,14 @@ class Core(wiring.Component):
     def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):
         """The value of every register that is read."""
         fault = monitor.fault.as_value()
+        states = [control.busy, control.committed, control.done, monitor.faulted, control.claimed]
         values = {
             **identity(self._config),
-            "STATUS": Cat(
-                control.busy,
-                control.committed,
-                control.done,
-                monitor.faulted,
-                control.claimed,
-                Const(0, 11),
-                fetcher.step,
-            ),
+            "STATUS": Cat(*states, Const(0, 11), fetcher.step),
             "SEQUENCE": control.sequence,
             "FAULT": fault[:32],
             "FAULT_ROW": fault[32:],
+            "FAULT_WAVE": monitor.wave,
             "CYCLES": control.cycles,
             "ARRIVALS_MISSING": control.missing,
             "COUNT": count,
@@ -296,5 +291,6 @@ class Core(wiring.Component):
             "LINKS": Cat(port.up for port in ports),
             "ACTIVE_CRC": used["TABLE_CRC"],
         }
-        for name, status in zip(known := readable(), self.status[: len(known)], strict=True):
-            m.d.comb += status.eq(values[name])
+        for name, status in zip(self._readable, self.status, strict=True):
+            if name in values:
+                m.d.comb += status.eq(values[name])

@@ -51,7 +51,7 @@ class Framer(wiring.Component):
                 "payload": In(stream.Signature(8 * config.flit_bytes)),
                 "run": In(RunSignature(config)),
                 "flits": Out(stream.Signature(flit_stream(config))),
-                "wait": Out(WaitSignature()),
+                "wait": Out(WaitSignature(config)),
                 "idle": Out(1),
                 **({"vc": Out(range(config.num_vcs))} if config.shared else {}),
             }
@@ -127,3 +127,5 @@ class Framer(wiring.Component):
             self.wait.flow.eq(message.flow),
             self.wait.op.eq(message.op),
         ]
+        if self._config.wave_width:
+            m.d.comb += self.wait.wave.eq(message.wave)

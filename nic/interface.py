@@ -95,6 +95,7 @@ class Interface(wiring.Component):
             num_flows=self._config.num_flows,
             num_ports=self._config.num_ports,
             routes=self._config.shared,
+            waves=self._config.wave_width > 0,
         )
         core = (SharedCore if self._config.shared else Core)(self._config)
         m.submodules.drain = drain = Drain(self._config)
@@ -111,7 +112,7 @@ class Interface(wiring.Component):
         m.d.comb += registers.counter.eq(core.counter)
         for inner, outer in zip(core.settings, registers.config, strict=True):
             m.d.comb += inner.eq(outer)
-        known = readable(shared=self._config.shared)
+        known = readable(shared=self._config.shared, waves=self._config.wave_width > 0)
         for name, inner, outer in zip(known, core.status, registers.status, strict=True):
             m.d.comb += outer.eq(inner | (drain.reset if name == "STATUS" else 0))
         for port in range(self._config.num_ports):

@@ -55,7 +55,7 @@ class Issuer(wiring.Component):
                 "descriptors": Out(stream.Signature(descriptor_layout(config))),
                 "reads": Out(stream.Signature(config.address_width)),
                 "returned": In(1),
-                "wait": Out(WaitSignature()),
+                "wait": Out(WaitSignature(config)),
                 "held": Out(1),
                 "idle": Out(1),
             }
@@ -158,3 +158,5 @@ class Issuer(wiring.Component):
             self.wait.port.eq(job.need_port),
             self.wait.op.eq(job.need_op),
         ]
+        if self._config.wave_width:
+            m.d.comb += self.wait.wave.eq(job.wave)

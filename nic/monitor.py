@@ -118,10 +118,13 @@ class FaultMonitor(wiring.Component):
         There is a fault.
     fault : Out(FAULT)
         The first one.
+    wave : Out(17)
+        Where tables are repeated: its wave, and above that whether it is known.
     """
 
     def __init__(self, config: Config):
         self._num_ports = config.num_ports
+        self._told_wave = Signal(17 if config.wave_width else 0)
         super().__init__(
             {
                 "control": In(8),
@@ -131,9 +134,10 @@ class FaultMonitor(wiring.Component):
                 "ports": In(8).array(config.num_ports),
                 "ports_awaited": In(3).array(config.num_ports),
                 "watchdog": In(8),
-                "waits": In(WaitSignature()).array(2 * config.num_ports),
+                "waits": In(WaitSignature(config)).array(2 * config.num_ports),
                 "faulted": Out(1),
                 "fault": Out(FAULT),
+                "wave": Out(len(self._told_wave)),
             }
         )
 
@@ -152,6 +156,8 @@ class FaultMonitor(wiring.Component):
                 flow = Mux(known, wait.flow, UNKNOWN)
                 awaited = self.ports_awaited[port]
                 m.d.comb += self._report(seen, code, awaited=awaited, at_port=port, flow=flow)
+                if len(self.wave):
+                    m.d.comb += self._told_wave.eq(Cat(wait.wave, flow != UNKNOWN))
         with m.If(self.table.any()):
             row = Mux(self.table_of_flow, UNKNOWN, self.table_index)
             flow = Mux(self.table_of_flow, self.table_index, UNKNOWN)
@@ -160,13 +166,16 @@ class FaultMonitor(wiring.Component):
             m.d.comb += self._report(seen, self.control)
         with m.If(seen.code.any() & ~self.faulted):
             m.d.sync += [self.faulted.eq(1), self.fault.eq(seen)]
+            if len(self.wave):
+                m.d.sync += self.wave.eq(self._told_wave)
         return m
 
     def _report(self, seen, code, *, awaited=Awaited.NOTHING, **places):
         """Set every field, so that nothing is left of a source that another one outranks."""
         unknown = {"op": 0, "port": NO_PORT, "at_port": NO_PORT, "row": UNKNOWN, "flow": UNKNOWN}
         fields = unknown | places | {"code": code, "awaited": awaited}
-        return [seen[name].eq(value) for name, value in fields.items()]
+        no_wave = [self._told_wave.eq(0)] if len(self.wave) else []
+        return [seen[name].eq(value) for name, value in fields.items()] + no_wave
 
     def _waiting(self, m, seen, index):
         """What block `index` waits for, if it waits."""
@@ -181,3 +190,5 @@ class FaultMonitor(wiring.Component):
                 at_port=index % self._num_ports,
                 **places,
             )
+            if len(self.wave):
+                m.d.comb += self._told_wave.eq(Cat(wait.wave, 1))

@@ -135,8 +135,8 @@ class Port(wiring.Component):
                 "send_query": Out(QuerySignature(config)),
                 "receive_query": Out(QuerySignature(config)),
                 "arrival": Out(ArrivalSignature(config)),
-                "sender_wait": Out(WaitSignature()),
-                "receiver_wait": Out(WaitSignature()),
+                "sender_wait": Out(WaitSignature(config)),
+                "receiver_wait": Out(WaitSignature(config)),
                 "activity": Out(ActivitySignature(config)),
                 "up": Out(1),
                 "tell": In(1),
@@ -207,6 +207,7 @@ class Port(wiring.Component):
                 Mux(wait.awaited == Awaited.DEPENDENCY, wait.port, self._port)
             ),
             self.sender_wait.op.eq(wait.op),
+            *([self.sender_wait.wave.eq(wait.wave)] if self._config.wave_width else []),
             self.activity.sent.eq(sent & is_payload(transmitter.i)),
             self.activity.received.eq(taken & is_payload(link.o)),
             self.activity.dependency.eq(wait.awaited == Awaited.DEPENDENCY),

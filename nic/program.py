@@ -209,6 +209,8 @@ class Fault:
         Port that waited or faulted.
     row, flow : int or None
         Row of the table, flow.
+    wave : int or None
+        Of a table that is repeated.
     """
 
     code: FaultCode
@@ -218,11 +220,12 @@ class Fault:
     at_port: int | None
     row: int | None
     flow: int | None
+    wave: int | None = None
 
     def error(self, rank: int) -> DeviceError:
         """The error that tells rank, port, flow and what was awaited."""
-        places = (("port", self.at_port), ("row", self.row), ("flow", self.flow))
-        where = "".join(f", {name} {value}" for name, value in places if value is not None)
+        places = {"port": self.at_port, "row": self.row, "flow": self.flow, "wave": self.wave}
+        where = "".join(f", {name} {value}" for name, value in places.items() if value is not None)
         text = f"Rank {rank}{where}: {self.code.sentence} ({self.code.name})"
         if self.awaited != Awaited.NOTHING:
             text += f"; awaited {self.awaited.sentence}"
@@ -231,12 +234,12 @@ class Fault:
         return DeviceError(text)
 
 
-def decode_fault(fault: int, fault_row: int) -> Fault:
-    """Decode the registers FAULT and FAULT_ROW.
+def decode_fault(fault: int, fault_row: int, fault_wave: int = 0) -> Fault:
+    """Decode the registers FAULT, FAULT_ROW and, where there is one, FAULT_WAVE.
 
     Parameters
     ----------
-    fault, fault_row : int
+    fault, fault_row, fault_wave : int
         Values of the registers.
 
     Returns
@@ -264,6 +267,7 @@ def decode_fault(fault: int, fault_row: int) -> Fault:
         at_port=known(fault >> 16 & 0xF, NO_PORT),
         row=known(fault_row & 0xFFFF, 0xFFFF),
         flow=known(fault_row >> 16, 0xFFFF),
+        wave=fault_wave & 0xFFFF if fault_wave >> 16 & 1 else None,
     )
 
 

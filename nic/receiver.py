@@ -70,7 +70,7 @@ class Receiver(wiring.Component):
                 "write": Out(MemoryWriteSignature(config)),
                 "arrival": Out(ArrivalSignature(config)),
                 "fault": Out(8),
-                "wait": Out(WaitSignature()),
+                "wait": Out(WaitSignature(config)),
             }
         )
 

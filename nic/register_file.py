@@ -20,6 +20,7 @@ __all__ = ["RegisterFile", "readable", "writable"]
 
 _ANYTIME = ("CONTROL", "COUNT_SELECT")
 _SHARED_ONLY = ("STAGED",)
+_WAVES_ONLY = ("FAULT_WAVE",)
 
 
 def writable() -> list[str]:
@@ -27,10 +28,11 @@ def writable() -> list[str]:
     return [register.name for register in REGISTERS.registers if register.access == "rw"]
 
 
-def readable(*, shared: bool = False) -> list[str]:
-    """Names of the registers whose value comes from the interface, those on shared links last."""
+def readable(*, shared: bool = False, waves: bool = False) -> list[str]:
+    """Names of the registers whose value comes from the interface, those that not all have last."""
     names = [register.name for register in REGISTERS.registers if register.access == "ro"]
-    return [name for name in names if name not in _SHARED_ONLY] + shared * list(_SHARED_ONLY)
+    more = shared * _SHARED_ONLY + waves * _WAVES_ONLY
+    return [name for name in names if name not in _SHARED_ONLY + _WAVES_ONLY] + list(more)
 
 
 class RegisterFile(wiring.Component):
@@ -52,6 +54,8 @@ class RegisterFile(wiring.Component):
         Ports that count.
     routes : bool
         Rows have routes, as on shared links.
+    waves : bool
+        Tables are repeated.
 
     Members
     -------
@@ -91,7 +95,9 @@ class RegisterFile(wiring.Component):
         num_flows: int,
         num_ports: int,
         routes: bool = False,
+        waves: bool = False,
     ):
+        self._readable = readable(shared=routes, waves=waves)
         self._depths = table_depth, num_flows
         self._routes = routes
         self._num_ports = num_ports
@@ -102,7 +108,7 @@ class RegisterFile(wiring.Component):
                 "claimed": In(1),
                 "start_waits": In(1),
                 "config": Out(32).array(len(writable())),
-                "status": In(32).array(len(readable(shared=routes))),
+                "status": In(32).array(len(self._readable)),
                 "command": Out(32),
                 "changed": Out(32),
                 "table_write": Out(1),
@@ -135,7 +141,7 @@ class RegisterFile(wiring.Component):
         values = [Mux(counted, self.counter, 0)]
         good = [((table | flow) & allowed) | counted]
         for register in REGISTERS.registers:
-            if register.name in _SHARED_ONLY and not self._routes:
+            if register.access == "ro" and register.name not in self._readable:
                 continue
             here = Signal(name=f"at_{register.name}")
             m.d.sync += here.eq(request.address == register.address)
@@ -188,8 +194,7 @@ class RegisterFile(wiring.Component):
         """One register: what a read shows, whether the access is right; does what a write does."""
         request = self.request
         if register.access == "ro":
-            known = readable(shared=self._routes)
-            return self.status[known.index(register.name)], ~request.write
+            return self.status[self._readable.index(register.name)], ~request.write
         if register.access == "wo":
             refused = (request.data[0] & self.claimed) | (request.data[1] & self.start_waits)
             with m.If(write & ~refused):

@@ -209,6 +209,14 @@ REGISTERS = RegisterMap(
             "Shared links only: contributions that waited in memory, since reset, modulo 2^32.",
         ),
         _register(
+            0x058,
+            "FAULT_WAVE",
+            "ro",
+            "Where tables are repeated only: the wave of the fault.",
+            _field("wave", 0, 16, "The wave that waited, or whose message is wrong."),
+            _field("known", 16, 1, "There is one."),
+        ),
+        _register(
             0x064, "ARRIVALS_MISSING", "ro", "Messages of the last wave that have not come in yet."
         ),
         _register(

@@ -61,7 +61,7 @@ class Sender(wiring.Component):
                 "query": Out(QuerySignature(config)),
                 "memory": Out(MemoryReadSignature(config)),
                 "flits": Out(stream.Signature(flit_stream(config))),
-                "wait": Out(WaitSignature()),
+                "wait": Out(WaitSignature(config)),
                 "idle": Out(1),
                 **({"vc": Out(range(config.num_vcs))} if config.shared else {}),
             }

@@ -80,7 +80,7 @@ class SharedAdmission(wiring.Component):
                 "unwritten": In(unwritten_width),
                 "items": Out(stream.Signature(item_layout(config))),
                 "fault": Out(8),
-                "wait": Out(WaitSignature()),
+                "wait": Out(WaitSignature(config)),
             }
         )
 

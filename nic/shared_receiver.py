@@ -77,7 +77,7 @@ class SharedReceiver(wiring.Component):
                 "write": Out(MemoryWriteSignature(config)),
                 "arrival": Out(ArrivalSignature(config)),
                 "fault": Out(8),
-                "wait": Out(WaitSignature()),
+                "wait": Out(WaitSignature(config)),
             }
         )
 

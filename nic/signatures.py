@@ -234,9 +234,11 @@ class WaitSignature(wiring.Signature):
         The row (senders) and the flow that wait.
     port, op : Out
         Port and op of what is awaited.
+    wave : Out(16)
+        The wave that waits, where tables are repeated.
     """
 
-    def __init__(self):
-        super().__init__(
-            {"awaited": Out(3), "row": Out(16), "flow": Out(16), "port": Out(4), "op": Out(1)}
-        )
+    def __init__(self, config: Config):
+        fields = {"awaited": 3, "row": 16, "flow": 16, "port": 4, "op": 1}
+        fields |= {"wave": 16} if config.wave_width else {}
+        super().__init__({name: Out(width) for name, width in fields.items()})

@@ -62,7 +62,7 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         for word in words
     ]
     faults = {
-        rank: decode_fault(words[rank][1], words[rank][2])
+        rank: decode_fault(*words[rank][1:3], *words[rank][5:])
         for rank, state in enumerate(states)
         if state["fault"]
     }
@@ -123,10 +123,11 @@ def _listed(what: str, ranks: list[int]) -> str:
 
 
 def _read_all(network: Network) -> list[list[int]]:
-    """Status, fault, place of fault and missing arrivals of every rank."""
+    """Status, fault, place of fault and missing arrivals of every rank, and last the wave."""
     ranks = range(network.topology.num_ranks)
+    names = (*_REGISTERS, "FAULT_WAVE") if network.config.wave_width else _REGISTERS
     for rank in ranks:
-        network.set_script(rank, [HostOp.read(ADDRESS[name]) for name in _REGISTERS])
+        network.set_script(rank, [HostOp.read(ADDRESS[name]) for name in names])
     if not network.run(_READ_CYCLES):
         raise DeviceError("Interfaces must answer on their register bus, but one does not")
     return [[int(value) for value in network.results(rank)["value"]] for rank in ranks]

@@ -124,6 +124,6 @@ SIGNATURES = {
     "nic.signatures.MemoryWriteSignature": CONFIG,
     "nic.signatures.QuerySignature": CONFIG,
     "nic.signatures.RunSignature": SHARED,
-    "nic.signatures.WaitSignature": {},
+    "nic.signatures.WaitSignature": {"config": Config(wave_width=8)},
 }
 """Arguments of every signature of `hw` and `nic`, by its dotted name."""

@@ -214,6 +214,17 @@ def test_elements_that_the_interface_cannot_reduce_are_refused_before_anything_i
     assert not bus.written
 
 
+@pytest.mark.parametrize("wave_width", [0, 11])
+def test_a_fault_names_its_wave_where_the_interface_repeats_tables(wave_width):
+    """Elsewhere there is no such register."""
+    fault = next(f for r in REGISTERS.registers if r.name == "STATUS" for f in r.fields[3:4]).mask
+    words = SIZES | {"PARAMETERS": SIZES["PARAMETERS"] | wave_width << 27, "STATUS": fault}
+    bus = SilentBus(**words, FAULT=4 | 0xFF << 12, FAULT_ROW=5 << 16 | 7, FAULT_WAVE=3 | 1 << 16)
+    where = "Rank 2, row 7, flow 5, wave 3: no" if wave_width else "Rank 2, row 7, flow 5: no"
+    with pytest.raises(DeviceError, match=where):
+        Driver(bus, 2).wait(1)
+
+
 def test_a_reset_lasts_until_the_interface_is_no_longer_busy(monkeypatch):
     monkeypatch.setattr("multitree.host.driver.MAX_POLLS", 10)
     busy = next(f for r in REGISTERS.registers if r.name == "STATUS" for f in r.fields).mask

@@ -94,6 +94,7 @@ def simulate(
     seen = SimpleNamespace(
         arrivals=[], faults=[], reads=[], acked=[], times=[], waits=[], before=[]
     )
+    seen.fault_waves, seen.wait_waves = [], []
     seen.before, seen.after = list(memory), memory
     script = dict(script)
 
@@ -109,6 +110,7 @@ def simulate(
         arrival, wait = block.arrival, block.wait
         outputs = [arrival.op, arrival.flow, arrival.count, arrival.last, block.fault]
         outputs += [wait.awaited, wait.flow, wait.port, wait.op]
+        outputs += [wait.wave] if config.wave_width else []
         busy_until = max(script, default=0)
         for cycle in range(cycles):
             if cycle > busy_until + 160 and len(seen.times) == len(flits):
@@ -124,9 +126,11 @@ def simulate(
                 seen.arrivals.append((cycle, *values[:4]))
             if values[4] and not seen.faults:
                 seen.faults.append((cycle, values[4], values[6]))
+                seen.fault_waves += values[9:]
                 settings |= {"running": 0, "faulted": 1}
                 start(ctx, block, **settings)
-            seen.waits.append(tuple(values[5:]))
+            seen.waits.append(tuple(values[5:9]))
+            seen.wait_waves += values[9:]
 
     async def give(ctx):
         await ctx.tick().repeat(5 * len(FLOWS))

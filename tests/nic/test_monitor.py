@@ -1,6 +1,7 @@
 """Tests of watchdog and fault monitor: limits to the cycle, the first fault stays."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -70,9 +71,9 @@ def test_a_collective_that_does_not_run_has_no_watchdog_and_the_next_one_starts_
     assert found == (6 + 25, FaultCode.FIRST_ARRIVAL)
 
 
-def latch(*cycles):
+def latch(*cycles, config=SMALL):
     """What the monitor holds after cycles of inputs, each a function of (ctx, monitor)."""
-    block, held = FaultMonitor(SMALL), {}
+    block, held = FaultMonitor(config), {}
 
     async def drive(ctx):
         for values in [*cycles, {}]:
@@ -90,6 +91,8 @@ def latch(*cycles):
                     ctx.set(getattr(block, name), value)
             await ctx.tick()
         held.update(plain(ctx.get(block.fault)), faulted=ctx.get(block.faulted))
+        if config.wave_width:
+            held["wave"] = ctx.get(block.wave)
 
     run(block, drive)
     return {name: value for name, value in held.items() if name != "reserved"}
@@ -169,6 +172,45 @@ def test_a_fault_of_a_link_concerns_no_flow(code):
 def test_a_fault_of_memory_names_its_port_and_whether_it_was_a_read_or_a_write(code, kind):
     seen = latch(WAITS | {"ports": {1: code}, "ports_awaited": {1: kind}})
     assert seen == expected(code, at_port=1, awaited=kind)
+
+
+WAVES = {
+    "waits": {index: fields | {"wave": 0x9000 + index} for index, fields in WAITS["waits"].items()}
+}
+KNOWN = 1 << 16
+
+
+@pytest.mark.parametrize("width", [1, 16])
+@pytest.mark.parametrize(
+    ("source", "wave"),
+    [
+        ("control", 0),
+        ("table", 0),
+        ("port 0", KNOWN | 0x9000 + PORTS),
+        ("port 2", KNOWN | 0x9000 + PORTS + 2),
+        ("watchdog", KNOWN | 0x9001),
+    ],
+)
+def test_where_tables_are_repeated_the_wave_that_waits_or_whose_message_is_wrong_is_named(
+    source, wave, width
+):
+    config = replace(SMALL, wave_width=width)
+    others = [SOURCES[name] for name in list(SOURCES)[list(SOURCES).index(source) + 1 :]]
+    for beside in ({}, *others):
+        ports = {**beside.get("ports", {}), **SOURCES[source].get("ports", {})}
+        both = WAVES | beside | SOURCES[source] | ({"ports": ports} if ports else {})
+        seen = latch(both, WAVES | SOURCES["port 0"], config=config)
+        assert seen == REPORTS[source] | {"wave": wave}
+    assert "wave" not in latch(WAITS | SOURCES[source])
+
+
+def test_no_wave_is_named_where_no_flow_is_or_only_arrivals_are_missing():
+    config = replace(SMALL, wave_width=4)
+    nobody = latch(SOURCES["watchdog"], config=config)
+    assert nobody == expected(FaultCode.WATCHDOG, awaited=Awaited.ARRIVALS, wave=0)
+    for code, flow in ((FaultCode.LINK_SEQUENCE, 5), (FaultCode.FRAMING, UNKNOWN)):
+        waits = {"waits": {PORTS: {"flow": flow, "wave": 3}}}
+        assert latch(waits | {"ports": {0: code}}, config=config)["wave"] < KNOWN
 
 
 def test_the_watchdog_names_the_lowest_sender_then_the_lowest_receiver_then_arrivals():

@@ -169,6 +169,16 @@ def test_the_error_of_a_fault_names_rank_port_row_flow_and_what_was_awaited():
     assert str(error) == f"Rank 0: {FaultCode.NOT_COMMITTED.sentence} (NOT_COMMITTED)"
 
 
+def test_the_error_of_a_fault_names_the_wave_if_there_is_one():
+    latched = {"code": FaultCode.WATCHDOG, "awaited": Awaited.SIBLING, "port": 2, "at_port": 3}
+    word = FAULT.const(latched | {"row": 0xFFFF, "flow": 5}).as_value().value
+    for wave in (0, 3, 0xFFFF):
+        fault = decode_fault(word & 0xFFFFFFFF, word >> 32, 1 << 16 | wave)
+        assert fault.wave == wave
+        assert str(fault.error(1)).startswith(f"Rank 1, port 3, flow 5, wave {wave}: nothing")
+        assert decode_fault(word & 0xFFFFFFFF, word >> 32, wave).wave is None
+
+
 def test_every_code_and_everything_awaited_has_a_sentence_of_its_own():
     assert len({code.sentence for code in FaultCode}) == len(FaultCode)
     assert len({awaited.sentence for awaited in Awaited}) == len(Awaited)

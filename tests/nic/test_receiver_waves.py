@@ -74,6 +74,7 @@ def test_a_wave_that_comes_before_the_one_before_it_is_a_fault_and_so_is_one_tha
         flits = [flit for wave in waves for flit in message(flow, op, wave=wave)]
         seen = simulate(flits, slow=4, script={0: {"last_wave": LAST}})
         assert [fault[1:] for fault in seen.faults] == [(code, flow)], waves
+        assert seen.fault_waves == waves[-1:]
         right = len(waves) - 1
         assert len(seen.acked) == right * FLOWS[flow]["size"]
 
@@ -105,6 +106,9 @@ def test_a_contribution_waits_for_the_same_wave_of_the_sibling_before_it():
             assert count(cycle, *(0,) * 3) >= counts(1, place // S + 1)
         else:
             assert cycle < late
+    stuck = simulate(flits, count=lambda *_: counts(1, 1), cycles=150, script={0: {"last_wave": 1}})
+    assert stuck.waits[-1] == (Awaited.SIBLING, 1, SECOND["children"][0], REDUCE)
+    assert stuck.wait_waves[-1] == 1
     empty = [flit for wave in range(2) for flit in message(3, REDUCE, wave=wave)]
     seen = simulate(empty, count=count, script={0: {"last_wave": 1}})
     assert [cycle > late for cycle, *_ in seen.arrivals] == [False, True]

@@ -56,10 +56,10 @@ class Bus:
         put(self.ctx, self.block, claimed=claimed, start_waits=start_waits)
 
 
-def scenario(steps, process=None, *, routes=False):
+def scenario(steps, process=None, **kinds):
     """Run an async function of a bus, beside a process of the block that goes on for ever."""
-    sizes = {"table_depth": DEPTH, "num_flows": FLOWS, "num_ports": PORTS, "routes": routes}
-    block = RegisterFile(address_width=20, **sizes)
+    sizes = {"table_depth": DEPTH, "num_flows": FLOWS, "num_ports": PORTS}
+    block = RegisterFile(address_width=20, **sizes, **kinds)
 
     async def drive(ctx):
         await steps(Bus(ctx, block))
@@ -70,18 +70,20 @@ def scenario(steps, process=None, *, routes=False):
     run(block, drive, background=[] if process is None else [beside])
 
 
-@pytest.mark.parametrize(("claimed", "routes"), [(0, False), (1, False), (0, True)])
-def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(claimed, routes):
+@pytest.mark.parametrize(
+    ("claimed", "routes", "waves"), [(0, False, False), (1, False, True), (0, True, False)]
+)
+def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(claimed, routes, waves):
     async def steps(bus):
         bus.state(claimed, claimed)
-        for number, name in enumerate(readable(shared=routes)):
+        for number, name in enumerate(readable(shared=routes, waves=waves)):
             seen = await bus.read(name)
             assert (seen.data, seen.error) == (0xC0DE0000 + number, 0)
             refused = await bus.write(name, 5)
             assert refused.error and not refused.strobes
             assert (await bus.read(name)).data == 0xC0DE0000 + number
 
-    scenario(steps, routes=routes)
+    scenario(steps, routes=routes, waves=waves)
 
 
 def test_what_is_written_stays_and_strobes_its_own_register_only():
@@ -194,6 +196,7 @@ def test_tables_written_while_a_commit_or_start_waits_are_refused():
     [
         0x07C,
         ADDRESS["STAGED"],
+        ADDRESS["FAULT_WAVE"],
         0x0FC,
         PORT_WINDOW.base - 4,
         PORT_WINDOW.base + 4 * PORT_WINDOW.words,
@@ -230,5 +233,5 @@ def test_what_does_not_exist_is_an_error_and_changes_nothing(address):
 def test_the_map_says_of_every_register_who_may_do_what():
     assert set(ACCESS.values()) == {"ro", "rw", "wo"}
     assert [name for name, access in ACCESS.items() if access == "wo"] == ["CONTROL"]
-    assert sorted([*readable(shared=True), *writable(), "CONTROL"]) == sorted(ACCESS)
+    assert sorted([*readable(shared=True, waves=True), *writable(), "CONTROL"]) == sorted(ACCESS)
     assert len(writable()) <= 32, "one strobe each"

@@ -241,9 +241,9 @@ def test_it_stops_at_once_on_a_fault(stop):
     assert sum(cycle >= stop for cycle, _ in reads) <= 2
 
 
-def waits(jobs, *, ready=1, answered=0, latency=10_000, cycles=60):
+def waits(jobs, *, ready=1, answered=0, latency=10_000, cycles=60, config=SMALL):
     """What a sender says it waits for, in the end."""
-    block, found = Sender(SMALL), {}
+    block, found = Sender(config), {}
 
     async def drive(ctx):
         start(ctx, block)
@@ -256,7 +256,7 @@ def waits(jobs, *, ready=1, answered=0, latency=10_000, cycles=60):
             await ctx.tick().until(block.jobs.ready)
         ctx.set(block.jobs.valid, 0)
         await ctx.tick().repeat(cycles)
-        for name in ("awaited", "row", "flow", "port", "op"):
+        for name in block.wait.signature.members:
             found[name] = ctx.get(getattr(block.wait, name))
 
     memory = [0] * (1 << SMALL.address_width)
@@ -280,5 +280,12 @@ def test_it_names_the_row_that_waits_and_what_for():
             code = Awaited.CREDIT if not stuck["ready"] else Awaited.MEMORY_READ
             assert (found["awaited"], found["row"], found["flow"], found["op"]) == (code, 6, 3, 1)
     assert waits([FREE, BOUND], latency=3) == {"awaited": Awaited.DEPENDENCY} | dependency
+    repeats = {"config": replace(SMALL, wave_width=5)}
+    jobs = [FREE | {"wave": 9}, BOUND | {"wave": 30}]
+    assert (
+        waits(jobs, latency=3, **repeats)
+        == {"awaited": Awaited.DEPENDENCY, "wave": 30} | dependency
+    )
+    assert waits(jobs, ready=0, **repeats)["wave"] == waits(jobs, **repeats)["wave"] == 9
     empty = FREE | {"size": 0}
     assert waits([empty, BOUND], ready=0)["row"] == 6

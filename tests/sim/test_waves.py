@@ -1,12 +1,15 @@
 """Periodic schedules in RTL: interfaces repeat their tables, sums are exact."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from multitree.nic.config import Config
+from multitree.nic.faults import DeviceError
 from multitree.nic.table import compile_table
+from multitree.sim.injection import DeadRank, MemoryChannel, StuckMemory
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import least_sizes
@@ -80,6 +83,23 @@ def test_collectives_in_waves_follow_each_other_without_a_barrier(seed):
     skews = rng.integers(0, 3000, 6).tolist()
     model = replace(MODEL, buffer_flits=40)
     run(in_waves(mesh(2, 3), 6, 3), 700, num_collectives=4, model=model, start_skew_cycles=skews)
+
+
+@pytest.mark.parametrize("fault", [DeadRank, StuckMemory], ids=lambda fault: fault.__name__)
+def test_a_watchdog_in_a_later_wave_names_row_flow_wave_and_what_was_awaited(fault):
+    schedule = in_waves(mesh(2, 3), 8, 3)
+    (trace,) = run(schedule, 3000)
+    cycle = int(np.median(trace.sent[5]))
+    where = () if fault is DeadRank else (1, MemoryChannel.WRITE)
+    with pytest.raises(DeviceError, match=r"\(WATCHDOG\); awaited dependency") as caught:
+        run(schedule, 3000, faults=[fault(1, cycle, *where)])
+    text = str(caught.value)
+    print(text)
+    found = re.match(r"Rank (\d), port \d, row (\d+), flow (\d), wave (\d): ", text)
+    rank, row, flow, wave = map(int, found.groups())
+    table = compile_table(schedule, rank, 750, Config(wave_width=4))
+    assert table.flow[row] == flow and 2 <= wave <= 7
+    assert re.search(r"; Row \d+ \(step .*\) of wave [2-7] was", text)
 
 
 def test_waves_take_as_long_as_their_rows_written_out():
