@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from multitree.topology.builders import ALGORITHMS, build_compact
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import names_file, parse_topology
 from multitree.topology.orbit import MAX_ROWS, Orbit
+from multitree.topology.pace import Pace
 from multitree.topology.schedule import Schedule
 from multitree.topology.schedule_files import load_file
 from multitree.topology.subsets import among
@@ -53,6 +54,8 @@ NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
 
 DEFAULT_ALGORITHM = "multitree"
 _OTHERS = ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM)
+
+PaceOf = Callable[[Topology], Pace]
 
 SpecArgument = Annotated[
     str,
@@ -230,9 +233,10 @@ def build_schedule(
     root: int | None,
     ranks: str | None = None,
     forwarding: bool = False,
+    pace: PaceOf | None = None,
 ) -> tuple[Schedule, float]:
     """What `build_compactly` builds or reads, `written_out`; errors of both."""
-    built, seconds = build_compactly(spec, algorithm, collective, root, ranks, forwarding)
+    built, seconds = build_compactly(spec, algorithm, collective, root, ranks, forwarding, pace)
     start = time.perf_counter()
     return written_out(built), seconds + time.perf_counter() - start
 
@@ -244,8 +248,11 @@ def build_compactly(
     root: int | None,
     ranks: str | None = None,
     forwarding: bool = False,
+    pace: PaceOf | None = None,
 ) -> tuple[Schedule | Orbit, float]:
     """Build a schedule, or read and verify the one that a file holds, and say how long that took.
+
+    `pace` tells what builders are suited to that suit schedules to a size.
 
     Raises
     ------
@@ -270,7 +277,8 @@ def build_compactly(
     algorithm, collective = algorithm or DEFAULT_ALGORITHM, collective or "all_reduce"
     start = time.perf_counter()
     with Working(f"Building {algorithm} on {given.name}"):
-        built = build_compact(given, algorithm, collective=collective, root=root)
+        paced = None if pace is None else pace(given)
+        built = build_compact(given, algorithm, collective=collective, root=root, pace=paced)
     return built, time.perf_counter() - start
 
 

@@ -132,6 +132,8 @@ def schedule(
         "tree_height_hops": tree.tree_height_hops,
         "num_transfers": built.num_transfers,
         "max_link_load": built.max_link_load,
+        "num_waves": tree.num_waves,
+        "period": tree.period,
         "build_seconds": seconds,
         "out": None if out is None else str(out),
     }
@@ -148,11 +150,18 @@ def schedule(
             ("steps of all-gather", tree.steps_all_gather),
             ("fewest steps of a phase", data["bound_steps"]),
             ("transfers on one link in one step, at most", built.max_link_load),
+            *([("waves", _waves_of(tree))] if tree.num_waves > 1 else []),
             ("height of the trees", f"{tree.tree_height_hops} hops"),
             ("built in", f"{seconds:.3f} s"),
             ("hash", data["schedule_hash"]),
         ],
     )
+
+
+def _waves_of(tree: Schedule) -> str:
+    """How many waves there are, and when they come."""
+    stages = (tree.num_steps - 1) // tree.period + 1
+    return f"{tree.num_waves}, one every {tree.period} steps, {stages} under way at once"
 
 
 def _save(built: Schedule, out: Path) -> None:

@@ -30,7 +30,7 @@ from multitree.host.cli_explain import choose
 from multitree.host.comparison import COLUMNS, compare_all, shown_cells
 from multitree.host.figures import bound_of
 from multitree.host.simulator import SEED, Simulator
-from multitree.host.sizes import format_size, parse_size
+from multitree.host.sizes import format_size, paced, parse_size
 from multitree.host.work import WorkReport
 from multitree.nic.counts import PortCounts
 from multitree.sim.choice import AUTO
@@ -105,15 +105,15 @@ def simulate(
 
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
-    size_bytes, choice = parse_size(size), None
-    model = LinkModel(dependency=dependency or "chunk", flow_control=flow_control)
-    model, waveform = model.with_memory(memory_cycles), _waveform(trace, window)
+    size_bytes, choice, waveform = parse_size(size), None, _waveform(trace, window)
+    model = _model_of(dependency, flow_control, memory_cycles)
     if algorithm == AUTO:
         network = members_of(parse_topology(spec), ranks, forwarding)
         choice = choose(network, model, size_bytes, collective, root, dependency)
         built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
     else:
-        built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
+        pace = paced(model, size_bytes)
+        built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding, pace)
     with (
         Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
         Simulator(
@@ -145,6 +145,11 @@ def simulate(
         if trace is not None:
             typer.echo(f"  waveform in {trace}")
     return FAILED if report.exact is False else 0
+
+
+def _model_of(dependency: str | None, flow_control: str, memory_cycles: int) -> LinkModel:
+    model = LinkModel(dependency=dependency or "chunk", flow_control=flow_control)
+    return model.with_memory(memory_cycles)
 
 
 def compare(

@@ -1,5 +1,6 @@
 """The commands verify and table: what was proved, and what an interface executes."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -21,7 +22,7 @@ from multitree.host.cli_common import (
     print_table,
 )
 from multitree.host.rtl_engine import needs_of
-from multitree.host.sizes import format_size, parse_size
+from multitree.host.sizes import format_size, paced, parse_size
 from multitree.host.table_rows import COLUMNS, shown_cells, table_rows
 from multitree.nic.config import Config
 from multitree.nic.table import compile_table
@@ -56,7 +57,8 @@ def verify_schedule(
 ) -> None:
     """Prove that a schedule is right, and say what was proved."""
     size_bytes, model = parse_size(size), LinkModel()
-    built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding)
+    asked = (algorithm, collective, root, ranks, forwarding)
+    built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
     report = verify(built)
     limits = limits_of(
         as_sent(built),
@@ -67,20 +69,8 @@ def verify_schedule(
         max_skew_cycles=0,
         lockstep=False,
     )
-    data = identity_of(built) | {
-        "verified": True,
-        "contention_free": report.contention_free,
-        "causal": report.causal,
-        "max_link_load": report.max_link_load,
-        "num_messages": report.num_messages,
-        "max_messages_per_rank": report.max_messages_per_rank,
-        "max_siblings": report.max_siblings,
-        "num_steps": report.num_steps,
-        "bound_steps": report.bound_steps,
-        "tree_height_hops": report.tree_height_hops,
-        "size_bytes": size_bytes,
-        "termination_cycles": limits.collective_cycles,
-    }
+    data = identity_of(built) | {"verified": True} | asdict(report)
+    data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
     if json:
         print_json(data)
         return
@@ -129,7 +119,8 @@ def table(
 ) -> None:
     """Print one rank's schedule table, in the paper's columns."""
     size_bytes, model = parse_size(size), LinkModel()
-    built, _ = build_compactly(spec, algorithm, collective, root, ranks, forwarding)
+    pace = paced(model, size_bytes)
+    built, _ = build_compactly(spec, algorithm, collective, root, ranks, forwarding, pace)
     part = built.at(rank) if isinstance(built, Orbit) else built
     needs, sent = needs_of(part, model, size_bytes), as_sent(part)
     problem = beyond_interfaces(sent, needs)

@@ -59,7 +59,8 @@ def compare_all(
     for algorithm in algorithms:
         schedule = report = problem = None
         try:
-            schedule = build(simulator.topology, algorithm)
+            pace = simulator.pace(size_bytes)
+            schedule = build(simulator.topology, algorithm, pace=pace)
             report = simulator.run(schedule, size_bytes)
         except ScheduleError as error:
             problem = str(error)

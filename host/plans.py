@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.link_model import LinkModel
-from multitree.topology.builders import build
+from multitree.topology.builders import PACED, build
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
@@ -71,7 +71,7 @@ class Plans:
         root : int, optional
             As for `build`.
         size_bytes : int, optional
-            Of one rank's buffer; matters where the algorithm is "auto".
+            Of one rank's buffer; matters where the algorithm is "auto", or one of `PACED`.
 
         Returns
         -------
@@ -84,9 +84,9 @@ class Plans:
         ValueError
             If the algorithm is "auto" and no size is given.
         """
-        if self._chooser is None:
+        if self._chooser is None and self._algorithm not in PACED:
             size_bytes = None
-        elif size_bytes is None:
+        elif self._chooser is not None and size_bytes is None:
             raise ValueError(f"Size must be given where the algorithm is {AUTO!r}, not None")
         key = collective, root, size_bytes
         if key not in self._plans:
@@ -94,11 +94,13 @@ class Plans:
         return self._plans[key]
 
     def _made(self, collective: str, root: int | None, size_bytes: int | None) -> Plan:
-        if self._chooser is None or size_bytes is None:
-            schedule = build(self._topology, self._algorithm, collective, root)
+        model = self._link_model
+        num_flits = None if size_bytes is None else model.num_flits(size_bytes, 1)
+        if self._chooser is None or num_flits is None:
+            pace = None if num_flits is None else model.pace(self._topology, num_flits)
+            schedule = build(self._topology, self._algorithm, collective, root, pace)
             verify(schedule)
             return Plan(schedule)
-        num_flits = self._link_model.num_flits(size_bytes, 1)
         best = self._chooser.choose(num_flits, _LIKE.get(collective, collective), root).best
         schedule = best.schedule
         if collective in _LIKE:

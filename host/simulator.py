@@ -18,6 +18,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, Waveform
 from multitree.sim.verilator import Say
 from multitree.topology.elements import DTYPES, OPS
+from multitree.topology.pace import Pace
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 from multitree.topology.verify import verify
@@ -130,6 +131,10 @@ class Simulator(Closing):
                 progress=progress,
                 say=say,
             )
+
+    def pace(self, size_bytes: int) -> Pace:
+        """What builders have to know that suit a schedule to a size."""
+        return self._model.pace(self.topology, self._model.num_flits(size_bytes, 1))
 
     def run(self, schedule: Schedule, size_bytes: int) -> WorkReport:
         """Verify a schedule and run it on one buffer per rank.

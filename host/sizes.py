@@ -1,8 +1,14 @@
 """Sizes for people: bytes, KiB, MiB and GiB, read and written."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 
-__all__ = ["format_size", "parse_size"]
+from multitree.sim.link_model import LinkModel
+from multitree.topology.pace import Pace
+from multitree.topology.topology import Topology
+
+__all__ = ["format_size", "paced", "parse_size"]
 
 _UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
@@ -51,3 +57,8 @@ def format_size(size_bytes: int) -> str:
         if size_bytes >= scale and size_bytes % scale == 0:
             return f"{size_bytes // scale} {unit}"
     return f"{size_bytes} bytes"
+
+
+def paced(model: LinkModel, size_bytes: int) -> Callable[[Topology], Pace]:
+    """What tells builders, by the topology, the pace of a buffer of so many bytes."""
+    return partial(model.pace, num_flits=model.num_flits(size_bytes, 1))

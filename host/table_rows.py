@@ -42,10 +42,15 @@ def table_rows(
     Returns
     -------
     list of dict
-        Per row: row, op, flow_id, parent and children (ranks), step, start_address and size
-        (bytes), port, destination (rank). What a row does not have is None.
+        Per row: row, op, flow_id, parent and children (ranks), step and stage, start_address (of
+        the first wave) and size (bytes), port, destination (rank). What a row does not have is
+        None.
     """
-    destinations = iter(schedule.dst[schedule.src == table.rank].tolist())
+    sent = np.flatnonzero(schedule.src == table.rank)
+    if schedule.num_waves > 1:
+        stage, step = np.divmod(schedule.step[sent], schedule.period)
+        sent = sent[np.lexsort((-stage, step))]
+    destinations = iter(schedule.dst[sent].tolist())
     parents, children = _senders(schedule, table.rank)
     rows: list[dict[str, Any]] = []
     for index in range(table.num_rows):
@@ -57,6 +62,7 @@ def table_rows(
             "parent": None,
             "children": None,
             "step": int(table.step[index]),
+            "stage": int(table.stage[index]),
             "start_address": None,
             "size": None,
             "port": None,
@@ -95,5 +101,6 @@ def shown_cells(row: dict[str, Any]) -> list[str]:
     children = row["children"]
     cells = [row["row"], row["op"], row["flow_id"], row["parent"]]
     cells.append(None if children is None else ", ".join(map(str, children)) or "-")
-    cells += [row["step"], row["start_address"], row["size"], row["port"], row["destination"]]
+    cells += [f"{row['step']} +{row['stage']}" if row["stage"] else row["step"]]
+    cells += [row["start_address"], row["size"], row["port"], row["destination"]]
     return ["-" if cell is None else str(cell) for cell in cells]

@@ -11,6 +11,7 @@ import torch
 from multitree.topology.elements import CANONICAL_NAN, check_dtype
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedule import Op, Schedule
+from multitree.topology.unrolled import unrolled
 
 __all__ = ["TorchExecutor"]
 
@@ -168,7 +169,8 @@ def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, *, average: bool) 
 
 def _make_plan(schedule: Schedule, n: int, flit_elements: int, device: torch.device) -> _Plan:
     """Index tensors of a schedule on buffers of n elements."""
-    bounds = schedule.chunks(-(-n // flit_elements)) * flit_elements
+    schedule, bounds = _side_by_side(schedule, -(-n // flit_elements))
+    bounds = bounds * flit_elements
     sizes = np.diff(bounds)
     # Pieces of the mean chunk: a flow is one piece where chunks are equal, and memory stays below
     # twice the buffers' where they are not.
@@ -194,6 +196,15 @@ def _make_plan(schedule: Schedule, n: int, flit_elements: int, device: torch.dev
         one_origin=bool((by_rank == by_rank[0]).all()),
         summed=on_device(summed),
     )
+
+
+def _side_by_side(schedule: Schedule, num_flits: int) -> tuple[Schedule, IntArray]:
+    """All waves at once, a flow for each tree and wave, and where their chunks begin."""
+    bounds, num_waves = schedule.chunks(num_flits), schedule.num_waves
+    if num_waves == 1:
+        return schedule, bounds
+    begins = np.add.outer(bounds[-1] * np.arange(num_waves), bounds[:-1]).ravel()
+    return unrolled(schedule, period=0), np.append(begins, bounds[-1] * num_waves)
 
 
 def _element_maps(

@@ -1,13 +1,16 @@
 """The analytic engine: when every message goes and comes, without data."""
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
+from multitree.sim.fronts import fronts_of
 from multitree.sim.link_buffers import LinkBuffers
 from multitree.sim.link_model import LinkModel
+from multitree.sim.periodic import timed_in_waves
 from multitree.sim.shared_analytic import shared_analytic
 from multitree.sim.trace import Trace
-from multitree.sim.waves import waves_of
 from multitree.sim.whole import shares_links
 from multitree.topology.schedule import Op, Schedule
 
@@ -28,7 +31,8 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     sub-message of it, and then ends no sooner than the last sub-message allows; it arrives when
     its last flit was added or written, which may have to wait for the sibling that is added before
     it, sub-message by sub-message; and a receiver that waits holds up its sender when the link
-    buffer is full. Within a message flits go evenly, so that its first and last flit tell all.
+    buffer is full. Within a message flits go evenly, so that its first and last flit tell all. Of
+    many waves those in the middle are not timed one by one, see `timed_in_waves`.
 
     Parameters
     ----------
@@ -66,11 +70,18 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     True
     """
     model = link_model or LinkModel()
+    if schedule.num_waves > 1:
+        engine = partial(_analytic, model=model, offset_cycles=1)
+        return timed_in_waves(schedule, num_flits, engine)
+    return _analytic(schedule, num_flits, model, 0)
+
+
+def _analytic(schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int) -> Trace:
     if shares_links(schedule):
         return shared_analytic(schedule, num_flits, model)
-    timing = _Timing(schedule, num_flits, model)
-    waves, sibling = waves_of(schedule)
-    for rows in waves:
+    timing = _Timing(schedule, num_flits, model, offset_cycles)
+    fronts, sibling = fronts_of(schedule)
+    for rows in fronts:
         timing.advance(rows, sibling[rows])
     return timing.trace(num_flits)
 
@@ -81,11 +92,15 @@ class _Timing:
     Times of a sender are those at which a head flit could be on the link.
     """
 
-    def __init__(self, schedule: Schedule, num_flits: int, model: LinkModel) -> None:
+    def __init__(
+        self, schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int
+    ) -> None:
         topology = schedule.topology
         num_ranks, num_links = topology.num_ranks, topology.num_links
         self._schedule = schedule
         self._model = model
+        # From a message's last flit that goes to the reducer to the next one's first.
+        self._next = 1 + model.head_cycles + offset_cycles
         self._latency = model.latency_cycles(topology).astype(np.float64)
         self._interval = model.cycles_per_flit(topology)
         payload = np.diff(schedule.chunks(num_flits))[schedule.flow].astype(np.float64)
@@ -203,7 +218,7 @@ class _Timing:
         behind_first = first + np.maximum(size - 1, 0) * self._interval[link]
         tail = np.maximum(tail, np.maximum(slow + size * self._interval[link], behind_first))
         way = self._latency[link] + model.receive_cycles
-        start = np.maximum(first + way, self._passed[link] + 1)
+        start = np.maximum(first + way, self._passed[link] + self._next)
         # A message without payload is in only when all before it are in memory.
         start = np.where(size > 0, start, np.maximum(start, self._drained[link] + 1))
         last = np.maximum(start + np.maximum(size - 1, 0), tail + way)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.whole import check_whole, shares_links
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import ALGORITHMS, PACED, build
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
 from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
@@ -130,7 +131,7 @@ class Chooser:
         self._algorithms = algorithms
         self._dependencies = dependencies
         self._say = say or (lambda text: None)
-        self._built: dict[tuple[str, str, int | None], dict[str, Schedule] | ScheduleError] = {}
+        self._built: dict[tuple[Any, ...], dict[str, Schedule] | ScheduleError] = {}
 
     def choose(
         self, num_flits: int, collective: str = "all_reduce", root: int | None = None
@@ -163,13 +164,13 @@ class Chooser:
         Deterministic. What `analytic` takes, some twenty times.
         """
         check_collective(collective, root, self.topology.num_ranks)
-        asked, ways = (collective, root), {}
+        asked, ways = (collective, root, num_flits), {}
         timed: list[Candidate] = []
         problems = {}
         for name in self._algorithms:
             try:
                 ways[name] = self._ways_of(name, *asked)
-                timed.append(self._timed(name, ways[name][0], asked, num_flits))
+                timed.append(self._timed(name, ways[name][0], asked))
             except (ScheduleError, ValueError) as error:
                 problems[name] = str(error)
         if not timed:
@@ -179,12 +180,15 @@ class Chooser:
             )
         longest = CLOSE * min(each.cycles for each in timed)
         for name in [each.algorithm for each in timed if each.cycles <= longest]:
-            timed += [self._timed(name, way, asked, num_flits) for way in ways[name][1:]]
+            timed += [self._timed(name, way, asked) for way in ways[name][1:]]
         return Choice(tuple(sorted(timed, key=lambda each: each.cycles)), problems)
 
-    def _ways_of(self, algorithm: str, collective: str, root: int | None) -> list[Way]:
+    def _ways_of(
+        self, algorithm: str, collective: str, root: int | None, num_flits: int
+    ) -> list[Way]:
         """Dependencies and sibling orders that an algorithm can be run with."""
-        orders, dependencies = self._orders_of(algorithm, collective, root), self._dependencies
+        dependencies = self._dependencies
+        orders = self._orders_of(algorithm, dependencies[0], collective, root, num_flits)
         schedule = orders["built"]
         if shares_links(schedule):
             dependencies = [each for each in dependencies if each == DEPENDENCIES[0]]
@@ -192,13 +196,21 @@ class Chooser:
             check_whole(schedule, replace(self._model, dependency=dependencies[0]))
         return list(product(dependencies, orders))
 
-    def _orders_of(self, algorithm: str, collective: str, root: int | None) -> dict[str, Schedule]:
+    def _orders_of(
+        self, algorithm: str, dependency: str, collective: str, root: int | None, num_flits: int
+    ) -> dict[str, Schedule]:
         """An algorithm's schedules by sibling order, each order once."""
-        key = algorithm, collective, root
+        pace = None
+        key: tuple[Any, ...] = algorithm, collective, root
+        if algorithm in PACED:
+            pace = replace(self._model, dependency=dependency).pace(self.topology, num_flits)
+            key += dependency, num_flits
         if key not in self._built:
             self._say(f"Building {algorithm}")
             try:
-                self._built[key] = _by_order(build(self.topology, algorithm, collective, root))
+                built = build(self.topology, algorithm, collective, root, pace)
+                # What is paced is ordered for its waves.
+                self._built[key] = {"built": built} if pace else _by_order(built)
             except ScheduleError as error:
                 self._built[key] = error
         found = self._built[key]
@@ -206,19 +218,13 @@ class Chooser:
             raise found
         return found
 
-    def _timed(
-        self,
-        algorithm: str,
-        way: Way,
-        asked: tuple[str, int | None],
-        num_flits: int,
-    ) -> Candidate:
+    def _timed(self, algorithm: str, way: Way, asked: tuple[str, int | None, int]) -> Candidate:
         """Time an algorithm with a dependency and a sibling order."""
         dependency, order = way
-        schedule = self._orders_of(algorithm, *asked)[order]
+        schedule = self._orders_of(algorithm, dependency, *asked)[order]
         self._say(f"Timing {algorithm}, {dependency}")
         model = replace(self._model, dependency=dependency)
-        cycles = analytic(schedule, num_flits, model).cycles
+        cycles = analytic(schedule, asked[2], model).cycles
         return Candidate(algorithm, dependency, order, schedule, cycles)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.topology.pace import Pace
 from multitree.topology.topology import Topology
 
 __all__ = ["LinkModel"]
@@ -62,6 +63,8 @@ class LinkModel:
         From an arrival to the contribution that waited for it.
     receive_cycles : int
         From the end of a link to the reducer.
+    head_cycles : int
+        What a head takes of its receiver, on private links; one more where there are waves.
     fetch_cycles : int
         From the reducer to the adder, beyond the memory's read latency.
     complete_cycles : int
@@ -118,6 +121,7 @@ class LinkModel:
     dependency_cycles: int = 2
     sibling_cycles: int = 2
     receive_cycles: int = 4
+    head_cycles: int = 4
     fetch_cycles: int = 1
     complete_cycles: int = 3
     empty_cycles: int = 2
@@ -224,6 +228,25 @@ class LinkModel:
                 f"({self.flit_bytes}-byte flits at {self.clock_ghz:g} GHz), not {fastest:g}"
             )
         return np.maximum(self.link_gbytes_per_s / topology.bandwidth_gbytes_per_s, 1.0)
+
+    def pace(self, topology: Topology, num_flits: int) -> Pace:
+        """What builders that suit a schedule to a size have to know, for one rank's buffer.
+
+        Raises
+        ------
+        ValueError
+            As `cycles_per_flit`.
+        """
+        memory = 2 * self.memory_read_cycles + self.memory_write_cycles
+        pipelines = self.receive_cycles + self.fetch_cycles + self.add_cycles
+        pipelines += self.complete_cycles + self.dependency_cycles + self.payload_cycles
+        return Pace(
+            num_flits,
+            self.cycles_per_flit(topology),
+            self.latency_cycles(topology).astype(np.float64) + (memory + pipelines),
+            self.issue_cycles + self.head_cycles,
+            self.submessage_flits if self.dependency == "submessage" else None,
+        )
 
     def microseconds(self, cycles: int) -> float:
         """Time that `cycles` take."""

@@ -1,14 +1,17 @@
 """Schedules by the name of their algorithm and of the collective."""
 
 from collections.abc import Callable
+from functools import partial
 
 from multitree.topology.collectives import check_collective
 from multitree.topology.double_tree import build_double_tree
 from multitree.topology.errors import ScheduleError
+from multitree.topology.forest import build_forest
 from multitree.topology.halving_doubling import build_halving_doubling
 from multitree.topology.hdrm import build_hdrm
 from multitree.topology.multitree import build_multitree
 from multitree.topology.orbit import Orbit
+from multitree.topology.pace import Pace
 from multitree.topology.phases import phase_of
 from multitree.topology.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.rings import build_bidirectional_ring, build_ring
@@ -17,7 +20,8 @@ from multitree.topology.swing import build_swing
 from multitree.topology.symmetric import build_symmetric, symmetric_orbit
 from multitree.topology.topology import Topology
 
-_BUILDERS: dict[str, Callable[..., Schedule]] = {
+Builder = Callable[..., Schedule]
+_BUILDERS: dict[str, Builder] = {
     "multitree": build_multitree,
     "ring": build_ring,
     "bidirectional_ring": build_bidirectional_ring,
@@ -28,8 +32,11 @@ _BUILDERS: dict[str, Callable[..., Schedule]] = {
     "hdrm": build_hdrm,
     "swing": build_swing,
     "symmetric": build_symmetric,
+    "forest": build_forest,
 }
 ALGORITHMS = tuple(_BUILDERS)
+PACED = ("forest",)
+"""Those that suit a schedule to a size and to what messages take."""
 COMPARED = ("multitree", "ring", "bidirectional_ring")
 """What is compared unless asked for: where there is a Hamiltonian cycle, messages of one hop."""
 
@@ -62,6 +69,7 @@ def build(
     algorithm: str,
     collective: str = "all_reduce",
     root: int | None = None,
+    pace: Pace | None = None,
 ) -> Schedule:
     """Build the schedule of a named algorithm for a named collective.
 
@@ -74,6 +82,8 @@ def build(
         "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
     root : int, optional
         The rank that broadcast sends from and reduce sums at; only for these.
+    pace : Pace, optional
+        What those of `PACED` are suited to; `usual_pace` without it.
 
     Returns
     -------
@@ -102,12 +112,13 @@ def build(
     hdrm                  BiGraph of powers of two                  1 per rank
     swing                 rings and tori with powers of two         2D per rank
     symmetric             rings, tori, hypercubes, full, their like 1 per rank
+    forest                any without switches, links both ways some trees
     ===================== ========================================= ==================
 
     Those with one flow per rank have reduce_scatter and all_gather too, which need exactly
     that. For broadcast and reduce MultiTree grows as many trees at the root as it has links,
-    each with an equal part of the buffer; the others send the buffer as all-reduce sends one
-    rank's part: once around, along a binomial tree, or in all chunks of a double tree.
+    and forest roots all its trees there; the others send the buffer as all-reduce sends one rank's
+    part: once around, along a binomial tree, or in all chunks of a double tree.
 
     Examples
     --------
@@ -117,9 +128,20 @@ def build(
     """
     check_algorithm(algorithm)
     check_collective(collective, root, topology.num_ranks)
-    builder = _BUILDERS[algorithm]
+    options = {"pace": pace} if algorithm in PACED else {}
+    return _built(topology, algorithm, collective, root, partial(_BUILDERS[algorithm], **options))
+
+
+def _built(
+    topology: Topology, algorithm: str, collective: str, root: int | None, builder: Builder
+) -> Schedule:
     if collective == "all_reduce":
         return builder(topology)
+    if root is None and algorithm in PACED:
+        raise ScheduleError(
+            f"{topology.name!r}: {collective} must have one flow rooted at each rank, "
+            f"not the trees of {algorithm}"
+        )
     if root is None:
         return phase_of(builder(topology), collective)
     degree = topology.degree if collective == "broadcast" else topology.in_degree
@@ -132,12 +154,13 @@ def build_compact(
     algorithm: str,
     collective: str = "all_reduce",
     root: int | None = None,
+    pace: Pace | None = None,
 ) -> Schedule | Orbit:
     """Build as `build` does, but hold what is one tree, translated, as that: networks may be large.
 
     Parameters
     ----------
-    topology, algorithm, collective, root
+    topology, algorithm, collective, root, pace
         As for `build`.
 
     Returns
@@ -158,4 +181,4 @@ def build_compact(
     """
     if (algorithm, collective, root) == ("symmetric", "all_reduce", None):
         return symmetric_orbit(topology)
-    return build(topology, algorithm, collective=collective, root=root)
+    return build(topology, algorithm, collective=collective, root=root, pace=pace)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from multitree.topology.collectives import COLLECTIVES
+from multitree.topology.columns import MAX_WAVES
 from multitree.topology.entries import ContentError
 from multitree.topology.graphml import Element, Graph, format_graphml
 from multitree.topology.graphml_topology import (
@@ -18,6 +19,7 @@ from multitree.topology.schedule_rows import (
     MAX_LABEL,
     MAX_OFFSET,
     OPS,
+    WAVES,
     Heading,
     Row,
     check_counts,
@@ -25,6 +27,7 @@ from multitree.topology.schedule_rows import (
     most_of,
     rows_of,
     schedule_of_rows,
+    waves_of,
 )
 
 KINDS = LINK, TRANSFER = "link", "transfer"
@@ -33,6 +36,7 @@ SCHEDULE_KEYS = (
     ("graph", "collective", "string"),
     ("graph", "root", "int"),
     ("graph", "flow_offsets", "string"),
+    *(("graph", key, "int") for key in WAVES),
     ("edge", "kind", "string"),
     ("edge", "step", "int"),
     ("edge", "op", "string"),
@@ -77,6 +81,7 @@ def schedule_of_graph(graph: Graph, name: str) -> Schedule:
         head.choice("collective", COLLECTIVES),
         head.integer("root", 0, topology.num_ranks - 1) if head.has("root") else None,
         head.integers("flow_offsets", 0, MAX_OFFSET),
+        *(head.integer(key, 1, MAX_WAVES - 1) if head.has(key) else 1 for key in WAVES),
     )
     counts = len(edges[TRANSFER]), len(heading.flow_offsets), topology.num_ranks
     most = most_of(topology, check_counts(*counts))
@@ -101,6 +106,7 @@ def schedule_graphml(schedule: Schedule) -> str:
         "algorithm": schedule.algorithm,
         "collective": schedule.collective,
         "flow_offsets": _words(schedule.flow_offsets.tolist()),
+        **waves_of(schedule, int),
     }
     if schedule.root is not None:
         head["root"] = schedule.root

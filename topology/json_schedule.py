@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from multitree.topology.collectives import COLLECTIVES
+from multitree.topology.columns import MAX_WAVES
 from multitree.topology.entries import ContentError, choice, integer, integers, label, shown
 from multitree.topology.json_text import members_of
 from multitree.topology.json_topology import topology_json, topology_of_json
@@ -13,16 +14,18 @@ from multitree.topology.schedule_rows import (
     MAX_LABEL,
     MAX_OFFSET,
     OPS,
+    WAVES,
     Heading,
     check_counts,
     check_route,
     most_of,
     rows_of,
     schedule_of_rows,
+    waves_of,
 )
 
 SCHEDULE_SCHEMA = "multitree.schedule.v1"
-_KEYS = ("algorithm", "collective", "root", "topology", "flow_offsets", "rows")
+_KEYS = ("algorithm", "collective", "root", "topology", "flow_offsets", *WAVES, "rows")
 
 
 def schedule_of_json(content: Any, name: str) -> Schedule:
@@ -46,7 +49,7 @@ def schedule_of_json(content: Any, name: str) -> Schedule:
     TopologyError, ScheduleError
         If together they are no topology or no schedule.
     """
-    members = members_of(content, SCHEDULE_SCHEMA, _KEYS)
+    members = members_of(content, SCHEDULE_SCHEMA, _KEYS, optional=WAVES)
     topology = topology_of_json(members["topology"], name, "topology")
     root, offsets = members["root"], _listed("flow_offsets", members["flow_offsets"])
     integers(offsets, 0, MAX_OFFSET, lambda index: f"flow_offsets[{index}]")
@@ -55,6 +58,7 @@ def schedule_of_json(content: Any, name: str) -> Schedule:
         choice("collective", members["collective"], COLLECTIVES),
         None if root is None else integer("root", root, 0, topology.num_ranks - 1),
         offsets,
+        *(integer(key, members.get(key, 1), 1, MAX_WAVES - 1) for key in WAVES),
     )
     rows = _listed("rows", members["rows"])
     num_flows = check_counts(len(rows), len(offsets), topology.num_ranks)
@@ -81,6 +85,7 @@ def schedule_json(schedule: Schedule) -> str:
         "root": json.dumps(schedule.root),
         "topology": topology_json(schedule.topology, indent="  "),
         "flow_offsets": json.dumps(schedule.flow_offsets.tolist()),
+        **waves_of(schedule, json.dumps),
         "rows": f"[\n{lines}\n  ]",
     }
     return "{\n" + ",\n".join(f'  "{key}": {text}' for key, text in members.items()) + "\n}\n"

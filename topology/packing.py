@@ -1,6 +1,6 @@
 """Spanning trees packed such that every pair of links carries its share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from multitree.topology.tree_count import tree_count
 from multitree.topology.tree_depth import shallow_trees
 from multitree.topology.tree_exchange import completed_trees
 
-__all__ = ["TOLERANCE", "Packing", "pack_trees"]
+__all__ = ["TOLERANCE", "Packing", "pack_trees", "rerooted"]
 
 TOLERANCE = 0.01
 """How far the period is from what fractions of trees would come to, where enough trees help."""
@@ -154,6 +154,36 @@ def pack_trees(
         if more.heights.max() < best.heights.max():
             best = more
     return best
+
+
+def rerooted(packing: Packing, root: int) -> Packing:
+    """The same trees, all rooted at one rank.
+
+    Parameters
+    ----------
+    packing : Packing
+    root : int
+
+    Returns
+    -------
+    Packing
+
+    Examples
+    --------
+    >>> from multitree.topology.families import ring
+    >>> rerooted(pack_trees(ring(3)), 2).roots.tolist()
+    [2, 2, 2]
+    """
+    parents, links = packing.parents.copy(), packing.links.copy()
+    reverse = packing.topology.reverse
+    for tree in range(packing.num_trees):
+        rank, below, link = root, -1, -1
+        while rank >= 0:
+            above, up = int(parents[tree, rank]), int(links[tree, rank])
+            parents[tree, rank], links[tree, rank] = below, link
+            rank, below, link = above, rank, int(reverse[up])
+    roots = np.full(packing.num_trees, root)
+    return replace(packing, roots=roots, parents=parents, links=links)
 
 
 def _least_height(topology: Topology, pairs: LinkPairs) -> int:

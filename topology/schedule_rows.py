@@ -1,6 +1,6 @@
 """Rows of a schedule as files have them: one per transfer, with its route."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -18,6 +18,9 @@ MAX_OFFSET = 2**63 - 1
 MAX_LABEL = 100
 """Characters of an algorithm's name."""
 
+WAVES = ("num_waves", "period")
+"""What files of schedules with several waves tell beside the rest."""
+
 Row = tuple[int, str, int, int, int, int, list[int], list[int]]
 
 
@@ -28,6 +31,8 @@ class Heading(NamedTuple):
     collective: str
     root: int | None
     flow_offsets: list[int]
+    num_waves: int = 1
+    period: int = 1
 
 
 def check_route(place: str, links: list[int], classes: list[int]) -> None:
@@ -126,7 +131,15 @@ def schedule_of_rows(
         int64s("Route offsets", list(lengths)),
         int32s("Route links", list(chain.from_iterable(links))),
         int32s("Route classes", list(chain.from_iterable(classes))),
+        heading.num_waves,
+        heading.period,
     )
+
+
+def waves_of(schedule: Schedule, shown: Callable[[int], Any]) -> dict[str, Any]:
+    """What a file tells of several waves, each number as `shown`; nothing where there is one."""
+    several = schedule.num_waves > 1
+    return {key: shown(getattr(schedule, key)) for key in WAVES if several}
 
 
 def rows_of(schedule: Schedule) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from multitree.topology.routes import reordered_routes
 from multitree.topology.schedule import Schedule
 
 
-def unrolled(schedule: Schedule) -> Schedule:
+def unrolled(schedule: Schedule, *, period: int | None = None) -> Schedule:
     """The ordinary schedule that does what a periodic one does in all its waves.
 
     Wave w's flow f becomes flow w F + f of F num_waves, and its rows go at step + w * period.
@@ -18,6 +18,9 @@ def unrolled(schedule: Schedule) -> Schedule:
     Parameters
     ----------
     schedule : Schedule
+    period : int, optional
+        In place of its own. With 0 all waves have the same steps: as many groups of transfers that
+        can be done at once as one wave has, for who does not care about links.
 
     Returns
     -------
@@ -45,8 +48,8 @@ def unrolled(schedule: Schedule) -> Schedule:
     columns: dict[str, Any] = {
         field: np.tile(getattr(schedule, field), num_waves) for field in ROW_FIELDS
     }
-    columns["step"] = columns["step"] + wave * schedule.period
-    columns["flow"] = columns["flow"] + wave * num_flows
+    columns["step"] += (wave * (schedule.period if period is None else period)).astype(np.int32)
+    columns["flow"] += (wave * num_flows).astype(np.int32)
     by_step = np.lexsort([columns[field] for field in ("dst", "src", "flow", "step")])
     whole = schedule.flow_offsets[-1]
     offsets = np.add.outer(whole * np.arange(num_waves), schedule.flow_offsets[:-1]).ravel()

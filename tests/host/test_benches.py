@@ -139,3 +139,23 @@ def test_auto_that_is_too_slow_or_not_exact_is_told(auto, monkeypatch, capsys):
     monkeypatch.setattr(auto, "run_on", wrong)
     status, out = ran(auto, monkeypatch, capsys, *AUTO)
     assert status == 1 and "all results NOT exact" in out
+
+
+@needs_rtl
+def test_forests_are_measured_large_and_in_rtl(monkeypatch, capsys):
+    module = bench_module("forest")
+    monkeypatch.setattr(module, "IN_RTL", ("mesh:4x4",))
+    status, out = ran(
+        module, monkeypatch, capsys, "--json", "--only", "mesh:4x4", "--sizes", "64KiB"
+    )
+    large, small = json.loads(out)
+    assert status == (0 if small["within_limits"] else 1)
+    assert large["within_limits"] and large["ratio_to_bound"] < 1.03 and large["most_rows"] == 20
+    assert small["exact"] and small["engine"] == "rtl" and small["size_bytes"] == 65536
+
+
+def test_a_limit_that_a_forest_misses_is_told(monkeypatch, capsys):
+    module = bench_module("forest")
+    monkeypatch.setattr(module, "MOST_RATIO", 1.0)
+    arguments = ("--only", "mesh:4x4", "--sizes", "none")
+    assert ran(module, monkeypatch, capsys, *arguments)[0] == 1

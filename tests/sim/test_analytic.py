@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from multitree.sim.analytic import analytic
+from multitree.sim.fronts import fronts_of
 from multitree.sim.link_model import LinkModel
-from multitree.sim.waves import waves_of
 from multitree.topology.beside import carried
 from multitree.topology.bounds import bound_cycles
 from multitree.topology.builders import COMPARED, build
@@ -254,17 +254,17 @@ def test_routes_through_ranks_are_timed_over_switches_beside_them():
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "full:5"])
-def test_all_that_a_transfer_waits_for_lies_in_earlier_waves(spec):
+def test_all_that_a_transfer_waits_for_lies_in_earlier_fronts(spec):
     schedule = build_multitree(parse_topology(spec))
-    waves, sibling = waves_of(schedule)
-    wave = np.empty(schedule.num_transfers, dtype=int)
-    for number, rows in enumerate(waves):
-        wave[rows] = number
-    assert sorted(np.concatenate(waves)) == list(range(schedule.num_transfers))
-    assert (wave[sibling[sibling >= 0]] < wave[sibling >= 0]).all()
-    assert (np.diff(schedule.step[np.concatenate(waves)]) >= 0).all()
+    fronts, sibling = fronts_of(schedule)
+    front = np.empty(schedule.num_transfers, dtype=int)
+    for number, rows in enumerate(fronts):
+        front[rows] = number
+    assert sorted(np.concatenate(fronts)) == list(range(schedule.num_transfers))
+    assert (front[sibling[sibling >= 0]] < front[sibling >= 0]).all()
+    assert (np.diff(schedule.step[np.concatenate(fronts)]) >= 0).all()
     for rank in range(schedule.topology.num_ranks):
-        assert (np.diff(wave[schedule.src == rank]) > 0).all()
+        assert (np.diff(front[schedule.src == rank]) > 0).all()
     for row in np.flatnonzero(sibling >= 0):
         before = sibling[row]
         assert schedule.flow[row] == schedule.flow[before]

@@ -13,13 +13,14 @@ from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession, Upcoming
 from multitree.sim.verilator import why_not
-from multitree.topology.builders import ALGORITHMS, build
+from multitree.topology.builders import ALGORITHMS, PACED, build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology, torus
 from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
 
 MODEL = LinkModel()
+MODELS = [replace(MODEL, dependency=dependency) for dependency in DEPENDENCIES]
 SIZES_FLITS = (1, 256, 2048, 65536, 2**26)
 
 
@@ -27,10 +28,15 @@ def all_ways(topology, num_flits):
     """Cycles of everything that can be timed, each on its own."""
     for algorithm in ALGORITHMS:
         try:
+            if algorithm in PACED:
+                for model in MODELS:
+                    schedule = build(topology, algorithm, pace=model.pace(topology, num_flits))
+                    yield analytic(schedule, num_flits, model).cycles
+                continue
             built = build(topology, algorithm)
-            for times, dependency in product((None, SMALL_CHUNKS, LARGE_CHUNKS), DEPENDENCIES):
+            for times, model in product((None, SMALL_CHUNKS, LARGE_CHUNKS), MODELS):
                 schedule = built if times is None else built.reordered(times)
-                yield analytic(schedule, num_flits, replace(MODEL, dependency=dependency)).cycles
+                yield analytic(schedule, num_flits, model).cycles
         except ScheduleError:
             continue
 
@@ -50,7 +56,8 @@ def test_a_candidate_takes_its_schedule_its_dependency_and_its_cycles():
         model = replace(MODEL, dependency=each.dependency)
         assert each.cycles == analytic(each.schedule, 2048, model).cycles
         times = {"small": SMALL_CHUNKS, "large": LARGE_CHUNKS}.get(each.sibling_order)
-        built = build(torus(4, 4), each.algorithm)
+        pace = model.pace(torus(4, 4), 2048)
+        built = build(torus(4, 4), each.algorithm, pace=pace)
         assert each.schedule.hash == (built.reordered(times) if times else built).hash
     assert [each.cycles for each in choice.candidates] == sorted(
         each.cycles for each in choice.candidates

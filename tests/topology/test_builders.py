@@ -51,6 +51,7 @@ ONLY = {
     "bidirectional_ring_2d": {"torus:3x4", "torus:4x4"},
     "hdrm": {"bigraph:2x4"},
     "swing": {"ring:2", "torus:4x4"},
+    "forest": {topology.name for topology in TOPOLOGIES if not topology.num_switches} | {"full:6"},
     "symmetric": {
         "ring:2",
         "ring:6",
@@ -109,6 +110,7 @@ def test_a_table_has_at_most_a_few_hundred_rows_at_64_ranks():
         "halving_doubling": 126,
         "swing": 504,
         "symmetric": 126,
+        "forest": 4,
     }
     for algorithm, rows in most.items():
         schedule = build(torus(8, 8), algorithm)

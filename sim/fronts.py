@@ -6,12 +6,12 @@ import numpy.typing as npt
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.schedule import Op, Schedule
 
-__all__ = ["waves_of"]
+__all__ = ["fronts_of"]
 
 IntArray = npt.NDArray[np.int64]
 
 
-def waves_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
+def fronts_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
     """Sort transfers into groups in which everything that one waits for lies in earlier groups.
 
     A transfer waits for the earlier rows of its source's table, and so for what its link sends
@@ -23,7 +23,7 @@ def waves_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
 
     Returns
     -------
-    waves : list of int64 arrays
+    fronts : list of int64 arrays
         Transfers of each group.
     sibling : int64 array, shape (num_transfers,)
         The transfer whose contribution is added just before, -1 if there is none.

@@ -1,0 +1,152 @@
+"""Forests: waves over packed trees, exact, without contention, suited to a size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitree.topology.builders import build
+from multitree.topology.collectives import Op
+from multitree.topology.errors import ScheduleError
+from multitree.topology.execute import execute
+from multitree.topology.families import fat_tree, mesh, parse_topology, torus
+from multitree.topology.forest import MOST_WAVES, build_forest
+from multitree.topology.pace import Pace, usual_pace
+from multitree.topology.packing import pack_trees, rerooted
+from multitree.topology.schedule_files import load_schedule, save_schedule
+from multitree.topology.topology import Topology
+from multitree.topology.unrolled import unrolled
+from multitree.topology.verify import verify
+from tests.topology.graphs import random_topology
+
+
+def paced(topology, num_flits, **changes):
+    """A forest for a size."""
+    pace = usual_pace(topology)._replace(num_flits=num_flits, **changes)
+    return build_forest(topology, pace=pace)
+
+
+@pytest.mark.parametrize("num_flits", [1, 100, 4096, 65536, 1 << 26])
+@pytest.mark.parametrize("spec", ["mesh:3x4", "torus:4x4", "ring:5", "hypercube:3", "full:5"])
+def test_no_link_has_two_messages_at_once_in_any_waves(spec, num_flits):
+    schedule = paced(parse_topology(spec), num_flits)
+    report = verify(schedule)
+    assert report.contention_free and report.causal and report.max_link_load == 1
+    assert 1 <= schedule.num_waves <= MOST_WAVES
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([2, 50, 5000]))
+def test_random_graphs_are_summed_without_contention(seed, num_flits):
+    topology = random_topology(seed, most_ranks=10)
+    if topology.num_switches:
+        return
+    schedule = paced(topology, num_flits)
+    assert verify(schedule).contention_free
+    assert verify(unrolled(schedule)).contention_free
+    buffers = np.random.default_rng(seed).integers(-99, 99, (topology.num_ranks, 77), np.int32)
+    assert (execute(schedule, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()
+
+
+def test_slow_links_carry_fewer_trees_and_are_not_taken_twice():
+    whole = mesh(4, 4)
+    speeds = np.where(np.ptp(whole.links, axis=1) > 1, 4.0, 16.0)
+    slow = Topology("slow", 16, 0, whole.links, speeds, 150.0)
+    schedule = paced(slow, 65536)
+    assert verify(schedule).contention_free
+    used = np.bincount(schedule.route_links, minlength=slow.num_links)
+    assert used[speeds == 4].max() < used[speeds == 16].max()
+
+
+def test_large_buffers_have_more_and_longer_chunks():
+    topology, chunks, waves = mesh(8, 8), [], []
+    for num_flits in (1 << 14, 1 << 16, 1 << 18, 1 << 20):
+        schedule = paced(topology, num_flits)
+        waves.append(schedule.num_waves)
+        chunks.append(num_flits / schedule.num_waves / schedule.num_flows)
+    assert waves == sorted(waves) and chunks == sorted(chunks)
+
+
+def test_longer_ways_make_longer_steps_or_more_of_them():
+    """The time that a wave has for a hop is at least what a hop takes."""
+    topology = mesh(4, 4)
+    for way in (10, 100, 1000, 10_000):
+        pace = usual_pace(topology)._replace(way_cycles=np.full(topology.num_links, float(way)))
+        schedule = build_forest(topology, pace=pace)
+        reduces = schedule.op == Op.REDUCE
+        came = {}
+        for step, flow, src, dst in zip(
+            *(getattr(schedule, name)[reduces] for name in ("step", "flow", "src", "dst")),
+            strict=True,
+        ):
+            if (flow, src) in came:
+                chunk = pace.num_flits / schedule.num_waves / schedule.num_flows
+                cycles = (step - came[flow, src]) * (chunk + pace.message_cycles)
+                assert cycles >= way + pace.part_flits
+            came[flow, dst] = max(step, came.get((flow, dst), 0))
+
+
+def test_whole_chunks_get_more_time_than_parts_of_them():
+    topology = mesh(4, 4)
+    parts, whole = (paced(topology, 1 << 16, part_flits=part) for part in (16, None))
+    assert whole.num_steps > parts.num_steps
+
+
+def test_siblings_of_a_step_are_added_by_their_sources():
+    schedule = paced(torus(4, 4), 1 << 16)
+    rows = np.flatnonzero(schedule.op == Op.REDUCE)
+    keys = [tuple(getattr(schedule, name)[row] for name in ("step", "flow", "dst")) for row in rows]
+    for key in set(keys):
+        siblings = [row for row, other in zip(rows, keys, strict=True) if other == key]
+        by_order = sorted(siblings, key=lambda row: schedule.order[row])
+        assert by_order == sorted(siblings, key=lambda row: schedule.src[row])
+
+
+@pytest.mark.parametrize("root", [0, 5, 15])
+def test_all_trees_have_their_root_where_it_is_asked_for(root):
+    packing = rerooted(pack_trees(mesh(4, 4)), root)
+    assert (packing.roots == root).all()
+    again = rerooted(packing, int(pack_trees(mesh(4, 4)).roots[0]))
+    assert (again.links[0] == pack_trees(mesh(4, 4)).links[0]).all()
+    for collective in ("broadcast", "reduce"):
+        schedule = build(mesh(4, 4), "forest", collective, root)
+        assert verify(schedule).contention_free and schedule.root == root
+
+
+def test_a_forest_of_waves_survives_a_file(tmp_path):
+    schedule = paced(mesh(3, 3), 4096)
+    assert schedule.num_waves > 1
+    for name in ("forest.json", "forest.graphml"):
+        save_schedule(schedule, tmp_path / name)
+        read = load_schedule(tmp_path / name)
+        assert read.hash == schedule.hash
+        assert (read.num_waves, read.period) == (schedule.num_waves, schedule.period)
+
+
+def test_what_has_one_wave_is_written_as_before(tmp_path):
+    save_schedule(build(mesh(2, 2), "multitree"), tmp_path / "one.json")
+    assert "num_waves" not in (tmp_path / "one.json").read_text()
+
+
+def test_a_forest_says_why_there_is_none():
+    with pytest.raises(ScheduleError, match="'fat_tree:2x2' must have no switches"):
+        build_forest(fat_tree(2, 2))
+    with pytest.raises(ScheduleError, match=r"forest must have one root, not \[0, 2\]"):
+        build_forest(mesh(2, 2), roots=[0, 2])
+    with pytest.raises(ScheduleError, match="all_gather must have one flow rooted at each rank"):
+        build(mesh(2, 2), "forest", "all_gather")
+
+
+def test_the_same_pace_gives_the_same_schedule():
+    first, second = (paced(mesh(4, 4), 1 << 16) for _ in range(2))
+    assert first.hash == second.hash
+    assert first.hash != replace(first, num_waves=first.num_waves + 1).hash
+
+
+def test_the_usual_pace_is_that_of_a_megabyte():
+    topology = mesh(2, 2)
+    pace = usual_pace(topology)
+    assert isinstance(pace, Pace) and pace.num_flits * 16 == 1 << 20
+    assert build(topology, "forest").hash == build(topology, "forest", pace=pace).hash
