@@ -1,4 +1,4 @@
-"""Forests, large and in RTL: cycles over the bound, beside MultiTree, rows, build time.
+"""Forests, large and in RTL: cycles over the bound, table rows, build time.
 
 ``python bench/forest.py [--json] [--only "NAME;NAME"] [--sizes 1MiB,4MiB]``. 1 GiB by the analytic
 engine with cut-through; on the meshes of `IN_RTL` the given sizes in RTL, too, each rank's memory
