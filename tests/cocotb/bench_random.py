@@ -27,7 +27,7 @@ COVERAGE_FILE = "coverage_random.json"
 """Where it runs."""
 COVERAGE = bins()
 NUM_GROUPS, MOST_GROUPS = 40, 120
-CLOSED_HERE = ("op x type x siblings", "boundary x op x stall", "mode x op")
+CLOSED_HERE = ("op x type x siblings", "boundary x op x stall", "mode x op", "waves x op")
 """Groups of bins that are drawn for until none is missing."""
 NUM_CANDIDATES = 8
 
@@ -41,11 +41,12 @@ def draw_settings(env, plan):
         window_flits=plan.window_flits,
         watchdog_cycles=20000,
         first_arrival_cycles=20000,
-        lockstep=env.rng.random() < 0.4,
+        lockstep=plan.num_waves == 1 and env.rng.random() < 0.6,
         step_cycles=env.rng.randrange(40),
         dependency=draw(DEPENDENCIES),
         flow_control=draw(FLOW_CONTROLS),
         reduction=draw(REDUCTIONS),
+        num_waves=plan.num_waves,
     )
 
 

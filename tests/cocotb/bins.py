@@ -12,6 +12,7 @@ __all__ = ["OPS", "WRAPS", "bins", "collective_bins", "plan_ops"]
 OPS = ("REDUCE", "GATHER", "empty REDUCE", "empty GATHER")
 """Messages by what they do; an empty one is a single flit."""
 NUM_SIBLINGS = (0, 1, 2, 3)
+WAVES = ("one", "several", "several, with stages")
 BOUNDARIES = ("link credits", "link data", "memory reads", "memory writes", "AXI4-Lite")
 WRAPS = (
     "sequence of collectives",
@@ -62,7 +63,9 @@ def collective_bins(plan, settings):
     types = {"dtype": settings.dtype, "reduction": settings.reduction}
     mode = {"dependency": settings.dependency, "flow control": settings.flow_control}
     mode["pace"] = "lockstep" if settings.lockstep else "free"
+    waves = WAVES[0 if plan.num_waves == 1 else 1 + bool(plan.table.stage.any())]
     for op, siblings in _moves(plan):
+        yield "waves x op", {"waves": waves, "op": op}
         yield "op x type x siblings", {"op": op, "siblings": siblings, **types}
         yield "mode x op", {"op": op, **mode}
 
@@ -86,6 +89,7 @@ def bins():
             ),
             Group("boundary x op x stall", {"boundary": BOUNDARIES, "op": OPS, "stall": STALLS}),
             Group("mode x op", {"op": OPS, "pace": ("free", "lockstep"), **modes}),
+            Group("waves x op", {"waves": WAVES, "op": OPS}),
             Group("wrap x op", {"wrap": WRAPS, "op": OPS}),
             Group("meeting", {"meeting": MEETINGS}),
             Group("fault", {"code": codes}),

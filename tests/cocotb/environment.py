@@ -30,6 +30,7 @@ CONFIG = Config(
     submessage_flits=4,
     memory_queue_flits=12,
     address_width=8,
+    wave_width=3,
 )
 """Small, so that everything that goes round does so soon."""
 NUM_FLITS = 1 << CONFIG.address_width

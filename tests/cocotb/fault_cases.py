@@ -24,6 +24,8 @@ ROOT = FlowPlan(1, 30, 6, (0, 1), NO_PORT, NO_PORT, ())
 """The root of a reduce, which sends nothing."""
 LEAF = FlowPlan(2, 36, 6, (), NO_PORT, 0, ())
 """A leaf of a gather, which sends nothing."""
+SENT = FlowPlan(0, 30, 12, (), 2, NO_PORT, ())
+"""The leaf of a reduce."""
 WINDOW_FLITS = 42
 NEWS = FaultCode.MEMORY_ERROR << 16 | 77
 """What a neighbour tells of a fault: the code, and the rank where it began."""
@@ -98,6 +100,10 @@ def _register(name, value):
     return _write(ADDRESS[name], value)
 
 
+def _both(first, second):
+    return lambda writes: second(first(writes))
+
+
 def _on_message(change, *, port=0, op=Op.REDUCE):
     """A neighbour that changes the first message of an op."""
 
@@ -166,10 +172,10 @@ def _tables():
     yield Case(flow, table=_edit("parent", 1, CONFIG.num_ports))
     yield Case(flow, table=_edit("children", (1, 0), NO_PORT))
     yield Case(flow, table=_edit("children", (1, 1), 0))
-    yield Case(flow, table=_edit("stride", 1, 1))
+    yield Case(flow, table=_edit("stride", 1, 1 << CONFIG.address_width))
     yield Case(flow, change=_write(FLOW_WINDOW.base + 16, 1 << 4))
     yield Case(flow, change=_register("NUM_FLOWS", CONFIG.num_flows + 1))
-    yield Case(FaultCode.ITERATIONS, table=_edit("stage", 1, 1))
+    yield Case(FaultCode.ITERATIONS, table=_edit("stage", 1, 1 << CONFIG.wave_width))
     yield Case(FaultCode.TABLE_CRC, change=_register("TABLE_CRC", 0))
     yield Case(FaultCode.TABLE_PARITY, poke=_poke("table", 0, 1))
     yield Case(FaultCode.TABLE_PARITY, poke=_poke("flows", 2, 1 << 33))
@@ -181,7 +187,16 @@ def _hosts():
     """Starts that cannot be."""
     illegal = FaultCode.SETTINGS_ILLEGAL
     yield Case(FaultCode.NOT_COMMITTED, change=lambda w: [x for x in w if x != COMMIT])
-    yield Case(FaultCode.ITERATIONS, change=_register("ITERATIONS", 1))
+    yield Case(FaultCode.ITERATIONS, change=_register("ITERATIONS", 1 << CONFIG.wave_width))
+    # Several waves in lockstep.
+    yield Case(illegal, change=_both(_register("ITERATIONS", 1), _register("MODE", 4)))
+    # It would wrap around into the window.
+    yield Case(
+        FaultCode.OUT_OF_WINDOW,
+        flows=(SENT,),
+        table=_edit("stride", 0, (1 << CONFIG.address_width) - 16),
+        change=_register("ITERATIONS", 1),
+    )
     yield Case(illegal, change=_register("MODE", 3))
     yield Case(illegal, change=_register("MODE", 1 << 6))
     yield Case(illegal, change=_register("WINDOW_BASE", (1 << CONFIG.address_width) - 1))

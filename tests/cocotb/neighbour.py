@@ -11,9 +11,9 @@ __all__ = ["Neighbour"]
 class Neighbour:
     """Plays its part of one collective after the other, as far ahead as it can.
 
-    REDUCE messages go in the order of the flows, GATHERs when what they answer has come; which of
-    them is next is drawn. It begins the next collective when it has sent and seen all of this
-    one, whether the interface is done with it or not.
+    REDUCE messages go wave by wave in the order of the flows, GATHERs when what they answer has
+    come; which of them is next is drawn. It begins the next collective when it has sent and seen
+    all of this one, whether the interface is done with it or not.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Neighbour:
         self._message = []
         self._wait = 0
         self.at = -1
-        self.key = (None, None, port)
+        self.key = (None, None, port, None)
         self.tamper = None
         self.on_send = None
         self._reduces, self._gathers, self._expected = [], [], set()
@@ -62,7 +62,9 @@ class Neighbour:
                 self._begin()
             return
         now = self._rounds[self.at]
-        ready = [key for key in self._gathers if now.answers(*key[:2]) not in self._expected]
+        # A flow's waves in order.
+        first = {key[:3]: key for key in reversed(self._gathers)}.values()
+        ready = [k for k in first if now.answers(k[0], k[1], k[3]) not in self._expected]
         ready += self._reduces[:1]
         if ready:
             key = self._rng.choice(ready)
@@ -84,7 +86,7 @@ class Neighbour:
         """A message of a collective, in either direction."""
         flits = now.incoming[key] if key in now.incoming else now.outgoing[key]
         packets = now.settings.flow_control == "packet"
-        head = {"sequence": now.number} | changes
+        head = {"sequence": now.number, "wave": key[3]} | changes
         return frame(self._config, key[0], key[1], flits, packets=packets, **head)
 
     def _begin(self):
@@ -103,7 +105,7 @@ class Neighbour:
         self._message.append((kind, payload))
         if kind == Kind.SINGLE.value or kind == Kind.TAIL.value:
             head = self._head.from_bits(self._message[0][1] & (1 << self._head.size) - 1)
-            key = (Op(head.op), head.flow, self._port)
+            key = (Op(head.op), head.flow, self._port, head.wave)
             while self._over and head.sequence != self._rounds[self.at].number % 256:
                 self._begin()
             now = self._rounds[self.at]

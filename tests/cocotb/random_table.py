@@ -1,7 +1,7 @@
 """Random tables, and what every message of a collective has to carry."""
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ __all__ = ["RANK", "FlowPlan", "Plan", "Round", "draw_plan", "make_table"]
 
 RANK = 5
 """Number of the interface, which it tells with a fault."""
+WAVES_CHANCE = 0.4
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,23 @@ class Plan:
     table: Table
     window_flits: int
 
+    @property
+    def num_waves(self):
+        """How often the table is repeated, on one slice of the buffer after the other."""
+        return self.table.num_waves
+
+    @property
+    def stride(self):
+        """Flits of a wave."""
+        return self.window_flits // self.num_waves
+
 
 @dataclass
 class Round:
     """One collective: how it runs, what comes in, and what has to go out.
 
-    Messages are named by (op, flow, port); `incoming` and `outgoing` hold their flits, arrays of
-    shape (num_flits, flit_bytes). A GATHER that answers a REDUCE comes only after it.
+    Messages are named by (op, flow, port, wave); `incoming` and `outgoing` hold their flits, arrays
+    of shape (num_flits, flit_bytes). A GATHER that answers a REDUCE comes only after it.
     """
 
     number: int
@@ -51,31 +62,31 @@ class Round:
     incoming: dict = field(default_factory=dict)
     outgoing: dict = field(default_factory=dict)
 
-    def answers(self, op, flow):
+    def answers(self, op, flow, wave):
         """The REDUCE that a GATHER from a parent waits for, or None."""
         plan = next(entry for entry in self.plan.flows if entry.number == flow)
         if op == Op.REDUCE or plan.reduce_to == NO_PORT:
             return None
-        return (Op.REDUCE, flow, plan.reduce_to)
+        return (Op.REDUCE, flow, plan.reduce_to, wave)
 
     def play(self, memory, rng):
         """Draw what comes in; change `memory` and note what goes out, as defined."""
-        settings = self.settings
-        for flow in self.plan.flows:
-            at = settings.window_base + flow.base
+        settings, plan = self.settings, self.plan
+        for wave, flow in itertools.product(range(plan.num_waves), plan.flows):
+            at = settings.window_base + flow.base + wave * plan.stride
             flits = memory[at : at + flow.size].copy()
             chunk = flits.reshape(-1).view(DTYPES[settings.dtype])
             for port in flow.children:
                 came = _draw_flits(flits.shape, settings.dtype, rng)
-                self.incoming[Op.REDUCE, flow.number, port] = came
+                self.incoming[Op.REDUCE, flow.number, port, wave] = came
                 combine(chunk, came.reshape(-1).view(chunk.dtype), settings.reduction)
             if flow.reduce_to != NO_PORT:
-                self.outgoing[Op.REDUCE, flow.number, flow.reduce_to] = flits.copy()
+                self.outgoing[Op.REDUCE, flow.number, flow.reduce_to, wave] = flits.copy()
             if flow.gather_from != NO_PORT:
                 flits = _draw_flits(flits.shape, settings.dtype, rng)
-                self.incoming[Op.GATHER, flow.number, flow.gather_from] = flits
+                self.incoming[Op.GATHER, flow.number, flow.gather_from, wave] = flits
             for port in flow.gather_to:
-                self.outgoing[Op.GATHER, flow.number, port] = flits.copy()
+                self.outgoing[Op.GATHER, flow.number, port, wave] = flits.copy()
             memory[at : at + flow.size] = flits
 
 
@@ -115,7 +126,24 @@ def draw_plan(config, rng, *, num_flows=None, window_flits=None):
         for number, (base, end) in enumerate(itertools.pairwise(bounds))
     ]
     rng.shuffle(flows)
-    return Plan(tuple(flows), make_table(flows, config, rng), window_flits)
+    plan = Plan(tuple(flows), make_table(flows, config, rng), window_flits)
+    return _in_waves(plan, config, rng) if rng.random() < WAVES_CHANCE else plan
+
+
+def _in_waves(plan, config, rng):
+    """The same for each of some waves; GATHERs perhaps some runs of the table later."""
+    table, most = plan.table, (1 << config.address_width) // plan.window_flits
+    num_waves = int(rng.integers(1, min(most, 1 << config.wave_width) + 1))
+    if num_waves == 1:
+        return plan
+    stage = int(rng.integers(0, 1 << config.wave_width)) * (rng.random() < 0.7)
+    repeated = replace(
+        table,
+        stage=np.where(table.op == Op.GATHER, stage, 0),
+        stride=np.full(table.num_flows, plan.window_flits),
+        num_waves=num_waves,
+    )
+    return Plan(plan.flows, repeated, num_waves * plan.window_flits)
 
 
 def _draw_flow(number, base, size, num_ports, rng):
