@@ -3,14 +3,19 @@
 from amaranth import Cat, Signal
 from amaranth.lib import data
 
+from multitree.hw.link import Kind
 from multitree.nic.admission import Admission
 from multitree.nic.checks import FlowCheck
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import NO_PORT
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT
+from multitree.nic.message import head_layout
 from tests.formal.bench import Property, driven
 
 __all__ = ["PROPERTIES"]
+
+WAVES_CYCLES = 22
+"""Cycles searched for waves: two of them, of three flits each, take 20."""
 
 
 def flow_check(bench, *, num_ports, address_width):
@@ -61,8 +66,9 @@ def _admission(bench, config, sequence):
     return block
 
 
-def _config(address_width, submessage_flits):
+def _config(address_width, submessage_flits, wave_width=0):
     return Config(
+        wave_width=wave_width,
         num_ports=2,
         num_flows=2,
         flit_bytes=8,
@@ -129,6 +135,55 @@ def once(bench, *, address_width, submessage_flits):
     bench.cover("again", came & (block.fault == FaultCode.DUPLICATE_MESSAGE))
 
 
+def waves(bench, *, address_width, submessage_flits, wave_width):
+    """In one collective each wave of a message is admitted once, in order, to its own place."""
+    m = bench.m
+    config = _config(address_width, submessage_flits, wave_width)
+    block = _admission(bench, config, bench.constant("sequence", 8))
+    run = block.run
+    last_wave = bench.constant("last_wave", wave_width)
+    m.d.comb += run.last_wave.eq(last_wave)
+    bench.assume(run.num_flows <= config.num_flows)
+    # One entry for both flows: small enough that no place is beyond the last address but a wave's.
+    entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
+    m.d.comb += block.lookup.entry.eq(entry)
+    fits = (entry.base + entry.size + run.window_base) <= 1 << address_width
+    bench.assume(fits & (entry.stride < 1 << address_width))
+    key = bench.constant("key", 2)
+    item, empty = block.items.payload.mark, block.empty
+    mine = Cat(item.op, item.flow) == key
+    moved = block.items.valid & block.items.ready & mine
+    came, place = Signal(wave_width + 1), Signal(address_width + 1)
+    reported = empty.valid & (Cat(empty.op, empty.flow) == key)
+    with m.If(reported | (moved & item.last)):
+        m.d.sync += [came.eq(came + 1), place.eq(0)]
+    with m.Elif(moved):
+        m.d.sync += place.eq(place + 1)
+    shift, low = submessage_flits.bit_length() - 1, config.part_width
+    due = came <= last_wave
+    # All bits of what the head says, also of waves without a number.
+    told = Signal(16)
+    flit = block.flits.payload
+    is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
+    with m.If(block.flits.valid & block.flits.ready & is_head):
+        m.d.sync += told.eq(
+            data.View(head_layout(config), flit.payload[: head_layout(config).size]).wave
+        )
+    bench.check(~((reported & ~run.faulted) | moved) | (told == came))
+    bench.check(~reported | (due & (empty.count == (came << low) + 1) & (entry.size == 0)))
+    wave_place = run.window_base + entry.base + came * entry.stride + place
+    right = block.items.payload.address == wave_place[:address_width]
+    bench.check(~moved | (due & (place < entry.size) & right))
+    # Where a chunk begins; behind that the guard holds each address against the window.
+    bench.check(~moved | (place != 0) | (wave_place < 1 << address_width))
+    bench.check(~moved | (item.count == (came << low) + (place >> shift) + 1))
+    bench.check(~moved | (item.last == (place + 1 == entry.size)))
+    refused = block.fault == FaultCode.UNEXPECTED_MESSAGE
+    bench.cover("second", moved & item.last & (came == 1) & (entry.size == 3))
+    bench.cover("again", (came == 2) & (block.fault == FaultCode.DUPLICATE_MESSAGE))
+    bench.cover("beyond", refused & (came == 2) & (last_wave == 1))
+
+
 PROPERTIES = (
     Property(
         "flow_check.window",
@@ -154,5 +209,16 @@ PROPERTIES = (
             {"address_width": 4, "submessage_flits": 2},
             {"address_width": 4, "submessage_flits": 4},
         ),
+    ),
+    Property(
+        "admission.waves",
+        "each wave of a message comes in once, in order, at its own place, counted as its own",
+        waves,
+        (
+            {"address_width": 4, "submessage_flits": 2, "wave_width": 1},
+            {"address_width": 4, "submessage_flits": 4, "wave_width": 2},
+        ),
+        depth=WAVES_CYCLES,
+        quick_depth=16,
     ),
 )

@@ -10,13 +10,14 @@ from tests.formal.words import illegal_entry, illegal_row, table
 __all__ = ["PROPERTIES"]
 
 ROW_CYCLES, FLOW_CYCLES = 5, 8
+WAVES_CYCLES = 38
+"""Cycles searched with stages and strides: three rows and two flows take 35."""
 
 
-def _checker(bench, num_ports, table_depth, num_flows):
+def _checker(bench, num_ports, table_depth, num_flows, wave_width=0):
     m = bench.m
-    config = Config(
-        num_ports=num_ports, table_depth=table_depth, num_flows=num_flows, address_width=4
-    )
+    sizes = {"num_ports": num_ports, "table_depth": table_depth, "num_flows": num_flows}
+    config = Config(**sizes, address_width=4, wave_width=wave_width)
     # Any CRC may come out, right or wrong: what passes has to be legal in either case.
     bench.replace("multitree.nic.checker.crc32_step", lambda state, word: state)
     m.submodules.block = block = Checker(config)
@@ -30,11 +31,12 @@ def _checker(bench, num_ports, table_depth, num_flows):
     return block
 
 
-def passes(bench, *, num_ports, table_depth, num_flows):
+def passes(bench, *, num_ports, table_depth, num_flows, wave_width=0):
     """A table passes only if every row and flow in use is legal and whole."""
     m = bench.m
-    block = _checker(bench, num_ports, table_depth, num_flows)
-    words = table(bench, row_address=block.row_address, flow_address=block.flow_address)
+    block = _checker(bench, num_ports, table_depth, num_flows, wave_width)
+    addresses = {"row_address": block.row_address, "flow_address": block.flow_address}
+    words = table(bench, **addresses, wave_width=wave_width)
     m.d.comb += [block.row.eq(words.shown_row), block.entry.eq(words.shown_entry)]
     row_intact, entry_intact = bench.free("row_intact"), bench.free("entry_intact")
     m.d.comb += [block.row_intact.eq(row_intact), block.entry_intact.eq(entry_intact)]
@@ -46,12 +48,18 @@ def passes(bench, *, num_ports, table_depth, num_flows):
     bench.assume(~at_flow | (entry_intact == whole[1]))
     ends = bench.past(block.busy) & ~block.busy
     passed = ends & (block.code == 0)
-    bad_row = illegal_row(words.row, num_ports, block.num_flows) | ~whole[0]
-    bad_flow = illegal_entry(words.entry, num_ports, block.window_flits) | ~whole[1]
+    bad_row = illegal_row(words.row, num_ports, block.num_flows, wave_width) | ~whole[0]
+    bad_flow = illegal_entry(words.entry, num_ports, block.window_flits, wave_width) | ~whole[1]
     bench.check(~(passed & bad_row) | (words.index >= block.num_rows))
     bench.check(~(passed & bad_flow) | (words.row.flow >= block.num_flows))
     bench.check(~passed | ((block.num_rows <= table_depth) & (block.num_flows <= num_flows)))
     bench.cover("passed", passed & (block.num_rows == 2) & (block.num_flows == 1))
+    if wave_width:
+        in_use = words.index < block.num_rows
+        bench.check(~(passed & in_use) | (block.last_stage >= words.row.stage))
+        alone = passed & (block.num_rows == 1) & (words.index == 0)
+        bench.check(~alone | (block.last_stage == words.row.stage))
+        bench.cover("staged", alone & (block.last_stage == 1))
 
 
 def progress(bench, *, num_ports, table_depth, num_flows):
@@ -84,6 +92,14 @@ PROPERTIES = (
         "a table passes only if every row and flow in use is legal and of right parity",
         passes,
         _SIZES,
+        quick_depth=24,
+    ),
+    Property(
+        "checker.waves",
+        "the same with stages and strides; no row in use has a higher stage than is told",
+        passes,
+        tuple(sizes | {"wave_width": width} for width, sizes in enumerate(_SIZES, start=1)),
+        depth=WAVES_CYCLES,
         quick_depth=24,
     ),
     Property(

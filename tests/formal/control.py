@@ -10,10 +10,13 @@ from tests.formal.bench import Property
 __all__ = ["PROPERTIES"]
 
 
-def _control(bench, num_ports):
+def _control(bench, num_ports, wave_width=0):
     """The block with free commands and blocks around it, commands only as its contract allows."""
     m = bench.m
-    m.submodules.block = block = Control(Config(num_ports=num_ports))
+    config = Config(num_ports=num_ports, wave_width=wave_width)
+    m.submodules.block = block = Control(config)
+    if wave_width:
+        m.d.comb += block.last_stage.eq(bench.free("last_stage", wave_width))
     names = ("commit", "start", "acknowledge", "legal", "checking", "clearing", "refused")
     for name in (*names, "fetching", "sending", "arrived", "iterations"):
         signal = getattr(block, name)
@@ -71,6 +74,22 @@ def start(bench, *, num_ports):
     bench.cover("behind", block.launch & bench.past(bench.past(block.swap)))
 
 
+def waves(bench, *, num_ports, wave_width):
+    """Every collective has as many runs as waves and stages, of its own start and its own table."""
+    m = bench.m
+    block = _control(bench, num_ports, wave_width)
+    m.d.comb += block.faulted.eq(bench.free("faulted"))
+    stage, runs = Signal(wave_width), Signal(wave_width + 1)
+    with m.If(block.swap):
+        m.d.sync += stage.eq(block.last_stage)
+    with m.If(block.launch):
+        m.d.sync += runs.eq(block.iterations[:wave_width] + stage)
+    bench.check(~block.launch | (block.iterations[wave_width:] == 0))
+    bench.check(~block.held | (block.last_run == runs))
+    bench.cover("most", block.running & (block.last_run == 2 ** (wave_width + 1) - 2))
+    bench.cover("another", block.launch & block.bank & (block.sequence == 1) & (stage == 0))
+
+
 def progress(bench, *, num_ports, limit_cycles, moves):
     """Busy ends in done or a fault: each thing that moves buys one watchdog's time."""
     m = bench.m
@@ -121,6 +140,12 @@ PROPERTIES = (
         "each start runs once: a checked table, legal settings, none beside another or a swap",
         start,
         ({"num_ports": 1}, {"num_ports": 8}),
+    ),
+    Property(
+        "control.waves",
+        "each collective has as many runs of its table as waves and stages, none too many",
+        waves,
+        ({"num_ports": 1, "wave_width": 2}, {"num_ports": 4, "wave_width": 11}),
     ),
     Property(
         "control.progress",

@@ -1,8 +1,9 @@
 """Properties of the fetcher: rows once and in order, none from an illegal one on."""
 
-from amaranth import Cat, Signal
+from amaranth import Cat, Mux, Signal
 
 from multitree.nic.config import Config
+from multitree.nic.faults import FaultCode
 from multitree.nic.fetcher import Fetcher
 from tests.formal.bench import Property
 from tests.formal.words import NOP, illegal_entry, illegal_row, table
@@ -11,12 +12,15 @@ __all__ = ["PROPERTIES"]
 
 BOUND_CYCLES = 22
 """Cycles searched where a proof takes too long: a run of a table of five rows takes 22."""
+WAVES_CYCLES = 36
+"""The same of waves: three runs of a row take 24 cycles."""
 
 
-def _fetcher(bench, *, num_ports, table_depth, lockstep):
+def _fetcher(bench, *, num_ports, table_depth, lockstep, wave_width=0):
     """The block as the control drives it, and a fault monitor's memory."""
     m = bench.m
-    config = Config(num_ports=num_ports, table_depth=table_depth, num_flows=4, address_width=4)
+    sizes = {"num_ports": num_ports, "table_depth": table_depth, "wave_width": wave_width}
+    config = Config(**sizes, num_flows=4, address_width=4)
     m.submodules.block = block = Fetcher(config)
     faulted = Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
@@ -36,7 +40,8 @@ def _fetcher(bench, *, num_ports, table_depth, lockstep):
         m.d.comb += jobs.ready.eq(bench.free(f"ready_{port}"))
     bench.assume(~block.start | ~(block.busy | faulted))
     bench.assume(block.run.num_rows <= table_depth)
-    words = table(bench, row_address=block.address, flow_address=block.lookup.flow)
+    addresses = {"row_address": block.address, "flow_address": block.lookup.flow}
+    words = table(bench, **addresses, wave_width=wave_width)
     m.d.comb += [block.row.eq(words.shown_row), block.lookup.entry.eq(words.shown_entry)]
     return block, words
 
@@ -102,6 +107,49 @@ def rows(bench, *, num_ports, table_depth, lockstep):
     bench.cover("ended", ended & mine)
 
 
+def waves(bench, *, num_ports, table_depth, wave_width):
+    """Every row goes once for each wave, in order, to its wave's place, run by run."""
+    m = bench.m
+    sizes = {"num_ports": num_ports, "table_depth": table_depth, "wave_width": wave_width}
+    block, words = _fetcher(bench, **sizes, lockstep=False)
+    index, row, entry, run = words.index, words.row, words.entry, block.run
+    last_wave, last_stage = (bench.constant(f"last_{n}", wave_width) for n in ("wave", "stage"))
+    m.d.comb += [run.last_wave.eq(last_wave), run.last_run.eq(last_wave + last_stage)]
+    bench.assume(row.stage <= last_stage)
+    fired, number, port = _fired(bench, block)
+    # How many waves of the row went, how many runs began since, and the row that went last.
+    gone, begun, before = Signal(wave_width + 2), Signal(2), Signal(17)
+    is_mine = fired & (number == index)
+    with m.If(block.start):
+        m.d.sync += [gone.eq(0), begun.eq(0), before.eq(0)]
+    with m.Elif(fired):
+        m.d.sync += [before.eq(number), gone.eq(gone + is_mine)]
+        m.d.sync += begun.eq(Mux(is_mine, 0, begun + ((number < before) & ~begun[1])))
+    sent = row.op != NOP
+    ended = bench.past(block.busy & ~run.faulted) & ~block.busy & ~run.faulted
+    due = (index < run.num_rows) & sent
+    bench.check(~is_mine | (due & (gone <= last_wave)))
+    bench.check(~(ended & due) | (gone == last_wave + 1))
+    # No more than one run lies between two waves of a row.
+    within = (gone != 0) & (gone <= last_wave) & due
+    bench.check(~(fired & within & ~is_mine) | ~begun[1])
+    place = Signal(8)
+    m.d.comb += place.eq(entry.base[:4] + gone * entry.stride[:4])
+    for jobs in block.jobs:
+        job = jobs.payload
+        right = Cat(
+            job.flow == row.flow,
+            job.op == row.op,
+            job.wave == gone,
+            job.base == place,
+            job.size == entry.size[:4],
+        ).all()
+        bench.check(~(is_mine & jobs.valid) | (right & sent & (port == row.port)))
+    bench.cover("last", is_mine & (gone == 1) & (index == 1) & (row.stage == 1))
+    bench.cover("ended", ended & (gone == 2) & (row.stage == 1))
+    bench.cover("beyond", block.fault == FaultCode.OUT_OF_WINDOW)
+
+
 _SIZES = (
     {"num_ports": 1, "table_depth": 2, "lockstep": False},
     {"num_ports": 2, "table_depth": 5, "lockstep": False},
@@ -120,5 +168,15 @@ PROPERTIES = (
         "each row once, in order, to its port, with its flow's chunk",
         rows,
         _SIZES,
+    ),
+    Property(
+        "fetcher.waves",
+        "each row once per wave, in order, a run apart, at its wave's place, which is an address",
+        waves,
+        (
+            {"num_ports": 1, "table_depth": 2, "wave_width": 1},
+            {"num_ports": 2, "table_depth": 3, "wave_width": 2},
+        ),
+        depth=WAVES_CYCLES,
     ),
 )

@@ -12,8 +12,9 @@ from tests.formal.bench import Property, driven
 __all__ = ["PROPERTIES"]
 
 
-def _config(submessage_flits):
-    return Config(memory_queue_flits=4, address_width=4, submessage_flits=submessage_flits)
+def _config(submessage_flits, wave_width=0):
+    sizes = {"submessage_flits": submessage_flits, "wave_width": wave_width}
+    return Config(memory_queue_flits=4, address_width=4, **sizes)
 
 
 def _issuer(bench, config):
@@ -60,9 +61,9 @@ def _tracker(bench, block, job, config):
     return count
 
 
-def dependency(bench, *, submessage_flits):
-    """A descriptor, and with cut-through each read, only after the count it needs."""
-    config = _config(submessage_flits)
+def dependency(bench, *, submessage_flits, wave_width=0):
+    """A descriptor, and with cut-through each read, only after the count it needs of its wave."""
+    config = _config(submessage_flits, wave_width)
     block, job, place = _issuer(bench, config)
     count = _tracker(bench, block, job, config)
     shift = submessage_flits.bit_length() - 1
@@ -70,11 +71,18 @@ def dependency(bench, *, submessage_flits):
     first = Mux(block.run.cut_through | (job.size == 0), 1, whole)
     described = block.descriptors.valid
     reads = block.reads.valid
+    wave, part = job.wave << config.part_width, place >> shift
+    if wave_width:
+        # A count is a wave's number above sub-messages: all of the one before is not enough.
+        first, part = wave + first, wave + part
     bench.check(~(described & job.needs) | (count >= first))
-    bench.check(~(reads & job.needs & block.run.cut_through) | (count > (place >> shift)))
+    bench.check(~(reads & job.needs & block.run.cut_through) | (count > part))
     bench.check(~(described | reads) | block.run.running)
     bench.cover("descriptor", described & job.needs & (job.size > 2))
     bench.cover("second", reads & job.needs & (place >> shift == 1))
+    if wave_width:
+        bench.cover("later", described & job.needs & (job.wave == 1) & (job.size > 2))
+        bench.check(~described | (block.descriptors.payload.wave == job.wave))
 
 
 def reads(bench, *, submessage_flits):
@@ -157,12 +165,19 @@ def window(bench, *, submessage_flits):
 
 
 _SIZES = ({"submessage_flits": 2}, {"submessage_flits": 4})
+_WAVES = tuple(sizes | {"wave_width": width} for width, sizes in enumerate(_SIZES, start=1))
 PROPERTIES = (
     Property(
         "issuer.dependency",
         "no descriptor, and with cut-through no read, before its dependency's count",
         dependency,
         _SIZES,
+    ),
+    Property(
+        "issuer.waves",
+        "the same of the count of the job's own wave, which its descriptor names",
+        dependency,
+        _WAVES,
     ),
     Property(
         "issuer.reads",

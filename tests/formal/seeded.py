@@ -1,6 +1,6 @@
 """The faults that are seeded: at least one for each property."""
 
-from tests.formal import axi_seeded, switch_seeded
+from tests.formal import axi_seeded, switch_seeded, waves_seeded
 from tests.formal.mutants import Mutant
 
 __all__ = ["MUTANTS"]
@@ -281,4 +281,5 @@ MUTANTS = (
     ),
     *axi_seeded.MUTANTS,
     *switch_seeded.MUTANTS,
+    *waves_seeded.MUTANTS,
 )

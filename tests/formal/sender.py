@@ -16,7 +16,7 @@ BOUND_CYCLES = 13
 """Cycles searched: the whole sender is too much for a proof without bound."""
 
 
-def _sender(bench, submessage_flits, packets):
+def _sender(bench, submessage_flits, packets, wave_width=0):
     """The block with free jobs, and a memory that answers in order, whenever it likes."""
     m = bench.m
     config = Config(
@@ -24,6 +24,7 @@ def _sender(bench, submessage_flits, packets):
         address_width=4,
         submessage_flits=submessage_flits,
         flit_bytes=8,
+        wave_width=wave_width,
     )
     m.submodules.block = block = Sender(config)
     driven(bench, "jobs", block.jobs)
@@ -46,10 +47,10 @@ def _sender(bench, submessage_flits, packets):
     return block, config
 
 
-def framing(bench, *, submessage_flits, packets):
+def framing(bench, *, submessage_flits, packets, wave_width=0):
     """One arbitrary job: a head that names it, then its flits, tails exactly where they belong."""
     m = bench.m
-    block, config = _sender(bench, submessage_flits, packets)
+    block, config = _sender(bench, submessage_flits, packets, wave_width)
     sent, kind = block.flits.valid & block.flits.ready, block.flits.payload.kind
     layout = head_layout(config)
     head = data.View(layout, block.flits.payload.payload[: layout.size])
@@ -60,10 +61,15 @@ def framing(bench, *, submessage_flits, packets):
         bench,
         put=block.jobs.valid & block.jobs.ready,
         take=begins,
-        value_in=Cat(job.size, job.flow[:2], job.op),
-        value_out=Cat(head.size[:4], head.flow[:2], head.op),
+        value_in=Cat(job.size, job.flow[:2], job.op, job.wave),
+        value_out=Cat(head.size[:4], head.flow[:2], head.op, head.wave[:wave_width]),
         capacity=8,
     )
+    if wave_width:
+        wave = Signal(16)
+        with m.If(begins):
+            m.d.sync += wave.eq(head.wave)
+        bench.check(~(sent & is_head & head.continued) | (head.wave == wave))
     left, place = Signal(config.address_width), Signal(range(submessage_flits))
     with m.If(begins):
         m.d.sync += [left.eq(head.size), place.eq(0)]
@@ -107,6 +113,14 @@ PROPERTIES = (
         "each job is one message: its head, as many flits as it has, tails where they belong",
         framing,
         _SIZES,
+        depth=BOUND_CYCLES,
+        quick_depth=9,
+    ),
+    Property(
+        "sender.waves",
+        "the same, and each head of a message names its job's wave",
+        framing,
+        tuple(sizes | {"wave_width": 2} for sizes in _SIZES[:2]),
         depth=BOUND_CYCLES,
         quick_depth=9,
     ),

@@ -1,6 +1,6 @@
 """Properties of what remembers arrivals: counts as reported, each message once."""
 
-from amaranth import Array, Cat, Mux, Signal
+from amaranth import Array, Cat, Const, Mux, Signal
 
 from multitree.nic.config import Config
 from multitree.nic.ledger import Ledger
@@ -50,10 +50,9 @@ class _Collectives:
         return now
 
 
-def _config(num_ports, num_flows):
-    return Config(
-        num_ports=num_ports, num_flows=num_flows, address_width=4, submessage_flits=4, flit_bytes=8
-    )
+def _config(num_ports, num_flows, wave_width=0):
+    sizes = {"num_ports": num_ports, "num_flows": num_flows, "wave_width": wave_width}
+    return Config(**sizes, address_width=4, submessage_flits=4, flit_bytes=8)
 
 
 def _ask(bench, query, client, config, bits):
@@ -99,13 +98,16 @@ def counts(bench, *, num_ports, num_flows, num_clients):
         bench.cover(f"told_{client}", query.answered & stood & (query.count == 2) & course.bank)
 
 
-def once(bench, *, num_flows):
-    """A message has come in this collective exactly if it was marked in it."""
+def once(bench, *, num_flows, wave_width=0):
+    """A message has come in this collective exactly if it was marked in it.
+
+    Of several waves, each up to the one that was marked last, and the one behind that is next.
+    """
     m = bench.m
-    config = _config(1, num_flows)
+    config = _config(1, num_flows, wave_width)
     m.submodules.block = block = Ledger(config)
     sweeping = Signal(range(2 * num_flows + 1))
-    course = _Collectives(bench, clearing=sweeping.any(), width=1)
+    course = _Collectives(bench, clearing=sweeping.any(), width=wave_width + 1)
     with m.If(course.clear):
         m.d.sync += sweeping.eq(2 * num_flows)
     with m.Elif(sweeping != 0):
@@ -117,13 +119,19 @@ def once(bench, *, num_flows):
     for name in ("phase", "bank", "clear"):
         m.d.comb += getattr(block, name).eq(getattr(course, name))
     m.d.comb += [Cat(block.op, block.flow[:bits]).eq(asked), block.mark.eq(marks)]
-    now = course.report(marks & (asked == key), 1)
+    wave = bench.free("wave", wave_width) if wave_width else Const(0, 0)
+    m.d.comb += block.wave.eq(wave)
+    now = course.report(marks & (asked == key), wave + 1 if wave_width else 1)
     stood = bench.past(asked == key) & course.same
     # The answer is about what was marked before the question.
-    before = Signal()
+    before = Signal(wave_width + 1)
     m.d.sync += before.eq(course.told)
-    bench.check(~stood | (block.seen == before))
-    bench.cover("seen", stood & block.seen & course.bank & now)
+    bench.check(~stood | (block.seen == ((wave < before) if wave_width else before)))
+    bench.check(~stood | (block.early == ((wave > before) if wave_width else 0)))
+    bench.cover("seen", stood & block.seen & course.bank & (now[0] if wave_width else now))
+    if wave_width:
+        bench.cover("next", stood & ~block.seen & ~block.early & (before > 1) & course.bank)
+        bench.cover("early", stood & block.early & (before == 1))
 
 
 PROPERTIES = (
@@ -142,5 +150,11 @@ PROPERTIES = (
         "a message is known exactly if it was marked in this collective, whatever was cleared",
         once,
         ({"num_flows": 1}, {"num_flows": 2}, {"num_flows": 4}),
+    ),
+    Property(
+        "ledger.waves",
+        "a wave is known exactly if it or a later one was marked, early if behind the next",
+        once,
+        ({"num_flows": 1, "wave_width": 2}, {"num_flows": 3, "wave_width": 2}),
     ),
 )

@@ -15,26 +15,24 @@ NOP = 2
 _ROW_BITS = {"flow": 3, "port": 4, "op": 2, "reserved": 1, "step": 2, "stage": 1}
 _ENTRY_BITS = {"base": 5, "size": 5, "stride": 1, "parent": 4, "reserved": 1}
 _CHILDREN = 2
-_ROW_WIDTH = sum(_ROW_BITS.values())
-_ENTRY_WIDTH = sum(_ENTRY_BITS.values()) + 4 * _CHILDREN
 
 
-def _row(bits):
+def _row(bits, fields):
     """A row, every field of which has some free bits."""
     row, place, parts = Signal(ROW, name="any_row"), 0, []
-    for field, width in _ROW_BITS.items():
+    for field, width in fields.items():
         parts.append(row[field].eq(bits[place : place + width]))
         place += width
     return row, parts
 
 
-def _entry(bits):
+def _entry(bits, fields):
     """An entry of the flow memory, every field of which has some free bits."""
     entry, place, parts = Signal(FLOW_ENTRY, name="any_entry"), 4 * _CHILDREN, []
     for child in range(8):
         port = bits[4 * child : 4 * child + 4] if child < _CHILDREN else NO_PORT
         parts.append(entry.children[child].eq(port))
-    for field, size in _ENTRY_BITS.items():
+    for field, size in fields.items():
         parts.append(entry[field].eq(bits[place : place + size]))
         place += size
     return entry, parts
@@ -71,7 +69,7 @@ def _shown(bench, address, known_at, known, other):
     return value
 
 
-def table(bench, *, row_address, flow_address):
+def table(bench, *, row_address, flow_address, wave_width=0):
     """What a block reads: any table at all.
 
     Parameters
@@ -79,28 +77,36 @@ def table(bench, *, row_address, flow_address):
     bench : Bench
     row_address, flow_address : Value
         What the block asks for; answers come two cycles later.
+    wave_width : int
+        Bits of a wave's number: stages and strides have one more than is legal.
     """
+    of_row, of_entry = dict(_ROW_BITS), dict(_ENTRY_BITS)
+    if wave_width:
+        of_row["stage"], of_entry["stride"] = wave_width + 1, 5
+    row_width, entry_width = sum(of_row.values()), sum(of_entry.values()) + 4 * _CHILDREN
     index = bench.constant("index", 3)
-    row_bits = bench.constant("row", _ROW_WIDTH)
-    entry_bits = bench.constant("flow", _ENTRY_WIDTH)
-    row, assigned = _row(row_bits)
-    entry, also = _entry(entry_bits)
-    others = bench.free("other_row", _ROW_WIDTH), bench.free("other_flow", _ENTRY_WIDTH)
-    shown_row, more = _row(_shown(bench, row_address[:4], index, row_bits, others[0]))
+    row_bits = bench.constant("row", row_width)
+    entry_bits = bench.constant("flow", entry_width)
+    row, assigned = _row(row_bits, of_row)
+    entry, also = _entry(entry_bits, of_entry)
+    others = bench.free("other_row", row_width), bench.free("other_flow", entry_width)
+    shown_row, more = _row(_shown(bench, row_address[:4], index, row_bits, others[0]), of_row)
     found = _shown(bench, flow_address[:4], row.flow[:4], entry_bits, others[1])
-    shown_entry, rest = _entry(found)
+    shown_entry, rest = _entry(found, of_entry)
     bench.m.d.comb += [*assigned, *also, *more, *rest]
     return Words(index, row, entry, shown_row, shown_entry)
 
 
-def illegal_row(row, num_ports, num_flows):
+def illegal_row(row, num_ports, num_flows, wave_width=0):
     """Whether a row breaks a rule that needs no other row."""
-    wrong = (row.op > NOP) | (row.reserved != 0) | (row.stage != 0)
+    stage = row.stage[wave_width:] if wave_width else row.stage
+    wrong = (row.op > NOP) | (row.reserved != 0) | (stage != 0)
     return wrong | ((row.op != NOP) & ((row.port >= num_ports) | (row.flow >= num_flows)))
 
 
-def illegal_entry(entry, num_ports, window_flits):
+def illegal_entry(entry, num_ports, window_flits, wave_width=0):
     """Whether an entry names a port that is not there, or leaves the window."""
+    stride = entry.stride[len(window_flits) :] if wave_width else entry.stride
     wrong = (entry.parent != NO_PORT) & (entry.parent >= num_ports)
     outside = (entry.base + entry.size) > window_flits
-    return wrong | outside | (entry.stride != 0) | (entry.reserved != 0)
+    return wrong | outside | (stride != 0) | (entry.reserved != 0)
