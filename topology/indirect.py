@@ -1,23 +1,13 @@
 """MultiTree over switches: spanning trees whose edges take every link of a route."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from multitree.topology.arrays import Int64Array
 from multitree.topology.grown import GrownRoutes
+from multitree.topology.legal_moves import END, LegalMoves
 from multitree.topology.topology import Topology
-from multitree.topology.updown import up_down
-
-_END = -1
-
-
-class _Move(NamedTuple):
-    link: int
-    vc_class: int
-    node: int
-    state: int  # behind the link; _END where nothing leads on
 
 
 def grow_over_switches(
@@ -112,56 +102,17 @@ def _grow_step(
 
 
 class _Search:
-    """Breadth-first searches over legal moves from some members to the nearest outsider.
-
-    A state is a node, the group of the source, and whether the message has turned down.
-    """
+    """Breadth-first searches over legal moves from some members to the nearest outsider."""
 
     def __init__(self, topology: Topology, neighbour_order: str, slots: Int64Array | None) -> None:
-        orders, self._num_ranks = up_down(topology), topology.num_ranks
+        legal, self._num_ranks = LegalMoves(topology, neighbour_order), topology.num_ranks
+        self.moves, self._onward, self._starts = legal.moves, legal.onward, legal.starts
         self._around = neighbour_order == "link"
-        self.moves: list[_Move] = []
-        num_states = 2 * len(orders.classes) * topology.num_nodes
-        self._onward: list[list[int]] = [[] for _ in range(num_states)]
-        by_node = np.lexsort((np.arange(topology.num_links), topology.links[:, 1]))
-        ordered = (by_node[::-1] if neighbour_order == "descending" else by_node).tolist()
-        for group, classes in enumerate(orders.classes.tolist()):
-            self._add_moves(topology, group, classes, ordered)
-        first = 2 * orders.group.astype(np.int64) * topology.num_nodes
-        states = (first + np.arange(self._num_ranks)).tolist()
-        self._starts = [list(self._onward[state]) for state in states]
-        between_ranks = set(np.flatnonzero(topology.links.max(axis=1) < self._num_ranks).tolist())
-        for link in filter(between_ranks.__contains__, ordered):
-            src, dst = topology.links[link].tolist()
-            if link not in {self.moves[move].link for move in self._starts[src]}:
-                self._starts[src].append(len(self.moves))
-                self.moves.append(_Move(link, 0, dst, _END))
-        self.moves = [
-            move if self._onward[move.state] else move._replace(state=_END) for move in self.moves
-        ]
         self._source, self._num_free = topology.links[:, 0].tolist(), topology.degree.tolist()
         self._free = bytearray(b"\1") * topology.num_links
         self._slots = [1] * topology.num_links if slots is None else slots.tolist()
         self._held: dict[int, list[int]] = {}
         self._step = 0
-
-    def _add_moves(
-        self, topology: Topology, group: int, classes: Sequence[int], ordered: Iterable[int]
-    ) -> None:
-        links, orders = topology.links, up_down(topology)
-        leads = (
-            orders.links_up(links, group).tolist(),
-            orders.links_down(links, group).tolist(),
-        )
-        first = [(2 * group + turned) * topology.num_nodes for turned in (0, 1)]
-        for link in ordered:
-            src, dst = links[link].tolist()
-            for turned in (0, 1):
-                if leads[turned][link]:
-                    for before in range(turned + 1):
-                        self._onward[first[before] + src].append(len(self.moves))
-                    state = first[turned] + dst
-                    self.moves.append(_Move(link, classes[turned], dst, state))
 
     def begin_step(self, step: int) -> None:
         """Free the links that are held no longer; steps are begun one after the other."""
@@ -206,7 +157,7 @@ class _Search:
                         found.append((parent, node, before, way))
                         if not self._around:
                             break
-                    if state != _END and state not in came:
+                    if state != END and state not in came:
                         came[state] = (parent, before, way)
                         following.append((parent, state, onward[state]))
                 if found and not self._around:

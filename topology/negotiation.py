@@ -2,11 +2,15 @@
 
 import heapq
 import random
+from collections.abc import Callable
+from typing import TypeVar
 
 from multitree.topology.distances import hops_from
 from multitree.topology.link_pairs import Neighbours
 
-__all__ = ["central_ranks", "negotiated_trees"]
+__all__ = ["Prices", "central_ranks", "negotiated", "negotiated_trees"]
+
+Tree = TypeVar("Tree")
 
 MOST_ROUNDS = 60
 LANDMARKS = 64
@@ -16,13 +20,110 @@ EVENNESS, CHANCE = 0.3, 0.1
 """What a full pair costs beside a free one, and what is drawn at random: both below one hop."""
 
 
+class Prices:
+    """What pairs cost: by what they carry too much, more from round to round, and ever carried so.
+
+    Parameters
+    ----------
+    most : list of int
+        Trees that each pair may carry.
+    draw : random.Random
+    """
+
+    def __init__(self, most: list[int], draw: random.Random) -> None:
+        self._most, self._draw = most, draw
+        self._load, self._past = [0] * len(most), [0.0] * len(most)
+        self._noise = [0.0] * len(most)
+        self._pressure = 0.0
+
+    def begin_round(self, number: int) -> None:
+        """Raise the price of a tree too many."""
+        self._pressure = PRESSURE * GROWTH ** min(number, MOST_ROUNDS // 2)
+
+    def for_a_tree(self) -> list[float]:
+        """What each pair costs the tree that is grown next."""
+        self._noise = [CHANCE * self._draw.random() for _ in self._most]
+        return [self.of(pair) for pair in range(len(self._most))]
+
+    def of(self, pair: int) -> float:
+        """What a pair costs now."""
+        may = self._most[pair]
+        has = self._load[pair]
+        cost = self._past[pair] + self._pressure * max(0, has + 1 - may)
+        return cost + EVENNESS * has / max(1, may) + self._noise[pair]
+
+    def take(self, pairs: list[int]) -> None:
+        """Let a tree have pairs."""
+        for pair in pairs:
+            self._load[pair] += 1
+
+    def give_back(self, pairs: list[int]) -> None:
+        """Take a tree's pairs away."""
+        for pair in pairs:
+            self._load[pair] -= 1
+
+    def end_round(self) -> bool:
+        """Remember what is too much; whether nothing is."""
+        over = [max(0, has - may) for has, may in zip(self._load, self._most, strict=True)]
+        self._past = [was + MEMORY * more for was, more in zip(self._past, over, strict=True)]
+        return not any(over)
+
+
+def negotiated(
+    most: list[int],
+    num_trees: int,
+    seed: int,
+    grow: Callable[[Prices, random.Random], tuple[Tree, list[int]]],
+) -> tuple[list[Tree], bool]:
+    """Trees that are grown again and again, each around what the others take.
+
+    Parameters
+    ----------
+    most : list of int
+        Trees that each pair may carry.
+    num_trees : int
+    seed : int
+    grow : callable
+        Grows a tree at prices; also tells the pairs that it has taken.
+
+    Returns
+    -------
+    list
+        The trees.
+    bool
+        Whether no pair carries too many; else there were `MOST_ROUNDS`.
+
+    Notes
+    -----
+    O(rounds x num_trees) trees are grown.
+
+    References
+    ----------
+    L. McMurchie, C. Ebeling, "PathFinder: a negotiation-based performance-driven router for
+    FPGAs", International Symposium on Field-Programmable Gate Arrays, 1995.
+    """
+    draw = random.Random(seed)
+    prices = Prices(most, draw)
+    grown: dict[int, Tree] = {}
+    taken: dict[int, list[int]] = {}
+    turns = list(range(num_trees))
+    for number in range(MOST_ROUNDS):
+        prices.begin_round(number)
+        draw.shuffle(turns)
+        for tree in turns:
+            prices.give_back(taken.get(tree, []))
+            grown[tree], taken[tree] = grow(prices, draw)
+        if prices.end_round():
+            return [grown[tree] for tree in range(num_trees)], True
+    return [grown[tree] for tree in range(num_trees)], False
+
+
 def negotiated_trees(
     beside: Neighbours, most: list[int], num_trees: int, seed: int
 ) -> list[list[int]]:
-    """Spanning trees that are grown again and again, each around what the others take.
+    """Spanning trees of pairs, negotiated.
 
-    A pair costs what it carries too much, more from round to round, and also what it carried too
-    much before. A tree takes the rank next whose depth and cost are least.
+    A tree takes the rank next whose depth and cost are least.
 
     Parameters
     ----------
@@ -36,17 +137,12 @@ def negotiated_trees(
     Returns
     -------
     list of list of int
-        The pairs of each tree; after `MOST_ROUNDS` some may still carry too many trees.
+        The pairs of each tree; some may carry too many trees, see `negotiated`.
 
     Notes
     -----
     O(rounds x num_trees x num_pairs log num_pairs). Where `most` is the least that is possible,
     a round or two do on tori, some ten on meshes.
-
-    References
-    ----------
-    L. McMurchie, C. Ebeling, "PathFinder: a negotiation-based performance-driven router for
-    FPGAs", International Symposium on Field-Programmable Gate Arrays, 1995.
 
     Examples
     --------
@@ -55,30 +151,15 @@ def negotiated_trees(
     >>> sorted(sum(trees, []))
     [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     """
-    draw = random.Random(seed)
     roots, _ = central_ranks(beside)
-    load, past = [0] * len(most), [0.0] * len(most)
-    trees: list[list[int]] = [[] for _ in range(num_trees)]
-    turns = list(range(num_trees))
-    for number in range(MOST_ROUNDS):
-        pressure = PRESSURE * GROWTH ** min(number, MOST_ROUNDS // 2)
-        draw.shuffle(turns)
-        for tree in turns:
-            for pair in trees[tree]:
-                load[pair] -= 1
-            cost = [
-                was + pressure * max(0, has + 1 - may) + EVENNESS * has / max(1, may)
-                for was, has, may in zip(past, load, most, strict=True)
-            ]
-            cost = [price + CHANCE * draw.random() for price in cost]
-            trees[tree] = _grown(beside, draw.choice(roots), cost)
-            for pair in trees[tree]:
-                load[pair] += 1
-        over = [max(0, has - may) for has, may in zip(load, most, strict=True)]
-        if not any(over):
-            break
-        past = [was + MEMORY * more for was, more in zip(past, over, strict=True)]
-    return trees
+
+    def grow(prices: Prices, draw: random.Random) -> tuple[list[int], list[int]]:
+        cost = prices.for_a_tree()
+        pairs = _grown(beside, draw.choice(roots), cost)
+        prices.take(pairs)
+        return pairs, pairs
+
+    return negotiated(most, num_trees, seed, grow)[0]
 
 
 def _grown(beside: Neighbours, root: int, cost: list[float]) -> list[int]:

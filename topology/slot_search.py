@@ -2,41 +2,14 @@
 
 import heapq
 import random
-from typing import NamedTuple
 
-__all__ = ["OutwardPlan", "SlotSearch"]
+from multitree.topology.outward_plan import OutwardPlan
+
+__all__ = ["SlotSearch"]
 
 STEEPNESS = 2.5
 """How many times more a transfer costs with each slot that it is farther from its root's turn."""
 LARGEST_COST = 1e250
-
-
-class OutwardPlan(NamedTuple):
-    """What a search for slots has to know of each transfer, all times counted from the roots' turn.
-
-    The GATHER of a wave goes outwards from the root; its REDUCE does, too, with time turned around.
-    So each transfer waits for one before it only.
-
-    Parameters
-    ----------
-    period : int
-    num_links : int
-    is_reduce : list of bool (num_transfers,)
-    before : list of int (num_transfers,)
-        The transfer that each one follows outwards; -1 next to the root.
-    lag : list of int (num_transfers,)
-        Slots from the one before, or from the root's turn, to the earliest slot.
-    link, slots : list of int (num_transfers,)
-        The link of each, and how many slots it is held.
-    """
-
-    period: int
-    num_links: int
-    is_reduce: list[bool]
-    before: list[int]
-    lag: list[int]
-    link: list[int]
-    slots: list[int]
 
 
 class SlotSearch:
@@ -73,10 +46,7 @@ class SlotSearch:
     def __init__(self, plan: OutwardPlan, seed: int) -> None:
         self._plan = plan
         self._draw = random.Random(seed).random
-        self._after: list[list[int]] = [[] for _ in plan.before]
-        for transfer, before in enumerate(plan.before):
-            if before >= 0:
-                self._after[before].append(transfer)
+        self._after = plan.after()
         held = [1] * plan.num_links
         for link, slots in zip(plan.link, plan.slots, strict=True):
             held[link] = slots
@@ -88,7 +58,7 @@ class SlotSearch:
         self._cost = self._costs()
 
     def _place_all(self) -> None:
-        followers = self._followers()
+        followers = self._plan.followers()
         heap = [
             (lag, -followers[transfer], self._draw(), transfer)
             for transfer, lag in enumerate(self._plan.lag)
@@ -107,23 +77,11 @@ class SlotSearch:
                 ready = time + self._plan.lag[after]
                 heapq.heappush(heap, (ready, -followers[after], self._draw(), after))
 
-    def _followers(self) -> list[int]:
-        """How many transfers follow each one on its longest way outwards."""
-        order = [transfer for transfer, before in enumerate(self._plan.before) if before < 0]
-        for transfer in order:
-            order += self._after[transfer]
-        longest = [0] * len(order)
-        for transfer in reversed(order):
-            before = self._plan.before[transfer]
-            if before >= 0:
-                longest[before] = max(longest[before], longest[transfer] + 1)
-        return longest
-
     def _soonest(self, transfer: int, ready: int) -> tuple[int, int]:
         """The free cell that comes next, and its time."""
         link = self._plan.link[transfer]
         if self._origin[link] < 0:
-            self._origin[link] = self._start(transfer, ready)
+            self._origin[link] = self._plan.start(transfer, ready)
         cells = self._cells[link]
         free = [cell for cell, taken in enumerate(cells) if taken < 0]
         times = [self._next(ready, self._residue_of(transfer, cell)) for cell in free]
@@ -133,21 +91,13 @@ class SlotSearch:
     def _residue_of(self, transfer: int, cell: int) -> int:
         """The outward time of a cell, modulo the period."""
         slots = self._plan.slots[transfer]
-        start = self._origin[self._plan.link[transfer]] + cell * slots
-        if self._plan.is_reduce[transfer]:
-            start = 1 - slots - start
-        return start % self._plan.period
+        return self._plan.time(transfer, self._origin[self._plan.link[transfer]] + cell * slots)
 
     def _cell_at(self, transfer: int, time: int) -> int:
         """The cell that has an outward time; there may be no such cell on the link."""
         origin = self._origin[self._plan.link[transfer]]
-        start = self._start(transfer, time) - origin
+        start = self._plan.start(transfer, time) - origin
         return start % self._plan.period // self._plan.slots[transfer]
-
-    def _start(self, transfer: int, time: int) -> int:
-        """The slot of the period in which a transfer begins that has an outward time."""
-        first = 1 - self._plan.slots[transfer] - time if self._plan.is_reduce[transfer] else time
-        return first % self._plan.period
 
     def _next(self, ready: int, residue: int) -> int:
         return ready + (residue - ready) % self._plan.period
