@@ -187,6 +187,11 @@ class Chooser:
         self, algorithm: str, collective: str, root: int | None, num_flits: int
     ) -> list[Way]:
         """Dependencies and sibling orders that an algorithm can be run with."""
+        if algorithm in PACED and self.topology.num_switches:
+            raise ScheduleError(
+                f"{self.topology.name}: {algorithm} must run in lockstep over switches, "
+                "which is not chosen"
+            )
         dependencies = self._dependencies
         orders = self._orders_of(algorithm, dependencies[0], collective, root, num_flits)
         schedule = orders["built"]

@@ -112,7 +112,7 @@ def build(
     hdrm                  BiGraph of powers of two                  1 per rank
     swing                 rings and tori with powers of two         2D per rank
     symmetric             rings, tori, hypercubes, full, their like 1 per rank
-    forest                any without switches, links both ways some trees
+    forest                any with links both ways                  some trees
     ===================== ========================================= ==================
 
     Those with one flow per rank have reduce_scatter and all_gather too, which need exactly

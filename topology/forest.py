@@ -14,8 +14,10 @@ from multitree.topology.order import sibling_groups
 from multitree.topology.pace import Pace, usual_pace
 from multitree.topology.packing import Packing, pack_trees, rerooted
 from multitree.topology.schedule import Schedule
+from multitree.topology.switch_packing import pack_over_switches
 from multitree.topology.timetable import Timetable, timetable
 from multitree.topology.topology import Topology
+from multitree.topology.ways import Ways
 
 __all__ = ["MOST_WAVES", "build_forest"]
 
@@ -30,11 +32,12 @@ FEW_TREES, MORE_TREES = 16, 4
 
 
 class _Plan(NamedTuple):
-    """A timetable, and chunks in as many waves as suit it."""
+    """A timetable, and chunks in as many waves as suit it; over switches also the ways."""
 
     cycles: float
     num_waves: int
     timetable: Timetable
+    ways: Ways | None
 
     @property
     def fill(self) -> float:
@@ -56,10 +59,12 @@ def build_forest(
     graph. How many waves there are, and how many slots a chunk's way takes, follows from the size
     and from the links: short chunks are soon through the trees, long ones have fewer heads.
 
+    Where there are switches an edge is a route, and holds all its links in its slot. Ranks that go
+    on as soon as they can are soon in each other's way there, so it takes lockstep to keep slots.
+
     Parameters
     ----------
     topology : Topology
-        Without switches.
     roots : sequence of int, optional
         One rank, at which all trees are rooted; otherwise each where it is least high.
     pace : Pace, optional
@@ -74,7 +79,7 @@ def build_forest(
     Raises
     ------
     ScheduleError
-        If there are switches, roots differ, or there is no tree to pack, see `pack_trees`.
+        If roots differ, or there is no tree to pack, see `pack_trees` and `pack_over_switches`.
 
     Notes
     -----
@@ -99,34 +104,43 @@ def build_forest(
     if at is not None and len(at) > 1:
         raise ScheduleError(f"{topology.name!r}: forest must have one root, not {sorted(at)}")
     pace = pace or usual_pace(topology)
-    plan = _best_plan(_packed(topology, at), pace)
+    plan = _best_plan(*_packed(topology, at), pace)
     while plan.fill > MOST_FILL and plan.timetable.packing.num_trees <= FEW_TREES:
         # There are no more waves: so have more trees share the buffer, for shorter chunks.
         num_trees = MORE_TREES * plan.timetable.packing.num_trees
-        more = _best_plan(_packed(topology, at, num_trees), pace)
+        more = _best_plan(*_packed(topology, at, num_trees), pace)
         if more.cycles >= plan.cycles:
             break
         plan = more
-    return _schedule(plan.timetable, plan.num_waves)
+    return _schedule(topology, plan)
 
 
-def _packed(topology: Topology, at: set[int] | None, num_trees: int | None = None) -> Packing:
-    packing = pack_trees(topology, num_trees=num_trees)
-    return packing if at is None else rerooted(packing, *at)
+def _packed(
+    topology: Topology, at: set[int] | None, num_trees: int | None = None
+) -> tuple[Packing, Ways | None]:
+    ways: Ways | None = None
+    if topology.num_switches:
+        packing, ways = pack_over_switches(topology, num_trees=num_trees)
+    else:
+        packing = pack_trees(topology, num_trees=num_trees)
+    return (packing if at is None else rerooted(packing, *at)), ways
 
 
-def _best_plan(packing: Packing, pace: Pace) -> _Plan:
+def _best_plan(packing: Packing, ways: Ways | None, pace: Pace) -> _Plan:
     """The plan that takes the fewest cycles, by hops of one slot, two and so on."""
     best: _Plan | None = None
+    pace, routes = (pace, None) if ways is None else (ways.paced(pace), ways.routes)
+    tried: set[bytes] = set()
     for hop in range(1, MOST_HOP_SLOTS + 1):
         chunk = min(_least_chunk(packing, pace, hop), pace.num_flits / packing.num_trees)
         slots = _hop_slots(packing, pace, chunk)
         # No timetable is shorter than the way through the highest tree and back.
         least = _times(packing, pace, chunk, 2 * int(packing.heights.max() * slots.min()))
-        if best is not None and least[0] >= best.cycles:
+        if best is not None and (least[0] >= best.cycles or slots.tobytes() in tried):
             continue
-        table = timetable(packing, slots)
-        plan = _Plan(*_times(packing, pace, chunk, table.num_slots), table)
+        tried.add(slots.tobytes())
+        table = timetable(packing, slots, routes=routes)
+        plan = _Plan(*_times(table.packing, pace, chunk, table.num_slots), table, ways)
         if best is None or plan.cycles < best.cycles:
             best = plan
     assert best is not None, "one slot is tried first"
@@ -174,22 +188,25 @@ def _times(packing: Packing, pace: Pace, least: float, num_slots: int) -> tuple[
     return ((num_waves - 1) * packing.period + num_slots) * slot, num_waves
 
 
-def _schedule(table: Timetable, num_waves: int) -> Schedule:
+def _schedule(topology: Topology, plan: _Plan) -> Schedule:
+    table, ways = plan.timetable, plan.ways
     packing = table.packing
     tree, rank = np.nonzero(packing.links >= 0)
     up, parent = packing.links[tree, rank], packing.parents[tree, rank]
     reduces = (table.reduce_slots[tree, rank], np.full_like(tree, Op.REDUCE), tree, rank, parent)
     gathers = (table.gather_slots[tree, rank], np.full_like(tree, Op.GATHER), tree, parent, rank)
+    links = np.concatenate([up, packing.topology.reverse[up]])
     schedule = Schedule.from_rows(
-        packing.topology,
+        topology,
         algorithm="forest",
         collective="all_reduce",
         flow_offsets=np.arange(packing.num_trees + 1),
         rows=np.concatenate([np.stack(rows, axis=1) for rows in (reduces, gathers)]),
-        links=np.concatenate([up, packing.topology.reverse[up]]),
+        links=links if ways is None else None,
+        routes=ways and ways.chosen(links),
     )
-    shape = (packing.topology.num_ranks, packing.num_trees)
+    shape = (topology.num_ranks, packing.num_trees)
     siblings = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)
     order = np.where(schedule.op == Op.REDUCE, positions_in_group(siblings), 0)
-    period = packing.period if num_waves > 1 else 1
-    return replace(schedule, order=order, num_waves=num_waves, period=period)
+    period = packing.period if plan.num_waves > 1 else 1
+    return replace(schedule, order=order, num_waves=plan.num_waves, period=period)

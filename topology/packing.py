@@ -16,7 +16,7 @@ from multitree.topology.tree_count import tree_count
 from multitree.topology.tree_depth import shallow_trees
 from multitree.topology.tree_exchange import completed_trees
 
-__all__ = ["TOLERANCE", "Packing", "pack_trees", "rerooted"]
+__all__ = ["TOLERANCE", "Packing", "as_packing", "pack_trees", "rerooted"]
 
 TOLERANCE = 0.01
 """How far the period is from what fractions of trees would come to, where enough trees help."""
@@ -206,16 +206,29 @@ def _packed(
             best = trees
         if _heights(best)[0] == least_height:
             break
-    return _as_packing(topology, pairs, best, period)
+    return as_packing(topology, pairs, best, period)
 
 
 def _heights(trees: list[RootedTree]) -> list[int]:
     return sorted((tree.height for tree in trees), reverse=True)
 
 
-def _as_packing(
+def as_packing(
     topology: Topology, pairs: LinkPairs, trees: list[RootedTree], period: int
 ) -> Packing:
+    """Trees of pairs as trees of links.
+
+    Parameters
+    ----------
+    topology : Topology
+    pairs : LinkPairs
+    trees : list of RootedTree
+    period : int
+
+    Returns
+    -------
+    Packing
+    """
     parents = np.array([tree.parent for tree in trees])
     pair_up = np.array([tree.pair_up for tree in trees])
     is_second = parents < np.arange(topology.num_ranks)

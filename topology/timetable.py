@@ -1,18 +1,22 @@
 """A slot for every transfer of a wave; the waves follow by a period."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from multitree.topology.arrays import Int64Array, int64s
+from multitree.topology.outward_plan import OutwardPlan
 from multitree.topology.packing import Packing
-from multitree.topology.slot_search import OutwardPlan, SlotSearch
+from multitree.topology.route_slots import RouteSlots
+from multitree.topology.slot_search import SlotSearch
 
-__all__ = ["Timetable", "timetable"]
+__all__ = ["Timetable", "has_slots", "timetable"]
 
 MOVES_PER_TRANSFER, MOST_MOVES = 10, 150_000
 ATTEMPTS, MORE_ATTEMPTS, QUICK = 3, 8, 10_000
 """More where one attempt has at most `QUICK` moves."""
+FEW = 500
+"""Transfers on routes, up to which one attempt does not tell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,13 @@ class Timetable:
         return int(ends.max())
 
 
-def timetable(packing: Packing, hop_slots: int | Int64Array, *, seed: int = 0) -> Timetable:
+def timetable(
+    packing: Packing,
+    hop_slots: int | Int64Array,
+    *,
+    routes: list[list[int]] | None = None,
+    seed: int = 0,
+) -> Timetable:
     """Slots by modulo list scheduling, then swaps on links; of some attempts the shortest.
 
     No link is held twice at the same slot modulo the period. What depends on a transfer over a
@@ -58,6 +68,10 @@ def timetable(packing: Packing, hop_slots: int | Int64Array, *, seed: int = 0) -
     packing : Packing
     hop_slots : int or numpy.ndarray, int (num_links,)
         Of every link or of each, at least 1.
+    routes : list of list of int, optional
+        Where the packing's links stand for routes: all links that each of them holds. Then the
+        period may be longer, if no slots are found in that of the packing; and contributions to a
+        sum come one by one, also over different links, since who comes early there holds links.
     seed : int
         The same seed gives the same slots.
 
@@ -85,6 +99,8 @@ def timetable(packing: Packing, hop_slots: int | Int64Array, *, seed: int = 0) -
     hops = np.array(np.broadcast_to(hop_slots, (packing.topology.num_links,)))
     if hops.min() < 1:
         raise ValueError(f"Slots of a hop must be at least 1, not {hops.min()}")
+    if routes is not None:
+        return _on_routes(packing, hops, routes, seed)
     moves = min(MOVES_PER_TRANSFER * 2 * packing.links.size, MOST_MOVES)
     rows = _Rows(packing, hops)
     found = []
@@ -96,6 +112,38 @@ def timetable(packing: Packing, hop_slots: int | Int64Array, *, seed: int = 0) -
         search.improve(moves)
         found.append(rows.compacted(rows.starts(search.time)))
     return min(found, key=lambda table: table.num_slots)
+
+
+def has_slots(packing: Packing, routes: list[list[int]]) -> bool:
+    """Whether slots are found within the period, with no link of any route held twice.
+
+    Parameters
+    ----------
+    packing : Packing
+    routes : list of list of int
+        As for `timetable`.
+
+    Returns
+    -------
+    bool
+    """
+    rows = _Rows(packing, np.ones(packing.topology.num_links, np.int64))
+    plan = rows.outward(np.zeros(packing.num_trees, np.int64))
+    holds = [routes[link] for link in plan.link]
+    attempts = ATTEMPTS if len(holds) <= FEW else 1
+    return any(RouteSlots(plan, holds, seed).settled for seed in range(attempts))
+
+
+def _on_routes(packing: Packing, hops: Int64Array, routes: list[list[int]], seed: int) -> Timetable:
+    at_once = np.zeros(packing.num_trees, np.int64)
+    while True:
+        rows = _Rows(packing, hops)
+        for attempt in range(ATTEMPTS):
+            plan = rows.outward(at_once)
+            search = RouteSlots(plan, [routes[link] for link in plan.link], seed + attempt)
+            if search.settled:
+                return rows.compacted(rows.starts(search.time), one_by_one=True)
+        packing = replace(packing, period=packing.period + 1)
 
 
 class _Rows:
@@ -136,10 +184,11 @@ class _Rows:
         reduce_time, gather_time = np.array(time, np.int64).reshape(2, -1)
         return np.stack([1 - self._slots - reduce_time, gather_time])
 
-    def compacted(self, starts: Int64Array) -> Timetable:
+    def compacted(self, starts: Int64Array, *, one_by_one: bool = False) -> Timetable:
         """The same slots of the period, but every transfer as early as those before it allow.
 
-        The first slot of all is tried at each slot of the period.
+        The first slot of all is tried at each slot of the period. What adds to a sum goes one by
+        one if asked for: a period later, where another one is at it.
         """
         period = self._packing.period
         residue = starts % period
@@ -149,9 +198,16 @@ class _Rows:
         ready = np.tile(phases, (num, 1))
         root_ready = np.tile(phases, (self._packing.num_trees, 1))
         slots, hops = self._slots, self._hops[self.links]
+        beside: dict[tuple[int, int], list[Int64Array]] = {}
         reduce_at, gather_at = np.empty((num, period), np.int64), np.empty((num, period), np.int64)
         for row in range(num - 1, -1, -1):
             at = ready[row] + (residue[0, row] - ready[row]) % period
+            siblings = beside.setdefault((int(self.tree[row]), above[row]), [])
+            while one_by_one and any(
+                (overlaps := abs(at - each) < slots[row]).any() for each in siblings
+            ):
+                at = np.where(overlaps, at + period, at)
+            siblings.append(at)
             reduce_at[row] = at
             goal = ready[above[row]] if above[row] >= 0 else root_ready[self.tree[row]]
             np.maximum(goal, at + slots[row] - 1 + hops[0, row], out=goal)

@@ -28,6 +28,8 @@ def all_ways(topology, num_flits):
     """Cycles of everything that can be timed, each on its own."""
     for algorithm in ALGORITHMS:
         try:
+            if algorithm in PACED and topology.num_switches:
+                continue  # it needs lockstep
             if algorithm in PACED:
                 for model in MODELS:
                     schedule = build(topology, algorithm, pace=model.pace(topology, num_flits))
@@ -71,6 +73,12 @@ def test_the_size_decides():
     chooser = Chooser(torus(4, 4), MODEL)
     small, large = (chooser.choose(num_flits).best for num_flits in (256, 65536))
     assert (small.algorithm, large.algorithm) == ("swing", "bidirectional_ring_2d")
+
+
+def test_what_needs_lockstep_says_so():
+    choice = Chooser(parse_topology("fat_tree:2x2"), MODEL).choose(4096)
+    assert "forest" not in {each.algorithm for each in choice.candidates}
+    assert "must run in lockstep" in choice.problems["forest"]
 
 
 def test_only_those_named_take_part():

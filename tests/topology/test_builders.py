@@ -51,7 +51,6 @@ ONLY = {
     "bidirectional_ring_2d": {"torus:3x4", "torus:4x4"},
     "hdrm": {"bigraph:2x4"},
     "swing": {"ring:2", "torus:4x4"},
-    "forest": {topology.name for topology in TOPOLOGIES if not topology.num_switches} | {"full:6"},
     "symmetric": {
         "ring:2",
         "ring:6",

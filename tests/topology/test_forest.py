@@ -11,7 +11,7 @@ from multitree.topology.builders import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
-from multitree.topology.families import fat_tree, mesh, parse_topology, torus
+from multitree.topology.families import mesh, parse_topology, torus
 from multitree.topology.forest import MOST_WAVES, build_forest
 from multitree.topology.pace import Pace, usual_pace
 from multitree.topology.packing import pack_trees, rerooted
@@ -94,6 +94,27 @@ def test_whole_chunks_get_more_time_than_parts_of_them():
     assert whole.num_steps > parts.num_steps
 
 
+@pytest.mark.parametrize("num_flits", [1, 4096, 1 << 26])
+@pytest.mark.parametrize(
+    "spec", ["fat_tree:2x3", "bigraph:2x4", "kary_tree:2x3x2", "dragonfly:2x1x1", "dgx2"]
+)
+def test_over_switches_no_link_has_two_messages_at_once_either(spec, num_flits):
+    topology = parse_topology(spec)
+    schedule = paced(topology, num_flits, part_flits=None)
+    report = verify(schedule)
+    assert report.contention_free and report.causal and report.max_link_load == 1
+    buffers = np.random.default_rng(1).integers(-99, 99, (topology.num_ranks, 77), np.int32)
+    assert (execute(schedule, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()
+
+
+def test_over_switches_what_adds_to_a_sum_goes_one_by_one():
+    """A rank with many ports would else have to stage what comes first."""
+    schedule = paced(parse_topology("dgx2"), 1 << 22, part_flits=None)
+    rows = np.flatnonzero(schedule.op == Op.REDUCE)
+    sums = np.stack([schedule.flow[rows], schedule.dst[rows], schedule.step[rows]])
+    assert len(np.unique(sums, axis=1).T) == len(rows)
+
+
 def test_siblings_of_a_step_are_added_by_their_sources():
     schedule = paced(torus(4, 4), 1 << 16)
     rows = np.flatnonzero(schedule.op == Op.REDUCE)
@@ -131,8 +152,11 @@ def test_what_has_one_wave_is_written_as_before(tmp_path):
 
 
 def test_a_forest_says_why_there_is_none():
-    with pytest.raises(ScheduleError, match="'fat_tree:2x2' must have no switches"):
-        build_forest(fat_tree(2, 2))
+    one_way = Topology("one way", 3, 1, [(0, 3), (3, 1), (1, 3), (3, 2), (2, 3), (3, 0)], 16.0, 1.0)
+    assert paced(one_way, 64).num_flows
+    one_way = Topology("one way", 2, 1, [(0, 2), (2, 1), (1, 0)], 16.0, 1.0)
+    with pytest.raises(ScheduleError, match="'one way' must be joined by routes over links with"):
+        build_forest(one_way)
     with pytest.raises(ScheduleError, match=r"forest must have one root, not \[0, 2\]"):
         build_forest(mesh(2, 2), roots=[0, 2])
     with pytest.raises(ScheduleError, match="all_gather must have one flow rooted at each rank"):

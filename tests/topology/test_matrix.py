@@ -51,7 +51,6 @@ NETWORKS = {
     "some ranks": among(mesh(3, 4), [0, 2, 3, 5, 6, 9, 11], forwarding=True),
 }
 NO_LINKS_BACK = "must be joined by links with a reverse for a ring around a tree"
-NO_SWITCHES = "must have no switches for trees of link pairs"
 REFUSED = {
     "ring_2d": "ring_2d must have a torus of two dimensions",
     "bidirectional_ring_2d": "bidirectional_ring_2d must have a torus of two dimensions",
@@ -60,7 +59,6 @@ REFUSED = {
     "symmetric": "symmetric must have a ring, torus, hypercube or fully connected network",
 }
 ONLY_HERE = {
-    **{(name, "forest"): NO_SWITCHES for name, each in NETWORKS.items() if each.num_switches},
     ("two loops", "forest"): "must be joined by links with a reverse for trees of link pairs",
     ("one way", "forest"): "must be joined by links with a reverse for trees of link pairs",
     ("two loops", "ring"): NO_LINKS_BACK,

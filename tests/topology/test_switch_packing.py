@@ -1,0 +1,152 @@
+"""Trees over switches: no link held too long, a slot on all links of a route."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families import parse_topology
+from multitree.topology.link_slots import link_slots
+from multitree.topology.outward_plan import OutwardPlan
+from multitree.topology.route_slots import RouteSlots
+from multitree.topology.switch_packing import pack_over_switches
+from multitree.topology.timetable import has_slots, timetable
+from multitree.topology.topology import Topology
+from tests.topology.graphs import random_topology
+
+SPECS = ("fat_tree:3x2", "bigraph:2x4", "kary_tree:2x3x2", "dgx2", "dragonfly:2x1x1")
+
+
+def slots_held(packing, ways):
+    """Slots that all trees hold each link of the real network, one way or the other."""
+    held = np.zeros(1 + max(map(max, ways.routes)), int)
+    reverse = packing.topology.reverse
+    for link in packing.links[packing.links >= 0]:
+        for way in (link, reverse[link]):
+            np.add.at(held, ways.routes[way], packing.slots[way])
+    return held
+
+
+def star(*speeds):
+    """Ranks around a switch, their links with so many GB/s."""
+    num = len(speeds)
+    links = [link for rank in range(num) for link in ((rank, num), (num, rank))]
+    return Topology("star", num, 1, links, np.repeat(speeds, 2), 150.0)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(spec):
+    packing, ways = pack_over_switches(parse_topology(spec))
+    assert (slots_held(packing, ways) <= packing.period).all()
+    assert ((packing.links < 0).sum(axis=1) == 1).all()
+    for tree, root in enumerate(packing.roots):
+        for rank in range(packing.topology.num_ranks):
+            while rank != root:
+                link = packing.links[tree, rank]
+                assert packing.topology.links[link].tolist() == [rank, packing.parents[tree, rank]]
+                rank = packing.parents[tree, rank]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_each_way_is_a_route_between_its_ends_and_the_reverse_links_lead_back(spec):
+    topology = parse_topology(spec)
+    _, ways = pack_over_switches(topology)
+    for link, route in enumerate(ways.routes):
+        ends = topology.links[route]
+        assert (ends[1:, 0] == ends[:-1, 1]).all()
+        assert [ends[0, 0], ends[-1, 1]] == ways.network.links[link].tolist()
+        assert ways.routes[link ^ 1] == topology.reverse[route[::-1]].tolist()
+        assert ways.network.latency_ns[link] == topology.latency_ns[route].sum()
+        assert (
+            ways.network.bandwidth_gbytes_per_s[link]
+            == topology.bandwidth_gbytes_per_s[route].min()
+        )
+
+
+@pytest.mark.parametrize(
+    ("spec", "num_trees", "period"), [("fat_tree:4x4", 8, 15), ("kary_tree:2x3x2", 4, 7)]
+)
+def test_the_bound_is_reached(spec, num_trees, period):
+    packing, _ = pack_over_switches(parse_topology(spec))
+    assert (packing.num_trees, packing.period) == (num_trees, period)
+
+
+def test_a_slow_link_carries_a_leaf_and_holds_its_partner_as_long():
+    topology = star(8.0, 16.0, 16.0, 16.0, 16.0)
+    packing, ways = pack_over_switches(topology)
+    assert (packing.links[:, 0] >= 0).all() and not (packing.parents == 0).any()
+    assert packing.slots[packing.links[:, 0]].tolist() == [2] * packing.num_trees
+    assert (slots_held(packing, ways) <= packing.period).all()
+    # Each tree takes 2 slots of the slow link, whatever the others do.
+    assert 2 <= packing.period / packing.num_trees <= 2.2
+
+
+def test_so_many_trees_as_asked_for_and_the_same_again():
+    topology = parse_topology("fat_tree:3x2")
+    first, second = (pack_over_switches(topology, num_trees=3)[0] for _ in range(2))
+    assert first.num_trees == 3
+    assert (first.links == second.links).all() and (first.parents == second.parents).all()
+    with pytest.raises(ScheduleError, match="Number of trees must be at least 1, not 0"):
+        pack_over_switches(topology, num_trees=0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 100_000))
+def test_no_link_of_a_route_is_held_twice_and_everything_waits_for_what_is_before(seed):
+    rng = np.random.default_rng(seed)
+    period, num, num_links = int(rng.integers(4, 12)), int(rng.integers(2, 20)), 8
+    before = [int(rng.integers(-1, transfer)) if transfer else -1 for transfer in range(num)]
+    plan = OutwardPlan(
+        period,
+        num_links,
+        [bool(flag) for flag in rng.integers(2, size=num)],
+        before,
+        rng.integers(0, 5, num).tolist(),
+        [0] * num,
+        rng.integers(1, 3, num).tolist(),
+    )
+    holds = [rng.permutation(num_links)[: rng.integers(1, 4)].tolist() for _ in range(num)]
+    found = RouteSlots(plan, holds, seed)
+    held = np.zeros((num_links, period), int)
+    for transfer, links in enumerate(holds):
+        ready = found.time[before[transfer]] if before[transfer] >= 0 else 0
+        assert 0 <= found.time[transfer] - ready - plan.lag[transfer] < period
+        for slot in range(plan.slots[transfer]):
+            start = plan.start(transfer, found.time[transfer])
+            held[links, (start + slot) % period] += 1
+    assert found.settled == (held.max() <= 1), f"seed {seed}"
+
+
+def test_three_transfers_do_not_fit_two_slots():
+    plan = OutwardPlan(2, 1, [False] * 3, [-1] * 3, [0] * 3, [0] * 3, [1] * 3)
+    assert not RouteSlots(plan, [[0]] * 3, 0).settled
+    assert RouteSlots(plan._replace(period=3), [[0]] * 3, 0).settled
+
+
+def test_a_period_that_is_too_short_is_made_longer():
+    packing, ways = pack_over_switches(star(16.0, 16.0, 16.0), num_trees=1)
+    assert has_slots(packing, ways.routes)
+    short = type(packing)(
+        packing.topology, packing.roots, packing.parents, packing.links, packing.slots, 1
+    )
+    assert not has_slots(short, ways.routes)
+    assert timetable(short, 1, routes=ways.routes).packing.period == packing.period == 2
+
+
+def test_links_that_differ_both_ways_count_as_the_slower():
+    links = [(0, 2), (2, 0), (1, 2), (2, 1)]
+    topology = Topology("uneven", 2, 1, links, [16.0, 8.0, 16.0, 16.0], 150.0)
+    packing, _ = pack_over_switches(topology)
+    assert link_slots(topology).tolist() == [1, 2, 1, 1]
+    assert packing.slots.tolist() == [2, 2]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_random_fabrics_are_packed(seed):
+    topology = random_topology(seed, most_ranks=9)
+    if not topology.num_switches:
+        return
+    packing, ways = pack_over_switches(topology)
+    assert (slots_held(packing, ways) <= packing.period).all(), f"seed {seed}"
