@@ -35,7 +35,7 @@ def measure(spec: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
     topology = parse_topology(spec)
     schedule = build(topology, "multitree")
     buffers = make_buffers(seed, topology.num_ranks, size_bytes // 4, "float32")
-    sizes = least_sizes(schedule, LinkModel().num_flits(size_bytes // 4, 4))
+    sizes = least_sizes(schedule, LinkModel().num_flits(size_bytes // 4, 4), lockstep=True)
     wanted = execute(schedule, buffers)
     added = int((schedule.op == Op.REDUCE).sum())
     rng = np.random.default_rng(seed)

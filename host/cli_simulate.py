@@ -64,7 +64,10 @@ DependencyOption = Annotated[
     str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
 ]
 LockstepOption = Annotated[
-    bool, typer.Option("--lockstep", help="Wait out the estimated time of every step (rtl).")
+    bool,
+    typer.Option(
+        "--lockstep", help="Wait out every step's estimated time (analytic: on shared links)."
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
 TraceOption = Annotated[

@@ -16,7 +16,9 @@ from multitree.topology.topology import Topology
 __all__ = ["RtlEngine", "needs_of"]
 
 
-def needs_of(schedule: Schedule, link_model: LinkModel, size_bytes: int) -> dict[str, Any]:
+def needs_of(
+    schedule: Schedule, link_model: LinkModel, size_bytes: int, *, lockstep: bool = False
+) -> dict[str, Any]:
     """Sizes that interfaces must have at least to run a schedule.
 
     Parameters
@@ -26,13 +28,14 @@ def needs_of(schedule: Schedule, link_model: LinkModel, size_bytes: int) -> dict
         Flits.
     size_bytes : int
         Bytes of one rank's buffer.
+    lockstep : bool
 
     Returns
     -------
     dict
         As `config_for` takes them, see `least_sizes`.
     """
-    return least_sizes(schedule, link_model.num_flits(size_bytes, 1))
+    return least_sizes(schedule, link_model.num_flits(size_bytes, 1), lockstep=lockstep)
 
 
 class RtlEngine:
@@ -79,7 +82,8 @@ class RtlEngine:
 
     def _grown(self, schedule: Schedule, memory: Any) -> dict[str, int]:
         """What interfaces need for all that ran and for this, too."""
-        needs = needs_of(schedule, self._link_model, memory.shape[1] * memory.dtype.itemsize)
+        size_bytes = memory.shape[1] * memory.dtype.itemsize
+        needs = needs_of(schedule, self._link_model, size_bytes, lockstep=self._lockstep)
         return {name: max(value, self._needs.get(name, 0)) for name, value in needs.items()}
 
     def _wired_for(self, schedule: Schedule) -> Topology:

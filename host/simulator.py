@@ -72,7 +72,8 @@ class Simulator(Closing):
     link_model : LinkModel, optional
         Clock, flits, buffers and memory.
     lockstep : bool
-        Interfaces of the rtl engine wait out the estimated time of every step, as in the paper.
+        Interfaces wait out the estimated time of every step, as in the paper; where links are
+        shared also in the analytic engine.
     waveform : Waveform, optional
         Where the rtl engine dumps its first run.
     progress, say : callable, optional
@@ -113,13 +114,12 @@ class Simulator(Closing):
             raise ValueError(f"Seed must be at least 0, not {seed!r}")
         if waveform is not None and engine != "rtl":
             raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
-        if lockstep and engine != "rtl":
-            raise ValueError(f"Lockstep must run on engine 'rtl', not {engine!r}")
         self.topology = topology
         self._dtype = dtype
         self._op = op
         self._seed = seed
         self._model = link_model or LinkModel()
+        self._lockstep = lockstep
         self._rtl: RtlEngine | None = None
         if engine == "rtl":
             check_runs_here("rtl", next_down="analytic")
@@ -168,7 +168,8 @@ class Simulator(Closing):
             )
             return report
         wall, cpu = time.perf_counter(), time.process_time()
-        trace = analytic(schedule, self._model.num_flits(size_bytes, 1), self._model)
+        num_flits = self._model.num_flits(size_bytes, 1)
+        trace = analytic(schedule, num_flits, self._model, lockstep=self._lockstep)
         return report_on(
             schedule,
             engine="analytic",

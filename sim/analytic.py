@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.sim.fronts import fronts_of
+from multitree.sim.limits import estimated_step_cycles
 from multitree.sim.link_buffers import LinkBuffers
 from multitree.sim.link_model import LinkModel
 from multitree.sim.periodic import timed_in_waves
@@ -22,7 +23,13 @@ FloatArray = npt.NDArray[np.float64]
 _NEVER = -1e18
 
 
-def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = None) -> Trace:
+def analytic(
+    schedule: Schedule,
+    num_flits: int,
+    link_model: LinkModel | None = None,
+    *,
+    lockstep: bool = False,
+) -> Trace:
     """Time every transfer of a schedule, in closed form where links are private.
 
     Where routes lead through switches, or through ranks, `shared_analytic` does it. Else it goes
@@ -42,6 +49,8 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
         Of one rank's padded buffer.
     link_model : LinkModel, optional
         Links, buffers, memory, and the pipelines of the interface.
+    lockstep : bool
+        Interfaces wait out the estimated time of every step. On shared links only.
 
     Returns
     -------
@@ -55,7 +64,8 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     TopologyError
         If links are shared and a rank's link has no reverse.
     ValueError
-        If the number of flits is negative, or a link faster than a port.
+        If the number of flits is negative, a link faster than a port, or links are private in
+        lockstep.
 
     Notes
     -----
@@ -70,15 +80,27 @@ def analytic(schedule: Schedule, num_flits: int, link_model: LinkModel | None = 
     True
     """
     model = link_model or LinkModel()
+    step_cycles = estimated_step_cycles(schedule, num_flits, model) if lockstep else None
     if schedule.num_waves > 1:
-        engine = partial(_analytic, model=model, offset_cycles=1)
+        engine = partial(_analytic, model=model, offset_cycles=1, step_cycles=step_cycles)
         return timed_in_waves(schedule, num_flits, engine)
-    return _analytic(schedule, num_flits, model, 0)
+    return _analytic(schedule, num_flits, model, 0, step_cycles)
 
 
-def _analytic(schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int) -> Trace:
+def _analytic(
+    schedule: Schedule,
+    num_flits: int,
+    model: LinkModel,
+    offset_cycles: int,
+    step_cycles: int | None,
+) -> Trace:
     if shares_links(schedule):
-        return shared_analytic(schedule, num_flits, model)
+        return shared_analytic(schedule, num_flits, model, step_cycles=step_cycles)
+    if step_cycles is not None:
+        raise ValueError(
+            f"{schedule.topology.name}: lockstep must be on shared links in the analytic engine, "
+            "not on private ones"
+        )
     timing = _Timing(schedule, num_flits, model, offset_cycles)
     fronts, sibling = fronts_of(schedule)
     for rows in fronts:

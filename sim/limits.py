@@ -3,13 +3,15 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from multitree.nic.program import RunSettings
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.topology.schedule import Schedule
 from multitree.topology.verify import termination_cycles
 
-__all__ = ["Limits", "limits_of"]
+__all__ = ["Limits", "estimated_step_cycles", "limits_of"]
 
 _PER_MESSAGE_CYCLES = 128
 _PER_COLLECTIVE_CYCLES = 512
@@ -123,10 +125,24 @@ def limits_of(
         max_skew_cycles=max_skew_cycles,
         cycles_per_flit=max(interval, by_credits, by_memory) * stalls * flits,
     )
-    step_cycles = None
-    if lockstep:
-        chunks = schedule.chunks(num_flits)
-        longest = int((chunks[1:] - chunks[:-1]).max(initial=0))
-        step_cycles = math.ceil((longest + 1) * interval) + latency
+    step_cycles = estimated_step_cycles(schedule, num_flits, link_model) if lockstep else None
     collective = bound + schedule.num_steps * (step_cycles or 0) + _PER_COLLECTIVE_CYCLES
     return Limits(collective, min(collective, _MAX_WATCHDOG_CYCLES), step_cycles)
+
+
+def estimated_step_cycles(schedule: Schedule, num_flits: int, link_model: LinkModel) -> int:
+    """What a step of lockstep lasts: the longest chunk on the fastest link, and a link's latency.
+
+    A step is what a chunk takes of the fastest link; builders hold slower ones for several steps.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    num_flits : int
+        Of one rank's buffer.
+    link_model : LinkModel
+    """
+    longest = int(np.diff(schedule.chunks(num_flits)).max(initial=0))
+    interval = float(link_model.cycles_per_flit(schedule.topology).min(initial=1.0))
+    latency = int(link_model.latency_cycles(schedule.topology).max(initial=1))
+    return math.ceil((longest + 1) * interval) + latency

@@ -22,7 +22,9 @@ __all__ = ["shared_analytic"]
 IntArray = npt.NDArray[np.int64]
 
 
-def shared_analytic(schedule: Schedule, num_flits: int, model: LinkModel) -> Trace:
+def shared_analytic(
+    schedule: Schedule, num_flits: int, model: LinkModel, *, step_cycles: int | None = None
+) -> Trace:
     """Time every transfer of a schedule on shared links, event by event.
 
     Messages wind through switches as in hardware, channel by channel; senders read tables, and
@@ -37,6 +39,8 @@ def shared_analytic(schedule: Schedule, num_flits: int, model: LinkModel) -> Tra
         Of one rank's padded buffer.
     model : LinkModel
         Of whole chunks and messages.
+    step_cycles : int, optional
+        In lockstep, what a step is estimated to take.
 
     Returns
     -------
@@ -55,20 +59,21 @@ def shared_analytic(schedule: Schedule, num_flits: int, model: LinkModel) -> Tra
     -----
     O(h log h) for h hops of all messages together, about 40 microseconds a hop.
     """
-    ran = as_sent(schedule)
-    _check(ran, model)
-    topology = ran.topology
-    num_ranks = topology.num_ranks
-    size = np.diff(ran.chunks(num_flits))[ran.flow].astype(np.int64)
-    size[np.isin(ran.op, silent_ops(schedule.collective))] = 0
+    _check(ran := as_sent(schedule), model)
+    topology, num_ranks = ran.topology, ran.topology.num_ranks
     classes = int(ran.route_classes.max(initial=0)) + 1
-    messages = messages_of(ran, size, classes)
-    agenda = Agenda()
+    messages = messages_of(ran, _payload(ran, schedule.collective, num_flits), classes)
+    agenda, into = Agenda(), np.unique(ran.route_links[ran.route_offsets[1:] - 1])
     first_port = [int(topology.ports(rank)[0]) for rank in range(num_ranks)]
     senders = Senders(
-        agenda, model, messages, num_ranks=num_ranks, classes=classes, first_port=first_port
+        agenda,
+        model,
+        messages,
+        num_ranks=num_ranks,
+        classes=classes,
+        first_port=first_port,
+        step_cycles=step_cycles,
     )
-    into = np.unique(ran.route_links[ran.route_offsets[1:] - 1])
     receivers = Receivers(
         agenda,
         model,
@@ -79,14 +84,21 @@ def shared_analytic(schedule: Schedule, num_flits: int, model: LinkModel) -> Tra
         whole=senders.whole,
         reads=senders.reads,
     )
-    ends = _Ends(senders, receivers)
-    worms = Worms(agenda, model, messages, channels_of(topology, classes, model), ends)
+    channels = channels_of(topology, classes, model)
+    worms = Worms(agenda, model, messages, channels, _Ends(senders, receivers))
     receivers.start(worms)
     senders.start(worms)
     agenda.run()
-    arrived = receivers.collectors.arrived
-    _check_all_came(ran, arrived)
-    return _trace(schedule, ran, num_flits, model, (senders.sent, senders.tails, arrived))
+    times = (senders.sent, senders.tails, receivers.collectors.arrived)
+    _check_all_came(ran, times[-1])
+    return _trace(schedule, ran, num_flits, model, times)
+
+
+def _payload(ran: Schedule, collective: str, num_flits: int) -> IntArray:
+    """Flits of each message; those of a silent phase have none."""
+    size = np.diff(ran.chunks(num_flits))[ran.flow].astype(np.int64)
+    size[np.isin(ran.op, silent_ops(collective))] = 0
+    return size
 
 
 class _Ends:

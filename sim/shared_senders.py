@@ -43,6 +43,8 @@ class Senders:
         Ranks, and virtual-channel classes of every link; a port is named by its link.
     first_port : list of int
         Of each rank; what was staged is read through it.
+    step_cycles : int, optional
+        In lockstep, what a step lasts unless one of its rows goes later.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Senders:
         num_ranks: int,
         classes: int,
         first_port: list[int],
+        step_cycles: int | None = None,
     ) -> None:
         self._agenda, self._model, self._messages = agenda, model, messages
         self._first_port, self._room = first_port, memory_queue_flits(model)
@@ -63,6 +66,9 @@ class Senders:
         for message, rank in enumerate(messages.src):
             self._rows[rank].append(message)
         self._read = [float(model.start_cycles - model.row_cycles)] * num_ranks
+        # In lockstep, the step that each rank has reached, and when that began.
+        self._step_cycles = step_cycles
+        self._steps = [(0, float(model.start_cycles))] * num_ranks
         # When each sum or result was whole, and the ports that wait for it.
         self._ready: list[float | None] = [None] * messages.num_sums
         self._waiting: dict[int, list[int]] = {}
@@ -121,10 +127,21 @@ class Senders:
             number = self._port[rows[0]]
             port = self._ports[number]
             read = max(self._read[rank] + self._model.row_cycles, port.freed)
+            read = max(read, self._begun(rank, rows[0]))
             self._read[rank] = read
             port.queue.append((rows.popleft(), read))
             if port.hand < 0:
                 self._agenda.at(max(read, port.issued), self._take, number)
+
+    def _begun(self, rank: int, row: int) -> float:
+        """In lockstep, when a row's step begins: each before it has its time, and rows went."""
+        step, begun = self._steps[rank]
+        more = self._messages.step[row] - step
+        if self._step_cycles is None or not more:
+            return begun
+        begun = max(begun + self._step_cycles, self._read[rank]) + (more - 1) * self._step_cycles
+        self._steps[rank] = self._messages.step[row], begun
+        return begun
 
     def _take(self, number: int) -> None:
         """Take the next row in hand, when all reads of the one before it are issued."""

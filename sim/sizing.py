@@ -10,7 +10,7 @@ from multitree.nic.config import LIMITS, Config
 from multitree.nic.table import MOST_STEPS
 from multitree.sim.link_model import LinkModel
 from multitree.topology.arrays import largest_group
-from multitree.topology.errors import TopologyError
+from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedule import Op, Schedule
 from multitree.topology.silent import as_sent
 from multitree.topology.topology import Topology
@@ -73,14 +73,13 @@ def config_for(
     ------
     TopologyError
         If a rank has more links than an interface can have ports.
+    ScheduleError
+        If there are several waves where links are shared.
     ValueError
         If something else is beyond what an interface can have.
     """
     most = int(topology.num_ports[: topology.num_ranks].max(initial=0))
-    if most > MAX_PORTS:
-        raise TopologyError(
-            f"{topology.name}: a rank has {most} links, an interface at most {MAX_PORTS} ports"
-        )
+    _check_network(topology, most, num_waves, num_classes > 0 or topology.num_switches > 0)
     config = Config(
         num_ports=_power_of_two(most, 2),
         flit_bytes=link_model.flit_bytes,
@@ -99,6 +98,20 @@ def config_for(
     return replace(config, wave_width=max(config.most_wave_width, (num_waves - 1).bit_length()))
 
 
+def _check_network(topology: Topology, most_ports: int, num_waves: int, shared: bool) -> None:
+    """Raise if no interface does for the ranks of a network."""
+    if most_ports > MAX_PORTS:
+        raise TopologyError(
+            f"{topology.name}: a rank has {most_ports} links, an interface at most {MAX_PORTS} "
+            "ports"
+        )
+    if num_waves > 1 and shared:
+        raise ScheduleError(
+            f"{topology.name}: waves must be one in interfaces on shared links, not {num_waves}; "
+            "`unrolled` writes them out"
+        )
+
+
 def memory_queue_flits(link_model: LinkModel) -> int:
     """Accesses to memory in flight that an interface has room for: they cover its latency."""
     round_trip = link_model.memory_read_cycles + link_model.memory_write_cycles
@@ -106,7 +119,7 @@ def memory_queue_flits(link_model: LinkModel) -> int:
     return _power_of_two(round_trip, _DEFAULTS.memory_queue_flits)
 
 
-def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
+def least_sizes(schedule: Schedule, num_flits: int, *, lockstep: bool = False) -> dict[str, Any]:
     """What a schedule needs of `config_for`: all its sizes but the types of elements.
 
     Parameters
@@ -114,6 +127,8 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
     schedule : Schedule
     num_flits : int
         Of one rank's buffer.
+    lockstep : bool
+        Tables have a row for each step in which a rank sends nothing.
 
     Returns
     -------
@@ -121,8 +136,12 @@ def least_sizes(schedule: Schedule, num_flits: int) -> dict[str, Any]:
         For the interfaces of the network that `as_sent` asks for.
     """
     schedule = as_sent(schedule)
+    num_rows = np.bincount(schedule.src, minlength=schedule.topology.num_ranks)
+    if lockstep:
+        src, _ = np.unique(np.stack([schedule.src, schedule.step]), axis=1)
+        num_rows += schedule.num_steps - np.bincount(src, minlength=len(num_rows))
     sizes = {
-        "num_rows": int(np.bincount(schedule.src).max(initial=0)),
+        "num_rows": int(num_rows.max(initial=0)),
         "num_flows": schedule.num_flows,
         "memory_flits": num_flits,
         "num_classes": 0,

@@ -7,6 +7,7 @@ import pytest
 
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
+from multitree.nic.table import compile_table
 from multitree.sim.analytic import analytic
 from multitree.sim.events import trace_of, turns_of
 from multitree.sim.limits import limits_of
@@ -161,6 +162,20 @@ def test_of_several_waves_the_first_missing_one_is_named():
     assert missing(both + gathers, both + gathers) == ""
     later = replace(schedule, period=2)
     assert missing(both, reduces, later).startswith("Row 2"), "before wave 1 of row 0"
+
+
+@pytest.mark.parametrize(
+    ("spec", "algorithm"), [("mesh:2x3", "multitree"), ("fat_tree:2x3", "double_tree")]
+)
+def test_in_lockstep_tables_have_a_row_for_each_step_that_sends_nothing(spec, algorithm):
+    schedule = build(parse_topology(spec), algorithm)
+    idle, rows = (least_sizes(schedule, 60, lockstep=on)["num_rows"] for on in (True, False))
+    config = config_for(schedule.topology, LinkModel(), **least_sizes(schedule, 60))
+    tables = [
+        [len(compile_table(schedule, rank, 60, config, lockstep=on).op) for rank in range(6)]
+        for on in (True, False)
+    ]
+    assert (idle, rows) == (max(tables[0]), max(tables[1])) and idle > rows
 
 
 def test_waves_that_no_interface_repeats_a_table_for_are_told():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from multitree.sim.analytic import analytic
+from multitree.sim.limits import estimated_step_cycles
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
 from multitree.sim.staging_time import drained_at
@@ -15,6 +16,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families import parse_topology
 from multitree.topology.schedule import Op, Schedule
 from multitree.topology.topology import Topology
+from multitree.topology.unrolled import unrolled
 from multitree.topology.verify import verify
 from tests.sim.test_switched import CASES, MODEL, SIZES, schedule_of
 
@@ -117,6 +119,36 @@ def test_staged_flits_go_when_nobody_else_reads_and_nothing_else_comes_in():
     assert drained_at(0.0, 50, [], [(10.0, 30.0)], 8) == 70
     # What was read ahead goes while others read: 8 of the flits that the reducer kept waiting.
     assert drained_at(0.0, 50, [(30.0, 90.0)], [(10.0, 30.0)], 8) == 90 + 50 - 10 - 8
+
+
+def test_in_lockstep_cycles_are_within_four_percent_of_the_rtl_too():
+    """Of a schedule in waves, too, written out for interfaces."""
+    topology, num_flits = parse_topology("fat_tree:2x3"), 900
+    schedule = replace(build(topology, "forest", pace=MODEL.pace(topology, 1 << 16)), num_waves=3)
+    found = analytic(schedule, num_flits, MODEL, lockstep=True)
+    written_out = unrolled(schedule)
+    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
+        buffers = np.ones((topology.num_ranks, 4 * num_flits), np.float32)
+        ((memory, trace),) = session.run(written_out, [buffers], lockstep=True)
+    assert (memory == topology.num_ranks).all()
+    assert abs(found.cycles / trace.cycles - 1) <= 0.04
+    assert analytic(written_out, num_flits, MODEL, lockstep=True).cycles == found.cycles
+
+
+def test_in_lockstep_no_step_begins_before_the_time_of_those_before_it():
+    schedule = build(STAR, "multitree")
+    model = LinkModel()
+    step = estimated_step_cycles(schedule, 500, model)
+    assert step == 100 + 1 + 20
+    trace = analytic(schedule, 500, model, lockstep=True)
+    assert (trace.sent[0] >= model.start_cycles + schedule.step * step).all()
+    assert (analytic(schedule, 500, model).sent[0] < trace.sent[0]).any()
+
+
+def test_in_lockstep_a_fast_link_counts_since_slow_ones_are_held_for_steps():
+    slow = replace(STAR, bandwidth_gbytes_per_s=np.where(STAR.links.min(axis=1) > 0, 16.0, 8.0))
+    schedule = build(slow, "multitree")
+    assert estimated_step_cycles(schedule, 500, LinkModel()) == 100 + 1 + 20
 
 
 @pytest.mark.parametrize(
