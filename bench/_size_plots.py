@@ -19,6 +19,7 @@ COLOURS = {
     "halving_doubling": "tab:orange",
     "hdrm": "tab:brown",
     "swing": "tab:cyan",
+    "forest": "tab:pink",
 }
 SOURCES = ("analytic", "rtl")
 MOST = 4.0

@@ -25,7 +25,13 @@ from multitree.nic.layouts import FLOW_ENTRY, ROW
 PORTS = (1, 4, 6)
 FLIT_BYTES = (16, 64)
 LANES = ("int32", "float32")
-ROUTED = ((4, 16, "int32"), (1, 16, "int32"), (1, 16, "float32"), (4, 16, "float32"))
+WAVE_WIDTH = 9
+"""Of interfaces that repeat their table: for 512 waves."""
+IN_WAVES = ((4, 16, "int32", WAVE_WIDTH), (4, 16, "float32", WAVE_WIDTH))
+ROUTED = (
+    *((4, 16, "int32", 0), (1, 16, "int32", 0), (1, 16, "float32", 0)),
+    *((4, 16, "float32", 0), (4, 16, "int32", WAVE_WIDTH)),
+)
 WANTED_MHZ = 100
 YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('script {stem}.ys', Design())"
 PASSES = {
@@ -51,13 +57,13 @@ CELLS = {
     },
 }
 RESOURCES = ("lut", "lut_ram", "ff", "block_ram", "dsp")
-ROW_FORMAT = "{:<5} {:>5} {:>5} {:<8} {:>8} {:>8} {:>8} {:>6} {:>4} {:>9}"
+ROW_FORMAT = "{:<5} {:>5} {:>5} {:<8} {:>5} {:>8} {:>8} {:>8} {:>6} {:>4} {:>9}"
 
 
-def write_verilog(folder: Path, ports: int, flit_bytes: int, lanes: str) -> Path:
+def write_verilog(folder: Path, ports: int, flit_bytes: int, lanes: str, wave_width: int) -> Path:
     """The interface's Verilog, and where it is."""
-    config = Config(num_ports=ports, flit_bytes=flit_bytes, dtypes=(lanes,))
-    path = folder / f"{MODULE_NAME}_{ports}_{8 * flit_bytes}_{lanes}.v"
+    config = Config(num_ports=ports, flit_bytes=flit_bytes, dtypes=(lanes,), wave_width=wave_width)
+    path = folder / f"{MODULE_NAME}_{ports}_{8 * flit_bytes}_{lanes}_{wave_width}.v"
     path.write_text(generate(Interface(config), name=MODULE_NAME))
     return path
 
@@ -116,13 +122,14 @@ def _limits(report: dict[str, Any]) -> str:
 
 
 def measure(
-    folder: Path, cases: list[tuple[int, int, str]], families: list[str], jobs: int
+    folder: Path, cases: list[tuple[int, int, str, int]], families: list[str], jobs: int
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Synthesise every case for every family; yields rows in order."""
 
-    def rows_of(case: tuple[int, int, str]) -> list[tuple[Path, dict[str, Any]]]:
+    def rows_of(case: tuple[int, int, str, int]) -> list[tuple[Path, dict[str, Any]]]:
         verilog = write_verilog(folder, *case)
         names = {"ports": case[0], "flit_bits": 8 * case[1], "lanes": case[2]}
+        names |= {"wave_width": case[3]}
         rest = {"mhz": None, "path": None}
         return [
             (verilog, {"family": family, **names, **synthesise(verilog, family), **rest})
@@ -138,10 +145,8 @@ def show(row: dict[str, Any]) -> None:
     """One line of the table."""
     mhz = "" if row["mhz"] is None else f"{row['mhz']:.1f} MHz"
     cells = [f"{row[name]:g}" for name in RESOURCES]
-    print(
-        ROW_FORMAT.format(row["family"], row["ports"], row["flit_bits"], row["lanes"], *cells, mhz),
-        flush=True,
-    )
+    names = [row[name] for name in ("family", "ports", "flit_bits", "lanes", "wave_width")]
+    print(ROW_FORMAT.format(*names, *cells, mhz), flush=True)
 
 
 def main() -> int:
@@ -149,24 +154,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/synthesis"))
     parser.add_argument("--families", default="ecp5,xcup", help="ecp5, xcup or both")
-    parser.add_argument("--only", help="ports:flit_bytes:lanes with commas between")
+    parser.add_argument("--only", help="ports:flit_bytes:lanes:wave_width with commas between")
     parser.add_argument("--route-minutes", type=float, default=20.0, help="for all that is routed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    cases = list(product(PORTS, FLIT_BYTES, LANES))
+    cases = [*product(PORTS, FLIT_BYTES, LANES, (0,)), *IN_WAVES]
     if arguments.only:
         wanted = [text.split(":") for text in arguments.only.split(",")]
-        cases = [(int(ports), int(size), lanes) for ports, size, lanes in wanted]
+        cases = [(int(ports), int(size), lanes, int(waves)) for ports, size, lanes, waves in wanted]
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if not arguments.json:
-        print(ROW_FORMAT.format("", "ports", "flit", "lanes", *RESOURCES, ""))
+        print(ROW_FORMAT.format("", "ports", "flit", "lanes", "waves", *RESOURCES, ""))
     rows, places = [], {}
     families = arguments.families.split(",")
     for verilog, row in measure(arguments.folder, cases, families, arguments.jobs):
         rows.append(row)
         if row["family"] == "ecp5":
-            places[row["ports"], row["flit_bits"] // 8, row["lanes"]] = verilog, row
+            place = row["ports"], row["flit_bits"] // 8, row["lanes"], row["wave_width"]
+            places[place] = verilog, row
         if not arguments.json:
             show(row)
     until = time.monotonic() + 60 * arguments.route_minutes

@@ -154,6 +154,25 @@ def test_forests_are_measured_large_and_in_rtl(monkeypatch, capsys):
     assert small["exact"] and small["engine"] == "rtl" and small["size_bytes"] == 65536
 
 
+@needs_rtl
+def test_forests_over_switches_are_measured_large_and_in_rtl(monkeypatch, capsys):
+    module = bench_module("switch_forests")
+    status, out = ran(
+        module, monkeypatch, capsys, "--json", "--only", "kary_tree:2x3x2", "--rtl", "32KiB"
+    )
+    large, small = json.loads(out)
+    assert status == 0 and small["exact"] and small["engine"] == "rtl"
+    assert large["ratio_to_forestcoll"] < 1.03 and large["forestcoll_over_bandwidth"] == 1.75
+
+
+def test_the_optimum_of_forestcoll_is_what_its_authors_have():
+    """Steps of an all-gather on a torus and a mesh, and one switch for a rank that is slow."""
+    module = bench_module("switch_forests")
+    share = module.forestcoll_share
+    assert [share(parse_topology(spec)) for spec in ("torus:8x8", "mesh:8x8")] == [15.75, 31.5]
+    assert share(module.network_of(module.STAR)) == 14
+
+
 def test_a_limit_that_a_forest_misses_is_told(monkeypatch, capsys):
     module = bench_module("forest")
     monkeypatch.setattr(module, "MOST_RATIO", 1.0)
