@@ -60,8 +60,9 @@ def test_slow_links_carry_fewer_trees_and_are_not_taken_twice():
     assert used[speeds == 4].max() < used[speeds == 16].max()
 
 
-def test_large_buffers_have_more_and_longer_chunks():
-    topology, chunks, waves = mesh(8, 8), [], []
+@pytest.mark.parametrize("spec", ["mesh:8x8", "fat_tree:2x3"])
+def test_large_buffers_have_more_and_longer_chunks(spec):
+    topology, chunks, waves = parse_topology(spec), [], []
     for num_flits in (1 << 14, 1 << 16, 1 << 18, 1 << 20):
         schedule = paced(topology, num_flits)
         waves.append(schedule.num_waves)

@@ -9,6 +9,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families import parse_topology
 from multitree.topology.link_slots import link_slots
 from multitree.topology.outward_plan import OutwardPlan
+from multitree.topology.pace import usual_pace
 from multitree.topology.route_slots import RouteSlots
 from multitree.topology.switch_packing import pack_over_switches
 from multitree.topology.timetable import has_slots, timetable
@@ -48,9 +49,9 @@ def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(s
                 rank = packing.parents[tree, rank]
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [*SPECS, "uneven"])
 def test_each_way_is_a_route_between_its_ends_and_the_reverse_links_lead_back(spec):
-    topology = parse_topology(spec)
+    topology = star(8.0, 16.0, 16.0, 4.0) if spec == "uneven" else parse_topology(spec)
     _, ways = pack_over_switches(topology)
     for link, route in enumerate(ways.routes):
         ends = topology.links[route]
@@ -116,6 +117,39 @@ def test_no_link_of_a_route_is_held_twice_and_everything_waits_for_what_is_befor
             start = plan.start(transfer, found.time[transfer])
             held[links, (start + slot) % period] += 1
     assert found.settled == (held.max() <= 1), f"seed {seed}"
+
+
+def test_what_a_way_takes_is_all_its_latencies_its_slowest_link_and_room_for_a_longer_one():
+    topology = star(8.0, 16.0, 16.0)
+    _, ways = pack_over_switches(topology)
+    pace = usual_pace(topology)
+    paced = ways.paced(pace)
+    for link, route in enumerate(ways.routes):
+        assert paced.way_cycles[link] == sum(pace.way_cycles[route])
+        assert paced.cycles_per_flit[link] == max(pace.cycles_per_flit[route])
+    assert paced.message_cycles == pace.message_cycles + pace.way_cycles.max()
+    assert (paced.num_flits, paced.part_flits) == (pace.num_flits, None)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_packing_has_slots_within_its_period(spec):
+    packing, ways = pack_over_switches(parse_topology(spec))
+    table = timetable(packing, 1, routes=ways.routes)
+    assert has_slots(packing, ways.routes) and table.packing.period == packing.period
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_transfers_of_two_slots_fill_a_link(seed):
+    """Of any lag, there and back, as many as there is room for."""
+    rng = np.random.default_rng(seed)
+    reduces = [bool(flag) for flag in rng.integers(2, size=3)]
+    plan = OutwardPlan(6, 1, reduces, [-1] * 3, rng.integers(0, 6, 3).tolist(), [0] * 3, [2] * 3)
+    assert RouteSlots(plan, [[0]] * 3, seed).settled, f"seed {seed}"
+
+
+def test_what_is_held_for_two_slots_goes_right_behind_another():
+    plan = OutwardPlan(7, 1, [False] * 3, [-1] * 3, [0] * 3, [0] * 3, [2] * 3)
+    assert sorted(RouteSlots(plan, [[0]] * 3, 0).time) == [0, 2, 4]
 
 
 def test_three_transfers_do_not_fit_two_slots():
