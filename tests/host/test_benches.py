@@ -1,5 +1,6 @@
 """Measurements of unequal links and of `auto`, small, and that they tell faults."""
 
+import ast
 import json
 import sys
 from types import SimpleNamespace
@@ -9,10 +10,10 @@ import pytest
 
 from multitree.sim.link_model import LinkModel
 from multitree.sim.verilator import why_not
-from multitree.topology.builders import build
+from multitree.topology.builders import ALGORITHMS, build
 from multitree.topology.families import parse_topology, ring
 from multitree.topology.schedule import Op, Schedule
-from tests.benches import bench_module
+from tests.benches import BENCH, bench_module
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -178,3 +179,14 @@ def test_a_limit_that_a_forest_misses_is_told(monkeypatch, capsys):
     monkeypatch.setattr(module, "MOST_RATIO", 1.0)
     arguments = ("--only", "mesh:4x4", "--sizes", "none")
     assert ran(module, monkeypatch, capsys, *arguments)[0] == 1
+
+
+def test_plots_have_a_colour_for_every_algorithm():
+    tree = ast.parse((BENCH / "_size_plots.py").read_text())
+    values = [
+        each.value
+        for each in tree.body
+        if isinstance(each, ast.Assign) and each.targets[0].id == "COLOURS"
+    ]
+    colours = ast.literal_eval(values[0])
+    assert set(colours) == set(ALGORITHMS) and len(set(colours.values())) == len(colours)
