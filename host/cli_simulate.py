@@ -111,6 +111,8 @@ def simulate(
     size_bytes, choice, waveform = parse_size(size), None, _waveform(trace, window)
     model = _model_of(dependency, flow_control, memory_cycles)
     if algorithm == AUTO:
+        if lockstep:
+            raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
         network = members_of(parse_topology(spec), ranks, forwarding)
         choice = choose(network, model, size_bytes, collective, root, dependency)
         built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)

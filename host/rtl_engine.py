@@ -118,11 +118,11 @@ class RtlEngine:
         """Load this during the next run, if the interfaces that are prepared can hold it."""
         schedule = plan.schedule
         assert self._session is not None, "prepare comes first"
+        if self._wired_for(schedule) is not self._topology:
+            return
         dtype = _dtype_name(memory)
         sizes: dict[str, Any] = {**self._grown(schedule, memory), "dtypes": self._dtypes}
         config = config_for(self._topology, self._link_model, **sizes)
-        if self._wired_for(schedule) is not self._topology:
-            return
         if dtype in self._dtypes and config == self._session.config:
             size = memory.shape[1], dtype
             self._then = Upcoming(schedule, *size, reduction_of(op), plan.dependency)

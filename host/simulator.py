@@ -156,6 +156,8 @@ class Simulator(Closing):
         ------
         ScheduleError
             If the schedule is wrong or does not fit.
+        ValueError
+            If links are private, in lockstep, in the analytic engine.
         DeviceError
             If an interface faults.
         """

@@ -8,6 +8,7 @@ import numpy as np
 from multitree.nic.program import RunSettings
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
+from multitree.topology.link_slots import link_slots
 from multitree.topology.schedule import Schedule
 from multitree.topology.verify import termination_cycles
 
@@ -131,9 +132,10 @@ def limits_of(
 
 
 def estimated_step_cycles(schedule: Schedule, num_flits: int, link_model: LinkModel) -> int:
-    """What a step of lockstep lasts: the longest chunk on the fastest link, and a link's latency.
+    """What a step of lockstep lasts: a slot of the longest chunk, and a link's latency.
 
-    A step is what a chunk takes of the fastest link; builders hold slower ones for several steps.
+    A slot is what a chunk takes of a link, divided by the steps for which builders hold that link:
+    the slower it is, the more, see `link_slots`.
 
     Parameters
     ----------
@@ -143,6 +145,7 @@ def estimated_step_cycles(schedule: Schedule, num_flits: int, link_model: LinkMo
     link_model : LinkModel
     """
     longest = int(np.diff(schedule.chunks(num_flits)).max(initial=0))
-    interval = float(link_model.cycles_per_flit(schedule.topology).min(initial=1.0))
+    slots = link_slots(schedule.topology)
+    interval = float((link_model.cycles_per_flit(schedule.topology) / slots).max(initial=0))
     latency = int(link_model.latency_cycles(schedule.topology).max(initial=1))
     return math.ceil((longest + 1) * interval) + latency

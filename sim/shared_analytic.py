@@ -13,7 +13,7 @@ from multitree.sim.trace import Trace
 from multitree.sim.whole import check_whole
 from multitree.sim.worms import Worms
 from multitree.topology.collectives import OPS_OF
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedule import Schedule
 from multitree.topology.silent import as_sent, silent_ops
 
@@ -111,6 +111,13 @@ class _Ends:
 def _check(ran: Schedule, model: LinkModel) -> None:
     """Raise unless interfaces on shared links can do what is asked."""
     check_whole(ran, model)
+    last = ran.route_links[ran.route_offsets[1:] - 1]
+    one_way = np.flatnonzero(ran.topology.reverse[last] < 0)
+    if one_way.size:
+        row = int(one_way[0])
+        raise TopologyError(
+            f"{ran.describe(row)}: link {last[row]} into rank {ran.dst[row]} must have a reverse"
+        )
     switches = np.diff(ran.route_offsets) - 1
     if (switches > NUM_HOPS).any():
         row = int(np.flatnonzero(switches > NUM_HOPS)[0])

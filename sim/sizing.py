@@ -108,7 +108,7 @@ def _check_network(topology: Topology, most_ports: int, num_waves: int, shared: 
     if num_waves > 1 and shared:
         raise ScheduleError(
             f"{topology.name}: waves must be one in interfaces on shared links, not {num_waves}; "
-            "`unrolled` writes them out"
+            "in Python `topology.unrolled` writes them out"
         )
 
 

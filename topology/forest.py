@@ -60,7 +60,8 @@ def build_forest(
     and from the links: short chunks are soon through the trees, long ones have fewer heads.
 
     Where there are switches an edge is a route, and holds all its links in its slot. Ranks that go
-    on as soon as they can are soon in each other's way there, so it takes lockstep to keep slots.
+    on as soon as they can are soon in each other's way there, so that it takes lockstep to keep
+    slots; what that costs pays where buffers are large.
 
     Parameters
     ----------
@@ -130,16 +131,17 @@ def _best_plan(packing: Packing, ways: Ways | None, pace: Pace) -> _Plan:
     """The plan that takes the fewest cycles, by hops of one slot, two and so on."""
     best: _Plan | None = None
     pace, routes = (pace, None) if ways is None else (ways.paced(pace), ways.routes)
-    tried: set[bytes] = set()
+    tables: dict[bytes, Timetable] = {}
     for hop in range(1, MOST_HOP_SLOTS + 1):
         chunk = min(_least_chunk(packing, pace, hop), pace.num_flits / packing.num_trees)
         slots = _hop_slots(packing, pace, chunk)
         # No timetable is shorter than the way through the highest tree and back.
         least = _times(packing, pace, chunk, 2 * int(packing.heights.max() * slots.min()))
-        if best is not None and (least[0] >= best.cycles or slots.tobytes() in tried):
+        if best is not None and least[0] >= best.cycles:
             continue
-        tried.add(slots.tobytes())
-        table = timetable(packing, slots, routes=routes)
+        if slots.tobytes() not in tables:
+            tables[slots.tobytes()] = timetable(packing, slots, routes=routes)
+        table = tables[slots.tobytes()]
         plan = _Plan(*_times(table.packing, pace, chunk, table.num_slots), table, ways)
         if best is None or plan.cycles < best.cycles:
             best = plan

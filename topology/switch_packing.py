@@ -46,7 +46,8 @@ def pack_over_switches(
     Parameters
     ----------
     topology : Topology
-        With switches. Links without a reverse are left out.
+        With switches. Trees take no links without a reverse; what is up and what is down is that
+        of all links, though, see `up_down`.
     num_trees : int, optional
         Otherwise the fewest for whose number a period is near enough to what is tried.
     tolerance : float

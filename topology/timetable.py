@@ -136,6 +136,7 @@ def has_slots(packing: Packing, routes: list[list[int]]) -> bool:
 
 def _on_routes(packing: Packing, hops: Int64Array, routes: list[list[int]], seed: int) -> Timetable:
     at_once = np.zeros(packing.num_trees, np.int64)
+    # Ends: with as many slots as all transfers hold together no two have to meet.
     while True:
         rows = _Rows(packing, hops)
         for attempt in range(ATTEMPTS):
@@ -198,16 +199,18 @@ class _Rows:
         ready = np.tile(phases, (num, 1))
         root_ready = np.tile(phases, (self._packing.num_trees, 1))
         slots, hops = self._slots, self._hops[self.links]
-        beside: dict[tuple[int, int], list[Int64Array]] = {}
+        beside: dict[tuple[int, int], list[tuple[Int64Array, int]]] = {}
         reduce_at, gather_at = np.empty((num, period), np.int64), np.empty((num, period), np.int64)
         for row in range(num - 1, -1, -1):
             at = ready[row] + (residue[0, row] - ready[row]) % period
+            # Each sibling's slots, and how many it holds.
             siblings = beside.setdefault((int(self.tree[row]), above[row]), [])
             while one_by_one and any(
-                (overlaps := abs(at - each) < slots[row]).any() for each in siblings
+                (overlaps := (at < other + held) & (other < at + slots[row])).any()
+                for other, held in siblings
             ):
                 at = np.where(overlaps, at + period, at)
-            siblings.append(at)
+            siblings.append((at, int(slots[row])))
             reduce_at[row] = at
             goal = ready[above[row]] if above[row] >= 0 else root_ready[self.tree[row]]
             np.maximum(goal, at + slots[row] - 1 + hops[0, row], out=goal)

@@ -1,5 +1,7 @@
 """The rtl engine behind the Communicator: exact, kept open, honest on faults."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from multitree import (
     LinkModel,
     TopologyError,
     fully_connected,
+    mesh,
     ring,
     torus,
 )
@@ -150,6 +153,27 @@ def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypat
     assert [session.num_switches for session in Recorder.opened] == [0, 8, 0]
     assert [session.config.num_classes for session in Recorder.opened] == [0, 2, 0]
     assert [session.is_open for session in Recorder.opened] == [False, False, True]
+
+
+def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
+    """Waves on links, then what goes through switches beside ranks: each runs on its own."""
+
+    class Session:
+        def __init__(self, topology, *, link_model, waveform, say, **sizes):
+            self.config = config_for(topology, link_model, **sizes)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Session)
+    topology, memory = mesh(3, 3), np.zeros((9, 4096), np.float32)
+    engine = RtlEngine(topology, LinkModel())
+    waves = replace(build(topology, "forest"), num_waves=3)
+    for now, then in (("forest", "halving_doubling"), ("halving_doubling", "forest")):
+        plans = {"forest": waves, "halving_doubling": build(topology, "halving_doubling")}
+        engine.prepare(plans[now], memory)
+        engine.expect(Plan(plans[then]), memory, op="sum")
+    engine.close()
 
 
 def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):

@@ -12,7 +12,7 @@ from multitree.sim.rtl import RtlSession
 from multitree.sim.staging_time import drained_at
 from multitree.topology.beside import carried
 from multitree.topology.builders import build
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.families import parse_topology
 from multitree.topology.schedule import Op, Schedule
 from multitree.topology.topology import Topology
@@ -145,10 +145,21 @@ def test_in_lockstep_no_step_begins_before_the_time_of_those_before_it():
     assert (analytic(schedule, 500, model).sent[0] < trace.sent[0]).any()
 
 
-def test_in_lockstep_a_fast_link_counts_since_slow_ones_are_held_for_steps():
-    slow = replace(STAR, bandwidth_gbytes_per_s=np.where(STAR.links.min(axis=1) > 0, 16.0, 8.0))
-    schedule = build(slow, "multitree")
-    assert estimated_step_cycles(schedule, 500, LinkModel()) == 100 + 1 + 20
+@pytest.mark.parametrize(
+    ("fast", "slow", "cycles"),
+    [(16.0, 8.0, 101), (16.0, 32 / 3, 51), (8.0, 8.0, 202), (4.0, 4.0, 404), (8.0, 4.0, 202)],
+)
+def test_in_lockstep_a_step_is_what_each_link_is_held_for_by_builders(fast, slow, cycles):
+    speeds = np.where(STAR.links.min(axis=1) > 0, fast, slow)
+    schedule = build(replace(STAR, bandwidth_gbytes_per_s=speeds), "multitree")
+    assert abs(estimated_step_cycles(schedule, 500, LinkModel()) - 20 - cycles) <= 1
+
+
+def test_a_rank_whose_link_has_no_reverse_is_named():
+    links = [(0, 3), (3, 1), (1, 3), (3, 2), (2, 3), (1, 0)]
+    schedule = build(Topology("one way", 3, 1, links, 16.0, 20.0), "multitree")
+    with pytest.raises(TopologyError, match=r"link \d into rank \d must have a reverse"):
+        analytic(schedule, 100)
 
 
 @pytest.mark.parametrize(

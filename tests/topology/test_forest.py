@@ -13,6 +13,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
 from multitree.topology.families import mesh, parse_topology, torus
 from multitree.topology.forest import MOST_WAVES, build_forest
+from multitree.topology.link_slots import link_slots
 from multitree.topology.pace import Pace, usual_pace
 from multitree.topology.packing import pack_trees, rerooted
 from multitree.topology.schedule_files import load_schedule, save_schedule
@@ -108,12 +109,31 @@ def test_over_switches_no_link_has_two_messages_at_once_either(spec, num_flits):
     assert (execute(schedule, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()
 
 
-def test_over_switches_what_adds_to_a_sum_goes_one_by_one():
+@pytest.mark.parametrize("slow_gbytes_per_s", [16.0, 8.0, 16 / 3, 4.0])
+def test_over_switches_what_adds_to_a_sum_goes_one_by_one(slow_gbytes_per_s):
     """A rank with many ports would else have to stage what comes first."""
-    schedule = paced(parse_topology("dgx2"), 1 << 22, part_flits=None)
-    rows = np.flatnonzero(schedule.op == Op.REDUCE)
-    sums = np.stack([schedule.flow[rows], schedule.dst[rows], schedule.step[rows]])
-    assert len(np.unique(sums, axis=1).T) == len(rows)
+    whole = parse_topology("dgx2")
+    slow = np.isin(whole.links, [16, 17, 22, 23]).any(axis=1)
+    speeds = np.where(slow, slow_gbytes_per_s, 16.0)
+    topology = Topology("boards", 16, 12, whole.links, speeds, 150.0)
+    schedule = paced(topology, 1 << 22, part_flits=None)
+    held = np.maximum.reduceat(
+        link_slots(topology)[schedule.route_links], schedule.route_offsets[:-1]
+    )
+    busy = [
+        (schedule.flow[row], schedule.dst[row], schedule.step[row] + slot)
+        for row in np.flatnonzero(schedule.op == Op.REDUCE)
+        for slot in range(held[row])
+    ]
+    assert len(set(busy)) == len(busy)
+
+
+@pytest.mark.parametrize("gbytes_per_s", [4.0, 8.0, 16.0])
+def test_links_that_are_all_slower_make_waves_no_fewer(gbytes_per_s):
+    links = [link for rank in range(6) for link in ((rank, 6), (6, rank))]
+    topology = Topology("star", 6, 1, links, gbytes_per_s, 150.0)
+    schedule = paced(topology, 1 << 22, part_flits=None)
+    assert schedule.num_waves > 50
 
 
 def test_siblings_of_a_step_are_added_by_their_sources():
