@@ -27,10 +27,13 @@ FLIT_BYTES = (16, 64)
 LANES = ("int32", "float32")
 WAVE_WIDTH = 9
 """Of interfaces that repeat their table: for 512 waves."""
-IN_WAVES = ((4, 16, "int32", WAVE_WIDTH), (4, 16, "float32", WAVE_WIDTH))
+IN_WAVES = (
+    *((1, 16, "int32", WAVE_WIDTH), (4, 16, "int32", WAVE_WIDTH)),
+    (4, 16, "float32", WAVE_WIDTH),
+)
 ROUTED = (
     *((4, 16, "int32", 0), (1, 16, "int32", 0), (1, 16, "float32", 0)),
-    *((4, 16, "float32", 0), (4, 16, "int32", WAVE_WIDTH)),
+    *((1, 16, "int32", WAVE_WIDTH), (4, 16, "float32", 0)),
 )
 WANTED_MHZ = 100
 YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('script {stem}.ys', Design())"

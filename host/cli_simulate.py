@@ -38,6 +38,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Waveform
 from multitree.topology.builders import COMPARED, check_algorithm
 from multitree.topology.families import parse_topology
+from multitree.topology.topology import Topology
 
 __all__ = ["add_commands"]
 
@@ -111,9 +112,7 @@ def simulate(
     size_bytes, choice, waveform = parse_size(size), None, _waveform(trace, window)
     model = _model_of(dependency, flow_control, memory_cycles)
     if algorithm == AUTO:
-        if lockstep:
-            raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
-        network = members_of(parse_topology(spec), ranks, forwarding)
+        network = _network_of(spec, ranks, forwarding, lockstep)
         choice = choose(network, model, size_bytes, collective, root, dependency)
         built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
     else:
@@ -150,6 +149,13 @@ def simulate(
         if trace is not None:
             typer.echo(f"  waveform in {trace}")
     return FAILED if report.exact is False else 0
+
+
+def _network_of(spec: str, ranks: str | None, forwarding: bool, lockstep: bool) -> Topology:
+    """What to choose an algorithm for; not in lockstep, since algorithms are timed without."""
+    if lockstep:
+        raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
+    return members_of(parse_topology(spec), ranks, forwarding)
 
 
 def _model_of(dependency: str | None, flow_control: str, memory_cycles: int) -> LinkModel:
