@@ -157,22 +157,19 @@ def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypat
 
 def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
     """Waves on links, then what goes through switches beside ranks: each runs on its own."""
-
-    class Session:
-        def __init__(self, topology, *, link_model, waveform, say, **sizes):
-            self.config = config_for(topology, link_model, **sizes)
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Session)
+    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
     topology, memory = mesh(3, 3), np.zeros((9, 4096), np.float32)
     engine = RtlEngine(topology, LinkModel())
     waves = replace(build(topology, "forest"), num_waves=3)
-    for now, then in (("forest", "halving_doubling"), ("halving_doubling", "forest")):
-        plans = {"forest": waves, "halving_doubling": build(topology, "halving_doubling")}
-        engine.prepare(plans[now], memory)
-        engine.expect(Plan(plans[then]), memory, op="sum")
+    routed = build(topology, "halving_doubling")
+    for now, then in ((waves, routed), (routed, waves)):
+        engine.prepare(now, memory)
+        engine.expect(Plan(then), memory, op="sum")
+        assert engine._then is None
+        engine.expect(Plan(now), memory, op="sum")
+        assert engine._then is not None
+        engine._then = None
     engine.close()
 
 
