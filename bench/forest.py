@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from _tables import show
 from packing import DEAD_LINK, IRREGULAR, network, timed
-from rich.console import Console
-from rich.table import Table
 
 from multitree.host.figures import bound_of
 from multitree.host.simulator import Simulator
@@ -132,17 +131,6 @@ COLUMNS = {
 }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the figures for people."""
-    table = Table(title="Forests")
-    for key, heading in COLUMNS.items():
-        table.add_column(heading, justify="left" if key in ("topology", "engine") else "right")
-    for row in rows:
-        cells = row | {"size_bytes": format_size(row["size_bytes"])}
-        table.add_row(*("" if cells[key] is None else str(cells[key]) for key in COLUMNS))
-    Console(width=190).print(table)
-
-
 def main() -> int:
     """Measure every topology of the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -168,7 +156,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:
-        show(rows)
+        show("Forests", COLUMNS, rows, 190)
     missed = [f"{row['topology']} {row['size_bytes']}" for row in rows if not row["within_limits"]]
     if missed:
         print(f"missed: {', '.join(missed)}", file=sys.stderr)

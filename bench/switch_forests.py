@@ -20,9 +20,8 @@ from typing import Any
 
 import networkx
 import numpy as np
+from _tables import show
 from packing import timed
-from rich.console import Console
-from rich.table import Table
 
 from multitree.host.figures import bound_of
 from multitree.host.simulator import Simulator
@@ -65,12 +64,12 @@ def forestcoll_share(topology: Topology) -> Fraction:
     fastest = topology.bandwidth_gbytes_per_s.max()
     speeds = [Fraction(float(speed / fastest)) for speed in topology.bandwidth_gbytes_per_s]
     scale = lcm(*(speed.denominator for speed in speeds))
-    ends = topology.links.tolist()
-    worst = Fraction(0)
+    ends, whole = topology.links.tolist(), [int(speed * scale) for speed in speeds]
+    leaves_0 = sum(speed for (src, _), speed in zip(ends, whole, strict=True) if src == 0)
+    worst = Fraction(1, leaves_0)
     while True:
         found = max(
-            _worst_without(topology, ends, [int(speed * scale) for speed in speeds], worst, rank)
-            for rank in range(topology.num_ranks)
+            _worst_without(topology, ends, whole, worst, rank) for rank in range(topology.num_ranks)
         )
         if found <= worst:
             return worst * scale
@@ -84,13 +83,11 @@ def _worst_without(
     graph = networkx.DiGraph()
     for (src, dst), speed in zip(ends, speeds, strict=True):
         before = graph.get_edge_data(src, dst, {"capacity": 0})["capacity"]
-        graph.add_edge(src, dst, capacity=before + max(ratio.numerator * speed, 0))
+        graph.add_edge(src, dst, capacity=before + ratio.numerator * speed)
     for other in set(range(topology.num_ranks)) - {rank}:
         graph.add_edge("all", other, capacity=ratio.denominator)
     _, (inside, _) = networkx.minimum_cut(graph, "all", rank)
     members = inside - {"all"}
-    if not ratio:
-        members = {(rank + 1) % topology.num_ranks}
     num_ranks = sum(node < topology.num_ranks for node in members)
     leads_out = sum(
         speed
@@ -190,17 +187,6 @@ COLUMNS = {
 }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the figures for people."""
-    table = Table(title="Forests over switches")
-    for key, heading in COLUMNS.items():
-        table.add_column(heading, justify="left" if key in ("topology", "engine") else "right")
-    for row in rows:
-        cells = row | {"size_bytes": format_size(row["size_bytes"])}
-        table.add_row(*("" if cells[key] is None else str(cells[key]) for key in COLUMNS))
-    Console(width=200).print(table)
-
-
 def main() -> int:
     """Measure every topology of the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -226,7 +212,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:
-        show(rows)
+        show("Forests over switches", COLUMNS, rows, 200)
     missed = [f"{row['topology']} {row['size_bytes']}" for row in rows if not row["within_limits"]]
     if missed:
         print(f"missed: {', '.join(missed)}", file=sys.stderr)
