@@ -179,7 +179,9 @@ _NUM_SIZES = {"torus": _ANY, "mesh": _ANY, "fat_tree": (2,), "kary_tree": (2, 3)
 _NUM_SIZES |= {"dgx2": (0,), "dgx_a100": (1, 2), "dragonfly": (3,)}
 
 
-def parse_topology(spec_or_path: str | Path) -> Topology:
+def parse_topology(
+    spec_or_path: str | Path, *, bandwidth_key: str | None = None, latency_key: str | None = None
+) -> Topology:
     """Read a spec such as "torus:4x4", or the path of a JSON or GraphML file.
 
     Parameters
@@ -191,6 +193,8 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
         of 8 switches), ``dgx2``, ``dgx_a100:4`` (boxes), ``dgx_a100:4x2`` (boxes x spines),
         ``dragonfly:4x2x2`` (routers of a group x links of each to others x ranks on each); or a
         path as `load_topology` reads.
+    bandwidth_key, latency_key : str, optional
+        Of a file, as for `load_topology`.
 
     Returns
     -------
@@ -212,7 +216,9 @@ def parse_topology(spec_or_path: str | Path) -> Topology:
         raise TypeError(f"Topology must be a spec or a path, not {spec_or_path!r}")
     text = str(spec_or_path)
     if isinstance(spec_or_path, Path) or names_file(text):
-        return load_topology(text)
+        return load_topology(text, bandwidth_key=bandwidth_key, latency_key=latency_key)
+    if bandwidth_key is not None or latency_key is not None:
+        raise TopologyError(f"Keys of speed or latency must come with a file, not with {text!r}")
     family, colon, sizes = text.partition(":")
     if not colon and 0 not in _NUM_SIZES.get(family, ()):
         raise TopologyError(

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from multitree.topology.atomic_write import write_file
 from multitree.topology.entries import ContentError
 from multitree.topology.errors import ScheduleError, TopologyError
 
@@ -67,7 +68,7 @@ def read_text(path: str) -> str:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a file that `read_text` reads.
+    """Write a file that `read_text` reads, as a whole or not at all.
 
     Parameters
     ----------
@@ -82,8 +83,8 @@ def write_text(path: str, text: str) -> None:
     data = text.encode()
     if len(data) > MAX_FILE_BYTES:
         raise ContentError(f"file must be at most {MAX_FILE_BYTES} bytes, not {len(data)}")
-    with _reaching("writable"), open(path, "wb") as file:
-        file.write(data)
+    with _reaching("writable"):
+        write_file(path, data)
 
 
 def place_in(text: str, offset: int) -> str:

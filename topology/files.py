@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from multitree.topology.attributes import NO_KEYS, LinkKeys
 from multitree.topology.errors import TopologyError
 from multitree.topology.file_text import naming, read_text, write_text
 from multitree.topology.graphml import Graph
@@ -13,7 +14,9 @@ from multitree.topology.json_topology import topology_json, topology_of_json
 from multitree.topology.topology import Topology
 
 
-def load_topology(path: str | Path) -> Topology:
+def load_topology(
+    path: str | Path, *, bandwidth_key: str | None = None, latency_key: str | None = None
+) -> Topology:
     """Read a topology from a file: GraphML if its name ends in .graphml, else JSON.
 
     The JSON file is one object with the keys ``schema`` ("multitree.topology.v1"),
@@ -25,6 +28,9 @@ def load_topology(path: str | Path) -> Topology:
     Parameters
     ----------
     path : str or pathlib.Path
+    bandwidth_key, latency_key : str, optional
+        In GraphML, data of edges that tell speed and latency in the place of
+        ``bandwidth_gbytes_per_s`` and ``latency_ns``: NAME:UNIT, such as "capacity:Gb/s".
 
     Returns
     -------
@@ -34,7 +40,8 @@ def load_topology(path: str | Path) -> Topology:
     ------
     TopologyError
         If the file cannot be read, is too large, is not JSON or GraphML, or describes no
-        topology; the message has the file's name and the place in it.
+        topology; the message has the file's name and the place in it. If data of edges may be
+        their speed or latency by another name.
 
     Notes
     -----
@@ -42,7 +49,8 @@ def load_topology(path: str | Path) -> Topology:
     """
     name = str(path)
     with naming(name, TopologyError):
-        return topology_of(read_content(name), name)
+        keys = LinkKeys.of(bandwidth_key, latency_key)
+        return topology_of(read_content(name), name, keys)
 
 
 def save_topology(topology: Topology, path: str | Path) -> None:
@@ -100,7 +108,7 @@ def read_content(path: str) -> Any:
     return parse_graphml(text) if is_graphml(path) else parse_json(text)
 
 
-def topology_of(content: Any, path: str) -> Topology:
+def topology_of(content: Any, path: str, keys: LinkKeys = NO_KEYS) -> Topology:
     """Understand the content of a file as a topology.
 
     Parameters
@@ -108,6 +116,8 @@ def topology_of(content: Any, path: str) -> Topology:
     content : Graph or object
         From `read_content`.
     path : str
+    keys : LinkKeys
+        Data of a graph's edges that tell speed and latency.
 
     Returns
     -------
@@ -120,5 +130,8 @@ def topology_of(content: Any, path: str) -> Topology:
     TopologyError
         If together they are no topology.
     """
-    understand = topology_of_graph if isinstance(content, Graph) else topology_of_json
-    return understand(content, Path(path).name)
+    if isinstance(content, Graph):
+        return topology_of_graph(content, Path(path).name, keys)
+    if keys != NO_KEYS:
+        raise TopologyError("keys of speed or latency must come with GraphML, not with JSON")
+    return topology_of_json(content, Path(path).name)

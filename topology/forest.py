@@ -17,6 +17,7 @@ from multitree.topology.schedule import Schedule
 from multitree.topology.switch_packing import pack_over_switches
 from multitree.topology.timetable import Timetable, timetable
 from multitree.topology.topology import Topology
+from multitree.topology.unrolled import unrolled
 from multitree.topology.ways import Ways
 
 __all__ = ["MOST_WAVES", "build_forest"]
@@ -28,25 +29,36 @@ SLACK = 1.3
 """Of a hop's time: a contribution may wait for others, and late ones make others late."""
 MOST_FILL = 0.02
 """Of all waves' time, what the last one may take longer than others, where that can be helped."""
-FEW_TREES, MORE_TREES = 16, 4
+MOST_FLOWS = 64
+"""Up to which waves are written out as flows, where interfaces cannot tell so many apart."""
+
+
+class _Waves(NamedTuple):
+    """Cycles by a timetable for the number of waves for which they are fewest.
+
+    Every wave of the schedule is `copies` of those of the timetable, with flows of their own.
+    """
+
+    cycles: float
+    num_waves: int
+    copies: int
 
 
 class _Plan(NamedTuple):
     """A timetable, and chunks in as many waves as suit it; over switches also the ways."""
 
-    cycles: float
-    num_waves: int
+    waves: _Waves
     timetable: Timetable
     ways: Ways | None
 
     @property
     def fill(self) -> float:
         """What the last wave takes longer than others, of all time; 0 where more waves help."""
-        if self.num_waves < MOST_WAVES:
+        if self.waves.num_waves < MOST_WAVES:
             return 0.0
         period = self.timetable.packing.period
         behind = self.timetable.num_slots - period
-        return behind / (behind + self.num_waves * period)
+        return behind / (behind + self.waves.num_waves * period)
 
 
 def build_forest(
@@ -105,46 +117,55 @@ def build_forest(
     if at is not None and len(at) > 1:
         raise ScheduleError(f"{topology.name!r}: forest must have one root, not {sorted(at)}")
     pace = pace or usual_pace(topology)
-    plan = _best_plan(*_packed(topology, at), pace)
-    while plan.fill > MOST_FILL and plan.timetable.packing.num_trees <= FEW_TREES:
-        # There are no more waves: so have more trees share the buffer, for shorter chunks.
-        num_trees = MORE_TREES * plan.timetable.packing.num_trees
-        more = _best_plan(*_packed(topology, at, num_trees), pace)
-        if more.cycles >= plan.cycles:
-            break
-        plan = more
+    # An empty buffer has messages without payload; what suits one flit suits these.
+    pace = pace._replace(num_flits=max(pace.num_flits, 1))
+    packing, ways = _packed(topology, at)
+    tables: dict[bytes, Timetable] = {}
+    plan = _best_plan(packing, ways, pace, 1, tables)
+    most_copies = MOST_FLOWS // packing.num_trees
+    if plan.fill > MOST_FILL and most_copies > 1:
+        # Interfaces tell no more waves apart: so have several of them in one, for shorter chunks.
+        more = _best_plan(packing, ways, pace, most_copies, tables)
+        plan = more if more.waves.cycles < plan.waves.cycles else plan
     return _schedule(topology, plan)
 
 
-def _packed(
-    topology: Topology, at: set[int] | None, num_trees: int | None = None
-) -> tuple[Packing, Ways | None]:
+def _packed(topology: Topology, at: set[int] | None) -> tuple[Packing, Ways | None]:
     ways: Ways | None = None
     if topology.num_switches:
-        packing, ways = pack_over_switches(topology, num_trees=num_trees)
+        packing, ways = pack_over_switches(topology)
     else:
-        packing = pack_trees(topology, num_trees=num_trees)
+        packing = pack_trees(topology)
     return (packing if at is None else rerooted(packing, *at)), ways
 
 
-def _best_plan(packing: Packing, ways: Ways | None, pace: Pace) -> _Plan:
-    """The plan that takes the fewest cycles, by hops of one slot, two and so on."""
+def _best_plan(
+    packing: Packing,
+    ways: Ways | None,
+    pace: Pace,
+    most_copies: int,
+    tables: dict[bytes, Timetable],
+) -> _Plan:
+    """The plan that takes the fewest cycles, by hops of one slot, two and so on.
+
+    `tables` keeps the timetables that were made, by the slots of hops.
+    """
     best: _Plan | None = None
     pace, routes = (pace, None) if ways is None else (ways.paced(pace), ways.routes)
-    tables: dict[bytes, Timetable] = {}
     for hop in range(1, MOST_HOP_SLOTS + 1):
         chunk = min(_least_chunk(packing, pace, hop), pace.num_flits / packing.num_trees)
         slots = _hop_slots(packing, pace, chunk)
         # No timetable is shorter than the way through the highest tree and back.
-        least = _times(packing, pace, chunk, 2 * int(packing.heights.max() * slots.min()))
-        if best is not None and least[0] >= best.cycles:
+        shortest = 2 * int(packing.heights.max() * slots.min())
+        least = _times(packing, pace, chunk, shortest, most_copies)
+        if best is not None and least.cycles >= best.waves.cycles:
             continue
         if slots.tobytes() not in tables:
             tables[slots.tobytes()] = timetable(packing, slots, routes=routes)
         table = tables[slots.tobytes()]
-        plan = _Plan(*_times(table.packing, pace, chunk, table.num_slots), table, ways)
-        if best is None or plan.cycles < best.cycles:
-            best = plan
+        waves = _times(table.packing, pace, chunk, table.num_slots, most_copies)
+        if best is None or waves.cycles < best.waves.cycles:
+            best = _Plan(waves, table, ways)
     assert best is not None, "one slot is tried first"
     return best
 
@@ -179,15 +200,17 @@ def _least_chunk(packing: Packing, pace: Pace, hop: int) -> int:
     return low
 
 
-def _times(packing: Packing, pace: Pace, least: float, num_slots: int) -> tuple[float, int]:
-    """Cycles by the timetable, and the number of waves for which they are fewest."""
+def _times(packing: Packing, pace: Pace, least: float, num_slots: int, most_copies: int) -> _Waves:
     each = pace.num_flits / packing.num_trees
     behind = max(num_slots - packing.period, 1)
     chunk = max(math.sqrt(each * packing.period * pace.message_cycles / behind), least)
     # Rounded down: a chunk that is too short would not give hops their time.
-    num_waves = min(max(math.floor(each / chunk), 1), MOST_WAVES)
-    slot = _slot_cycles(packing, pace, each / num_waves)
-    return ((num_waves - 1) * packing.period + num_slots) * slot, num_waves
+    wanted = max(math.floor(each / chunk), 1)
+    copies = min(-(-wanted // MOST_WAVES), most_copies)
+    num_waves = min(wanted // copies, MOST_WAVES)
+    slot = _slot_cycles(packing, pace, each / (num_waves * copies))
+    cycles = ((num_waves * copies - 1) * packing.period + num_slots) * slot
+    return _Waves(cycles, num_waves, copies)
 
 
 def _schedule(topology: Topology, plan: _Plan) -> Schedule:
@@ -210,5 +233,7 @@ def _schedule(topology: Topology, plan: _Plan) -> Schedule:
     shape = (topology.num_ranks, packing.num_trees)
     siblings = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)
     order = np.where(schedule.op == Op.REDUCE, positions_in_group(siblings), 0)
-    period = packing.period if plan.num_waves > 1 else 1
-    return replace(schedule, order=order, num_waves=plan.num_waves, period=period)
+    _, num_waves, copies = plan.waves
+    wave = unrolled(replace(schedule, order=order, num_waves=copies), period=packing.period)
+    period = packing.period * copies if num_waves > 1 else 1
+    return replace(wave, num_waves=num_waves, period=period)

@@ -85,6 +85,10 @@ class Element:
             return default
         return positive(self._place(name), _number(self.text(name)))
 
+    def names(self) -> set[str]:
+        """Names of all its data, those that are there by default among them."""
+        return {*self.data, *self.defaults}
+
     def _own(self, name: str) -> Datum:
         if name not in self.data:
             what = f"data {name} of {self.tag}"

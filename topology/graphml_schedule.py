@@ -46,6 +46,8 @@ SCHEDULE_KEYS = (
     ("edge", "classes", "string"),
 )
 
+_EDGE_KEYS = frozenset(name for owner, name, _ in SCHEDULE_KEYS if owner == "edge")
+
 
 def schedule_of_graph(graph: Graph, name: str) -> Schedule:
     """Understand a graph as a schedule, not yet verified; its edges may come in any order.
@@ -75,7 +77,7 @@ def schedule_of_graph(graph: Graph, name: str) -> Schedule:
     for edge in graph.edges:
         edges[edge.choice("kind", KINDS)].append(edge)
     number = numbers_of_nodes(graph)
-    topology = topology_of_links(graph, edges[LINK], number, name)
+    topology = topology_of_links(graph, edges[LINK], number, name, known=_EDGE_KEYS)
     heading = Heading(
         head.label("algorithm", MAX_LABEL),
         head.choice("collective", COLLECTIVES),

@@ -1,9 +1,25 @@
 """Topologies as GraphML: a graph as `Topology.to_networkx` has it."""
 
-from multitree.topology.entries import ContentError, shown
+from multitree.topology.attributes import (
+    BANDWIDTH,
+    LATENCY,
+    NO_KEYS,
+    AttributeKey,
+    LinkKeys,
+    tell_unread,
+)
+from multitree.topology.entries import ContentError, label, shown
 from multitree.topology.graphml import Element, Graph, format_graphml
+from multitree.topology.graphs import (
+    NODE_KEYS,
+    LinkRow,
+    link_data,
+    node_data,
+    node_numbers,
+    numbered,
+)
 from multitree.topology.graphs import SCHEMA as TOPOLOGY_SCHEMA
-from multitree.topology.graphs import LinkRow, link_data, node_data, node_numbers, numbered
+from multitree.topology.node_names import MAX_NAME, names_or_none
 from multitree.topology.ports import MOST_PORTS
 from multitree.topology.topology import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
@@ -20,9 +36,10 @@ TOPOLOGY_KEYS = (
 )
 _PORT_KEY = ("edge", "port", "int")
 _COUNT_KEY = ("node", "num_ports", "int")
+_NAME_KEY = ("node", "name", "string")
 
 
-def topology_of_graph(graph: Graph, name: str) -> Topology:
+def topology_of_graph(graph: Graph, name: str, keys: LinkKeys = NO_KEYS) -> Topology:
     """Understand a graph as a topology.
 
     Parameters
@@ -31,6 +48,8 @@ def topology_of_graph(graph: Graph, name: str) -> Topology:
         Without a schema, as other programs write it, or with ours.
     name : str
         What messages call the topology.
+    keys : LinkKeys
+        Data of edges that tell speed and latency in the place of ours.
 
     Returns
     -------
@@ -41,11 +60,12 @@ def topology_of_graph(graph: Graph, name: str) -> Topology:
     ContentError
         If some data are wrong.
     TopologyError
-        If together they are no topology.
+        If together they are no topology, or data of edges may be speed or latency by another name.
     """
     if graph.head.has("schema"):
         graph.head.choice("schema", [TOPOLOGY_SCHEMA])
-    return topology_of_links(graph, graph.edges, numbers_of_nodes(graph), name)
+    tell_unread(name, "the graph", graph.head.names() - {"schema", "name"})
+    return topology_of_links(graph, graph.edges, numbers_of_nodes(graph), name, keys)
 
 
 def numbers_of_nodes(graph: Graph) -> dict[str, int]:
@@ -71,7 +91,12 @@ def numbers_of_nodes(graph: Graph) -> dict[str, int]:
 
 
 def topology_of_links(
-    graph: Graph, links: list[Element], number: dict[str, int], name: str
+    graph: Graph,
+    links: list[Element],
+    number: dict[str, int],
+    name: str,
+    keys: LinkKeys = NO_KEYS,
+    known: frozenset[str] = frozenset(),
 ) -> Topology:
     """The topology of a graph's nodes and of some of its edges.
 
@@ -83,6 +108,9 @@ def topology_of_links(
     number : dict of str to int
         Each node's number by its id.
     name : str
+    keys : LinkKeys
+    known : frozenset of str
+        Data of edges that mean something else.
 
     Returns
     -------
@@ -106,8 +134,8 @@ def topology_of_links(
             wrong = f"edge must join two different nodes, not {shown(edge.ends)}"
             raise ContentError(f"{edge.place}: {wrong}")
         figures = (
-            edge.positive("bandwidth_gbytes_per_s", DEFAULT_BANDWIDTH_GBYTES_PER_S),
-            edge.positive("latency_ns", DEFAULT_LATENCY_NS),
+            _figure(edge, BANDWIDTH, keys.bandwidth, DEFAULT_BANDWIDTH_GBYTES_PER_S),
+            _figure(edge, LATENCY, keys.latency, DEFAULT_LATENCY_NS),
         )
         port = edge.integer("port", 0, MOST_PORTS - 1) if has_ports else None
         rows.append((link, src, dst, *figures, port))
@@ -116,8 +144,44 @@ def topology_of_links(
     num_switches = sum(map(_is_switch, graph.nodes))
     num_ranks = len(graph.nodes) - num_switches
     made = numbered(num_ranks, num_switches, rows, has_ids=has_ids)
-    sockets = _counts_of(graph.nodes, number) if has_ids and has_schema else None
-    return Topology(name, **made._replace(sockets=sockets)._asdict())
+    has_counts = has_ids and has_schema
+    _check_data(graph, links, name, keys, known, has_ids=has_ids, has_counts=has_counts)
+    sockets = _counts_of(graph.nodes, number) if has_counts else None
+    ordered = sorted(graph.nodes, key=lambda node: number[node.ends[0]])
+    names = names_or_none(
+        node.label("name", MAX_NAME)
+        if node.has("name")
+        else label(f"{node.place}: id", node.ends[0], MAX_NAME)
+        for node in ordered
+    )
+    return Topology(name, **made._replace(sockets=sockets, names=names)._asdict())
+
+
+def _check_data(
+    graph: Graph,
+    links: list[Element],
+    name: str,
+    keys: LinkKeys,
+    known: frozenset[str],
+    *,
+    has_ids: bool,
+    has_counts: bool,
+) -> None:
+    """Refuse data of links that may be speed or latency by another name; tell of others."""
+    found = set().union(*(edge.names() for edge in links))
+    known |= {"link"} if has_ids else set()
+    keys.check(name, found, known | ({"port"} if has_counts else set()))
+    of_nodes = set().union(*(node.names() for node in graph.nodes))
+    tell_unread(name, "nodes", of_nodes - NODE_KEYS - ({"num_ports"} if has_counts else set()))
+
+
+def _figure(edge: Element, ours: str, key: AttributeKey | None, default: float) -> float:
+    """A positive number of a link in our unit."""
+    if key is None:
+        return edge.positive(ours, default)
+    if not edge.has(key.name):
+        raise ContentError(f"{edge.place}: {key.name} must be there, as on all edges, not missing")
+    return edge.positive(key.name, default) * key.scale
 
 
 def topology_graphml(topology: Topology) -> str:
@@ -137,7 +201,11 @@ def topology_graphml(topology: Topology) -> str:
 
 def topology_keys(topology: Topology) -> tuple[tuple[str, str, str], ...]:
     """Keys of a topology's data; ports are told where they are not as they would be anyway."""
-    told = ((topology.plugs, _PORT_KEY), (topology.sockets, _COUNT_KEY))
+    told = (
+        (topology.plugs, _PORT_KEY),
+        (topology.sockets, _COUNT_KEY),
+        (topology.names, _NAME_KEY),
+    )
     return (*TOPOLOGY_KEYS, *(key for numbers, key in told if numbers is not None))
 
 

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import int32s
-from multitree.topology.entries import ContentError, integer, integers, positives, shown
+from multitree.topology.entries import ContentError, integer, integers, label, positives, shown
 from multitree.topology.graphs import SCHEMA as TOPOLOGY_SCHEMA
 from multitree.topology.json_text import members_of
+from multitree.topology.node_names import MAX_NAME
 from multitree.topology.ports import MOST_PORTS
 from multitree.topology.topology import Topology
 from multitree.topology.topology_checks import MAX_LINKS, MAX_RANKS
 
-_KEYS = ("num_ranks", "num_switches", "num_ports", "links")
-_OPTIONAL = ("num_ports",)
+_KEYS = ("num_ranks", "num_switches", "num_ports", "names", "links")
+_OPTIONAL = ("num_ports", "names")
 _LINK = "[src, dst, bandwidth_gbytes_per_s, latency_ns]"
 _PLUGGED = "[src, dst, bandwidth_gbytes_per_s, latency_ns, port], as links[0]"
 
@@ -50,7 +51,10 @@ def topology_of_json(content: Any, name: str, place: str = "") -> Topology:
     counts = members.get("num_ports")
     if "num_ports" in members:
         _check_counts(f"{prefix}num_ports", counts, num_ranks + num_switches)
-    return Topology(name, num_ranks, num_switches, **columns, sockets=counts)
+    names = members.get("names")
+    if "names" in members:
+        _check_names(f"{prefix}names", names, num_ranks + num_switches)
+    return Topology(name, num_ranks, num_switches, **columns, sockets=counts, names=names)
 
 
 def topology_json(topology: Topology, indent: str = "") -> str:
@@ -86,6 +90,7 @@ def topology_json(topology: Topology, indent: str = "") -> str:
     head = [f'  "schema": "{TOPOLOGY_SCHEMA}"', f'  "num_ranks": {topology.num_ranks}']
     head += [f'  "num_switches": {topology.num_switches}']
     head += [] if topology.sockets is None else [f'  "num_ports": {topology.sockets.tolist()}']
+    head += [] if topology.names is None else [f'  "names": {json.dumps(topology.names)}']
     head += ['  "links": [']
     text = "{\n" + ",\n".join(head) + "\n" + ",\n".join(lines) + "\n  ]\n}"
     return text.replace("\n", f"\n{indent}")
@@ -95,6 +100,13 @@ def _check_counts(place: str, counts: Any, num_nodes: int) -> None:
     if type(counts) is not list or len(counts) != num_nodes:
         raise ContentError(f"{place} must be a list of {num_nodes}, not {shown(counts)}")
     integers(counts, 0, MOST_PORTS, lambda index: f"{place}[{index}]")
+
+
+def _check_names(place: str, names: Any, num_nodes: int) -> None:
+    if type(names) is not list or len(names) != num_nodes:
+        raise ContentError(f"{place} must be a list of {num_nodes}, not {shown(names)}")
+    for index, name in enumerate(names):
+        label(f"{place}[{index}]", name, MAX_NAME)
 
 
 def _links(place: str, rows: Any, num_nodes: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from multitree.topology.attributes import NO_KEYS, LinkKeys
 from multitree.topology.entries import label
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.file_text import naming, write_text
@@ -71,12 +72,16 @@ def save_schedule(schedule: Schedule, path: str | Path) -> None:
         write_text(name, schedule_graphml(schedule) if as_graphml else schedule_json(schedule))
 
 
-def load_file(path: str | Path) -> Topology | Schedule:
+def load_file(
+    path: str | Path, *, bandwidth_key: str | None = None, latency_key: str | None = None
+) -> Topology | Schedule:
     """Read a file that holds either, as its schema says.
 
     Parameters
     ----------
     path : str or pathlib.Path
+    bandwidth_key, latency_key : str, optional
+        Of a topology, as for `load_topology`.
 
     Returns
     -------
@@ -91,9 +96,11 @@ def load_file(path: str | Path) -> Topology | Schedule:
     """
     name = str(path)
     with naming(name, TopologyError):
-        content = read_content(name)
+        keys, content = LinkKeys.of(bandwidth_key, latency_key), read_content(name)
         if _schema_of(content) != SCHEDULE_SCHEMA:
-            return topology_of(content, name)
+            return topology_of(content, name, keys)
+        if keys != NO_KEYS:
+            raise TopologyError("keys of speed or latency must be of a topology, not of a schedule")
     with naming(name, ScheduleError):
         return _schedule_of(content, name)
 

@@ -5,6 +5,7 @@ import numpy as np
 from multitree.topology.arrays import BoolArray, Int32Array
 from multitree.topology.distances import adjacency, hops_from
 from multitree.topology.errors import TopologyError
+from multitree.topology.node_names import names_at
 from multitree.topology.topology import Topology
 from multitree.topology.topology_checks import Ids, check_ids
 
@@ -64,6 +65,8 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
     left = kept[topology.links].all(axis=1)
     sockets = np.empty(kept.sum(), np.int32)
     sockets[number[kept]] = topology.num_ports[kept]
+    nodes = np.empty(kept.sum(), np.int32)
+    nodes[number[kept]] = node[kept]
     return Topology(
         _name(topology.name, sorted(chosen), forwarding=forwarding),
         len(chosen),
@@ -73,6 +76,7 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
         topology.latency_ns[left],
         plugs=topology.link_ports[left],
         sockets=sockets,
+        names=names_at(topology.names, nodes.tolist()),
     )
 
 

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
+from multitree.topology.attributes import LinkKeys
 from multitree.topology.cuts import smallest_cut
 from multitree.topology.distances import Adjacency, adjacency, hops_from, most_hops
 from multitree.topology.errors import TopologyError
 from multitree.topology.graphs import NumberedGraph, as_networkx, from_networkx
+from multitree.topology.node_names import checked_names, label_of, names_at
 from multitree.topology.ports import (
     checked_plugs,
     checked_sockets,
@@ -61,6 +63,8 @@ class Topology:
         default port p is the p-th; where links were lost, those left stay where they are.
     sockets : array_like, int (num_nodes,), optional
         The ports of each node, by default those up to the last by which a link leaves.
+    names : sequence of str, optional
+        What users call each node, all different. They change nothing that is done.
 
     Raises
     ------
@@ -68,7 +72,7 @@ class Topology:
         If links or ports are no integers.
     TopologyError
         If an id is out of range, a link is a self loop, a number is not positive and finite,
-        or some node cannot be reached from every other.
+        names do not fit, or some node cannot be reached from every other.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class Topology:
     dims: tuple[int, ...] = ()
     plugs: Int32Array | None = None
     sockets: Int32Array | None = None
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_counts(self.num_ranks, self.num_switches)
@@ -100,7 +105,8 @@ class Topology:
             )
         in_use = ports_in_use(links, self.link_ports, self.num_nodes)
         object.__setattr__(self, "sockets", checked_sockets(self.sockets, in_use))
-        check_connected(self.name, links, self.num_nodes)
+        object.__setattr__(self, "names", checked_names(self.names, self.num_nodes))
+        check_connected(self.name, links, self.num_nodes, self.label)
 
     @property
     def num_links(self) -> int:
@@ -111,6 +117,10 @@ class Topology:
     def num_nodes(self) -> int:
         """Ranks and switches together."""
         return self.num_ranks + self.num_switches
+
+    def label(self, node: int) -> str:
+        """A node for people: its number, with its name behind it where it has one."""
+        return label_of(self.names, node)
 
     @cached_property
     def degree(self) -> Int32Array:
@@ -156,26 +166,14 @@ class Topology:
         return int32s("Ports", by_src), int32s("Port offsets", starts)
 
     def ports(self, rank: int) -> Int32Array:
-        """Outgoing links of a node by ascending port and id, int32 (degree,).
-
-        Raises
-        ------
-        TopologyError
-            If there is no such node.
-        """
+        """Outgoing links of a node by port and id, int32 (degree,); a TopologyError if none is."""
         if not 0 <= rank < self.num_nodes:
             raise TopologyError(f"Rank must be within 0..{self.num_nodes - 1}, not {rank!r}")
         by_src, starts = self._ports
         return by_src[starts[rank] : starts[rank + 1]]
 
     def port_of_link(self, link: int) -> int:
-        """The port by which a link leaves its source.
-
-        Raises
-        ------
-        TopologyError
-            If there is no such link.
-        """
+        """The port by which a link leaves its source, or a TopologyError if there is no link."""
         if not 0 <= link < self.num_links:
             raise TopologyError(f"Link must be within 0..{self.num_links - 1}, not {link!r}")
         return int(self.link_ports[link])
@@ -190,13 +188,7 @@ class Topology:
         return adjacency(self.links[:, 0], self.links[:, 1], self.num_nodes)
 
     def hop_distances(self, source: int) -> Int32Array:
-        """Links on a shortest path from `source` to each node, int32 (num_nodes,).
-
-        Raises
-        ------
-        TopologyError
-            If there is no such node.
-        """
+        """Links on a shortest path from a node to each, int32 (num_nodes,), or a TopologyError."""
         if not 0 <= source < self.num_nodes:
             raise TopologyError(f"Source must be within 0..{self.num_nodes - 1}, not {source!r}")
         return hops_from(self._neighbours, source)
@@ -236,12 +228,8 @@ class Topology:
         -------
         Topology
             Of no family. Nodes have the ports, and links leave by those, that they had, so that
-            tables fit the hardware.
-
-        Raises
-        ------
-        TopologyError
-            If an id is out of range, or what is left is not connected or has fewer than two ranks.
+            tables fit the hardware. A TopologyError is raised if an id is out of range, or what is
+            left is not connected or has fewer than two ranks.
 
         Examples
         --------
@@ -257,7 +245,9 @@ class Topology:
         speeds = self.bandwidth_gbytes_per_s[kept], self.latency_ns[kept]
         name = name_without(self.name, failed, lost)
         sockets = np.delete(self.num_ports, [*lost])
-        return Topology(name, *counts, ends, *speeds, plugs=self.link_ports[kept], sockets=sockets)
+        names = names_at(self.names, np.delete(np.arange(self.num_nodes), [*lost]).tolist())
+        plugs = self.link_ports[kept]
+        return Topology(name, *counts, ends, *speeds, plugs=plugs, sockets=sockets, names=names)
 
     def to_networkx(self) -> Any:
         """The same as a `networkx.MultiDiGraph`; see `graphs.as_networkx`."""
@@ -265,15 +255,23 @@ class Topology:
         return as_networkx(NumberedGraph(**fields), self.name)
 
     @classmethod
-    def from_networkx(cls, graph: Any, *, name: str = "networkx") -> "Topology":
-        """Number the nodes and links of a networkx graph of any kind.
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        name: str = "networkx",
+        bandwidth_key: str | None = None,
+        latency_key: str | None = None,
+    ) -> "Topology":
+        """Number the nodes and links of a networkx graph of any kind; see `graphs.from_networkx`.
 
         Parameters
         ----------
         graph : networkx.Graph
-            See `graphs.from_networkx` for its attributes and the order of nodes and links.
         name : str
             What messages call the topology.
+        bandwidth_key, latency_key : str, optional
+            Attributes of links in the place of ours, NAME:UNIT, such as "capacity:Gb/s".
 
         Returns
         -------
@@ -281,10 +279,8 @@ class Topology:
 
         Raises
         ------
-        TypeError
-            If `graph` is no networkx graph.
-        TopologyError
-            If the graph is no topology.
+        TypeError, TopologyError
+            If it is no graph, or no topology, or links may have a speed by another name.
 
         Examples
         --------
@@ -294,6 +290,8 @@ class Topology:
         """
         numbered = from_networkx(
             graph,
+            name=name,
+            keys=LinkKeys.of(bandwidth_key, latency_key),
             default_bandwidth_gbytes_per_s=DEFAULT_BANDWIDTH_GBYTES_PER_S,
             default_latency_ns=DEFAULT_LATENCY_NS,
         )

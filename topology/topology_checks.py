@@ -1,6 +1,6 @@
 """Checks of a topology's counts, ends of links and figures."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -54,14 +54,17 @@ def checked_links(given: Any, num_nodes: int) -> Int32Array:
     return links
 
 
-def check_connected(name: str, links: Int32Array, num_nodes: int) -> None:
+def check_connected(
+    name: str, links: Int32Array, num_nodes: int, label: Callable[[int], str] = str
+) -> None:
     """Raise a TopologyError unless rank 0 reaches every node, and every node rank 0."""
     for ends, verb in ((links, "reachable from"), (links[:, ::-1], "able to reach")):
         hops = hops_from(adjacency(ends[:, 0], ends[:, 1], num_nodes), 0)
         missing = np.flatnonzero(hops < 0)
         if missing.size:
+            lost = label(int(missing[0]))
             raise TopologyError(
-                f"Every node of {name!r} must be {verb} rank 0, not all but node {missing[0]}"
+                f"Every node of {name!r} must be {verb} rank 0, not all but node {lost}"
             )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, positions_in_group
+from multitree.topology.progress import tell
 
 __all__ = ["HASTES", "NEIGHBOUR_ORDERS", "grow_trees"]
 
@@ -90,6 +91,7 @@ def grow_trees(
         for tree, link in _grown_in_turns(step, growing, ahead, outside, free, targets, patience):
             added.append((step, tree, link))
             on_links.setdefault(step + held[link], []).append((tree, link))
+        tell("growing trees, edges added", len(added), total)
         for tree in growing:
             unreached = outside[tree]
             ahead[tree] = [link for link in ahead[tree] if unreached[targets[link]]]

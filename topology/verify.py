@@ -1,12 +1,15 @@
 """Proof that a schedule does what it says, and for how long it can run at most."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from multitree.topology.bounds import bound_steps
 from multitree.topology.collectives import OPS_OF, Op, check_roots
 from multitree.topology.errors import ScheduleError
+from multitree.topology.progress import tell
 from multitree.topology.proofs import (
     check_flow_offsets,
     check_order,
@@ -96,6 +99,7 @@ def verify(schedule: Schedule) -> Report:
     (True, 480, 8)
     """
     check_schedule(schedule)
+    tell("measuring link load, tree height and diameter")
     load = schedule.max_link_load
     return Report(
         contention_free=load <= 1 and not links_overlap(schedule),
@@ -127,16 +131,14 @@ def check_schedule(schedule: Schedule) -> None:
     The time of `verify` without that for its report, which on some topologies is much longer: the
     diameter alone takes O(diameter x links x num_ranks).
     """
-    _check_ops(schedule)
-    check_sorted(schedule)
-    check_flow_offsets(schedule)
-    check_routes(schedule)
-    for op in OPS_OF[schedule.collective]:
-        check_trees(schedule, op)
-    if schedule.collective == "all_reduce":
-        check_phases(schedule)
-    check_order(schedule)
-    _check_places_of_roots(schedule)
+    proofs: list[Callable[[Schedule], None]] = [_check_ops, check_sorted, check_flow_offsets]
+    proofs += [check_routes]
+    proofs += [partial(check_trees, op=op) for op in OPS_OF[schedule.collective]]
+    proofs += [check_phases] if schedule.collective == "all_reduce" else []
+    proofs += [check_order, _check_places_of_roots]
+    for number, prove in enumerate(proofs):
+        tell(f"verifying {schedule.num_transfers:,} transfers, proofs done", number, len(proofs))
+        prove(schedule)
 
 
 def _check_places_of_roots(schedule: Schedule) -> None:

@@ -146,6 +146,17 @@ def test_links_one_way_count_with_half_their_speed_each_way():
     assert bound_cycles(circle, 3000) == pytest.approx(2 * 2 / 3 * 3000)
 
 
+@pytest.mark.parametrize("more", ["up", "down"])
+def test_where_ranks_have_more_links_one_way_the_other_way_counts(more):
+    twice, once = (1, 0) if more == "down" else (0, 1)
+    ends = [(rank, 3) for rank in range(3)]
+    links = [pair[:: -1 if twice else 1] for pair in 2 * ends]
+    links += [pair[:: -1 if once else 1] for pair in ends]
+    uneven = Topology("uneven", 3, 1, links, 16.0, 150.0)
+    # Three links carry 2 x 2 buffers; a cut of one link carries a single one.
+    assert bound_cycles(uneven, 3000) == pytest.approx(2 * 2 / 3 * 3000)
+
+
 def test_a_negative_number_of_flits_is_refused():
     assert bound_cycles(hypercube(2), 0) == 300
     assert bound_cycles(mesh(3, 3), 0) == 600

@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from multitree.topology import switched
 from multitree.topology.clusters import dgx_a100, dragonfly
 from multitree.topology.errors import TopologyError
 from multitree.topology.families import (
@@ -275,3 +276,13 @@ def test_links_of_a_network_with_switches_go_node_by_node_down_before_up(topolog
     for node in range(topology.num_nodes):
         assert (np.diff(topology.links[topology.ports(node), 1]) >= 0).all()
     assert (topology.degree[: topology.num_ranks] == topology.least_degree).all()
+
+
+@pytest.mark.parametrize("family", [lambda: kary_tree(2, 3), lambda: fat_tree(3, 2)])
+def test_a_tree_may_have_as_many_switches_as_ids_and_no_more(family, monkeypatch):
+    num_switches = family().num_switches
+    monkeypatch.setattr(switched, "MAX_RANKS", num_switches)
+    assert family().num_switches == num_switches
+    monkeypatch.setattr(switched, "MAX_RANKS", num_switches - 1)
+    with pytest.raises(TopologyError, match=f"switches must be at most .*, not {num_switches} in"):
+        family()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multitree.topology import forest
 from multitree.topology.builders import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
@@ -17,6 +18,7 @@ from multitree.topology.link_slots import link_slots
 from multitree.topology.pace import Pace, usual_pace
 from multitree.topology.packing import pack_trees, rerooted
 from multitree.topology.schedule_files import load_schedule, save_schedule
+from multitree.topology.timetable import timetable
 from multitree.topology.topology import Topology
 from multitree.topology.unrolled import unrolled
 from multitree.topology.verify import verify
@@ -71,6 +73,19 @@ def test_large_buffers_have_more_and_longer_chunks(spec):
     assert waves == sorted(waves) and chunks == sorted(chunks)
 
 
+@pytest.mark.parametrize("num_flits", [1 << 16, 1 << 18])
+@pytest.mark.parametrize(("spec", "num_trees", "period"), [("mesh:2", 1, 1), ("full:4", 4, 2)])
+def test_chunks_are_as_long_as_makes_heads_and_the_last_wave_cost_alike(
+    spec, num_trees, period, num_flits
+):
+    """Where a wave ends a slot behind its period, or with it, which counts as one."""
+    schedule = paced(parse_topology(spec), num_flits)
+    assert (schedule.num_flows, schedule.period) == (num_trees, period)
+    most = num_flits / num_trees
+    message_cycles = usual_pace(schedule.topology).message_cycles
+    assert schedule.num_waves == int(most / np.sqrt(most * period * message_cycles))
+
+
 def test_longer_ways_make_longer_steps_or_more_of_them():
     """The time that a wave has for a hop is at least what a hop takes."""
     topology = mesh(4, 4)
@@ -88,6 +103,32 @@ def test_longer_ways_make_longer_steps_or_more_of_them():
                 cycles = (step - came[flow, src]) * (chunk + pace.message_cycles)
                 assert cycles >= way + pace.part_flits
             came[flow, dst] = max(step, came.get((flow, dst), 0))
+
+
+@pytest.mark.parametrize("num_flits", [1 << 10, 1 << 12, 1 << 16])
+@pytest.mark.parametrize("slow_gbytes_per_s", [16.0, 8.0, 4.0])
+def test_a_hop_takes_its_time_from_the_first_slot_on_of_slow_links_too(
+    slow_gbytes_per_s, num_flits
+):
+    """What depends on a message is the fewest slots behind it that its way takes, and no fewer."""
+    whole = mesh(4, 4)
+    speeds = np.where(np.ptp(whole.links, axis=1) > 1, slow_gbytes_per_s, 16.0)
+    topology = Topology("slow", 16, 0, whole.links, speeds, 150.0)
+    pace, slots = usual_pace(topology)._replace(num_flits=num_flits), link_slots(topology)
+    schedule = build_forest(topology, pace=pace)
+    chunk = num_flits / schedule.num_waves / schedule.num_flows
+    slot = ((chunk + pace.message_cycles) * pace.cycles_per_flit / slots)[schedule.route_links]
+    way = pace.way_cycles + (min(pace.part_flits, chunk) + 1) * pace.cycles_per_flit
+    link, behind = schedule.route_links, {}
+    for op in (Op.REDUCE, Op.GATHER):
+        rows = np.flatnonzero(schedule.op == op)
+        came, goes = (schedule.flow[rows] * 16 + end[rows] for end in (schedule.dst, schedule.src))
+        for before, after in np.argwhere(came[:, None] == goes):
+            gap = schedule.step[rows[after]] - schedule.step[rows[before]]
+            held = slots[link[rows[before]]]
+            behind[held] = min(gap, behind.get(held, gap))
+    for held, gap in behind.items():
+        assert gap == max(np.ceil(1.3 * way[slots == held].max() / slot.max()), held)
 
 
 def test_whole_chunks_get_more_time_than_parts_of_them():
@@ -182,6 +223,47 @@ def test_a_forest_says_why_there_is_none():
         build_forest(mesh(2, 2), roots=[0, 2])
     with pytest.raises(ScheduleError, match="all_gather must have one flow rooted at each rank"):
         build(mesh(2, 2), "forest", "all_gather")
+
+
+@pytest.mark.parametrize("spec", ["mesh:3x3", "torus:3x3"])
+def test_where_waves_are_too_few_several_are_written_out_in_one(spec, monkeypatch):
+    """No other trees, slots or chunks than of the same forest with more waves told apart."""
+    topology, num_flits = parse_topology(spec), 1 << 18
+    monkeypatch.setattr(forest, "MOST_WAVES", 10_000)
+    apart = paced(topology, num_flits)
+    monkeypatch.setattr(forest, "MOST_WAVES", 8)
+    together = paced(topology, num_flits)
+    copies = together.num_flows // apart.num_flows
+    assert copies > 1 and together.num_waves == 8 < apart.num_waves
+    one = replace(apart, num_waves=copies)
+    expected = replace(unrolled(one), num_waves=8, period=copies * apart.period)
+    assert together.hash == expected.hash
+    report = verify(together)
+    assert report.contention_free and report.max_link_load == 1
+    buffers = np.random.default_rng(1).integers(-99, 99, (topology.num_ranks, 999), np.int32)
+    assert (execute(together, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()
+
+
+def test_more_flows_are_taken_only_where_they_save_cycles():
+    topology = mesh(3, 3)
+    few, many = (paced(topology, num_flits) for num_flits in (1 << 14, 1 << 26))
+    assert few.num_waves < MOST_WAVES and few.num_flows == many.num_flows
+
+
+def test_each_timetable_of_a_forest_is_made_once(monkeypatch):
+    """Search for other trees, or again for the same ones, took most of a minute for mesh 16x16."""
+    made = []
+
+    def timetable_of(packing, slots, **routes):
+        made.append((packing.num_trees, np.unique(slots).tolist()))
+        return timetable(packing, slots, **routes)
+
+    monkeypatch.setattr(forest, "timetable", timetable_of)
+    monkeypatch.setattr(forest, "MOST_WAVES", 8)
+    schedule = paced(mesh(3, 3), 1 << 18, part_flits=None)
+    (num_trees,) = {trees for trees, _ in made}
+    assert schedule.num_flows > num_trees
+    assert len(made) == len({tuple(slots) for _, slots in made}) <= forest.MOST_HOP_SLOTS
 
 
 def test_the_same_pace_gives_the_same_schedule():

@@ -264,6 +264,14 @@ def test_an_entry_out_of_range_is_refused_with_its_row(field, value, message):
             {"route_offsets": np.arange(1, 26)},
             "Route offsets must run from 0 to 24, not from 1 to 25",
         ),
+        (
+            {"route_offsets": np.r_[0:24, 25]},
+            "Route offsets must run from 0 to 24, not from 0 to 25",
+        ),
+        (
+            {"route_offsets": np.r_[-1, 1:25]},
+            "Route offsets must run from 0 to 24, not from -1 to 24",
+        ),
         ({"collective": "scan"}, "Collective must be one of all_reduce.*, not 'scan'"),
         ({"root": 0}, "Root of all_reduce must be None, not 0"),
         ({"collective": "reduce"}, r"Root must be a rank 0..3, not None"),

@@ -69,6 +69,40 @@ def test_what_is_sent_has_its_silent_phase_and_leads_through_no_rank_where_links
     assert sent.hash == carried(whole).hash and verify(sent).num_messages == len(whole.op)
 
 
+def heard_at_the_end(schedule):
+    """Whose begin each rank has learned of when it ends, bool (num_ranks, num_ranks).
+
+    A message tells what its source knew of the flow: that it began itself, and what came in of
+    this flow before.
+    """
+    num_ranks, num_flows = schedule.topology.num_ranks, schedule.num_flows
+    known = np.broadcast_to(np.eye(num_ranks, dtype=bool), (num_flows, num_ranks, num_ranks)).copy()
+    for step in range(schedule.num_steps):
+        rows = schedule.step == step
+        flow, src, dst = schedule.flow[rows], schedule.src[rows], schedule.dst[rows]
+        told = known[flow, src]
+        np.logical_or.at(known, (flow, dst), told)
+    return known.any(axis=0)
+
+
+@pytest.mark.parametrize("topology", NETWORKS, ids=lambda topology: topology.name)
+@pytest.mark.parametrize("algorithm", ["multitree", "double_tree", "ring", "halving_doubling"])
+@pytest.mark.parametrize(
+    "collective", ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"]
+)
+def test_nobody_ends_on_shared_links_what_somebody_has_not_begun(topology, algorithm, collective):
+    """So no rank is two collectives ahead, and a parity tells collectives apart there."""
+    root = 1 if collective in ("broadcast", "reduce") else None
+    try:
+        schedule = build(topology, algorithm, collective, root)
+    except ScheduleError:
+        assert algorithm == "double_tree" and root is None
+        return
+    assert heard_at_the_end(with_silent_phase(schedule)).all()
+    if root is not None:
+        assert not heard_at_the_end(schedule).all()
+
+
 def test_heads_that_could_wait_in_a_circle_with_the_schedule_s_own_messages_are_refused():
     rows = [(0, 1, 0, 2, 0), (1, 1, 0, 0, 3), (2, 1, 0, 0, 1), (3, 1, 0, 1, 5), (4, 1, 0, 3, 4)]
     routes = [[5, 7, 9, 11], [1, 3, 5], [1], [2, 0], [7]]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multitree.topology import switch_packing
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families import parse_topology
 from multitree.topology.link_slots import link_slots
@@ -90,6 +91,18 @@ def test_so_many_trees_as_asked_for_and_the_same_again():
     assert (first.links == second.links).all() and (first.parents == second.parents).all()
     with pytest.raises(ScheduleError, match="Number of trees must be at least 1, not 0"):
         pack_over_switches(topology, num_trees=0)
+
+
+def test_trees_that_are_not_found_within_the_last_slack_are_an_error_that_names_the_network(
+    monkeypatch,
+):
+    tried = []
+    monkeypatch.setattr(switch_packing, "SLACKS", (0.0, 0.5, 4.0))
+    monkeypatch.setattr(switch_packing._Search, "packed", lambda _, *count: tried.append(count))
+    with pytest.raises(ScheduleError, match=r"'fat_tree.*': trees must be found within 5 times"):
+        pack_over_switches(parse_topology("fat_tree:3x2"))
+    periods = [period / num_trees for num_trees, period in tried]
+    assert len(tried) == 3 and periods == sorted(set(periods))
 
 
 @settings(max_examples=30, deadline=None)
