@@ -6,10 +6,14 @@ generated Verilog. Engines give the same bits, so the weights' SHA-256 is the sa
 
     python examples/train_digits.py --engine rtl
     python examples/train_digits.py --engine numpy
+
+With ``--json`` the results are one object on standard output, and the rest is on standard error.
 """
 
 import argparse
+import contextlib
 import hashlib
+import json
 import sys
 import time
 
@@ -124,6 +128,7 @@ def main():
     parser.add_argument("--engine", default="rtl", choices=["rtl", "numpy", "torch"])
     parser.add_argument("--algorithm", default="multitree")
     parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print results for programs")
     arguments = parser.parse_args()
     if arguments.epochs < 1:
         parser.error(f"epochs must be at least 1, not {arguments.epochs}")
@@ -132,16 +137,26 @@ def main():
         comm = Communicator(torus(4, 4), algorithm=arguments.algorithm, engine=arguments.engine)
     except (EngineError, ValueError) as error:
         parser.error(str(error))
-    with comm:
+    quietly = contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext()
+    with comm, quietly:
         weights, test, cycles = train(comm, arguments.epochs)
     digests = {hashlib.sha256(copy.astype("<f4").tobytes()).hexdigest() for copy in weights}
     if len(digests) != 1:
         print("the ranks' weights differ", file=sys.stderr)
         return 1
-    print(f"test accuracy {accuracy(weights[0], test):.4f}")
-    print(f"cycles spent in all-reduce: {cycles if cycles else 'unknown'}")
-    print(f"weights' SHA-256, the same on all {len(weights)} ranks: {digests.pop()}")
-    print(f"{time.perf_counter() - start:.1f} s")
+    results = {
+        "accuracy": accuracy(weights[0], test),
+        "cycles": cycles or None,
+        "weights_sha256": digests.pop(),
+        "seconds": time.perf_counter() - start,
+    }
+    if arguments.json:
+        print(json.dumps(results, indent=2))
+        return 0
+    print(f"test accuracy {results['accuracy']:.4f}")
+    print(f"cycles spent in all-reduce: {results['cycles'] or 'unknown'}")
+    print(f"weights' SHA-256, the same on all {len(weights)} ranks: {results['weights_sha256']}")
+    print(f"{results['seconds']:.1f} s")
     return 0
 
 

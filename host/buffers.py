@@ -60,8 +60,9 @@ def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
     Parameters
     ----------
     buffers : array, tensor, or sequence of num_ranks arrays or tensors
-        float32, int32 or bfloat16 (`ml_dtypes.bfloat16` in arrays), one equal shape per rank. They
-        are read before this returns and never modified.
+        float32, int32 or bfloat16 (`ml_dtypes.bfloat16` in arrays), one equal shape per rank, of
+        no elements, too. They are read before this returns and never modified. A tensor that
+        requires grad is taken under `torch.no_grad` only; results never require grad.
     num_ranks : int
         Ranks of the topology.
 
@@ -75,9 +76,10 @@ def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
     Raises
     ------
     TypeError
-        If the buffers are neither arrays nor tensors, or of another type.
+        If the buffers are neither arrays nor tensors, masked arrays, or of another type.
     ValueError
-        If their number, shapes, types or devices do not agree.
+        If their number, shapes, types or devices do not agree, or a tensor requires grad where
+        gradients are recorded.
     """
     stacked = not isinstance(buffers, Sequence)
     parts = [buffers] if stacked else list(buffers)
@@ -108,14 +110,25 @@ def _form_of(memory: Any, *, stacked: bool) -> Form:
 
 
 def _check_kinds(parts: list[Any]) -> None:
-    """Raise unless every part is an array or a tensor of a type the adders know."""
+    """Raise unless every part is an array or a tensor of a type the adders know, and no more."""
     torch = sys.modules.get("torch")  # where torch was never imported nothing is a tensor
     for part in parts:
         if not isinstance(part, np.ndarray) and (
             torch is None or not isinstance(part, torch.Tensor)
         ):
             raise TypeError(f"Buffers must be arrays or tensors, not {type(part).__name__}")
+        if isinstance(part, np.ma.MaskedArray):
+            raise TypeError(
+                "Buffers must be arrays without a mask, which no sum would heed, not masked "
+                "arrays: `.filled(0)` gives masked elements a value"
+            )
         check_dtype("Buffers", part.dtype)
+        # Collectives are not differentiated: what backward would miss is not begun.
+        if torch is not None and getattr(part, "requires_grad", False) and torch.is_grad_enabled():
+            raise ValueError(
+                "Buffers must not require grad, since collectives are not differentiated: pass "
+                "`.detach()` of them, or call under `torch.no_grad()`"
+            )
 
 
 def _check_agreement(parts: list[Any], num_ranks: int, names: tuple[str, ...]) -> None:

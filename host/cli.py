@@ -1,11 +1,15 @@
-"""The command line: ``multitree``, its commands and how errors are told."""
+"""The command line: ``multitree``, its commands, and what all of them take."""
 
-import os
-import sys
+import functools
+import importlib.metadata
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from multitree.host import (
+    cli_compare,
     cli_demo,
     cli_doctor,
     cli_explain,
@@ -14,34 +18,87 @@ from multitree.host import (
     cli_tables,
     cli_verilog,
 )
-from multitree.host.engines import EngineError
-from multitree.nic.faults import DeviceError
+from multitree.host.cli_output import command_name
+from multitree.host.cli_process import run_command
+from multitree.host.cli_progress import Verbosity, set_verbosity
 
 __all__ = ["app", "main"]
-
-FAILED = 1
-WRONG_INPUT = 2
-INTERRUPTED = 130
-
-# Typer shows the base of its usage errors only through this subclass.
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="multitree",
     help="All-reduce co-design: schedules, tables, Verilog, emulation and figures.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
+
+VerboseOption = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Say what is being done, also where it is no terminal."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"multitree {importlib.metadata.version('multitree')}")
+        raise typer.Exit
+
+
+def _choose_verbosity(verbose: bool, quiet: bool) -> None:
+    """Obey the two options, before the command or behind it."""
+    if verbose and quiet:
+        raise ValueError("Options must be --verbose or --quiet, not both")
+    if verbose or quiet:
+        set_verbosity(Verbosity.VERBOSE if verbose else Verbosity.QUIET)
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+    ] = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    _choose_verbosity(verbose, quiet)
+
+
+def _with_verbosity(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command of that name that takes the two options, too."""
+
+    @functools.wraps(command)
+    def wrapped(*, verbose: bool, quiet: bool, **arguments: Any) -> Any:
+        _choose_verbosity(verbose, quiet)
+        command_name.set(name)
+        return command(**arguments)
+
+    own = inspect.signature(command, eval_str=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(option, kind, default=False, annotation=annotation)
+        for option, annotation in (("verbose", VerboseOption), ("quiet", QuietOption))
+    ]
+    wrapped.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*own.parameters.values(), *added]
+    )
+    return wrapped
+
+
 for _commands in (
     cli_demo,
     cli_schedule,
     cli_tables,
     cli_verilog,
     cli_simulate,
+    cli_compare,
     cli_explain,
     cli_doctor,
 ):
     _commands.add_commands(app)
+for _command in app.registered_commands:
+    assert _command.name is not None and _command.callback is not None
+    _command.callback = _with_verbosity(_command.name, _command.callback)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,34 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0; 1 where a run failed or its result is not exact; 2 for wrong input, or an
-        engine that cannot run here. Both are told in one sentence on stderr.
+        Exit status, as of `run_command`; 1 also where a result is not exact.
     """
-    try:
-        status = app(arguments, prog_name="multitree", standalone_mode=False)
-    except _USAGE_ERROR as error:
-        return _tell(error.format_message(), WRONG_INPUT)  # type: ignore[attr-defined]
-    except (ValueError, EngineError) as error:
-        return _tell(str(error), WRONG_INPUT)
-    except BrokenPipeError:
-        # Who read our output has seen enough; nothing must be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        return _tell(f"{place}{error.strerror or error}", WRONG_INPUT)
-    except DeviceError as error:
-        return _tell(str(error), FAILED)
-    except (KeyboardInterrupt, typer.Abort):
-        return _tell("interrupted", INTERRUPTED)
-    return status if isinstance(status, int) else 0
-
-
-def _tell(sentence: str, status: int) -> int:
-    """Print one sentence on stderr and return the exit status."""
-    print(f"multitree: {' '.join(sentence.split())}", file=sys.stderr)
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    set_verbosity(Verbosity.TERMINAL)
+    return run_command(lambda: app(arguments, prog_name="multitree", standalone_mode=False))

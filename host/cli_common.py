@@ -1,55 +1,47 @@
 """What every command shares: options, output as JSON or tables, and progress."""
 
-import json
-import re
-import sys
-import threading
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.status import Status
 
+from multitree.host.cli_network import NetworkOptions
+from multitree.host.cli_output import print_json
+from multitree.host.cli_progress import Working
 from multitree.topology.builders import ALGORITHMS, build_compact
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families import names_file, parse_topology
 from multitree.topology.orbit import MAX_ROWS, Orbit
 from multitree.topology.pace import Pace
 from multitree.topology.schedule import Schedule
-from multitree.topology.schedule_files import load_file
-from multitree.topology.subsets import among
 from multitree.topology.topology import Topology
 
 __all__ = [
     "AlgorithmOption",
     "CollectiveOption",
+    "CsvOption",
     "FlowControlOption",
-    "ForwardingOption",
     "JsonOption",
     "MemoryCyclesOption",
-    "RanksOption",
     "RootOption",
     "ScheduleArgument",
     "SizeOption",
+    "SizesOption",
     "SpecArgument",
     "Working",
     "build_compactly",
     "build_schedule",
+    "check_folder",
     "check_writable",
     "identity_of",
-    "members_of",
     "print_json",
     "print_pairs",
     "print_table",
     "written_out",
 ]
 
-PATIENCE_SECONDS = 2.0
-AT_ONCE = 100_000
 NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
 
 DEFAULT_ALGORITHM = "multitree"
@@ -92,27 +84,16 @@ FlowControlOption = Annotated[
 MemoryCyclesOption = Annotated[
     int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
 ]
-RanksOption = Annotated[
-    str | None,
-    typer.Option(help="Ranks that take part, such as 0-3,8, numbered anew.", metavar="RANKS"),
-]
-ForwardingOption = Annotated[
-    bool,
-    typer.Option("--forwarding", help="The others forward, as switches, and are not left out."),
-]
 SizeOption = Annotated[
     str,
-    typer.Option(help="One rank's buffer: bytes, or with KiB, MiB or GiB.", metavar="SIZE"),
+    typer.Option(help="One rank's buffer: bytes, or with kB, MB, KiB, ...", metavar="SIZE"),
 ]
+SizesOption = Annotated[
+    str,
+    typer.Option(help="One rank's buffer, or several: 32KiB,1MB,4MiB.", metavar="SIZE,..."),
+]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, a row per result.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-
-
-def print_json(data: dict[str, Any]) -> None:
-    """Print one object, as documented in docs/json.md; unknown is null."""
-    pieces = json.JSONEncoder(indent=2, allow_nan=False).iterencode(data)
-    while text := "".join(islice(pieces, AT_ONCE)):
-        sys.stdout.write(text)
-    sys.stdout.write("\n")
 
 
 def print_pairs(title: str, pairs: Iterable[tuple[str, Any]]) -> None:
@@ -156,74 +137,19 @@ def check_writable(path: Path) -> None:
         raise ValueError(f"File must be a file, not the folder {str(path)!r}")
 
 
-class Working:
-    """Says on stderr what takes so long, once it takes longer than two seconds.
-
-    Parameters
-    ----------
-    text : str
-        What is being done.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._console = Console(stderr=True)
-        self._status = Status(text, console=self._console)
-        self._text = text
-        self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
-        self._timer.daemon = True
-
-    def update(self, text: str) -> None:
-        """Show another text beside the spinner; on something else than a terminal do nothing."""
-        self._status.update(text)
-
-    def say(self, sentence: str) -> None:
-        """Print a sentence at once."""
-        self._console.print(sentence, markup=False, highlight=False)
-
-    def count_cycles(self, cycles: int) -> None:
-        """Show how many cycles have been emulated."""
-        self.update(f"{self._text}: {cycles:,} cycles")
-
-    def __enter__(self) -> "Working":
-        """Begin to wait."""
-        self._timer.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Take the spinner away."""
-        self._timer.cancel()
-        self._timer.join()
-        self._status.stop()
-
-    def _show(self) -> None:
-        if self._console.is_terminal:
-            self._status.start()
-        else:
-            self.say(f"{self._text} ...")
-
-
-def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:
-    """The network of the ranks that take part: all, or those of a list such as ``0-3,8``.
+def check_folder(path: Path) -> None:
+    """Raise before any work is done where a folder could neither be made nor written to.
 
     Raises
     ------
     ValueError
-        If that is no list, or others are to forward where all take part.
-    TopologyError
-        As `among`.
+        If the path, or one above it, is a file, or must not be written to.
     """
-    if ranks is None:
-        if forwarding:
-            raise ValueError("Forwarding must come with --ranks, which says who takes part")
-        return network
-    chosen: list[int] = []
-    for span in ranks.split(","):
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", span, flags=re.ASCII)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if first > last:
-            raise ValueError(f"Ranks must be like 0-3,8, not {ranks!r}")
-        chosen += range(first, min(last, max(first, network.num_ranks)) + 1)
-    return among(network, chosen, forwarding=forwarding)
+    there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise ValueError(f"Folder must be a folder, not the file {str(there)!r}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"Folder must be writable, not {str(there)!r}")
 
 
 def build_schedule(
@@ -231,12 +157,11 @@ def build_schedule(
     algorithm: str | None,
     collective: str | None,
     root: int | None,
-    ranks: str | None = None,
-    forwarding: bool = False,
+    network: NetworkOptions,
     pace: PaceOf | None = None,
 ) -> tuple[Schedule, float]:
     """What `build_compactly` builds or reads, `written_out`; errors of both."""
-    built, seconds = build_compactly(spec, algorithm, collective, root, ranks, forwarding, pace)
+    built, seconds = build_compactly(spec, algorithm, collective, root, network, pace)
     start = time.perf_counter()
     return written_out(built), seconds + time.perf_counter() - start
 
@@ -246,8 +171,7 @@ def build_compactly(
     algorithm: str | None,
     collective: str | None,
     root: int | None,
-    ranks: str | None = None,
-    forwarding: bool = False,
+    network: NetworkOptions,
     pace: PaceOf | None = None,
 ) -> tuple[Schedule | Orbit, float]:
     """Build a schedule, or read and verify the one that a file holds, and say how long that took.
@@ -260,21 +184,22 @@ def build_compactly(
         If the file's schedule is of another algorithm, collective or root than is asked for, or
         some ranks are asked for and the file holds a schedule of all.
     ValueError, TopologyError
-        As `members_of`.
+        As `NetworkOptions.read`.
     """
     start = time.perf_counter()
     with Working(f"Reading {spec}"):
-        given = load_file(spec) if names_file(spec) else parse_topology(spec)
+        given = network.read(spec)
     if isinstance(given, Schedule):
-        if ranks is not None or forwarding:
+        if network.ranks is not None or network.forwarding:
             raise ScheduleError(f"{spec}: ranks must be the file's, {given.topology.num_ranks}")
         for what, asked in (("algorithm", algorithm), ("collective", collective), ("root", root)):
             if asked is not None and asked != getattr(given, what):
                 has = getattr(given, what)
                 raise ScheduleError(f"{spec}: {what} must be the file's, {has}, not {asked!r}")
         return given, time.perf_counter() - start
-    given = members_of(given, ranks, forwarding)
-    algorithm, collective = algorithm or DEFAULT_ALGORITHM, collective or "all_reduce"
+    given = network.members(given)
+    algorithm = DEFAULT_ALGORITHM if algorithm is None else algorithm
+    collective = "all_reduce" if collective is None else collective
     start = time.perf_counter()
     with Working(f"Building {algorithm} on {given.name}"):
         paced = None if pace is None else pace(given)

@@ -5,15 +5,22 @@ from typing import Annotated
 
 import typer
 
-from multitree.host.cli_common import JsonOption, Working, print_json, print_table
+from multitree.host.cli_common import (
+    JsonOption,
+    Working,
+    identity_of,
+    print_json,
+    print_table,
+)
+from multitree.host.cli_verilog import ForceOption
 from multitree.host.comparison import COLUMNS, compare_all, shown_cells
 from multitree.host.figures import bound_of
 from multitree.host.rtl_engine import needs_of
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size
 from multitree.host.table_rows import COLUMNS as TABLE_COLUMNS
+from multitree.host.table_rows import NOTE, table_rows
 from multitree.host.table_rows import shown_cells as table_cells
-from multitree.host.table_rows import table_rows
 from multitree.host.verilog_files import write_verilog
 from multitree.nic.table import compile_table
 from multitree.sim.link_model import LinkModel
@@ -37,24 +44,25 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Folder to write the Verilog to.", metavar="DIR")
     ] = Path("build"),
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
     """Run sixteen interfaces in RTL: three algorithms, side by side."""
-    out.mkdir(parents=True, exist_ok=True)
     topology, model = torus(4, 4), LinkModel()
+    schedule = build(topology, "multitree")
+    config = config_for(topology, model, **needs_of(schedule, model, SIZE_BYTES))
+    built_for = identity_of(schedule) | {"size_bytes": SIZE_BYTES}
     with (
         Working("All-reduce on 16 interfaces in RTL") as work,
         Simulator(
             topology, "rtl", link_model=model, progress=work.count_cycles, say=work.say
         ) as simulator,
     ):
+        # First, since it may be refused.
+        paths = write_verilog(config, out, built_for=built_for, force=force).paths
         results = compare_all(simulator, SIZE_BYTES)
-    schedule = build(topology, "multitree")
-    config = config_for(topology, model, **needs_of(schedule, model, SIZE_BYTES))
     table = compile_table(schedule, RANK, model.num_flits(SIZE_BYTES, 1), config)
     rows = table_rows(table, schedule, config.flit_bytes)
-    with Working("Generating the Verilog"):
-        paths = write_verilog(config, out)
     bound = bound_of(topology, SIZE_BYTES, model)
     exact = all(result["exact"] for result in results)
     if json:
@@ -79,8 +87,7 @@ def demo(
         map(shown_cells, results),
     )
     title = f"What the interface of rank {RANK} executes for MultiTree"
-    note = "Start Addr and Size in bytes; Parent, Children and To are ranks"
-    print_table(f"\n{title}\n{note}", list(TABLE_COLUMNS), map(table_cells, rows))
+    print_table(f"\n{title}\n{NOTE}", list(TABLE_COLUMNS), map(table_cells, rows))
     verdict = (
         "Every rank's memory equals the NumPy definition, bit for bit."
         if exact

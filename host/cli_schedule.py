@@ -9,9 +9,7 @@ import typer
 from multitree.host.cli_common import (
     AlgorithmOption,
     CollectiveOption,
-    ForwardingOption,
     JsonOption,
-    RanksOption,
     RootOption,
     ScheduleArgument,
     SizeOption,
@@ -20,94 +18,102 @@ from multitree.host.cli_common import (
     build_compactly,
     check_writable,
     identity_of,
-    members_of,
     print_json,
     print_pairs,
     written_out,
 )
+from multitree.host.cli_network import ClockOptions, NetworkOptions, tell_limits
 from multitree.host.figures import bound_of
+from multitree.host.option_groups import with_groups
 from multitree.host.sizes import format_size, parse_size
-from multitree.sim.link_model import LinkModel
+from multitree.sim.link_limits import link_limits
+from multitree.topology.atomic_write import replacing
 from multitree.topology.bounds import bound_steps
-from multitree.topology.families import parse_topology
 from multitree.topology.files import save_topology
 from multitree.topology.orbit import Orbit
 from multitree.topology.schedule import Schedule
 from multitree.topology.schedule_files import save_schedule
 from multitree.topology.schedule_rows import FIELDS, rows_of
+from multitree.topology.topology import Topology
 
 __all__ = ["add_commands"]
 
 SUFFIXES = (".json", ".graphml", ".csv")
+MOST_NODES = 64
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands to the command line."""
-    app.command("topology")(topology)
-    app.command("schedule")(schedule)
+    app.command("topology")(with_groups(topology))
+    app.command("schedule")(with_groups(schedule))
 
 
 def topology(
     spec: SpecArgument,
-    ranks: RanksOption = None,
-    forwarding: ForwardingOption = False,
+    network: NetworkOptions,
+    clock: ClockOptions,
     size: SizeOption = "1MiB",
     out: Annotated[Path | None, typer.Option(help="Save it as .json or .graphml.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Describe a topology, and what no schedule can beat on it."""
-    network, size_bytes = members_of(parse_topology(spec), ranks, forwarding), parse_size(size)
+    size_bytes, model, found = parse_size(size), clock.model(), network.network(spec)
     if out is not None:
         check_writable(out)
-        save_topology(network, out)
-    degree = network.degree[: network.num_ranks]
-    with Working(f"Measuring {network.name}"):
+        save_topology(found, out)
+    degree = found.degree[: found.num_ranks]
+    with Working(f"Measuring {found.name}"):
         data: dict[str, Any] = {
-            "topology": network.name,
-            "num_ranks": network.num_ranks,
-            "num_switches": network.num_switches,
-            "num_links": network.num_links,
+            "topology": found.name,
+            "num_ranks": found.num_ranks,
+            "num_switches": found.num_switches,
+            "num_links": found.num_links,
             "degree_min": int(degree.min()),
             "degree_max": int(degree.max()),
-            "diameter": network.diameter,
-            "min_cut": network.min_cut,
-            "is_symmetric": network.is_symmetric,
-            "bandwidth_gbytes_per_s_min": float(network.bandwidth_gbytes_per_s.min()),
-            "bandwidth_gbytes_per_s_max": float(network.bandwidth_gbytes_per_s.max()),
-            "latency_ns_min": float(network.latency_ns.min()),
-            "latency_ns_max": float(network.latency_ns.max()),
-            "bound_steps": bound_steps(network),
+            "diameter": found.diameter,
+            "min_cut": found.min_cut,
+            "is_symmetric": found.is_symmetric,
+            "names": found.names,
+            "bandwidth_gbytes_per_s_min": float(found.bandwidth_gbytes_per_s.min()),
+            "bandwidth_gbytes_per_s_max": float(found.bandwidth_gbytes_per_s.max()),
+            "latency_ns_min": float(found.latency_ns.min()),
+            "latency_ns_max": float(found.latency_ns.max()),
+            "bound_steps": bound_steps(found),
             "size_bytes": size_bytes,
-            "bound_cycles": bound_of(network, size_bytes, LinkModel()),
+            "bound_cycles": bound_of(found, size_bytes, model),
+            **clock.figures(found, model),
+            "warnings": network.warnings,
             "out": None if out is None else str(out),
         }
     if json:
         print_json(data)
         return
     print_pairs(
-        f"Topology {network.name}",
+        f"Topology {found.name}",
         [
-            ("ranks", f"{network.num_ranks}, and {network.num_switches} switches"),
-            ("directed links", network.num_links),
+            ("ranks", f"{found.num_ranks}, and {found.num_switches} switches"),
+            ("directed links", found.num_links),
             ("links of a rank", _span(data["degree_min"], data["degree_max"])),
-            ("diameter", f"{network.diameter} links"),
-            ("smallest cut", f"{network.min_cut} links"),
-            ("every link has a reverse", "yes" if network.is_symmetric else "no"),
+            ("diameter", f"{found.diameter} links"),
+            ("smallest cut", f"{found.min_cut} links"),
+            ("every link has a reverse", "yes" if found.is_symmetric else "no"),
             ("link speed", _span(*_ends(data, "bandwidth_gbytes_per_s")) + " GB/s"),
             ("link latency", _span(*_ends(data, "latency_ns")) + " ns"),
             ("fewest steps of a phase", data["bound_steps"]),
             (f"fewest cycles at {format_size(size_bytes)}", f"{data['bound_cycles']:.0f}"),
+            ("link buffers", f"{data['buffer_flits']} flits"),
+            *([] if found.names is None else [("nodes", _nodes(found))]),
         ],
     )
+    tell_limits(link_limits(found, model))
 
 
 def schedule(
     spec: ScheduleArgument,
+    network: NetworkOptions,
     algorithm: AlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
-    ranks: RanksOption = None,
-    forwarding: ForwardingOption = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Save it as .json or .graphml, to be read again, or its rows as .csv."),
@@ -119,7 +125,7 @@ def schedule(
         check_writable(out)
         if out.suffix not in SUFFIXES:
             raise ValueError(f"File must end in .json, .graphml or .csv, not {str(out)!r}")
-    built, seconds = build_compactly(spec, algorithm, collective, root, ranks, forwarding)
+    built, seconds = build_compactly(spec, algorithm, collective, root, network)
     if out is not None:
         _save(written_out(built), out)
     tree = built.tree if isinstance(built, Orbit) else built
@@ -135,6 +141,7 @@ def schedule(
         "num_waves": tree.num_waves,
         "period": tree.period,
         "build_seconds": seconds,
+        "warnings": network.warnings,
         "out": None if out is None else str(out),
     }
     if json:
@@ -158,6 +165,12 @@ def schedule(
     )
 
 
+def _nodes(network: Topology) -> str:
+    """The first nodes by number and name."""
+    listed = ", ".join(map(network.label, range(min(network.num_nodes, MOST_NODES))))
+    return listed + (", ..." if network.num_nodes > MOST_NODES else "")
+
+
 def _waves_of(tree: Schedule) -> str:
     """How many waves there are, and when they come."""
     stages = (tree.num_steps - 1) // tree.period + 1
@@ -169,7 +182,7 @@ def _save(built: Schedule, out: Path) -> None:
     if out.suffix != ".csv":
         save_schedule(built, out)
         return
-    with out.open("w", newline="", encoding="utf-8") as file:
+    with replacing(out) as path, path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(FIELDS)
         for *cells, links, classes in rows_of(built):

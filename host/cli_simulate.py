@@ -1,7 +1,7 @@
-"""The commands simulate and compare: when it happens, and what is faster."""
+"""The command simulate: when it happens, and whether the data come out right."""
 
 import re
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,35 +9,30 @@ import typer
 
 from multitree.host.cli_common import (
     CollectiveOption,
+    CsvOption,
     FlowControlOption,
-    ForwardingOption,
     JsonOption,
     MemoryCyclesOption,
-    RanksOption,
     RootOption,
     ScheduleArgument,
-    SizeOption,
-    SpecArgument,
+    SizesOption,
     Working,
     build_schedule,
     check_writable,
     identity_of,
-    members_of,
-    print_json,
     print_table,
 )
 from multitree.host.cli_explain import choose
-from multitree.host.comparison import COLUMNS, compare_all, shown_cells
-from multitree.host.figures import bound_of
+from multitree.host.cli_network import ClockOptions, NetworkOptions
+from multitree.host.cli_output import check_format, print_csv, print_sizes
+from multitree.host.comparison import REPORT_COLUMNS, report_cells
+from multitree.host.option_groups import with_groups
 from multitree.host.simulator import SEED, Simulator
-from multitree.host.sizes import format_size, paced, parse_size
+from multitree.host.sizes import format_size, paced, parse_sizes
 from multitree.host.work import WorkReport
 from multitree.nic.counts import PortCounts
-from multitree.sim.choice import AUTO
-from multitree.sim.link_model import LinkModel
+from multitree.sim.choice import AUTO, Choice
 from multitree.sim.rtl import Waveform
-from multitree.topology.builders import COMPARED, check_algorithm
-from multitree.topology.families import parse_topology
 from multitree.topology.topology import Topology
 
 __all__ = ["add_commands"]
@@ -46,7 +41,7 @@ FAILED = 1
 
 EngineOption = Annotated[str, typer.Option(help="rtl or analytic.", metavar="NAME")]
 DtypeOption = Annotated[str, typer.Option(help="float32, int32 or bfloat16.", metavar="NAME")]
-OpOption = Annotated[str, typer.Option(help="sum or max.", metavar="NAME")]
+OpOption = Annotated[str, typer.Option(help="sum, max, or average (avg).", metavar="NAME")]
 AnyAlgorithmOption = Annotated[
     str | None,
     typer.Option(
@@ -81,18 +76,17 @@ WindowOption = Annotated[
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands to the command line."""
-    app.command("simulate")(simulate)
-    app.command("compare")(compare)
+    app.command("simulate")(with_groups(simulate))
 
 
 def simulate(
     spec: ScheduleArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
     algorithm: AnyAlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
-    ranks: RanksOption = None,
-    forwarding: ForwardingOption = False,
-    size: SizeOption = "1MiB",
+    size: SizesOption = "1MiB",
     engine: EngineOption = "rtl",
     dependency: AnyDependencyOption = None,
     flow_control: FlowControlOption = "message",
@@ -103,143 +97,106 @@ def simulate(
     memory_cycles: MemoryCyclesOption = 12,
     trace: TraceOption = None,
     window: WindowOption = None,
+    csv: CsvOption = False,
     json: JsonOption = False,
 ) -> int:
-    """Run a collective on an engine with a clock.
+    """Run a collective on an engine with a clock, for each size.
 
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
-    size_bytes, choice, waveform = parse_size(size), None, _waveform(trace, window)
-    model = _model_of(dependency, flow_control, memory_cycles)
-    if algorithm == AUTO:
-        network = _network_of(spec, ranks, forwarding, lockstep)
-        choice = choose(network, model, size_bytes, collective, root, dependency)
-        built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
+    check_format(json, csv)
+    sizes, waveform = parse_sizes(size), _waveform(trace, window, size)
+    modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
+    asked = clock.model(**modes).with_memory(memory_cycles)
+    given: dict[str, Any] = {"lockstep": lockstep, "dtype": dtype, "op": op, "seed": seed}
+    rest = {"memory_cycles": memory_cycles, "trace": None if trace is None else str(trace)}
+
+    def run(size_bytes: int) -> _Run:
+        choice, model = None, asked
+        if algorithm == AUTO:
+            topology = _network_of(spec, network, lockstep)
+            choice = choose(topology, model, size_bytes, collective, root, dependency)
+            built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
+        else:
+            pace = paced(model, size_bytes)
+            built, _ = build_schedule(spec, algorithm, collective, root, network, pace)
+        with (
+            Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
+            Simulator(
+                built.topology,
+                engine,
+                **(given | {"link_model": model, "waveform": waveform}),
+                progress=work.count_cycles,
+                say=work.say,
+            ) as simulator,
+        ):
+            report = simulator.run(built, size_bytes)
+        entry = identity_of(built) | _figures(report) | {"flow_control": flow_control} | given
+        entry |= {"op": simulator.op} | rest | {"reason": choice and choice.reason}
+        entry |= clock.figures(built.topology, model) | {"warnings": network.warnings}
+        return _Run(report, choice, entry)
+
+    runs = [run(size_bytes) for size_bytes in sizes]
+    entries = [each.entry for each in runs]
+    if json or csv:
+        (print_csv if csv else print_sizes)(entries)
     else:
-        pace = paced(model, size_bytes)
-        built, _ = build_schedule(spec, algorithm, collective, root, ranks, forwarding, pace)
-    with (
-        Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
-        Simulator(
-            built.topology,
-            engine,
-            dtype=dtype,
-            op=op,
-            seed=seed,
-            link_model=model,
-            lockstep=lockstep,
-            waveform=waveform,
-            progress=work.count_cycles,
-            say=work.say,
-        ) as simulator,
-    ):
-        report = simulator.run(built, size_bytes)
-    if json:
-        print_json(
-            identity_of(built)
-            | _figures(report)
-            | {"flow_control": flow_control, "lockstep": lockstep}
-            | {"dtype": dtype, "op": op, "seed": seed, "memory_cycles": memory_cycles}
-            | {"trace": None if trace is None else str(trace), "reason": choice and choice.reason}
-        )
-    else:
-        typer.echo(str(report))
-        if choice is not None:
-            typer.echo(f"  chosen: {choice.reason}")
+        _show(runs, trace)
+    return FAILED if any(each.report.exact is False for each in runs) else 0
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One size's run: its report, why its algorithm was chosen, and both for programs."""
+
+    report: WorkReport
+    choice: Choice | None
+    entry: dict[str, Any]
+
+
+def _show(runs: list[_Run], trace: Path | None) -> None:
+    """Tell people of one run, or of several in a table."""
+    if len(runs) == 1:
+        typer.echo(str(runs[0].report))
+        if runs[0].choice is not None:
+            typer.echo(f"  chosen: {runs[0].choice.reason}")
         if trace is not None:
             typer.echo(f"  waveform in {trace}")
-    return FAILED if report.exact is False else 0
+        return
+    first = runs[0].report
+    title = f"{first.collective} on {runs[0].entry['topology']}, engine {first.engine}"
+    rows = [report_cells(each.report) for each in runs]
+    print_table(title, REPORT_COLUMNS, rows)
+    for limit in dict.fromkeys(limit for each in runs for limit in each.report.limits):
+        typer.echo(f"Limited: {limit}")
+    for each in runs:
+        if each.choice is not None:
+            typer.echo(f"{format_size(each.report.size_bytes)}: {each.choice.reason}")
 
 
-def _network_of(spec: str, ranks: str | None, forwarding: bool, lockstep: bool) -> Topology:
+def _network_of(spec: str, network: NetworkOptions, lockstep: bool) -> Topology:
     """What to choose an algorithm for; not in lockstep, since algorithms are timed without."""
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
-    return members_of(parse_topology(spec), ranks, forwarding)
-
-
-def _model_of(dependency: str | None, flow_control: str, memory_cycles: int) -> LinkModel:
-    model = LinkModel(dependency=dependency or "chunk", flow_control=flow_control)
-    return model.with_memory(memory_cycles)
-
-
-def compare(
-    spec: SpecArgument,
-    algorithms: Annotated[
-        str, typer.Option(help="Names with commas between.", metavar="NAMES")
-    ] = ",".join(COMPARED),
-    ranks: RanksOption = None,
-    forwarding: ForwardingOption = False,
-    size: SizeOption = "1MiB",
-    engine: EngineOption = "rtl",
-    dependency: DependencyOption = "chunk",
-    flow_control: FlowControlOption = "message",
-    lockstep: LockstepOption = False,
-    dtype: DtypeOption = "float32",
-    op: OpOption = "sum",
-    seed: SeedOption = SEED,
-    json: JsonOption = False,
-) -> int:
-    """Run several algorithms' all-reduces, side by side."""
-    size_bytes, topology = parse_size(size), members_of(parse_topology(spec), ranks, forwarding)
-    names = [check_algorithm(name) for name in algorithms.split(",")]
-    model = LinkModel(dependency=dependency, flow_control=flow_control)
-    with (
-        Working(f"Comparing on {topology.name}") as work,
-        Simulator(
-            topology,
-            engine,
-            dtype=dtype,
-            op=op,
-            seed=seed,
-            link_model=model,
-            lockstep=lockstep,
-            progress=work.count_cycles,
-            say=work.say,
-        ) as simulator,
-    ):
-        results = compare_all(simulator, size_bytes, names)
-    bound = bound_of(topology, size_bytes, model)
-    if json:
-        print_json(
-            {
-                "topology": topology.name,
-                "num_ranks": topology.num_ranks,
-                "size_bytes": size_bytes,
-                "engine": engine,
-                "dependency": dependency,
-                "flow_control": flow_control,
-                "lockstep": lockstep,
-                "dtype": dtype,
-                "op": op,
-                "seed": seed,
-                "bound_cycles": bound,
-                "results": results,
-            }
-        )
-    else:
-        title = f"All-reduce of {format_size(size_bytes)} per rank on {topology.name}"
-        note = f"No schedule takes less than {bound:.0f} cycles."
-        print_table(f"{title}, engine {engine}.\n{note}", COLUMNS, map(shown_cells, results))
-        for result in (each for each in results if each["error"] is not None):
-            typer.echo(f"{result['algorithm']}: {result['error']}")
-    return FAILED if any(result["exact"] is False for result in results) else 0
+    return network.network(spec)
 
 
 def _figures(report: WorkReport) -> dict[str, Any]:
     """A report for programs, with the counters of all ports together; unknown is None."""
     named = asdict(report)
-    del named["ports"]
+    del named["ports"], named["limits"]
     totals = {} if report.totals is None else asdict(report.totals)
     return named | {field.name: totals.get(field.name) for field in fields(PortCounts)}
 
 
-def _waveform(trace: Path | None, window: str | None) -> Waveform | None:
-    """Where to dump what, from the two options."""
+def _waveform(trace: Path | None, window: str | None, size: str) -> Waveform | None:
+    """Where to dump what, from the options."""
     if trace is None:
         if window is not None:
             raise ValueError("Window must come with --trace, which names the file")
         return None
+    if "," in size:
+        raise ValueError(f"Size must be one for a waveform, not a list, {size!r}")
     first, last = 0, None
     if window is not None:
         match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", window, flags=re.ASCII)

@@ -1,36 +1,53 @@
 """The commands verify and table: what was proved, and what an interface executes."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from multitree.host.cli_common import (
     AlgorithmOption,
     CollectiveOption,
-    ForwardingOption,
     JsonOption,
-    RanksOption,
     RootOption,
     ScheduleArgument,
     SizeOption,
+    Working,
     build_compactly,
     build_schedule,
     identity_of,
     print_json,
     print_pairs,
     print_table,
+    written_out,
 )
+from multitree.host.cli_network import ClockOptions, NetworkOptions, tell_limits
+from multitree.host.cli_writes import (
+    CNameOption,
+    DependencyOption,
+    DtypeOption,
+    FirstArrivalOption,
+    FormatOption,
+    OpOption,
+    OutOption,
+    Wanted,
+    WatchdogOption,
+    WindowBaseOption,
+    write_list,
+)
+from multitree.host.option_groups import with_groups
 from multitree.host.rtl_engine import needs_of
 from multitree.host.sizes import format_size, paced, parse_size
-from multitree.host.table_rows import COLUMNS, shown_cells, table_rows
+from multitree.host.table_rows import COLUMNS, NOTE, shown_cells, table_rows
 from multitree.nic.config import Config
 from multitree.nic.table import compile_table
 from multitree.sim.limits import limits_of
+from multitree.sim.link_limits import link_limits
 from multitree.sim.link_model import LinkModel
 from multitree.sim.network import MemoryTiming
 from multitree.sim.sizing import beyond_interfaces, config_for
 from multitree.topology.orbit import Orbit
+from multitree.topology.schedule import Schedule
 from multitree.topology.silent import as_sent, silent_ops
 from multitree.topology.verify import Report, verify
 
@@ -41,36 +58,38 @@ _TOTALS = ("num_rows", "num_flows", "memory_flits")
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands to the command line."""
-    app.command("verify")(verify_schedule)
-    app.command("table")(table)
+    app.command("verify")(with_groups(verify_schedule))
+    app.command("table")(with_groups(table))
 
 
 def verify_schedule(
     spec: ScheduleArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
     algorithm: AlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
-    ranks: RanksOption = None,
-    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
     json: JsonOption = False,
 ) -> None:
     """Prove that a schedule is right, and say what was proved."""
-    size_bytes, model = parse_size(size), LinkModel()
-    asked = (algorithm, collective, root, ranks, forwarding)
+    size_bytes, model = parse_size(size), clock.model()
+    asked = (algorithm, collective, root, network)
     built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
-    report = verify(built)
-    limits = limits_of(
-        as_sent(built),
-        model.num_flits(size_bytes, 1),
-        model,
-        memory_timing=MemoryTiming(),
-        queue_flits=Config().memory_queue_flits,
-        max_skew_cycles=0,
-        lockstep=False,
-    )
+    with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
+        report = verify(built)
+        limits = limits_of(
+            as_sent(built),
+            model.num_flits(size_bytes, 1),
+            model,
+            memory_timing=MemoryTiming(),
+            queue_flits=Config().memory_queue_flits,
+            max_skew_cycles=0,
+            lockstep=False,
+        )
     data = identity_of(built) | {"verified": True} | asdict(report)
     data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
+    data |= clock.figures(built.topology, model) | {"warnings": network.warnings}
     if json:
         print_json(data)
         return
@@ -95,6 +114,7 @@ def verify_schedule(
             ("hash", built.hash),
         ],
     )
+    tell_limits(link_limits(built.topology, model))
 
 
 def _contention(report: Report) -> str:
@@ -108,19 +128,48 @@ def _contention(report: Report) -> str:
 
 def table(
     spec: ScheduleArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
     rank: Annotated[int, typer.Option(help="Whose table.", metavar="RANK")] = 0,
     algorithm: AlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
-    ranks: RanksOption = None,
-    forwarding: ForwardingOption = False,
     size: SizeOption = "1MiB",
+    form: FormatOption = None,
+    out: OutOption = None,
+    dtype: DtypeOption = None,
+    op: OpOption = None,
+    dependency: DependencyOption = None,
+    window_base: WindowBaseOption = None,
+    watchdog_cycles: WatchdogOption = None,
+    first_arrival_cycles: FirstArrivalOption = None,
+    name: CNameOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print one rank's schedule table, in the paper's columns."""
-    size_bytes, model = parse_size(size), LinkModel()
+    """Print one rank's schedule table, in the paper's columns, or the writes that load it."""
+    limits = (watchdog_cycles, first_arrival_cycles)
+    wanted = Wanted(form, out, dtype, op, dependency, window_base, *limits, name)
+    if wanted.format is not None and json:
+        raise ValueError("--format must come without --json")
+    size_bytes, model = parse_size(size), clock.model()
     pace = paced(model, size_bytes)
-    built, _ = build_compactly(spec, algorithm, collective, root, ranks, forwarding, pace)
+    built, _ = build_compactly(spec, algorithm, collective, root, network, pace)
+    if wanted.format is not None:
+        writes = write_list(written_out(built), rank, size_bytes, wanted, model)
+        wanted.put(writes.text(wanted.format))
+        return
+    told = clock.figures(built.topology, model) | {"warnings": network.warnings}
+    _show(built, rank, size_bytes, model, told if json else None)
+
+
+def _show(
+    built: Schedule | Orbit,
+    rank: int,
+    size_bytes: int,
+    model: LinkModel,
+    told: dict[str, Any] | None,
+) -> None:
+    """Print a rank's table: as JSON, with more that it tells, or for people."""
     part = built.at(rank) if isinstance(built, Orbit) else built
     needs, sent = needs_of(part, model, size_bytes), as_sent(part)
     problem = beyond_interfaces(sent, needs)
@@ -130,7 +179,7 @@ def table(
     num_flits = model.num_flits(size_bytes, 1)
     compiled = compile_table(sent, rank, num_flits, config, bounded=problem is None)
     rows = table_rows(compiled, sent, config.flit_bytes, silent=silent)
-    if json:
+    if told is not None:
         print_json(
             identity_of(built)
             | {
@@ -141,10 +190,14 @@ def table(
                 "problem": problem,
                 "rows": rows,
             }
+            | told
         )
         return
     what = f"{part.collective} by {part.algorithm} on {built.topology.name}"
-    title = [f"Schedule table of rank {rank}: {what}"]
+    title = [f"Schedule table of rank {built.topology.label(rank)}: {what}"]
     title += [] if problem is None else [f"No interface holds it: {problem}"]
-    title += ["Start Addr and Size in bytes; Parent, Children and To are ranks"]
-    print_table("\n".join(title), list(COLUMNS), [shown_cells(row) for row in rows])
+    title += [NOTE]
+    print_table(
+        "\n".join(title), list(COLUMNS), [shown_cells(row, built.topology.label) for row in rows]
+    )
+    tell_limits(link_limits(built.topology, model))

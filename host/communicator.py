@@ -1,6 +1,9 @@
 """The host's door to all-reduce: collectives on arrays and tensors."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy.typing as npt
 
 from multitree.host.buffers import take_buffers, take_pieces
 from multitree.host.runner import Runner
@@ -11,7 +14,12 @@ from multitree.topology.execute import owned_range
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
 
+if TYPE_CHECKING:
+    import torch
+
 __all__ = ["Communicator"]
+
+Array = TypeVar("Array", bound="npt.NDArray[Any] | torch.Tensor")
 
 
 class Communicator(Closing):
@@ -119,17 +127,23 @@ class Communicator(Closing):
         """
         return self._runner.plans.plan(collective, root, size_bytes).schedule
 
-    def all_reduce(self, buffers: Any, op: str = "sum") -> Work:
+    @overload
+    def all_reduce(self, buffers: Sequence[Array], op: str = "sum") -> Work[list[Array]]: ...
+    @overload
+    def all_reduce(self, buffers: Array, op: str = "sum") -> Work[Array]: ...
+    def all_reduce(self, buffers: Any, op: str = "sum") -> Work[Any]:
         """Start the sum, the maximum or the average of all ranks' buffers on every rank.
 
         Parameters
         ----------
         buffers : (num_ranks, ...) array or tensor, or list of num_ranks arrays or tensors
-            float32, int32 or bfloat16 (`ml_dtypes.bfloat16` in arrays), any shape and length. They
-            are read before this returns and never modified.
+            float32, int32 or bfloat16 (`ml_dtypes.bfloat16` in arrays), any shape and length, 0
+            included. They are read before this returns and never modified. Masked arrays are
+            refused; so are tensors that require grad, but under `torch.no_grad()`, as collectives
+            are not differentiated.
         op : str
-            "sum", "max", or "average" (floats only): the sum, then one float32 division by
-            num_ranks.
+            "sum", "max", or "average", also called "avg" (floats only): the sum, then one float32
+            division by num_ranks.
 
         Returns
         -------
@@ -144,7 +158,11 @@ class Communicator(Closing):
         memory, form = take_buffers(buffers, self.topology.num_ranks)
         return self._runner.start("all_reduce", memory, form.give_back, op=op)
 
-    def reduce_scatter(self, buffers: Any, op: str = "sum") -> Work:
+    @overload
+    def reduce_scatter(self, buffers: Sequence[Array], op: str = "sum") -> Work[list[Array]]: ...
+    @overload
+    def reduce_scatter(self, buffers: Array, op: str = "sum") -> Work[list[Array]]: ...
+    def reduce_scatter(self, buffers: Any, op: str = "sum") -> Work[Any]:
         """Start the sum of all ranks' buffers, each rank keeping the part that it owns.
 
         Parameters
@@ -172,7 +190,7 @@ class Communicator(Closing):
 
         return self._runner.start("reduce_scatter", memory, own_parts, op=op)
 
-    def all_gather(self, pieces: Any) -> Work:
+    def all_gather(self, pieces: Sequence[Array]) -> Work[Array]:
         """Start the inverse of `reduce_scatter`: every rank gets every rank's piece.
 
         Parameters
@@ -195,7 +213,11 @@ class Communicator(Closing):
         )
         return self._runner.start("all_gather", memory, form.give_back)
 
-    def broadcast(self, buffers: Any, *, root: int) -> Work:
+    @overload
+    def broadcast(self, buffers: Sequence[Array], *, root: int) -> Work[list[Array]]: ...
+    @overload
+    def broadcast(self, buffers: Array, *, root: int) -> Work[Array]: ...
+    def broadcast(self, buffers: Any, *, root: int) -> Work[Any]:
         """Start copying the root's buffer to every rank.
 
         Parameters
@@ -218,7 +240,13 @@ class Communicator(Closing):
         memory, form = take_buffers(buffers, self.topology.num_ranks)
         return self._runner.start("broadcast", memory, form.give_back, root=root)
 
-    def reduce(self, buffers: Any, *, root: int, op: str = "sum") -> Work:
+    @overload
+    def reduce(
+        self, buffers: Sequence[Array], *, root: int, op: str = "sum"
+    ) -> Work[list[Array]]: ...
+    @overload
+    def reduce(self, buffers: Array, *, root: int, op: str = "sum") -> Work[Array]: ...
+    def reduce(self, buffers: Any, *, root: int, op: str = "sum") -> Work[Any]:
         """Start the sum, the maximum or the average of all ranks' buffers on the root.
 
         Parameters

@@ -5,12 +5,21 @@ from dataclasses import asdict
 from typing import Any
 
 from multitree.host.simulator import Simulator
+from multitree.host.sizes import format_size
 from multitree.host.work import WorkReport
 from multitree.topology.builders import COMPARED, build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
 
-__all__ = ["COLUMNS", "compare_all", "shown_cells"]
+__all__ = [
+    "COLUMNS",
+    "REPORT_COLUMNS",
+    "check_some_ran",
+    "compare_all",
+    "report_cells",
+    "shown_cells",
+]
 
 COLUMNS = [
     "algorithm",
@@ -22,6 +31,10 @@ COLUMNS = [
     "link use",
     "exact",
 ]
+
+REPORT_COLUMNS = ["size", *COLUMNS[:1], *COLUMNS[2:]]
+
+_EXACT = {True: "yes", False: "NO", None: "-"}
 
 FIGURES = (
     "cycles",
@@ -68,13 +81,41 @@ def compare_all(
     return results
 
 
+def check_some_ran(topology: Topology, results: Sequence[dict[str, Any]]) -> None:
+    """Raise where no algorithm ran, since then nothing was compared.
+
+    Raises
+    ------
+    ScheduleError
+        Saying why of each.
+    """
+    if all(result["error"] is not None for result in results):
+        reasons = {result["algorithm"]: result["error"] for result in results}
+        told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise ScheduleError(f"{topology.name}: at least one algorithm must run, but {told}")
+
+
+def report_cells(report: WorkReport) -> list[str]:
+    """Cells of one run for people, in the order of `REPORT_COLUMNS`."""
+    ratio = report.ratio_to_bound
+    return [
+        format_size(report.size_bytes),
+        report.algorithm,
+        str(report.cycles),
+        f"{report.time_us:.3f}",
+        f"{report.bandwidth_gbytes_per_s:.2f}",
+        "-" if ratio is None else f"{ratio:.3f}",
+        f"{100 * (report.link_utilization or 0):.1f} %",
+        _EXACT[report.exact],
+    ]
+
+
 def shown_cells(result: dict[str, Any]) -> list[str]:
     """Cells of one algorithm for people, in the order of `COLUMNS`."""
     steps = f"{result['steps_reduce_scatter']} + {result['steps_all_gather']}"
     if result["error"] is not None:
         has_none = result["schedule_hash"] is None
         return [result["algorithm"], "none" if has_none else steps, *["-"] * (len(COLUMNS) - 2)]
-    exact = {True: "yes", False: "NO", None: "-"}[result["exact"]]
     return [
         result["algorithm"],
         steps,
@@ -83,7 +124,7 @@ def shown_cells(result: dict[str, Any]) -> list[str]:
         f"{result['bandwidth_gbytes_per_s']:.2f}",
         f"{result['ratio_to_bound']:.3f}",
         f"{100 * result['link_utilization']:.1f} %",
-        exact,
+        _EXACT[result["exact"]],
     ]
 
 

@@ -1,19 +1,21 @@
 """The driver of one interface: what a host writes and reads to run a table."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from multitree.nic.counts import PortCounts, count_addresses, counts_of
+from multitree.host.card import Bus, Counters, Sizes
+from multitree.nic.counts import count_addresses, counts_of
 from multitree.nic.faults import DeviceError, FaultCode
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
     DTYPE_CODES,
-    RESET,
     START,
     RunSettings,
     decode_fault,
     origin_of,
+    reset_writes,
     run_writes,
     table_writes,
 )
@@ -23,56 +25,6 @@ from multitree.nic.table import Table
 __all__ = ["Bus", "Counters", "Driver", "Sizes"]
 
 MAX_POLLS = 100_000
-
-
-class Bus(Protocol):
-    """A way to one interface's registers: a card's mapped memory, or an emulated AXI4-Lite."""
-
-    def write(self, address: int, value: int) -> None:
-        """Write 32 bits to a byte address."""
-
-    def read(self, address: int) -> int:
-        """Read 32 bits from a byte address."""
-
-    def wait_interrupt(self, timeout_cycles: int) -> bool:
-        """Wait until the interrupt is high; False if it is not after so many cycles."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes that an interface says it was built with.
-
-    Parameters
-    ----------
-    num_ports, flit_bytes, submessage_flits, table_depth, num_flows, buffer_flits : int
-        As in `nic.Config`.
-    dtypes : tuple of str
-        Types of elements that it can reduce, as in `nic.Config`.
-    """
-
-    num_ports: int
-    flit_bytes: int
-    submessage_flits: int
-    table_depth: int
-    num_flows: int
-    buffer_flits: int
-    dtypes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Counters:
-    """Counters of the last collective.
-
-    Parameters
-    ----------
-    cycles : int
-        From start to done.
-    ports : tuple of PortCounts
-        Flits, stalls by cause and least credits, per link port of the interface.
-    """
-
-    cycles: int
-    ports: tuple[PortCounts, ...]
 
 
 class Driver:
@@ -121,22 +73,83 @@ class Driver:
             dtypes=tuple(name for name, code in DTYPE_CODES.items() if dtypes >> code & 1),
         )
 
-    def reset(self) -> None:
+    def reset(self, sequence: int = 0) -> None:
         """Reset all but the bus, and wait until memory has answered what was asked before.
 
         Its links go down and come up again, with all that was in flight on them gone: a neighbour
-        that runs a collective takes a fault, and has to be reset too.
+        that runs a collective takes a fault, and has to be reset too. Where one interface alone is
+        reset, `rejoin` loses nothing.
+
+        Parameters
+        ----------
+        sequence : int
+            Number of the next collective, the same on all interfaces.
+
+        Raises
+        ------
+        ValueError
+            If the number does not fit 32 bits.
+        DeviceError
+            If memory does not answer, so that the reset does not end.
+        """
+        for address, value in reset_writes(sequence):
+            self._write(address, value)
+        self._poll_status("reset is not over", lambda field: not field("busy"))
+
+    def sequence(self) -> int:
+        """Number of the collective that runs or is next."""
+        return self._read("SEQUENCE")
+
+    def await_delivery(self) -> None:
+        """Wait until all that this interface sent was taken by the other ends of its links.
+
+        Its memory and its results are its own before that; but a reset would lose what is still on
+        the links. On shared links the other end is the first switch.
 
         Raises
         ------
         DeviceError
-            If memory does not answer, so that the reset does not end.
+            If a collective runs or starts and does not end, somebody does not take what was sent,
+            or there is a fault.
         """
-        self._write(*RESET)
+        self._poll_status("not delivered", lambda field: field("delivered"), faults=True)
+
+    def rejoin(self, sequence: int | None = None) -> None:
+        """Reset this interface alone, between two collectives, and go on with the others.
+
+        Its table has to be loaded again. Neighbours must be idle and have delivered, too
+        (`await_delivery`): what is on the way to this one is lost.
+
+        Parameters
+        ----------
+        sequence : int, optional
+            Number of its next collective; without it what `sequence` says before the reset.
+
+        Raises
+        ------
+        ValueError
+            If the number does not fit 32 bits.
+        DeviceError
+            As `await_delivery` and `reset`, or if the interface cannot count so far.
+        """
+        self.await_delivery()
+        sequence = self.sequence() if sequence is None else sequence
+        self.reset(sequence)
+        found = self.sequence()
+        if found != sequence:
+            raise self._error(f"next collective must be number {sequence}, not {found}")
+
+    def _poll_status(
+        self, what: str, over: Callable[[Callable[[str], int]], Any], *, faults: bool = False
+    ) -> None:
+        """Read STATUS until its fields are such that something is over; perhaps raise a fault."""
         for _ in range(MAX_POLLS):
-            if not register_field("STATUS", "busy", self._read("STATUS")):
+            status = self._read("STATUS")
+            if faults:
+                self._check_fault(status)
+            if over(partial(register_field, "STATUS", word=status)):
                 return
-        raise self._error(f"reset is not over after {MAX_POLLS} reads of STATUS")
+        raise self._error(f"{what} after {MAX_POLLS} reads of STATUS")
 
     def load_table(self, table: Table) -> None:
         """Write a table and its flow memory, also while another one runs.
@@ -179,15 +192,12 @@ class Driver:
             not end, or the link of a port that the table uses does not come up.
         """
         self._commit(settings)
-        for _ in range(MAX_POLLS):
-            status = self._read("STATUS")
-            self._check_fault(status)
-            if register_field("STATUS", "committed", status) and not register_field(
-                "STATUS", "claimed", status
-            ):
-                self._await_links()
-                return
-        raise self._error(f"table is not accepted after {MAX_POLLS} reads of STATUS")
+        self._poll_status(
+            "table is not accepted",
+            lambda field: field("committed") and not field("claimed"),
+            faults=True,
+        )
+        self._await_links()
 
     def preload(self, table: Table, settings: RunSettings) -> None:
         """Load and commit the next table while one runs, and do not wait for it.

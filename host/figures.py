@@ -4,7 +4,9 @@ import numpy as np
 
 from multitree.host.work import WorkReport
 from multitree.nic.counts import PortCounts
+from multitree.sim.link_limits import link_limits
 from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import wire_bits_per_flit
 from multitree.topology.bounds import bound_cycles
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
@@ -47,6 +49,7 @@ def report_on(
     wall_seconds: float,
     cpu_seconds: float,
     ports: tuple[tuple[PortCounts, ...], ...] | None = None,
+    loading_cycles: int | None = None,
 ) -> WorkReport:
     """Put figures beside what an engine counted.
 
@@ -60,18 +63,22 @@ def report_on(
         Bytes of one rank's buffer.
     link_model : LinkModel
         Clock and flits, and what rows waited for.
-    cycles, link_utilization, exact, wall_seconds, cpu_seconds, ports
-        As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio.
+    cycles, link_utilization, exact, wall_seconds, cpu_seconds, ports, loading_cycles
+        As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio, and nothing
+        is on wires.
 
     Returns
     -------
     WorkReport
         The bound is that of an all-reduce; other collectives have none yet.
     """
-    time_us = bandwidth = bound = ratio = None
+    time_us = bandwidth = bound = ratio = wire_bits = effective = None
     if cycles is not None:
         time_us = link_model.microseconds(cycles)
         bandwidth = size_bytes / time_us / 1000 if time_us else None
+        wire_bits = wire_bits_per_flit(schedule, link_model)
+        if bandwidth is not None:
+            effective = bandwidth * 8 * link_model.flit_bytes / wire_bits
         if schedule.collective == "all_reduce":
             bound = bound_of(schedule.topology, size_bytes, link_model)
             ratio = cycles / bound
@@ -92,5 +99,9 @@ def report_on(
         exact=exact,
         wall_seconds=wall_seconds,
         cpu_seconds=cpu_seconds,
+        wire_bits_per_flit=wire_bits,
+        effective_bandwidth_gbytes_per_s=effective,
+        loading_cycles=loading_cycles,
         ports=ports,
+        limits=() if cycles is None else link_limits(schedule.topology, link_model),
     )

@@ -9,10 +9,37 @@ import numpy.typing as npt
 from multitree.nic.counts import PortCounts
 from multitree.topology.elements import make_canonical
 
-__all__ = ["OPS", "Outcome", "average_of", "finished", "reduction_of"]
+__all__ = ["Outcome", "average_of", "checked_op", "finished", "reduction_of"]
 
-OPS = ("sum", "max", "average")
-"""What becomes of all ranks' elements: those of `execute`, and the sum divided."""
+_OPS = {"sum": "sum", "max": "max", "average": "average", "avg": "average"}
+"""What becomes of all ranks' elements, by all its names: those of `execute`, and the sum divided.
+
+PyTorch and NCCL say avg.
+"""
+
+
+def checked_op(op: str, dtype: Any) -> str:
+    """The op of a name, "sum", "max" or "average".
+
+    Parameters
+    ----------
+    op : str
+        One of these, or "avg".
+    dtype : NumPy or torch type, or its name
+        Of the elements.
+
+    Raises
+    ------
+    ValueError
+        If there is no such op.
+    TypeError
+        If it is an average of integers.
+    """
+    if op not in _OPS:
+        raise ValueError(f"Op must be one of {', '.join(_OPS)}, not {op!r}")
+    if _OPS[op] == "average" and "float" not in str(dtype):
+        raise TypeError(f"Buffers must be floats for an average, not {dtype}")
+    return _OPS[op]
 
 
 @dataclass(frozen=True)
@@ -29,12 +56,15 @@ class Outcome:
         Payload flits over links x cycles; None without a clock.
     ports : tuple of tuples of PortCounts, or None
         What interfaces counted, per rank and port; None where there are no interfaces.
+    loading_cycles : int or None
+        What loading tables and settings took before; None where there are no interfaces.
     """
 
     memory: Any
     cycles: int | None = None
     link_utilization: float | None = None
     ports: tuple[tuple[PortCounts, ...], ...] | None = None
+    loading_cycles: int | None = None
 
 
 def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[Any]:

@@ -142,12 +142,13 @@ class RtlEngine:
                 progress=self._progress,
             )
             ports = self._session.counts()
+            loading_cycles = self._session.loading_cycles
         except BaseException:
             self.close()  # interfaces that have stopped half-way are of no more use
             raise
         image, trace = runs[0]
         image = finished(image, op, len(image))
-        return Outcome(image, trace.cycles, trace.link_utilization, ports)
+        return Outcome(image, trace.cycles, trace.link_utilization, ports, loading_cycles)
 
     def close(self) -> None:
         """Give back the network."""

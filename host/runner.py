@@ -11,10 +11,10 @@ from typing import Any
 from multitree.host.buffers import same_stream
 from multitree.host.engines import Engine, open_engine
 from multitree.host.figures import report_on
-from multitree.host.outcome import OPS, Outcome, finished, reduction_of
+from multitree.host.outcome import Outcome, checked_op, finished, reduction_of
 from multitree.host.plans import Plan, Plans
 from multitree.host.tensors import to_array
-from multitree.host.work import Work, WorkReport
+from multitree.host.work import Result, Work, WorkReport
 from multitree.sim.link_model import LinkModel
 from multitree.topology.elements import as_bits
 from multitree.topology.execute import execute
@@ -63,23 +63,20 @@ class Runner:
         self,
         collective: str,
         memory: Any,
-        finish: Callable[[Any], Any],
+        finish: Callable[[Any], Result],
         *,
         root: int | None = None,
         op: str = "sum",
-    ) -> Work:
+    ) -> Work[Result]:
         """Check the op, and hand the collective to the worker."""
-        if op not in OPS:
-            raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
-        if op == "average" and "float" not in str(memory.dtype):
-            raise TypeError(f"Buffers must be floats for an average, not {memory.dtype}")
+        op = checked_op(op, memory.dtype)
         size_bytes = memory.dtype.itemsize * memory.shape[1]
         plan = self.plans.plan(collective, root, size_bytes)
         if self._closed:
             raise RuntimeError("Communicator must be open, not closed")
         stream = same_stream(memory)
 
-        def run() -> tuple[Any, WorkReport]:
+        def run() -> tuple[Result, WorkReport]:
             self._queue.popleft()
             following = next(iter(list(self._queue)), None)
             with stream:
@@ -157,6 +154,7 @@ def run_on(
         cycles=outcome.cycles,
         link_utilization=outcome.link_utilization,
         ports=outcome.ports,
+        loading_cycles=outcome.loading_cycles,
         exact=exact,
         wall_seconds=wall,
         cpu_seconds=cpu,

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from multitree.host.engines import check_runs_here
 from multitree.host.figures import report_on
+from multitree.host.outcome import checked_op
 from multitree.host.plans import Plan
 from multitree.host.rtl_engine import RtlEngine
 from multitree.host.runner import run_on
@@ -17,7 +18,7 @@ from multitree.sim.closing import Closing
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import Progress, Waveform
 from multitree.sim.verilator import Say
-from multitree.topology.elements import DTYPES, OPS
+from multitree.topology.elements import DTYPES
 from multitree.topology.pace import Pace
 from multitree.topology.schedule import Schedule
 from multitree.topology.topology import Topology
@@ -66,7 +67,7 @@ class Simulator(Closing):
     dtype : str
         "float32", "int32" or "bfloat16"; matters only where data are carried.
     op : str
-        "sum" or "max"; the same.
+        "sum", "max" or "average" (or "avg"; floats only); the same.
     seed : int
         Of the data.
     link_model : LinkModel, optional
@@ -108,15 +109,16 @@ class Simulator(Closing):
             raise ValueError(f"Engine must be one with a clock ({known}), not {engine!r}")
         if dtype not in DTYPES:
             raise ValueError(f"Dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
-        if op not in OPS:
-            raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
+        try:
+            self.op = checked_op(op, dtype)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
         if seed < 0:
             raise ValueError(f"Seed must be at least 0, not {seed!r}")
         if waveform is not None and engine != "rtl":
             raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
         self.topology = topology
         self._dtype = dtype
-        self._op = op
         self._seed = seed
         self._model = link_model or LinkModel()
         self._lockstep = lockstep
@@ -166,7 +168,7 @@ class Simulator(Closing):
             shape = schedule.topology.num_ranks, size_bytes // DTYPES[self._dtype].itemsize
             memory = make_buffers(self._seed, *shape, self._dtype)
             _, report = run_on(
-                self._rtl, Plan(schedule), memory, link_model=self._model, op=self._op, check=True
+                self._rtl, Plan(schedule), memory, link_model=self._model, op=self.op, check=True
             )
             return report
         wall, cpu = time.perf_counter(), time.process_time()

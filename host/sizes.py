@@ -1,4 +1,4 @@
-"""Sizes for people: bytes, KiB, MiB and GiB, read and written."""
+"""Sizes for people: bytes, binary and SI units, read and written."""
 
 import re
 from collections.abc import Callable
@@ -8,18 +8,22 @@ from multitree.sim.link_model import LinkModel
 from multitree.topology.pace import Pace
 from multitree.topology.topology import Topology
 
-__all__ = ["format_size", "paced", "parse_size"]
+__all__ = ["format_size", "paced", "parse_size", "parse_sizes"]
 
-_UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+_UNITS = {
+    **{"": 1, "b": 1},
+    **{"kb": 1000, "mb": 1000_000, "gb": 1000_000_000},
+    **{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30},
+}
 
 
 def parse_size(text: str) -> int:
-    """Read a size in bytes, or with KiB, MiB or GiB behind it.
+    """Read one size in bytes, or with kB, MB, GB (powers of 1000), KiB, MiB or GiB behind it.
 
     Parameters
     ----------
     text : str
-        For example "4096", "32KiB" or "1 MiB".
+        For example "4096", "32KiB" or "1 MB"; capitals do not matter.
 
     Returns
     -------
@@ -33,16 +37,30 @@ def parse_size(text: str) -> int:
 
     Examples
     --------
-    >>> parse_size("32KiB")
-    32768
+    >>> parse_size("32KiB"), parse_size("32kB")
+    (32768, 32000)
     """
+    if "," in text:
+        raise ValueError(f"Size must be one, not a list, {text!r}")
     match = re.fullmatch(r"(\d{1,15})\s*([a-zA-Z]*)", text.strip(), flags=re.ASCII)
-    if match is None or match[2].upper() not in _UNITS:
-        raise ValueError(f"Size must be bytes, or a number with KiB, MiB or GiB, not {text!r}")
-    size_bytes = int(match[1]) * _UNITS[match[2].upper()]
+    if match is None or match[2].lower() not in _UNITS:
+        units = "kB, MB, GB, KiB, MiB or GiB"
+        raise ValueError(f"Size must be bytes, or a number with {units}, not {text!r}")
+    size_bytes = int(match[1]) * _UNITS[match[2].lower()]
     if size_bytes <= 0 or size_bytes % 4:
         raise ValueError(f"Size must be a positive multiple of 4 bytes, not {text!r}")
     return size_bytes
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Read sizes with commas between them, each as `parse_size` reads it.
+
+    Examples
+    --------
+    >>> parse_sizes("32KiB,1MB")
+    [32768, 1000000]
+    """
+    return [parse_size(each) for each in text.split(",")]
 
 
 def format_size(size_bytes: int) -> str:

@@ -32,7 +32,9 @@ class SwitchModule:
     nodes: tuple[int, ...]
 
 
-def switch_modules(topology: Topology, config: Config) -> list[SwitchModule]:
+def switch_modules(
+    topology: Topology, config: Config, stem: str = SWITCH_MODULE_NAME
+) -> list[SwitchModule]:
     """The shapes of a network's switches, by number of ports.
 
     Parameters
@@ -40,6 +42,8 @@ def switch_modules(topology: Topology, config: Config) -> list[SwitchModule]:
     topology : Topology
     config : Config
         Its interfaces.
+    stem : str
+        What the modules' names begin with.
 
     Returns
     -------
@@ -72,12 +76,12 @@ def switch_modules(topology: Topology, config: Config) -> list[SwitchModule]:
     for node in range(topology.num_ranks, topology.num_nodes):
         shapes.setdefault(max(_LEAST_PORTS, int(topology.num_ports[node])), []).append(node)
     return [
-        SwitchModule(f"{SWITCH_MODULE_NAME}_{ports}x{config.num_vcs}", ports, tuple(nodes))
+        SwitchModule(f"{stem}_{ports}x{config.num_vcs}", ports, tuple(nodes))
         for ports, nodes in sorted(shapes.items())
     ]
 
 
-def switch_verilog(topology: Topology, config: Config) -> str:
+def switch_verilog(topology: Topology, config: Config, stem: str = SWITCH_MODULE_NAME) -> str:
     """Verilog of all switches of a network: of each shape a module, as the emulator has it.
 
     Parameters
@@ -86,6 +90,8 @@ def switch_verilog(topology: Topology, config: Config) -> str:
         One with switches.
     config : Config
         Its interfaces, on shared links.
+    stem : str
+        What the modules' names begin with.
 
     Returns
     -------
@@ -99,7 +105,7 @@ def switch_verilog(topology: Topology, config: Config) -> str:
     ValueError
         If a switch has more ports than there can be.
     """
-    shapes = switch_modules(topology, config)
+    shapes = switch_modules(topology, config, stem)
     modules = {node: shape.module for shape in shapes for node in shape.nodes}
     texts = [generate(switch_for(config, s.num_ports), name=s.module) for s in shapes]
     first, rest = "\n".join(texts).split("\n", 1)

@@ -3,11 +3,14 @@
 import itertools
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from multitree.nic.counts import PortCounts, sum_of
+from multitree.sim.link_limits import LinkLimit
 
-__all__ = ["Work", "WorkReport"]
+__all__ = ["Result", "Work", "WorkReport"]
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,18 @@ class WorkReport:
         Whether every rank's memory equals `execute` bit for bit; None if it was not compared.
     wall_seconds, cpu_seconds : float
         Time the engine took on this machine, without the build of a simulator.
+    wire_bits_per_flit : int or None
+        Bits of a flit on a link: its payload and all that travels with it.
+    effective_bandwidth_gbytes_per_s : float or None
+        `bandwidth_gbytes_per_s` times payload over wire bits: what is left of it where a link's
+        speed is that of all its wires, not of the payload alone.
+    loading_cycles : int or None
+        Cycles that hosts took before to load tables and settings, 0 where they were loaded;
+        None without interfaces.
     ports : tuple of tuples of PortCounts, or None
         What interfaces counted, per rank and port that has a link; None without interfaces.
+    limits : tuple of LinkLimit
+        Links that interfaces cannot use at their speed, and why; empty without a clock.
     """
 
     engine: str
@@ -62,7 +75,11 @@ class WorkReport:
     exact: bool | None
     wall_seconds: float
     cpu_seconds: float
+    wire_bits_per_flit: int | None = None
+    effective_bandwidth_gbytes_per_s: float | None = None
+    loading_cycles: int | None = None
     ports: tuple[tuple[PortCounts, ...], ...] | None = None
+    limits: tuple[LinkLimit, ...] = ()
 
     @property
     def totals(self) -> PortCounts | None:
@@ -86,6 +103,12 @@ class WorkReport:
                 ratio = _number(self.ratio_to_bound)
                 bound = f"{ratio} x the bound of {_number(self.bound_cycles, digits=8)} cycles"
             lines.append(f"  {bound}, links used {_number(self.link_utilization, scale=100)} %")
+            lines.append(
+                f"  {_number(self.effective_bandwidth_gbytes_per_s)} GB/s were all "
+                f"{self.wire_bits_per_flit} wire bits of a flit paid for"
+                + ("" if self.loading_cycles is None else _loading(self.loading_cycles))
+            )
+            lines += (f"  limited: {limit}" for limit in self.limits)
         else:
             lines.append("  cycles unknown: this engine has no clock")
         if self.totals is not None:
@@ -97,6 +120,11 @@ class WorkReport:
             f"schedule {self.schedule_hash[:16]}"
         )
         return "\n".join(lines)
+
+
+def _loading(cycles: int) -> str:
+    """What came before the collective, and is not in its cycles."""
+    return f"; tables and settings loaded before in {cycles} cycles"
 
 
 def _stalls(totals: PortCounts) -> str:
@@ -113,17 +141,17 @@ def _number(value: float | None, *, scale: float = 1, digits: int = 4) -> str:
     return "unknown" if value is None else f"{value * scale:.{digits}g}"
 
 
-class Work:
+class Work(Generic[Result]):
     """A collective that was started: wait for its result, then read its report.
 
     Made by a `Communicator`. Errors of the engine come up in `wait` and in `report`, with the
     rank, port and flow they name.
     """
 
-    def __init__(self, future: Future[tuple[Any, WorkReport]]) -> None:
+    def __init__(self, future: Future[tuple[Result, WorkReport]]) -> None:
         self._future = future
 
-    def wait(self, timeout_seconds: float | None = None) -> Any:
+    def wait(self, timeout_seconds: float | None = None) -> Result:
         """Wait for the end and return the result.
 
         Parameters
@@ -135,7 +163,7 @@ class Work:
         Returns
         -------
         array, tensor or list of them
-            In the form of the collective's input.
+            In the form of the collective's input, of which type checkers know.
 
         Raises
         ------

@@ -13,6 +13,7 @@ from multitree.hw.axi_burst import (
     byte_address_width,
     offer_bursts,
 )
+from multitree.hw.checked import Checked
 from multitree.hw.memory_channel import ReadChannelSignature
 from multitree.hw.stream import Register
 
@@ -25,7 +26,7 @@ class AxiReader(wiring.Component):
     Up to `depth` reads are in flight, all with the same id, so that data come in order; every
     beat is taken at once, since the channel has room reserved. A beat that is not OKAY is
     delivered together with `channel.error`; a beat that comes while nothing is read is the error
-    without data.
+    without data, and so is a burst that went to the bus with flipped bits.
 
     Latency from a read to AR 2 cycles, and `gather_cycles` more at most (`BurstBuilder`); none
     from R to the channel, which is combinational. One flit per cycle as long as the bus answers
@@ -77,9 +78,9 @@ class AxiReader(wiring.Component):
         m.submodules.builder = builder = BurstBuilder(
             **self._sizes, gather_cycles=self._gather_cycles
         )
-        m.submodules.bursts = bursts = Register(shape=layout)
+        m.submodules.bursts = bursts = Checked(Register, shape=layout)
         inflight = Signal(range(self._depth + 1))
-        free, taken, back = Signal(), Signal(), Signal()
+        free, taken, back, refused = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             free.eq(inflight != self._depth),
             builder.i.valid.eq(channel.valid & free),
@@ -93,7 +94,8 @@ class AxiReader(wiring.Component):
             back.eq(bus.rvalid & (inflight != 0)),
             channel.data_valid.eq(back),
             channel.data.eq(bus.rdata),
-            channel.error.eq(bus.rvalid & ((bus.rresp != OKAY) | (inflight == 0))),
+            refused.eq(bus.rvalid & ((bus.rresp != OKAY) | (inflight == 0))),
+            channel.error.eq(refused | bursts.state_error),
         ]
         offer_bursts(m, bus, "ar", bursts.o, flit_bytes=self._sizes["flit_bytes"])
         m.d.sync += inflight.eq(inflight + taken - back)

@@ -1,6 +1,6 @@
 """An AXI4 manager behind a write channel: writes consecutive flits in bursts."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,6 +13,7 @@ from multitree.hw.axi_burst import (
     byte_address_width,
     offer_bursts,
 )
+from multitree.hw.checked import Checked
 from multitree.hw.memory_channel import WriteChannelSignature
 from multitree.hw.stream import Fifo, Register
 
@@ -24,8 +25,9 @@ class AxiWriter(wiring.Component):
 
     A write is acknowledged after the response to its burst, one write per cycle. With a response
     that is not OKAY `channel.error` says so before the first acknowledgement of the burst; a
-    response to no burst is the error without one. Up to `depth` writes are in flight, all with the
-    same id, so that responses come in order. W never waits for AW nor AW for W.
+    response to no burst is the error without one, and so are flipped bits of what is queued. Up to
+    `depth` writes are in flight, all with the same id, so that responses come in order. W never
+    waits for AW nor AW for W.
 
     Latency from a write to AW 2 cycles and to W 3, and `gather_cycles` more at most
     (`BurstBuilder`); from B to the burst's first acknowledgement 1 cycle. One flit per cycle as
@@ -78,10 +80,11 @@ class AxiWriter(wiring.Component):
         m.submodules.builder = builder = BurstBuilder(
             **self._sizes, gather_cycles=self._gather_cycles
         )
-        m.submodules.bursts = bursts = Register(shape=layout)
-        m.submodules.flits = flits = Fifo(shape=8 * self._sizes["flit_bytes"], depth=depth)
-        m.submodules.lengths = lengths = Fifo(shape=range(MAX_BEATS), depth=depth)
-        m.submodules.expected = expected = Fifo(shape=range(MAX_BEATS), depth=depth)
+        width, beats = 8 * self._sizes["flit_bytes"], range(MAX_BEATS)
+        m.submodules.bursts = bursts = Checked(Register, shape=layout)
+        m.submodules.flits = flits = Checked(Fifo, shape=width, depth=depth)
+        m.submodules.lengths = lengths = Checked(Fifo, shape=beats, depth=depth)
+        m.submodules.expected = expected = Checked(Fifo, shape=beats, depth=depth)
         free, taken = Signal(), Signal()
         m.d.comb += [
             builder.i.valid.eq(channel.valid & free),
@@ -98,7 +101,8 @@ class AxiWriter(wiring.Component):
         m.d.comb += [queue.i.valid.eq(builder.valid) for queue in (bursts, lengths, expected)]
         offer_bursts(m, self.bus, "aw", bursts.o, flit_bytes=self._sizes["flit_bytes"])
         self._send(m, flits.o, lengths.o)
-        room = self._acknowledge(m, expected.o, taken)
+        flipped = Cat(queue.state_error for queue in (bursts, flits, lengths, expected)).any()
+        room = self._acknowledge(m, expected.o, taken, flipped)
         m.d.comb += free.eq(room & flits.i.ready)
         return m
 
@@ -118,7 +122,7 @@ class AxiWriter(wiring.Component):
         with m.If(moved):
             m.d.sync += beat.eq(Mux(bus.wlast, 0, beat + 1))
 
-    def _acknowledge(self, m, expected, taken):
+    def _acknowledge(self, m, expected, taken, flipped):
         """Turn responses into acknowledgements; returns whether a write may be taken.
 
         Both counts together stay within the depth: at most one write per cycle is taken, and one
@@ -126,12 +130,13 @@ class AxiWriter(wiring.Component):
         """
         channel, bus = self.channel, self.bus
         unanswered, due = (Signal(range(self._depth + 1), name=n) for n in ("unanswered", "due"))
-        answered = Signal(range(MAX_BEATS + 1))
+        answered, refused = Signal(range(MAX_BEATS + 1)), Signal()
         m.d.comb += [
             bus.bready.eq(1),
             expected.ready.eq(bus.bvalid),
             answered.eq(Mux(bus.bvalid & expected.valid, expected.payload + 1, 0)),
-            channel.error.eq(bus.bvalid & ((bus.bresp != OKAY) | ~expected.valid)),
+            refused.eq(bus.bvalid & ((bus.bresp != OKAY) | ~expected.valid)),
+            channel.error.eq(refused | flipped),
             channel.ack.eq(due != 0),
         ]
         m.d.sync += [

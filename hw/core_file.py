@@ -1,8 +1,28 @@
 """The FuseSoC core file of a generated module."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["core_file"]
+__all__ = ["Bench", "core_file"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A test bench in Verilog that goes with a module.
+
+    Parameters
+    ----------
+    top : str
+        Its top module.
+    sources : tuple of str
+        Its Verilog files, relative to the core file.
+    data : tuple of str
+        Files that it reads, by their names alone, from the folder that it runs in.
+    """
+
+    top: str
+    sources: tuple[str, ...]
+    data: tuple[str, ...]
 
 
 def core_file(
@@ -13,12 +33,14 @@ def core_file(
     top: str,
     sources: Sequence[str],
     documents: Sequence[str] = (),
+    bench: Bench | None = None,
 ) -> str:
     """Return a core file in CAPI2, the format of FuseSoC's package descriptions.
 
     It has the targets `default` (for a design that depends on this one), `lint` (Verilator, all
-    warnings but those of style, since Yosys wrote the text) and `synth` (Yosys, for ECP5), and no
-    parameters: sizes are in the Verilog.
+    warnings but those of style, since Yosys wrote the text), `synth` (Yosys, for ECP5) and, where
+    there is a bench, `sim` (Icarus Verilog) and `sim_verilator`; and no parameters: sizes are in
+    the Verilog.
 
     Parameters
     ----------
@@ -32,6 +54,8 @@ def core_file(
         Verilog files, in order, relative to the core file.
     documents : sequence of str
         What else belongs to it and no tool reads.
+    bench : Bench, optional
+        What the simulators run.
 
     References
     ----------
@@ -47,32 +71,37 @@ def core_file(
     ]
     if documents:
         lines += _fileset("documents", "user", documents)
-    filesets = "[rtl, documents]" if documents else "[rtl]"
+    if bench:
+        lines += _fileset("bench", "verilogSource", bench.sources)
+        # The simulation runs in a folder of its own.
+        lines += _fileset("data", "user", [f"{file}: {{copyto: {file}}}" for file in bench.data])
     lines += [
         "targets:",
-        "  default:",
-        f"    filesets: {filesets}",
-        f"    toplevel: {top}",
-        "  lint:",
-        "    filesets: [rtl]",
-        f"    toplevel: {top}",
-        "    flow: lint",
-        "    flow_options:",
-        "      tool: verilator",
+        *_target("default", "rtl, documents" if documents else "rtl", top),
+        *_target("lint", "rtl", top, "lint", "verilator"),
         "      verilator_options: [-Wall, -Wno-style]",
-        "  synth:",
-        "    filesets: [rtl]",
-        f"    toplevel: {top}",
-        "    flow: generic",
-        "    flow_options:",
-        "      tool: yosys",
+        *_target("synth", "rtl", top, "generic", "yosys"),
         "      arch: ecp5",
         "      output_format: json",
-        "",
     ]
-    return "\n".join(lines)
+    if bench:
+        lines += [
+            *_target("sim", "rtl, bench, data", bench.top, "sim", "icarus"),
+            "      iverilog_options: [-g2005]",
+            *_target("sim_verilator", "rtl, bench, data", bench.top, "sim", "verilator"),
+            "      mode: binary",
+        ]
+    return "\n".join([*lines, ""])
 
 
 def _fileset(name: str, file_type: str, files: Sequence[str]) -> list[str]:
     listed = [f"      - {file}" for file in files]
     return [f"  {name}:", "    files:", *listed, f"    file_type: {file_type}"]
+
+
+def _target(name: str, filesets: str, top: str, flow: str = "", tool: str = "") -> list[str]:
+    """Lines of a target; options of its tool may follow if it has one."""
+    lines = [f"  {name}:", f"    filesets: [{filesets}]", f"    toplevel: {top}"]
+    if flow:
+        lines += [f"    flow: {flow}", "    flow_options:", f"      tool: {tool}"]
+    return lines

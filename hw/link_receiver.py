@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
+from multitree.hw.checked import Checked
 from multitree.hw.link import (
     SEQUENCE_WIDTH,
     ControlSignature,
@@ -83,6 +84,8 @@ class LinkReceiver(wiring.Component):
         Strobe: a flit out of sequence came, one of another epoch, one with a wrong CRC.
     overflow : Out(1)
         Strobe: a flit came and there was no room.
+    state_error : Out(1)
+        Strobe: a flit that left had flipped bits.
 
     Raises
     ------
@@ -107,6 +110,7 @@ class LinkReceiver(wiring.Component):
                 "epoch_error": Out(1),
                 "check_error": Out(1),
                 "overflow": Out(1),
+                "state_error": Out(1),
             }
         )
 
@@ -114,7 +118,7 @@ class LinkReceiver(wiring.Component):
         """Register the link, check the number, queue what is right; compare CRCs a cycle later."""
         m = Module()
         layout, unit = (shape(flit_bytes=self._flit_bytes) for shape in (flit_layout, unit_layout))
-        buffer = QuickFifo(shape=unit, depth=self._depth)
+        buffer = Checked(QuickFifo, shape=unit, depth=self._depth)
         m.submodules.buffer = ResetInserter(~self.up)(buffer)
         m.submodules.check = self._check
         valid, is_control, data, right = Signal(), Signal(), Signal(), Signal()
@@ -150,6 +154,7 @@ class LinkReceiver(wiring.Component):
             self.o.payload.eq(buffer.o.payload),
             self.o.valid.eq(buffer.o.valid & sound),
             buffer.o.ready.eq(self.o.ready & sound),
+            self.state_error.eq(buffer.state_error),
         ]
         m.d.sync += self.link.credit.eq(self.o.valid & self.o.ready & self.up)
         return m

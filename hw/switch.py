@@ -150,6 +150,7 @@ class Switch(wiring.Component):
             (port.check_error, SwitchFault.LINK_CHECK),
             (port.sequence_error, SwitchFault.LINK_SEQUENCE),
             (port.epoch_error, SwitchFault.LINK_EPOCH),
+            (port.state_error, SwitchFault.STATE_PARITY),
         )
         broken = Cat(strobe for strobe, _ in link_faults).any()
         m.d.comb += fabric.lost[number].eq(port.lost | broken)

@@ -23,6 +23,7 @@ class SwitchFault(enum.IntEnum):
     LINK_SEQUENCE = 9
     BUFFER_OVERFLOW = 10
     CREDIT_OVERFLOW = 11
+    STATE_PARITY = 19
     LINK_CHECK = 20
     LINK_EPOCH = 22
     PEER_RESET = 23

@@ -11,7 +11,7 @@ from multitree.hw.vc_transmitter import VcTransmitter
 
 __all__ = ["VcPort"]
 
-_FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow")
+_FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow", "state_error")
 
 
 class VcPort(wiring.Component):
@@ -64,7 +64,7 @@ class VcPort(wiring.Component):
         What that tells.
     available : Out(range(depth + 1)), one per virtual channel
         Credits left.
-    sequence_error, epoch_error, check_error, overflow, fault_credit : Out(1)
+    sequence_error, epoch_error, check_error, overflow, state_error, fault_credit : Out(1)
         Strobe: what `VcReceiver` and `VcTransmitter` find wrong.
 
     Raises

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
+from multitree.hw.checked import Checked
 from multitree.hw.link import (
     SEQUENCE_WIDTH,
     ControlSignature,
@@ -67,6 +68,8 @@ class VcReceiver(wiring.Component):
         Strobe: a flit out of sequence came, one of another epoch, one with a wrong CRC.
     overflow : Out(1)
         Strobe: a flit came and there was no room.
+    state_error : Out(1)
+        Strobe: a flit that left had flipped bits.
 
     Raises
     ------
@@ -93,6 +96,7 @@ class VcReceiver(wiring.Component):
                 "epoch_error": Out(1),
                 "check_error": Out(1),
                 "overflow": Out(1),
+                "state_error": Out(1),
             }
         )
 
@@ -138,7 +142,7 @@ class VcReceiver(wiring.Component):
 
     def _buffer(self, m, vc, queued, entry, sound):
         """The queue of one channel; nothing leaves it behind a wrong CRC."""
-        buffer = QuickFifo(shape=self._unit, depth=self._depth)
+        buffer = Checked(QuickFifo, shape=self._unit, depth=self._depth)
         m.submodules[f"buffer_{vc}"] = ResetInserter(~self.up)(buffer)
         o, whole = self.o[vc], sound & self.up
         m.d.comb += [
@@ -149,3 +153,5 @@ class VcReceiver(wiring.Component):
             buffer.o.ready.eq(o.ready & whole),
         ]
         m.d.sync += self.link.credit[vc].eq(o.valid & o.ready)
+        with m.If(buffer.state_error):
+            m.d.comb += self.state_error.eq(1)

@@ -9,7 +9,7 @@ from amaranth.hdl import ValueCastable
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
-__all__ = ["generate", "instantiation_template", "port_names"]
+__all__ = ["generate", "instantiation_template", "port_names", "port_shapes"]
 
 _LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
 _CLOCK_PORTS = ("clk", "rst")
@@ -64,6 +64,25 @@ def port_names(component: wiring.Component, *, domains: Sequence[str] = ()) -> l
         If two members would have the same name.
     """
     return [*_clock_ports(domains), *_ports(component, domains)]
+
+
+def port_shapes(component: wiring.Component) -> dict[str, tuple[int, bool]]:
+    """Width of every port but clock and reset by its name, and whether it is an output.
+
+    Parameters
+    ----------
+    component : wiring.Component
+        The component.
+
+    Raises
+    ------
+    ValueError
+        If two members would have the same name.
+    """
+    return {
+        port: (len(value), direction == PortDirection.Output)
+        for port, (value, direction) in _ports(component, ()).items()
+    }
 
 
 def generate(component: wiring.Component, *, name: str, domains: Sequence[str] = ()) -> str:

@@ -32,8 +32,8 @@ class Admission(wiring.Component):
     A message of a later collective, or one that arrives while nothing runs, waits in the link
     buffer; a contribution waits there, sub-message by sub-message, for the sibling before it.
     Anything the flow memory does not expect, or that came in this collective before, is a fault
-    and moves nothing to memory; so is an entry whose parity is wrong. While `run.faulted`
-    everything is taken and dropped, so that the links drain.
+    and moves nothing to memory; so is an entry or a mark whose check bits are wrong. While
+    `run.faulted` everything is taken and dropped, so that the links drain.
 
     One flit per cycle; four cycles per head, five where there are waves, and one more for each
     client of the flow memory that is before it. A head is taken before it is looked up, so that no
@@ -193,6 +193,8 @@ class Admission(wiring.Component):
         """Name what is wrong with the message whose flow's entry is valid in this cycle."""
         with m.If(~self.lookup.intact):
             m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
+        with m.Elif(~ledger.intact):
+            m.d.comb += self.fault.eq(FaultCode.STATE_PARITY)
         # The collective was over, and another may have begun, while its entry was looked up.
         with m.Elif(stale):
             m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
@@ -206,13 +208,14 @@ class Admission(wiring.Component):
     def _judge(self, m, head, is_head):
         """Take a head of this collective; a later one's has to wait."""
         run = self.run
-        behind = (head.sequence - run.sequence)[:8]
+        ahead = (head.sequence - run.sequence)[: len(run.sequence)]
         with m.If(~is_head | head.continued):
             m.d.comb += self.fault.eq(FaultCode.FRAMING)
-        with m.Elif(behind[7]):
+        # Within the nearer half of all numbers.
+        with m.Elif(ahead[-1]):
             m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
         # A later collective's flows are not this one's: its message waits, whatever it is.
-        with m.Elif(behind == 0):
+        with m.Elif(ahead == 0):
             with m.If((head.flow >= run.num_flows) | (head.wave > run.last_wave)):
                 m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
             with m.Else():

@@ -17,7 +17,7 @@ class Checker(wiring.Component):
     """Reads all rows, then all flows of the shadow bank, checks each, and the CRC of them all.
 
     The CRC-32 (as `zlib.crc32`) is over the words in use, least significant byte first: rows in
-    order, then flows. The first row or flow that is illegal or has the wrong parity ends the
+    order, then flows. The first row or flow that is illegal or not as it was written ends the
     check, a wrong CRC does at its end; the messages that will come in are counted beside it.
     Three cycles and one per word: five or seven per row, eight per flow. What was found stays
     until the next check.
@@ -43,7 +43,7 @@ class Checker(wiring.Component):
     entry : In(FLOW_ENTRY)
         The flow at the address two cycles before.
     row_intact, entry_intact : In(1)
-        Their parity is right.
+        They are as they were written.
     busy : Out(1)
         The check is not over.
     num_arrivals : Out(20)
@@ -162,7 +162,7 @@ class Checker(wiring.Component):
             ]
 
     def _judge(self, m, of_flow, wrong, arrivals, previous_step):
-        """Hold what was read against parity and the rules, in each cycle in which it is used."""
+        """Hold what was read against check bits and rules, in each cycle in which it is used."""
         m.submodules.row_check = row_check = RowCheck(self._config)
         m.submodules.flow_check = of_flow
         m.d.comb += [

@@ -6,6 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
+from multitree.hw.check_bits import check_of, check_width, is_intact
+from multitree.hw.checked import Checked
 from multitree.hw.stream import Fifo
 from multitree.nic.claims import ClaimSignature, TurnSignature, Verdict
 from multitree.nic.config import Config
@@ -19,6 +21,8 @@ __all__ = ["Collector"]
 
 _OP_GATHER = 1
 _NAME = ("op", "flow", "order")
+_LATE = 8
+"""Messages that may be in before they keep the next claim from being judged."""
 
 
 def _state_layout(config: Config) -> data.StructLayout:
@@ -46,11 +50,13 @@ class Collector(wiring.Component):
     that came before in this collective is refused.
 
     What is known of a flow carries the lowest bit of its collective's number, and reads as
-    nothing in the next one; another table's flows are kept in another bank, see `Ledger`.
+    nothing in the next one; another table's flows are kept in another bank, see `Ledger`. It is
+    stored with check bits.
 
-    Four cycles per claim and per message that is in; what is in goes before claims, those of
-    the ports in turn. So a claim is answered within four cycles for each other port and for each
-    message between its claim and memory.
+    Four cycles per claim and per message that is in; what is in goes before claims, at port 0,
+    where staged ones come in again, before the other ports, which take turns. So a claim is
+    answered within four cycles for each other port and for each message between its claim and
+    memory.
 
     Parameters
     ----------
@@ -71,7 +77,8 @@ class Collector(wiring.Component):
         Messages that come in.
     arrivals : In(ArrivalSignature), one per port
         Messages that are in memory, staged or not; not more than `memory_queue_flits` and two
-        per virtual channel between claim and arrival at one port.
+        per virtual channel between claim and arrival at one port, and one more that was staged
+        at port 0.
     drains : Out(stream)
         Staged contributions to add now (`CONTRIBUTION`); each ends in an arrival.
     turn : Out(TurnSignature)
@@ -81,6 +88,8 @@ class Collector(wiring.Component):
     arrival : Out(ArrivalSignature)
         A flow's sum is complete here, or its result is in; flow and order are also those of
         what is counted.
+    state_error : Out(1)
+        Strobe: bits of a message that is in, or of what is known of a flow, have flipped.
     """
 
     def __init__(self, config: Config):
@@ -98,6 +107,7 @@ class Collector(wiring.Component):
                 "staged": Out(1),
                 "counted": Out(1),
                 "arrival": Out(ArrivalSignature(config)),
+                "state_error": Out(1),
             }
         )
 
@@ -105,16 +115,18 @@ class Collector(wiring.Component):
         """One state machine: PICK what came, READ its flow's state, HOLD it, JUDGE."""
         m = Module()
         config = self._config
-        waiting, turns = self._queue_arrivals(m)
+        waiting, turns, queue_error = self._queue_arrivals(m)
         event = Signal(mark_layout(config))
         is_claim, asker = Signal(), Signal(range(config.num_ports))
         empty, last = Signal(), Signal(ORDER_WIDTH)
+        size = _state_layout(config).size
         m.submodules.states = states = Memory(
-            shape=_state_layout(config).size, depth=2 * config.num_flows, init=[]
+            shape=size + check_width(size), depth=2 * config.num_flows, init=[]
         )
         write, read = states.write_port(), states.read_port()
         held = Signal(_state_layout(config), reset_less=True)
-        judged, complete = Signal(), Signal()
+        raw = Signal(size + check_width(size), reset_less=True)
+        judged, complete, judging = Signal(), Signal(), Signal()
         m.d.comb += read.addr.eq(Cat(self.bank, event.flow))
         with m.FSM():
             with m.State("PICK"):
@@ -122,8 +134,9 @@ class Collector(wiring.Component):
             with m.State("READ"):
                 m.next = "HOLD"
             with m.State("HOLD"):
-                fresh = data.View(_state_layout(config), read.data)
-                known = Mux(fresh.phase == self.phase, read.data, 0)
+                fresh = data.View(_state_layout(config), read.data[:size])
+                known = Mux(fresh.phase == self.phase, read.data[:size], 0)
+                m.d.sync += raw.eq(read.data)
                 m.d.sync += [held.eq(known), held.phase.eq(self.phase)]
                 m.next = "JUDGE"
             with m.State("JUDGE"):
@@ -131,7 +144,8 @@ class Collector(wiring.Component):
                 m.d.comb += [
                     self.drains.valid.eq(drain),
                     judged.eq(~drain | self.drains.ready),
-                    write.data.eq(after),
+                    write.data.eq(Cat(after, check_of(after))),
+                    judging.eq(1),
                     self.counted.eq(judged & over),
                     complete.eq(Mux(is_claim, held.next == last, event.final)),
                     self.arrival.valid.eq(self.counted & ((event.op == _OP_GATHER) | complete)),
@@ -147,25 +161,30 @@ class Collector(wiring.Component):
             self.arrival.count.eq(1),
             self.arrival.last.eq(1),
         ]
+        flipped = judging & ~is_intact(raw[:size], raw[size:])
+        m.d.sync += self.state_error.eq(flipped | queue_error)
         self._sweep(m, write, event, judged)
         return m
 
     def _queue_arrivals(self, m):
-        """Per port what is in and not judged yet, and whose turn it is."""
+        """Per port what is in and not judged yet; whose turn it is; that bits have flipped."""
         config = self._config
         m.submodules.turns = turns = RoundRobin(count=config.num_ports)
-        queues = []
+        queues, errors = [], []
+        depth = config.memory_queue_flits + 2 * config.num_vcs + _LATE
         for port, arrival in enumerate(self.arrivals):
-            depth = config.memory_queue_flits + 2 * config.num_vcs
-            queue = Fifo(shape=mark_layout(config), depth=depth)
+            queue = Checked(Fifo, shape=mark_layout(config), depth=depth)
             m.submodules[f"arrivals_{port}"] = queue
             queues.append(queue.o)
+            errors.append(queue.state_error)
             m.d.comb += queue.i.valid.eq(arrival.valid)
             m.d.comb += [
                 queue.i.payload[name].eq(getattr(arrival, name)) for name, _ in mark_layout(config)
             ]
-            m.d.comb += turns.requests[port].eq(queue.o.valid)
-        return queues, turns
+            # Those of port 0 first: a message of another port may add one to them.
+            first = ~queues[0].valid if port else 1
+            m.d.comb += turns.requests[port].eq(queue.o.valid & first)
+        return queues, turns, Cat(errors).any()
 
     def _pick(self, m, waiting, turns, event, of_claim):
         """A message that is in, else one that claims its place."""

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
+from multitree.nic.message import sequence_width
 
 __all__ = ["Control"]
 
@@ -20,10 +21,10 @@ class Control(wiring.Component):
     start without a committed table, with illegal settings or with more waves than there are numbers
     for is a fault. Done means: all rows are queued, all senders are idle (so all reads have
     returned) and every expected message, of several waves the last one's, is in memory,
-    acknowledged. The sequence number moves on when a collective is done. Each collective that is
-    done asks for an acknowledgement of its own, of which up to three are counted: `irq` is high
-    until all are given, and while there is a fault. From done to the launch of what was remembered:
-    two cycles.
+    acknowledged. The sequence number begins behind a reset with that which was set, and moves on
+    when a collective is done. Each collective that is done asks for an acknowledgement of its own,
+    of which up to three are counted: `irq` is high until all are given, and while there is a fault.
+    From done to the launch of what was remembered: two cycles.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class Control(wiring.Component):
         The highest stage in the table that was checked.
     last_run : Out(run_width)
         Number of the last run of the table.
+    first_sequence : In(sequence_width(config))
+        Number of the first collective behind a reset.
     faulted : In(1)
         There is a fault; what was remembered is forgotten.
     check : Out(1)
@@ -79,8 +82,8 @@ class Control(wiring.Component):
         The active bank holds a table.
     done : Out(1)
         A collective is done and not acknowledged.
-    sequence : Out(8)
-        Number of the collective that runs or is next.
+    sequence : Out(sequence_width(config))
+        Number of the collective that runs or is next; one cycle after a reset it is that.
     cycles : Out(32)
         Cycles of the last collective, start to done.
     irq : Out(1)
@@ -105,7 +108,8 @@ class Control(wiring.Component):
                 "num_arrivals": In(20),
                 "arrived": In(config.num_ports),
                 "missing": Out(20),
-                "sequence": Out(8),
+                "first_sequence": In(sequence_width(config)),
+                "sequence": Out(sequence_width(config)),
                 "cycles": Out(32),
                 "fault": Out(8),
             }
@@ -152,6 +156,10 @@ class Control(wiring.Component):
                     m.d.sync += self.sequence.eq(self.sequence + 1)
                 with m.If(self.faulted | finished):
                     m.next = "IDLE"
+        reset = Signal(init=1)
+        m.d.sync += reset.eq(0)
+        with m.If(reset):
+            m.d.sync += self.sequence.eq(self.first_sequence)
         self._interrupt(m, finished)
         m.d.sync += settled.eq(~self.held)
         m.d.comb += [

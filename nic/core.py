@@ -9,6 +9,7 @@ from multitree.nic.checks import SettingsCheck
 from multitree.nic.config import Config
 from multitree.nic.control import Control
 from multitree.nic.counters import count_activity
+from multitree.nic.faults import FaultCode
 from multitree.nic.fetcher import Fetcher
 from multitree.nic.monitor import FaultMonitor, Watchdog
 from multitree.nic.port import Port
@@ -17,7 +18,7 @@ from multitree.nic.registers import identity
 from multitree.nic.relay import FaultRelay
 from multitree.nic.signatures import ArrivalSignature, MemorySignature, RunSignature
 from multitree.nic.tables import Tables
-from multitree.nic.tracker import DependencyTracker
+from multitree.nic.tracker import DependencyTracker, ask_always
 
 __all__ = ["Core"]
 
@@ -67,6 +68,7 @@ class Core(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
+        self._tracker = self._make_tracker()
         self._readable = readable(shared=config.shared, waves=config.wave_width > 0)
         ports = config.num_ports
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
@@ -119,11 +121,16 @@ class Core(wiring.Component):
         self._check_settings(m, control, settings, used)
         self._wire_control(m, ports, fetcher, control)
         self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
+        self._check_state(m, monitor)
         self._wire_counters(m, ports, control)
         m.submodules.relay = relay = FaultRelay(config)
         relay.connect(m, ports, monitor, settings["RANK"])
         self._show_status(m, ports, fetcher, control, monitor, missing_count, used, relay.origin)
         return m
+
+    def _make_tracker(self):
+        """Its clients are senders, receivers and the bus."""
+        return DependencyTracker(self._config, num_clients=2 * self._config.num_ports + 1)
 
     def _arrived(self, ports):
         """One bit per message that has done what it came for: of several waves the last one."""
@@ -159,15 +166,12 @@ class Core(wiring.Component):
 
     def _wire_tables(self, m, ports, fetcher, tables, control):
         """Tables are written and checked for the next collective, and read for this one."""
-        for outer, inner in zip(self.settings, tables.settings, strict=True):
-            m.d.comb += inner.eq(outer)
+        m.d.comb += Cat(tables.settings).eq(Cat(self.settings))
         for name in ("table_write", "flow_write", "index", "word", "data"):
             m.d.comb += getattr(tables, name).eq(getattr(self, name))
+        for name in ("bank", "check", "swap", "held"):
+            m.d.comb += getattr(tables, name).eq(getattr(control, name))
         m.d.comb += [
-            tables.bank.eq(control.bank),
-            tables.check.eq(control.check),
-            tables.swap.eq(control.swap),
-            tables.held.eq(control.held),
             tables.address.eq(fetcher.address),
             fetcher.row.eq(tables.row),
             fetcher.row_intact.eq(tables.row_intact),
@@ -184,22 +188,19 @@ class Core(wiring.Component):
     def _check_settings(self, m, control, settings, used):
         """What a start would use is held against what the interface can run."""
         m.submodules.settings_check = check = SettingsCheck(self._config)
+        for name in ("mode", "window_base", "iterations"):
+            m.d.comb += getattr(check, name).eq(used[name.upper()])
         m.d.comb += [
-            check.mode.eq(used["MODE"]),
-            check.window_base.eq(used["WINDOW_BASE"]),
             check.window_flits.eq(settings["WINDOW_FLITS"]),
             check.committed_flits.eq(used["WINDOW_FLITS"]),
-            check.iterations.eq(used["ITERATIONS"]),
+            control.first_sequence.eq(settings["RESET_SEQUENCE"]),
             control.legal.eq(check.legal),
             control.iterations.eq(used["ITERATIONS"]),
         ]
 
     def _wire_tracker(self, m, ports, control, select):
         """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""
-        config = self._config
-        m.submodules.tracker = tracker = DependencyTracker(
-            config, num_clients=2 * config.num_ports + 1
-        )
+        m.submodules.tracker = tracker = self._tracker
         for number, port in enumerate(ports):
             wiring.connect(m, port.send_query, tracker.queries[2 * number])
             wiring.connect(m, port.receive_query, tracker.queries[2 * number + 1])
@@ -209,24 +210,15 @@ class Core(wiring.Component):
                     getattr(tracker.arrivals[number], name).eq(value),
                     getattr(self.arrivals[number], name).eq(value),
                 ]
-        count = self._bus_query(m, tracker.queries[-1], select)
+        changed = self.changed[writable().index("COUNT_SELECT")]
+        count = ask_always(m, tracker.queries[-1], select, changed)
         m.d.comb += [
+            tracker.running.eq(control.running),
             tracker.phase.eq(control.sequence[0]),
             tracker.bank.eq(control.bank),
             tracker.clear.eq(control.check),
             control.clearing.eq(tracker.clearing),
         ]
-        return count
-
-    def _bus_query(self, m, query, select):
-        """The bus asks the tracker all the time; returns what it was answered last."""
-        asked, count = Signal(), Signal(32)
-        # The question falls for a cycle when it changes, as the tracker's contract demands.
-        changed = self.changed[writable().index("COUNT_SELECT")]
-        m.d.comb += [query.valid.eq(~changed), Cat(query.flow, query.port, query.op).eq(select)]
-        m.d.sync += asked.eq(query.valid)
-        with m.If(query.answered & asked):
-            m.d.sync += count.eq(query.count)
         return count
 
     def _wire_control(self, m, ports, fetcher, control):
@@ -268,18 +260,33 @@ class Core(wiring.Component):
             wiring.connect(m, port.sender_wait, monitor.waits[number])
             wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
 
+    def _check_state(self, m, monitor):
+        """Counts that have flipped are the fault of their port; told a cycle later."""
+        flipped = Signal(self._config.num_ports)
+        m.d.sync += flipped.eq(self._tracker.state_error)
+        for number, code in enumerate(monitor.ports):
+            with m.If(flipped[number]):
+                m.d.comb += code.eq(FaultCode.STATE_PARITY)
+
     def _wire_counters(self, m, ports, control):
         """Counters per port, and the one that the bus asks for."""
         words = count_activity(m, self._config, ports, control)
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
+    def _delivered(self, m, ports, control, monitor):
+        """A register: all that was ever sent is where it belongs, as far as credits tell."""
+        delivered, waits = Signal(), control.held | control.start_waits | monitor.faulted
+        m.d.sync += delivered.eq(~waits & Cat(port.delivered for port in ports).all())
+        return delivered
+
     def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):
         """The value of every register that is read."""
         fault = monitor.fault.as_value()
         states = [control.busy, control.committed, control.done, monitor.faulted, control.claimed]
+        states.append(self._delivered(m, ports, control, monitor))
         values = {
             **identity(self._config),
-            "STATUS": Cat(*states, Const(0, 11), fetcher.step),
+            "STATUS": Cat(*states, Const(0, 16 - len(states)), fetcher.step),
             "SEQUENCE": control.sequence,
             "FAULT": fault[:32],
             "FAULT_ROW": fault[32:],

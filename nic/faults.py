@@ -27,6 +27,7 @@ class FaultCode(enum.IntEnum):
     TABLE_CRC = 16
     TABLE_PARITY = 17
     DUPLICATE_MESSAGE = 18
+    STATE_PARITY = 19
     LINK_CHECK = 20
     LENGTH = 21
     LINK_EPOCH = 22
@@ -60,8 +61,9 @@ _SENTENCES = {
     FaultCode.MEMORY_ERROR: "memory answered a read or a write with an error",
     FaultCode.OUT_OF_WINDOW: "a read or a write reached out of the window and was held back",
     FaultCode.TABLE_CRC: "the table in memory is not the one whose CRC-32 the host wrote",
-    FaultCode.TABLE_PARITY: "a bit of the table or flow memory has flipped",
+    FaultCode.TABLE_PARITY: "bits of the table or flow memory have flipped",
     FaultCode.DUPLICATE_MESSAGE: "a message came a second time in one collective",
+    FaultCode.STATE_PARITY: "bits of a queue, a link buffer, a count or a mark have flipped",
     FaultCode.LINK_CHECK: "what came over the link has another CRC than what was sent",
     FaultCode.LENGTH: "a message came whose length is not that of its flow",
     FaultCode.LINK_EPOCH: "a flit came from before the link was last up",

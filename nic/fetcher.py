@@ -38,9 +38,9 @@ class Fetcher(wiring.Component):
     On `start` the rows are read, each once, or in a periodic table once per run, and each is given
     to its port, for the wave that it is at in this run, with the dependency that its flow's entry
     implies: a REDUCE and a root's GATHER wait for the flow's last child,
-    another GATHER for the flow's parent. A row or flow that is illegal, or whose parity is wrong
-    when it is taken over, ends in a fault with its index, and no job is made of it. Six cycles
-    per row, seven where tables are repeated, four where a row has no wave in a run.
+    another GATHER for the flow's parent. A row or flow that is illegal, or not as it was
+    written when it is taken over, ends in a fault with its index, and no job is made of it. Six
+    cycles per row, seven where tables are repeated, four where a row has no wave in a run.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Fetcher(wiring.Component):
     row : In(row_layout(config))
         That row, two cycles later.
     row_intact : In(1)
-        Its parity is right.
+        It is as it was written.
     lookup : Out(LookupSignature)
         Question to the flow memory.
     jobs : Out(stream), one per port
@@ -118,7 +118,7 @@ class Fetcher(wiring.Component):
         """States that read a row, look its flow up, and push the job to its port."""
         run = self.run
         is_nop = (self.row.op == _OP_NOP) | self._has_no_wave(m, hand)
-        parity = FaultCode.TABLE_PARITY
+        flipped = FaultCode.TABLE_PARITY
         with m.State("READ_ROW"):
             m.next = "AWAIT_ROW"
             with m.If(hand.index == run.num_rows):
@@ -129,7 +129,7 @@ class Fetcher(wiring.Component):
         with m.State("ASK_ROW"):
             m.d.comb += [self.lookup.valid.eq(~is_nop), self.lookup.flow.eq(self.row.flow)]
             m.d.sync += [hand.row.eq(self.row), hand.nop.eq(is_nop)]
-            m.d.sync += hand.code.eq(Mux(self.row_intact, row_check.code, parity))
+            m.d.sync += hand.code.eq(Mux(self.row_intact, row_check.code, flipped))
             with m.If(run.faulted):
                 m.next = "IDLE"
             with m.Elif(self.lookup.granted):
@@ -142,7 +142,7 @@ class Fetcher(wiring.Component):
             with m.If(stop):
                 m.next = "IDLE"
         with m.State("CAPTURE"):
-            m.d.sync += hand.code.eq(Mux(self.lookup.intact, flows.code, parity))
+            m.d.sync += hand.code.eq(Mux(self.lookup.intact, flows.code, flipped))
             job = self._shared_job(m, hand) if self._config.shared else self._job(m, hand)
             m.d.sync += hand.job.eq(job)
             m.next = "MOVE" if self._config.wave_width else "PUSH"

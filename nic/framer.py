@@ -63,10 +63,10 @@ class Framer(wiring.Component):
         left = Signal(self._config.address_width)
         place = Signal(self._config.submessage_flits.bit_length() - 1)
         held = Signal(descriptor_layout(self._config))
+        # In hand: the one offered, until its head is sent.
         begun, message = Signal(), Signal(descriptor_layout(self._config))
         head, sent = Signal(head_layout(self._config)), self.flits.valid & self.flits.ready
         m.d.comb += [
-            message.eq(Mux(begun, held.as_value(), self.descriptors.payload.as_value())),
             head.flow.eq(message.flow),
             head.op.eq(message.op),
             *(
@@ -82,10 +82,10 @@ class Framer(wiring.Component):
             self._route(m, head, message)
         with m.If(self.flits.valid & ~self.flits.ready):
             m.d.comb += self.wait.awaited.eq(Awaited.CREDIT)
-        with m.FSM():
+        self._name(m, message)
+        with m.FSM() as fsm:
             with m.State("HEAD"):
                 empty = ~begun & (message.size == 0)
-                self._name(m, message)
                 m.d.comb += [
                     self.idle.eq(~begun & ~self.descriptors.valid),
                     self.flits.valid.eq((begun | self.descriptors.valid) & self.run.running),
@@ -100,7 +100,6 @@ class Framer(wiring.Component):
                     m.next = "BODY"
             with m.State("BODY"):
                 last = (left == 1) | (place.all() & self.run.packets)
-                self._name(m, held)
                 m.d.comb += [
                     self.flits.valid.eq(self.payload.valid & self.run.running),
                     self.flits.payload.kind.eq(Mux(last, Kind.TAIL, Kind.BODY)),
@@ -113,6 +112,9 @@ class Framer(wiring.Component):
                     m.d.sync += [left.eq(left - 1), place.eq(place + 1), begun.eq(left != 1)]
                     with m.If(last):
                         m.next = "HEAD"
+        in_hand = begun | fsm.ongoing("BODY")
+        offered = self.descriptors.payload
+        m.d.comb += message.eq(Mux(in_hand, held.as_value(), offered.as_value()))
         return m
 
     def _route(self, m, head, message):

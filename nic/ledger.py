@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from multitree.hw.check_bits import check_of, check_width, is_intact
 from multitree.nic.config import Config
 
 __all__ = ["Ledger"]
@@ -20,7 +21,7 @@ class Ledger(wiring.Component):
     message is in, so that no mark of an expected message is ever two collectives old; another
     table's marks are kept in another bank, which is cleared before that table may run. An answer
     takes one cycle; a mark is seen from the next one on, and must not be asked for in the cycle
-    in which it is set.
+    in which it is set. A mark is stored with check bits.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class Ledger(wiring.Component):
         The message asked for in the cycle before has come in this collective.
     early : Out(1)
         One of an earlier wave has not come yet.
+    intact : Out(1)
+        What is known of the message asked for in the cycle before is as it was written.
     mark : In(1)
         The message has come.
     """
@@ -61,6 +64,7 @@ class Ledger(wiring.Component):
                 "wave": In(config.wave_width),
                 "seen": Out(1),
                 "early": Out(1),
+                "intact": Out(1),
                 "mark": In(1),
             }
         )
@@ -74,26 +78,29 @@ class Ledger(wiring.Component):
             m.d.sync += sweeping.eq(1)
         with m.Elif(sweep == self._num_marks - 1):
             m.d.sync += sweeping.eq(0)
-        place = Cat(self.op, self.flow)
+        place, size = Cat(self.op, self.flow), 2 + self._wave_width
+        stored = size + check_width(size)
         for number in range(2):
             # A mark is not asked for in the cycle in which it is set: no logic for that case.
             attrs = {"no_rw_check": 1}
-            marks = Memory(shape=2 + self._wave_width, depth=self._num_marks, init=[], attrs=attrs)
+            marks = Memory(shape=stored, depth=self._num_marks, init=[], attrs=attrs)
             m.submodules[f"marks_{number}"] = marks
             write, read = marks.write_port(), marks.read_port()
             used = self.bank == number
+            known = Mux(used, Cat(self.phase, 1, self.wave), 0)
             m.d.comb += [
                 read.addr.eq(place),
                 write.en.eq(Mux(used, self.mark, sweeping)),
                 write.addr.eq(Mux(used, place, sweep)),
-                write.data.eq(Mux(used, Cat(self.phase, 1, self.wave), 0)),
+                write.data.eq(Cat(known, check_of(known))),
             ]
             with m.If(used):
                 came = read.data[:2] == Cat(self.phase, 1)
+                m.d.comb += self.intact.eq(is_intact(read.data[:size], read.data[size:]))
                 if not self._wave_width:
                     m.d.comb += self.seen.eq(came)
                     continue
-                last = read.data[2:]
+                last = read.data[2:size]
                 m.d.comb += self.seen.eq(came & (self.wave <= last))
                 m.d.comb += self.early.eq(self.wave > Mux(came, last + 1, 0))
         return m

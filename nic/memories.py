@@ -6,21 +6,22 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
+from multitree.hw.check_bits import check_of, check_width, is_intact
 from multitree.nic.config import Config
 from multitree.nic.layouts import FLOW_ENTRY, row_layout
 from multitree.nic.signatures import LookupSignature
 
 __all__ = ["BankedMemory", "FlowMemory", "TableMemory"]
 
-_STORED_WIDTH = 33
+_STORED_WIDTH = 32 + check_width(32)
 
 
 class BankedMemory(wiring.Component):
-    """Entries of words of 32 bits in two banks, each word with its parity.
+    """Entries of words of 32 bits in two banks, each word with its check bits.
 
     Reads of the active bank and of the shadow bank do not disturb each other; writes go to the
-    shadow bank. A word is stored with the parity it had when it was written, so that a single
-    bit that flips in memory shows in every later read. What is read is registered once more, as
+    shadow bank. A word is stored with seven check bits, so that up to three bits of it that flip in
+    memory show in every later read; nothing is corrected. What is read is registered once more, as
     block memories are slow: the entry comes two cycles after its address.
 
     Parameters
@@ -47,7 +48,7 @@ class BankedMemory(wiring.Component):
     entry, shadow_entry : Out(32 * num_words)
         The entry at the address two cycles before.
     intact, shadow_intact : Out(1)
-        Its words have the parity they were written with.
+        Its words are as they were written.
     """
 
     def __init__(self, *, depth: int, num_words: int):
@@ -83,7 +84,7 @@ class BankedMemory(wiring.Component):
             shadow = self.bank != number
             m.d.comb += [
                 write.addr.eq(self.index),
-                write.data.eq(Cat(self.data, self.data.xor()).replicate(self._num_words)),
+                write.data.eq(Cat(self.data, check_of(self.data)).replicate(self._num_words)),
                 write.en.eq((self.write & shadow) << self.word),
                 read.addr.eq(Mux(shadow, self.shadow_address, self.address)),
             ]
@@ -97,7 +98,7 @@ class BankedMemory(wiring.Component):
             words = [held[_STORED_WIDTH * k :][:_STORED_WIDTH] for k in range(self._num_words)]
             m.d.comb += [
                 entry.eq(Cat(word[:32] for word in words)),
-                intact.eq(~Cat(word.xor() for word in words).any()),
+                intact.eq(Cat(is_intact(word[:32], word[32:]) for word in words).all()),
             ]
         return m
 
@@ -126,7 +127,7 @@ class TableMemory(wiring.Component):
     row, shadow_row : Out(row_layout(config))
         The row at the address two cycles before.
     intact, shadow_intact : Out(1)
-        Its parity is right.
+        It is as it was written.
     """
 
     def __init__(self, config: Config):
@@ -194,7 +195,7 @@ class FlowMemory(wiring.Component):
     shadow_entry : Out(FLOW_ENTRY)
         That entry, two cycles later.
     shadow_intact : Out(1)
-        Its parity is right.
+        It is as it was written.
     lookups : In(LookupSignature), one per client
         Questions.
     """

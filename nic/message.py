@@ -4,7 +4,7 @@ from amaranth.lib import data
 
 from multitree.nic.config import Config
 
-__all__ = ["HOP_WIDTH", "NUM_HOPS", "ORDER_WIDTH", "head_layout"]
+__all__ = ["HOP_WIDTH", "NUM_HOPS", "ORDER_WIDTH", "head_layout", "sequence_width"]
 
 HOP_WIDTH = 6
 """Bits of a hop on a route: the switch's output port, then the class of its virtual channel."""
@@ -17,11 +17,12 @@ ORDER_WIDTH = 6
 def head_layout(config: Config):
     """Lowest bits of a head flit's payload.
 
-    `sequence` counts collectives modulo 256; `continued` marks the packets of a message behind
-    its first one; `size` is that of the whole message in flits, 32 bits or, with flits of 8
-    bytes, the lowest 16. On shared links `step` is the row's, by which switches let older
-    messages go first, `order` the contribution's place in its sum, and `route` what is ahead of
-    the message, the next hop lowest.
+    `sequence` counts collectives, modulo 2^32, or 2^22 with flits of 8 bytes; `continued` marks
+    the packets of a message behind its first one; `size` is that of the whole message in flits,
+    32 bits or, with flits of 8 bytes, the lowest 8: payload is counted, and has a CRC. On shared
+    links `sequence` is modulo 256, since no rank is more than one collective ahead there; `step`
+    is the row's, by which switches let older messages go first, `order` the contribution's place
+    in its sum, and `route` what is ahead of the message, the next hop lowest.
     """
     if config.shared:
         return data.StructLayout(
@@ -37,6 +38,12 @@ def head_layout(config: Config):
                 "route": HOP_WIDTH * NUM_HOPS,
             }
         )
-    fields = {"flow": 16, "wave": 16, "op": 1, "continued": 1, "reserved": 6, "sequence": 8}
-    used = sum(fields.values())
-    return data.StructLayout(fields | {"size": min(32, 8 * config.flit_bytes - used)})
+    fields = {"flow": 16, "wave": 16, "op": 1, "continued": 1}
+    if config.flit_bytes < 16:
+        return data.StructLayout(fields | {"size": 8, "sequence": 22})
+    return data.StructLayout(fields | {"reserved": 14, "size": 32, "sequence": 32})
+
+
+def sequence_width(config: Config) -> int:
+    """Bits of the number of a collective, in heads and wherever collectives are counted."""
+    return head_layout(config)["sequence"].width

@@ -1,9 +1,10 @@
 """One link port: job queue, sender, receiver and both ends of the link."""
 
-from amaranth import Cat, Module, Mux
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.checked import Checked
 from multitree.hw.link import Kind, LinkSignature, news_width
 from multitree.hw.link_receiver import LinkReceiver
 from multitree.hw.link_session import LinkSession, bring_up
@@ -31,7 +32,7 @@ JOB_QUEUE_DEPTH = 4
 """Rows a port may have queued: its wait does not hold up the other ports."""
 
 
-def name_faults(m, port, receiver, link, fault_credit, lost):
+def name_faults(m, port, receiver, link, fault_credit, lost, queues):
     """A port's fault: of several that hold, the one nearest to the cause.
 
     Parameters
@@ -45,7 +46,12 @@ def name_faults(m, port, receiver, link, fault_credit, lost):
         What finds flits wrong, see `LinkReceiver`.
     fault_credit, lost : Value
         A credit that no flit had spent; the other end went down.
+    queues : list of Component
+        What tells that bits of its state have flipped, beside the link; told a cycle later.
     """
+    flipped = Signal()
+    errors = Cat(block.state_error for block in (link, *queues))
+    m.d.sync += flipped.eq(errors.any())
     m.d.comb += port.fault.eq(receiver.fault)
     with m.If(port.heard & ~receiver.fault.any()):
         m.d.comb += port.fault.eq(FaultCode.PEER_FAULT)
@@ -56,6 +62,7 @@ def name_faults(m, port, receiver, link, fault_credit, lost):
         (link.sequence_error, FaultCode.LINK_SEQUENCE),
         (link.epoch_error, FaultCode.LINK_EPOCH),
         (lost & port.run.running, FaultCode.PEER_RESET),
+        (flipped, FaultCode.STATE_PARITY),
     ):
         with m.If(strobe):
             m.d.comb += port.fault.eq(code)
@@ -113,6 +120,8 @@ class Port(wiring.Component):
         What that tells.
     idle : Out(1)
         Nothing left to send.
+    delivered : Out(1)
+        Nor is anything on the link or in the other end's buffer: all credits are back.
     progress : Out(1)
         A flit moved.
     fault : Out(8)
@@ -145,6 +154,7 @@ class Port(wiring.Component):
                 "heard": Out(1),
                 "news": Out(news_width(config.flit_bytes)),
                 "idle": Out(1),
+                "delivered": Out(1),
                 "progress": Out(1),
                 "fault": Out(8),
                 "fault_awaited": Out(3),
@@ -155,7 +165,7 @@ class Port(wiring.Component):
         """Wire the blocks."""
         m = Module()
         config = self._config
-        m.submodules.queue = queue = Fifo(shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
+        m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
         m.submodules.receiver = receiver = Receiver(config, port=self._port)
         m.submodules.guard = guard = MemoryGuard(config)
@@ -189,7 +199,8 @@ class Port(wiring.Component):
             wiring.connect(m, channel, guarded)
         bring_up(m, self, session, transmitter, link)
         self._report(m, queue, sender, receiver, transmitter, link)
-        name_faults(m, self, receiver, link, transmitter.fault_credit, session.lost)
+        queues = [queue, sender, receiver]
+        name_faults(m, self, receiver, link, transmitter.fault_credit, session.lost, queues)
         with m.If(guard.fault.any()):
             m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
@@ -216,5 +227,6 @@ class Port(wiring.Component):
             self.activity.sibling.eq(receiver.wait.awaited == Awaited.SIBLING),
             self.activity.credits.eq(transmitter.available),
             self.idle.eq(sender.idle & (queue.level == 0)),
+            self.delivered.eq(self.idle & (transmitter.available == self._config.buffer_flits)),
             self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),
         ]

@@ -30,6 +30,7 @@ __all__ = [
     "Writes",
     "decode_fault",
     "origin_of",
+    "reset_writes",
     "run_writes",
     "table_writes",
 ]
@@ -169,6 +170,13 @@ def table_writes(table: Table) -> Writes:
     writes.append((ADDRESS["NUM_FLOWS"], table.num_flows))
     writes.append((ADDRESS["TABLE_CRC"], zlib.crc32(content)))
     return writes
+
+
+def reset_writes(sequence: int = 0) -> Writes:
+    """Writes that reset an interface; its next collective has this number, of 32 bits."""
+    if not 0 <= sequence < 1 << 32:
+        raise ValueError(f"Sequence must fit 32 bits, not {sequence!r}")
+    return [(ADDRESS["RESET_SEQUENCE"], sequence), RESET]
 
 
 def run_writes(settings: RunSettings) -> Writes:

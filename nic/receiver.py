@@ -55,6 +55,8 @@ class Receiver(wiring.Component):
         `FaultCode`, a strobe, a cycle after it was found.
     wait : Out(WaitSignature)
         What is awaited in the middle of a message, or was in the cycle before.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config, *, port: int):
@@ -71,6 +73,7 @@ class Receiver(wiring.Component):
                 "arrival": Out(ArrivalSignature(config)),
                 "fault": Out(8),
                 "wait": Out(WaitSignature(config)),
+                "state_error": Out(1),
             }
         )
 
@@ -90,6 +93,7 @@ class Receiver(wiring.Component):
             reducer.dtype.eq(self.run.dtype),
             reducer.maximum.eq(self.run.maximum),
             admission.drained.eq(reducer.idle),
+            self.state_error.eq(reducer.state_error),
         ]
         # Both together, so that a fault is told with what it concerns.
         m.d.sync += self.fault.eq(admission.fault)

@@ -43,7 +43,8 @@ class Reception(wiring.Component):
     looked up, claims its place and gets it within a bounded time, so that the channels drain. A
     message that the flow memory does not expect, or that came before, is a fault.
 
-    Seven cycles per head, and what flow memory and collector take when others are before it.
+    Channels take turns: a head that waits is passed over once by each other one at most. Seven
+    cycles per head, and what flow memory and collector take when others are before it.
 
     Parameters
     ----------
@@ -99,6 +100,8 @@ class Reception(wiring.Component):
             with m.State("PICK"):
                 front = Array(self.heads)[chosen.grant].payload
                 m.d.sync += [head.eq(front.payload), kind.eq(front.kind), vc.eq(chosen.grant)]
+                # Only with a head: else who comes next would hang on how long one takes.
+                m.d.comb += chosen.advance.eq(1)
                 with m.If(chosen.valid):
                     m.d.comb += Cat(flits.ready for flits in self.heads).eq(1 << chosen.grant)
                     m.next = "LOOK_UP"
@@ -138,7 +141,6 @@ class Reception(wiring.Component):
         for vc, flits in enumerate(self.heads):
             mine = self.run.running & (self.run.sequence[0] == vc % 2)
             m.d.comb += turns.requests[vc].eq(flits.valid & mine)
-        m.d.comb += turns.advance.eq(1)
         return turns
 
     def _judge(self, m, head, kind):

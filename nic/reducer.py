@@ -4,6 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.checked import Checked
 from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.hw.stream import Fifo, QuickFifo, Register
 from multitree.nic.config import Config
@@ -58,6 +59,8 @@ class Acknowledger(wiring.Component):
         A sub-message is in.
     idle : Out(1)
         No write is outstanding.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):
@@ -71,6 +74,7 @@ class Acknowledger(wiring.Component):
                 "room": Out(1),
                 "arrival": Out(ArrivalSignature(config)),
                 "idle": Out(1),
+                "state_error": Out(1),
             }
         )
 
@@ -78,7 +82,7 @@ class Acknowledger(wiring.Component):
         """Pair acknowledgements with writes, and ends with marks."""
         m = Module()
         depth = self._config.memory_queue_flits
-        m.submodules.ends = ends = Fifo(shape=1, depth=depth)
+        m.submodules.ends = ends = Checked(Fifo, shape=1, depth=depth)
         outstanding, acked = Signal(range(depth + 2)), Signal(range(depth + 2))
         retire = ends.o.valid & ((acked != 0) | self.ack) & (~ends.o.payload | self.marks.valid)
         mark = self.marks.payload
@@ -93,6 +97,7 @@ class Acknowledger(wiring.Component):
             ends.o.ready.eq(retire),
             self.marks.ready.eq(retire & ends.o.payload),
             self.idle.eq(outstanding == 0),
+            self.state_error.eq(ends.state_error),
         ]
         m.d.sync += self.arrival.valid.eq(self.marks.ready)
         m.d.sync += [getattr(self.arrival, name).eq(mark[name]) for name, _ in mark.shape()]
@@ -133,6 +138,8 @@ class Reducer(wiring.Component):
         A sub-message is in memory, acknowledged.
     idle : Out(1)
         Nothing is in flight.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):
@@ -146,6 +153,7 @@ class Reducer(wiring.Component):
                 "write": Out(MemoryWriteSignature(config)),
                 "arrival": Out(ArrivalSignature(config)),
                 "idle": Out(1),
+                "state_error": Out(1),
             }
         )
 
@@ -157,11 +165,12 @@ class Reducer(wiring.Component):
         item = self.items.payload
         place = {"payload": width, "address": config.address_width, "end": 1}
         operand = data.StructLayout({**place, "replace": 1})
-        m.submodules.operands = operands = QuickFifo(shape=operand, depth=depth)
-        m.submodules.responses = responses = QuickFifo(shape=width, depth=depth)
-        m.submodules.writes = writes = QuickFifo(shape=data.StructLayout(place), depth=depth)
-        m.submodules.marks = marks = Fifo(shape=mark_layout(config), depth=depth)
-        m.submodules.reads = reads = Register(shape=config.address_width)
+        m.submodules.operands = operands = Checked(QuickFifo, shape=operand, depth=depth)
+        m.submodules.responses = responses = Checked(QuickFifo, shape=width, depth=depth)
+        place = data.StructLayout(place)
+        m.submodules.writes = writes = Checked(QuickFifo, shape=place, depth=depth)
+        m.submodules.marks = marks = Checked(Fifo, shape=mark_layout(config), depth=depth)
+        m.submodules.reads = reads = Checked(Register, shape=config.address_width)
         m.submodules.adder = adder = LaneUnit(
             flit_bytes=config.flit_bytes, dtypes=config.lane_types
         )
@@ -190,6 +199,7 @@ class Reducer(wiring.Component):
             responses.i.payload.eq(self.fetch.data),
         ]
         self._add(m, operands, responses, adder, writes)
+        queues = (operands, responses, writes, marks, reads, acknowledger)
         m.d.comb += [
             self.write.valid.eq(writes.o.valid & acknowledger.room),
             self.write.address.eq(writes.o.payload.address),
@@ -200,6 +210,7 @@ class Reducer(wiring.Component):
             acknowledger.end.eq(writes.o.payload.end),
             acknowledger.ack.eq(self.write.ack),
             self.idle.eq((inflight == 0) & acknowledger.idle & ~self.arrival.valid),
+            self.state_error.eq(Cat(block.state_error for block in queues).any()),
         ]
         wiring.connect(m, marks.o, acknowledger.marks)
         wiring.connect(m, acknowledger.arrival, wiring.flipped(self.arrival))

@@ -18,7 +18,7 @@ from multitree.nic.registers import (
 
 __all__ = ["RegisterFile", "readable", "writable"]
 
-_ANYTIME = ("CONTROL", "COUNT_SELECT")
+_ANYTIME = ("CONTROL", "COUNT_SELECT", "RESET_SEQUENCE")
 _SHARED_ONLY = ("STAGED",)
 _WAVES_ONLY = ("FAULT_WAVE",)
 

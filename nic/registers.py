@@ -22,7 +22,7 @@ __all__ = [
 
 ID = 0x4D544E49
 """'MTNI', the value of the ID register."""
-VERSION = 1
+VERSION = 2
 """Version of this register map."""
 
 
@@ -130,7 +130,7 @@ REGISTERS = RegisterMap(
             0x018,
             "CONTROL",
             "wo",
-            "Commands; write one bit at a time.",
+            "Commands; commit and start may be written at once, all others alone.",
             _field("commit", 0, 1, "Check the table that was written; starts after it are of it."),
             _field("start", 1, 1, "Run the committed table once, after what runs and is checked."),
             _field("acknowledge", 2, 1, "Take one done and its interrupt back."),
@@ -152,6 +152,9 @@ REGISTERS = RegisterMap(
             _field("done", 2, 1, "A collective is complete, not acknowledged."),
             _field("fault", 3, 1, "A fault stopped the interface; see FAULT."),
             _field("claimed", 4, 1, "A commit or start waits: tables and settings stay."),
+            _field(
+                "delivered", 5, 1, "Nothing runs; the links' other ends took all that was sent."
+            ),
             _field("step", 16, 16, "The step reached."),
         ),
         _register(
@@ -181,7 +184,7 @@ REGISTERS = RegisterMap(
             "rw",
             "Longest time without progress before the first message of a collective came in.",
         ),
-        _register(0x044, "SEQUENCE", "ro", "Collectives done since reset, modulo 256."),
+        _register(0x044, "SEQUENCE", "ro", "Number of the collective that runs or is next."),
         _register(
             0x048,
             "FAULT",
@@ -246,6 +249,7 @@ REGISTERS = RegisterMap(
             _field("code", 16, 8, "Cause there."),
             _field("valid", 24, 1, "There is a fault."),
         ),
+        _register(0x07C, "RESET_SEQUENCE", "rw", "SEQUENCE after a reset; write it at any time."),
         _register(0x080, "TABLE_CRC", "rw", "CRC-32 of all rows' and flows' words, for commit."),
         _register(0x084, "ACTIVE_CRC", "ro", "TABLE_CRC of the table that is run by a start."),
     ),

@@ -1,9 +1,10 @@
 """A port's sender: dependency, head flit, and the chunk out of memory."""
 
-from amaranth import Module, Mux
+from amaranth import Cat, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.checked import Checked
 from multitree.hw.stream import QuickFifo, Register
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
@@ -48,6 +49,8 @@ class Sender(wiring.Component):
         sent, else a dependency by the next one.
     idle : Out(1)
         Nothing in hand: all rows taken are sent, all reads returned.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     vc : Out(range(num_vcs))
         Virtual channel of the flit that is offered; on shared links only.
     """
@@ -63,6 +66,7 @@ class Sender(wiring.Component):
                 "flits": Out(stream.Signature(flit_stream(config))),
                 "wait": Out(WaitSignature(config)),
                 "idle": Out(1),
+                "state_error": Out(1),
                 **({"vc": Out(range(config.num_vcs))} if config.shared else {}),
             }
         )
@@ -74,9 +78,11 @@ class Sender(wiring.Component):
         width = 8 * config.flit_bytes
         m.submodules.issuer = issuer = Issuer(config)
         m.submodules.framer = framer = Framer(config)
-        m.submodules.descriptors = descriptors = QuickFifo(shape=descriptor_layout(config), depth=4)
-        m.submodules.reads = reads = Register(shape=config.address_width)
-        m.submodules.payload = payload = QuickFifo(shape=width, depth=config.memory_queue_flits)
+        queued = descriptor_layout(config)
+        m.submodules.descriptors = descriptors = Checked(QuickFifo, shape=queued, depth=4)
+        m.submodules.reads = reads = Checked(Register, shape=config.address_width)
+        depth = config.memory_queue_flits
+        m.submodules.payload = payload = Checked(QuickFifo, shape=width, depth=depth)
         wiring.connect(m, wiring.flipped(self.jobs), issuer.jobs)
         wiring.connect(m, issuer.descriptors, descriptors.i)
         wiring.connect(m, descriptors.o, framer.descriptors)
@@ -94,6 +100,7 @@ class Sender(wiring.Component):
             payload.i.payload.eq(self.memory.data),
             issuer.returned.eq(payload.o.valid & payload.o.ready),
             self.idle.eq(issuer.idle & framer.idle & (descriptors.level == 0)),
+            self.state_error.eq(Cat(q.state_error for q in (descriptors, reads, payload)).any()),
         ]
         if config.shared:
             m.d.comb += self.vc.eq(framer.vc)

@@ -25,9 +25,10 @@ class SharedAdmission(wiring.Component):
     """Lets every message in at once: to its chunk if it is next in order, else to its slot.
 
     Each virtual channel is a lane (`SharedLane`) that has at most one message in hand; their
-    payload takes turns flit by flit, so that none waits for another one's tail. What comes before
-    those before it is staged in memory (`Reception`): this end of a link sinks whatever may hold
-    up another message. While `run.faulted` everything is taken and dropped.
+    payload takes turns flit by flit, so that none waits for another one's tail: one that waits is
+    passed over twice by each other one at most. What comes before those before it is staged in
+    memory (`Reception`): this end of a link sinks whatever may hold up another message. While
+    `run.faulted` everything is taken and dropped.
 
     One flit per cycle; a message's payload begins nine cycles after its head at the earliest.
 
@@ -60,6 +61,8 @@ class SharedAdmission(wiring.Component):
         `FaultCode`, a strobe.
     wait : Out(WaitSignature)
         What one of the messages in hand waits for; its flow is that of a fault, too.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config, *, port: int, unwritten_width: int):
@@ -81,6 +84,7 @@ class SharedAdmission(wiring.Component):
                 "items": Out(stream.Signature(item_layout(config))),
                 "fault": Out(8),
                 "wait": Out(WaitSignature(config)),
+                "state_error": Out(1),
             }
         )
 
@@ -125,6 +129,7 @@ class SharedAdmission(wiring.Component):
         """Faults, and what one of the lanes waits for."""
         m.d.comb += [
             self.fault.eq(reception.fault),
+            self.state_error.eq(Cat(lane.state_error for lane in self._lanes).any()),
             self.wait.port.eq(self._port),
             self.wait.flow.eq(reception.flow),
         ]

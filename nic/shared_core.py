@@ -8,9 +8,11 @@ from amaranth.lib import wiring
 from multitree.nic.collector import Collector
 from multitree.nic.config import Config
 from multitree.nic.core import Core
+from multitree.nic.faults import FaultCode
+from multitree.nic.register_file import writable
 from multitree.nic.shared_port import SharedPort
 from multitree.nic.staging import Staging
-from multitree.nic.tracker import DependencyTracker
+from multitree.nic.tracker import DependencyTracker, ask_always
 
 __all__ = ["SharedCore"]
 
@@ -57,14 +59,23 @@ class SharedCore(Core):
         super()._wire_tables(m, ports, fetcher, tables, control)
         wiring.connect(m, self._staging.lookup, tables.lookups[len(ports)])
 
+    def _make_tracker(self):
+        """One count for each sum or result; its clients are senders and the bus."""
+        config = self._config
+        return DependencyTracker(replace(config, num_ports=1), num_clients=config.num_ports + 1)
+
+    def _check_state(self, m, monitor):
+        """What is known of sums is no port's, and neither is what was staged."""
+        blocks, flipped = (self._tracker, self._collector, self._staging), Signal()
+        m.d.sync += flipped.eq(Cat(block.state_error for block in blocks).any())
+        with m.If(flipped):
+            m.d.comb += monitor.control.eq(FaultCode.STATE_PARITY)
+
     def _wire_tracker(self, m, ports, control, select):
         """Messages to the collector, sums and results to the tracker; returns the bus's count."""
-        config = self._config
         m.submodules.collector = collector = self._collector
         m.submodules.staging = staging = self._staging
-        m.submodules.tracker = tracker = DependencyTracker(
-            replace(config, num_ports=1), num_clients=config.num_ports + 1
-        )
+        m.submodules.tracker = tracker = self._tracker
         for number, port in enumerate(ports):
             wiring.connect(m, port.send_query, tracker.queries[number])
             wiring.connect(m, port.claim, collector.claims[number])
@@ -82,6 +93,7 @@ class SharedCore(Core):
         wiring.connect(m, collector.drains, staging.jobs)
         wiring.connect(m, staging.items, ports[0].staged)
         wiring.connect(m, staging.read, ports[0].read)
+        m.d.comb += tracker.running.eq(control.running)
         for block in (collector, tracker):
             m.d.comb += [
                 block.phase.eq(control.sequence[0]),
@@ -89,7 +101,8 @@ class SharedCore(Core):
                 block.clear.eq(control.check),
             ]
         m.d.comb += control.clearing.eq(tracker.clearing | collector.clearing)
-        return self._bus_query(m, tracker.queries[-1], select)
+        changed = self.changed[writable().index("COUNT_SELECT")]
+        return ask_always(m, tracker.queries[-1], select, changed)
 
     def _wire_monitor(self, m, ports, fetcher, tables, control, monitor, used):
         """The sources of faults as on private links, and one more."""

@@ -4,6 +4,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.checked import Checked
 from multitree.hw.link import Kind
 from multitree.hw.stream import QuickFifo
 from multitree.nic.claims import TurnSignature
@@ -68,6 +69,8 @@ class SharedLane(wiring.Component):
         `Awaited`: what the message in hand waits for.
     flow, op : Out
         Of the message in hand.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config, *, unwritten_width: int):
@@ -88,6 +91,7 @@ class SharedLane(wiring.Component):
                 "awaited": Out(3),
                 "flow": Out(16),
                 "op": Out(1),
+                "state_error": Out(1),
             }
         )
 
@@ -139,13 +143,15 @@ class SharedLane(wiring.Component):
 
     def _part(self, m, pending):
         """Heads to the reception, what follows them into the queue; returns the queue's end."""
-        m.submodules.ahead = ahead = QuickFifo(shape=flit_stream(self._config), depth=AHEAD_FLITS)
+        flits = flit_stream(self._config)
+        m.submodules.ahead = ahead = Checked(QuickFifo, shape=flits, depth=AHEAD_FLITS)
         inside, kind = Signal(), self.flits.payload.kind
         m.d.comb += [
             self.head.valid.eq(self.flits.valid & ~inside & ~pending),
             self.head.payload.eq(self.flits.payload),
             ahead.i.valid.eq(self.flits.valid & inside),
             ahead.i.payload.eq(self.flits.payload),
+            self.state_error.eq(ahead.state_error),
             self.flits.ready.eq(
                 Mux(inside, ahead.i.ready, self.head.ready & ~pending) | self.run.faulted
             ),

@@ -4,6 +4,7 @@ from amaranth import Array, Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.checked import Checked
 from multitree.hw.link import LinkSignature, news_width
 from multitree.hw.read_share import ReadShare
 from multitree.hw.stream import Fifo
@@ -88,6 +89,8 @@ class SharedPort(wiring.Component):
         What that tells.
     idle : Out(1)
         Nothing left to send.
+    delivered : Out(1)
+        Nor is anything on the link or in the other end's buffer: all credits are back.
     progress : Out(1)
         A flit moved, perhaps a staged one.
     fault : Out(8)
@@ -125,6 +128,7 @@ class SharedPort(wiring.Component):
                 "heard": Out(1),
                 "news": Out(news),
                 "idle": Out(1),
+                "delivered": Out(1),
                 "progress": Out(1),
                 "fault": Out(8),
                 "fault_awaited": Out(3),
@@ -135,7 +139,7 @@ class SharedPort(wiring.Component):
         """Wire the blocks."""
         m = Module()
         config = self._config
-        m.submodules.queue = queue = Fifo(shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
+        m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
         m.submodules.receiver = receiver = SharedReceiver(config, port=self._port)
         m.submodules.guard = guard = MemoryGuard(config)
@@ -180,7 +184,8 @@ class SharedPort(wiring.Component):
             wiring.connect(m, channel, guarded)
         sent, taken = self._join(m, sender, receiver, link)
         self._report(m, queue, sender, receiver, link, (sent, taken))
-        name_faults(m, self, receiver, link, link.fault_credit, link.lost)
+        queues = [queue, sender, receiver]
+        name_faults(m, self, receiver, link, link.fault_credit, link.lost, queues)
         with m.If(guard.fault.any()):
             m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
@@ -224,5 +229,8 @@ class SharedPort(wiring.Component):
             self.activity.credit.eq(wait.awaited == Awaited.CREDIT),
             self.activity.credits.eq(Array(link.available)[sender.vc]),
             self.idle.eq(sender.idle & (queue.level == 0)),
+            self.delivered.eq(
+                self.idle & Cat(left == self._config.buffer_flits for left in link.available).all()
+            ),
             self.progress.eq(Cat(sent, *taken, added, self.arrival.valid).any()),
         ]

@@ -59,6 +59,8 @@ class SharedReceiver(wiring.Component):
         `FaultCode`, a strobe, a cycle after it was found.
     wait : Out(WaitSignature)
         What is awaited in the middle of a message, or was in the cycle before.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config, *, port: int):
@@ -78,6 +80,7 @@ class SharedReceiver(wiring.Component):
                 "arrival": Out(ArrivalSignature(config)),
                 "fault": Out(8),
                 "wait": Out(WaitSignature(config)),
+                "state_error": Out(1),
             }
         )
 
@@ -112,6 +115,7 @@ class SharedReceiver(wiring.Component):
             staged.ready.eq(items.ready & second),
             reducer.dtype.eq(self.run.dtype),
             reducer.maximum.eq(self.run.maximum),
+            self.state_error.eq(reducer.state_error | admission.state_error),
         ]
         # Both together, so that a fault is told with what it concerns.
         m.d.sync += self.fault.eq(admission.fault)

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.memory_channel import ReadChannelSignature, WriteChannelSignature
 from multitree.nic.config import Config
 from multitree.nic.layouts import FLOW_ENTRY, mark_layout
+from multitree.nic.message import sequence_width
 
 __all__ = [
     "ArrivalSignature",
@@ -28,8 +29,8 @@ class RunSignature(wiring.Signature):
         A collective runs and there is no fault.
     faulted : Out(1)
         There is a fault: stop sending, keep sinking.
-    sequence : Out(8)
-        Number of the collective modulo 256.
+    sequence : Out(sequence_width(config))
+        Number of the collective, modulo as many as there are.
     dtype : Out(2)
         `hw.lanes.DType` of the lanes.
     lockstep : Out(1)
@@ -66,7 +67,7 @@ class RunSignature(wiring.Signature):
             {
                 "running": Out(1),
                 "faulted": Out(1),
-                "sequence": Out(8),
+                "sequence": Out(sequence_width(config)),
                 "dtype": Out(2),
                 "lockstep": Out(1),
                 "cut_through": Out(1),
@@ -151,7 +152,7 @@ class LookupSignature(wiring.Signature):
     entry : In(FLOW_ENTRY)
         The answer, valid only two cycles after `granted`.
     intact : In(1)
-        Its parity is right; what is not may not be used.
+        It is as it was written; what is not may not be used.
     """
 
     def __init__(self):

@@ -4,6 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.checked import Checked
 from multitree.hw.stream import QuickFifo, Register
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
@@ -20,7 +21,7 @@ class Staging(wiring.Component):
 
     The slot of contribution k of a flow begins at the flow's `staging` plus k times its size. Its
     flits go to the reducer as if they came from a link, in cycles in which nothing from a link
-    does: there is no line-rate promise here. An entry whose parity is wrong is a fault.
+    does: there is no line-rate promise here. An entry whose check bits are wrong is a fault.
 
     Six cycles per contribution, what flow memory and memory take, and one per flit.
 
@@ -45,6 +46,8 @@ class Staging(wiring.Component):
         Of the contribution in hand.
     fault : Out(8)
         `FaultCode`, a strobe.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):
@@ -58,6 +61,7 @@ class Staging(wiring.Component):
                 "items": Out(stream.Signature(item_layout(config))),
                 "flow": Out(16),
                 "fault": Out(8),
+                "state_error": Out(1),
             }
         )
 
@@ -121,8 +125,9 @@ class Staging(wiring.Component):
     def _read(self, m, slot, unread):
         """Issue the reads that are left, as many as there is room for, and queue what returns."""
         depth = self._config.memory_queue_flits
-        m.submodules.reads = reads = Register(shape=self._config.address_width)
-        m.submodules.payload = payload = QuickFifo(shape=8 * self._config.flit_bytes, depth=depth)
+        m.submodules.reads = reads = Checked(Register, shape=self._config.address_width)
+        width = 8 * self._config.flit_bytes
+        m.submodules.payload = payload = Checked(QuickFifo, shape=width, depth=depth)
         room, issued = Signal(range(depth + 1), init=depth), Signal()
         moved = self.items.valid & self.items.ready
         m.d.sync += room.eq(room + moved - issued)
@@ -138,5 +143,6 @@ class Staging(wiring.Component):
             self.items.valid.eq(payload.o.valid & self.run.running),
             self.items.payload.payload.eq(payload.o.payload),
             payload.o.ready.eq(self.items.ready & self.run.running),
+            self.state_error.eq(reads.state_error | payload.state_error),
         ]
         return issued

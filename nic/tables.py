@@ -52,7 +52,7 @@ class Tables(wiring.Component):
     row : Out(row_layout(config))
         That row, two cycles later.
     row_intact : Out(1)
-        Its parity is right.
+        It is as it was written.
     lookups : In(LookupSignature), one per port, on shared links the staging's, the fetcher's
         Questions to the flow memory.
     checking : Out(1)

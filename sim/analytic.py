@@ -64,8 +64,7 @@ def analytic(
     TopologyError
         If links are shared and a rank's link has no reverse.
     ValueError
-        If the number of flits is negative, a link faster than a port, or links are private in
-        lockstep.
+        If the number of flits is negative, or links are private in lockstep.
 
     Notes
     -----
@@ -151,7 +150,8 @@ class _Timing:
         self._ready, self._whole = (
             np.full((schedule.num_flows, num_ranks), _NEVER) for _ in range(2)
         )
-        self._buffers = LinkBuffers(self._link, self._size, num_links, model.buffer_flits)
+        self._depth = model.buffer_flits_on(topology)
+        self._buffers = LinkBuffers(self._link, self._size, num_links, self._depth)
 
         self._sent, self._arrived, self._first_pass, self._last_pass = (
             np.zeros(schedule.num_transfers) for _ in range(4)
@@ -214,7 +214,7 @@ class _Timing:
         A buffer full of flits goes out per round trip of a credit, if not one per cycle; the head
         flit is one of them.
         """
-        model, size, depth = self._model, self._size[rows], self._model.buffer_flits
+        model, size, depth = self._model, self._size[rows], self._depth
         way = self._latency[link] + model.receive_cycles
         around = way + self._latency[link] + model.credit_cycles
         rounds, rest = np.divmod(size, depth)

@@ -14,6 +14,7 @@ from multitree.nic.faults import DeviceError
 __all__ = ["cache_folder", "cache_size_bytes", "cached", "clear_cache", "content_key"]
 
 _KINDS = ("library", "runtime", "verilog")
+_UNFINISHED = ".unfinished"
 
 
 def cache_folder() -> Path:
@@ -107,13 +108,16 @@ def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def _make_at(place: Path, make: Callable[[Path], None]) -> None:
-    """Fill a temporary folder beside `place` and give it its name."""
-    temporary = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
+    """Fill a temporary folder beside `place` and give it its name; the lock is held."""
+    # Nobody else makes this one now: what is there was left by a process that was killed.
+    for left in place.parent.glob(f"{place.name}.*{_UNFINISHED}"):
+        shutil.rmtree(left, ignore_errors=True)
+    temporary = Path(
+        tempfile.mkdtemp(prefix=f"{place.name}.", suffix=_UNFINISHED, dir=place.parent)
+    )
     try:
         make(temporary)
-        # A process that could not share the lock may have been faster; its thing is the same.
-        if not place.is_dir():
-            temporary.rename(place)
+        temporary.rename(place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -121,12 +125,25 @@ def _make_at(place: Path, make: Callable[[Path], None]) -> None:
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
     """Hold a lock file; the system frees it if the process dies."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+    while True:
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_at(path, file.fileno()):
+                # Its last holder removed it while we waited; others may hold a new one.
+                continue
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether an open file is still the one under its name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _entries() -> list[Path]:

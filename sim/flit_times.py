@@ -48,7 +48,8 @@ class FlitTimes:
         self._length = [0] * num_channels
         self._pending: list[list[tuple[int, float]]] = [[] for _ in range(num_channels)]
         known: dict[tuple[int, ...], tuple[list[float], list[float]]] = {}
-        keys = [(size > model.buffer_flits, *route) for size, route in self._messages()]
+        shortest = min(channels.depth)
+        keys = [(size > shortest, *route) for size, route in self._messages()]
         for key in keys:
             if key not in known:
                 known[key] = self._along(channels, key)

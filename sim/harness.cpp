@@ -98,6 +98,14 @@ public:
             rank.arrived.clear();
         }
     }
+    bool inject(const Fault& fault) {
+        if (fault.node < ranks.size()) return ranks[fault.node].expect(fault);
+        return switches[fault.node - ranks.size()].expect(fault);
+    }
+    template <typename Work> void each(Work work) {
+        for (auto& rank : ranks) work(rank);
+        for (auto& node : switches) work(node);
+    }
     const Watch& watch(uint32_t link) const { return links_[link]->watch; }
     // Rank, port and address of the first violation.
     void culprit(uint64_t* found) const {
@@ -118,10 +126,6 @@ private:
     uint64_t window_ = TRACED ? 1 : MOST_CYCLES;
     int parity_ = 0;
 
-    template <typename Work> void each(Work work) {
-        for (auto& rank : ranks) work(rank);
-        for (auto& node : switches) work(node);
-    }
     End& end_at(uint32_t node, uint32_t port) {
         if (node < ranks.size()) return ranks[node].ports[port];
         return switches[node - ranks.size()].ends[port];
@@ -262,14 +266,14 @@ uint64_t mt_crossings(void* handle, uint32_t link, const Crossing** crossings,
     return watch.crossings.size();
 }
 int mt_inject(void* handle, const Fault* fault) {
-    return network(handle).ranks[fault->rank].expect(*fault);
+    return network(handle).inject(*fault);
 }
 void mt_heal(void* handle) {
-    for (auto& rank : network(handle).ranks) rank.heal();
+    network(handle).each([](auto& node) { node.heal(); });
 }
 uint64_t mt_pending(void* handle) {
     uint64_t pending = 0;
-    for (const auto& rank : network(handle).ranks) pending += rank.num_faults_pending();
+    network(handle).each([&](auto& node) { pending += node.num_faults_pending(); });
     return pending;
 }
 void mt_forget(void* handle) { network(handle).forget(); }

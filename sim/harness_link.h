@@ -92,7 +92,6 @@ struct Link {
     uint64_t message = NEVER;  // event of the message that is on its way
     Line<Flit> flits;
     Line<Credit> credits;
-    uint64_t next_fault = NEVER;  // when the next flit is struck, at the near end
     bool struck = false;          // some flit was lost or delayed, at the far end
     std::vector<Flit> late;
     Watch watch;
@@ -124,76 +123,4 @@ struct Link {
 
 private:
     Flit taken_;
-};
-
-// Where the signals of one end of two opposite links lie inside a model.
-struct Pins {
-    uint8_t *tx_valid, *tx_kind, *tx_vc, *tx_sequence, *tx_epoch, *tx_credit;
-    uint8_t *rx_valid, *rx_kind, *rx_vc, *rx_sequence, *rx_epoch, *rx_credit;
-    uint32_t *tx_check, *rx_check;
-    void *tx_payload, *rx_payload;
-};
-
-#define PINS(model, p)                                                                           \
-    Pins {                                                                                       \
-        &model.link_##p##_tx_valid, &model.link_##p##_tx_kind, &model.link_##p##_tx_vc,          \
-            &model.link_##p##_tx_sequence, &model.link_##p##_tx_epoch,                           \
-            &model.link_##p##_tx_credit, &model.link_##p##_rx_valid, &model.link_##p##_rx_kind,  \
-            &model.link_##p##_rx_vc, &model.link_##p##_rx_sequence, &model.link_##p##_rx_epoch,  \
-            &model.link_##p##_rx_credit, &model.link_##p##_tx_check, &model.link_##p##_rx_check, \
-            &model.link_##p##_tx_payload, &model.link_##p##_rx_payload                           \
-    }
-
-// One end of a link each way: what the model puts out goes on its way, what is due comes in.
-struct End {
-    Pins pins;
-    Link *out = nullptr, *in = nullptr;
-    bool told = false;  // it has sent a FAULT flit
-
-    // Before a window of cycles: take over what came onto the links in the one before.
-    void open_window(int parity) {
-        if (in) in->take_over_flits(!parity);
-        if (out) out->credits.take_over(!parity);
-    }
-    bool sends_nowhere() const { return !out && *pins.tx_valid && *pins.tx_kind < DOWN; }
-    // The flit that goes out, or null; a silent end sends nothing.
-    Flit* send(uint64_t now, int parity, bool silent) {
-        if (!out) return nullptr;
-        Flit* flit = nullptr;
-        if (*pins.tx_valid && !silent) {
-            flit = &out->flits.put(out->due(now), parity);
-            flit->fate = SOUND;
-            flit->kind = *pins.tx_kind;
-            flit->vc = *pins.tx_vc;
-            flit->sequence = *pins.tx_sequence;
-            flit->epoch = *pins.tx_epoch;
-            flit->check = *pins.tx_check;
-            std::memcpy(flit->payload, pins.tx_payload, FLIT_BYTES);
-            told = told || flit->kind == FAULT;
-            if (SHARED && flit->kind < DOWN)
-                out->watch.note(flit->vc, flit->payload, flit->kind == HEAD || flit->kind == SINGLE,
-                                flit->kind == TAIL || flit->kind == SINGLE);
-        }
-        *pins.tx_credit = out->credits.next_due == now ? out->credits.pop().channels : 0;
-        return flit;
-    }
-    void receive(uint64_t now, int parity, bool silent) {
-        if (!in) return;
-        const Flit* due = nullptr;
-        if (in->flits.next_due == now) due = &in->flits.pop();
-        else if (!in->late.empty()) due = in->overdue(now);
-        *pins.rx_valid = due != nullptr;
-        if (due) {
-            *pins.rx_kind = due->kind;
-            *pins.rx_vc = due->vc;
-            *pins.rx_sequence = due->sequence;
-            *pins.rx_epoch = due->epoch;
-            *pins.rx_check = due->check;
-            std::memcpy(pins.rx_payload, due->payload, FLIT_BYTES);
-        }
-        if (*pins.rx_credit && !silent) {
-            in->credits.put(now + in->credit_latency, parity).channels = *pins.rx_credit;
-            if (SHARED) in->watch.note_taken(*pins.rx_credit);
-        }
-    }
 };

@@ -1,6 +1,6 @@
 // Memory channels: requests taken in order, answered in order after a fixed or random time.
 #pragma once
-#include "harness_link.h"
+#include "harness_end.h"
 
 // xorshift64*: one independent stream per channel, so that a seed fixes a run.
 class Random {
@@ -57,12 +57,21 @@ public:
         random_ = Random(seed);
     }
     void stick(uint64_t cycle) { stuck_from_ = cycle; }
+    void fail(uint64_t cycle) { fails_from_ = cycle; }
+    void heal() { stuck_from_ = fails_from_ = NEVER; }
     bool ready(uint64_t now) {
         if (queue_.holds(MOST_PENDING) || now >= stuck_from_) return false;
         return !timing_.stall_percent || random_.below(100) >= timing_.stall_percent;
     }
     // One answer per cycle, in order: a request may be due before the one ahead of it.
     bool due(uint64_t now) const { return queue_.next_due <= now; }
+    // Whether the answer of this cycle is an error; only one is.
+    bool fails(uint64_t now) {
+        if (now < fails_from_) return false;
+        fails_from_ = NEVER;
+        return true;
+    }
+    bool may_fail() const { return fails_from_ != NEVER; }
 
     void take_read(uint64_t now, uint64_t address, Memory& memory) {
         Access& access = push(now, address);
@@ -89,7 +98,7 @@ private:
     Timing timing_;
     Random random_;
     Delay<Access> queue_;
-    uint64_t stuck_from_ = NEVER;
+    uint64_t stuck_from_ = NEVER, fails_from_ = NEVER;
 
     Access& push(uint64_t now, uint64_t address) {
         uint64_t due = now + timing_.cycles;

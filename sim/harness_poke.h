@@ -1,27 +1,82 @@
-// Bits that flip in the table and flow memories of a model, where it was built to let them.
+// Bits that flip in the state of a model: in its memories, its queues and their registers.
 #pragma once
-#include "harness_fault.h"
-
-#ifdef MT_POKE
+#include "harness_end.h"
 #include "Vnic___024root.h"
-
-template <typename Word, size_t DEPTH>
-void flip_bit(VlUnpacked<Word, DEPTH>& bank, uint32_t entry, uint32_t bit) {
-    bank[entry % DEPTH][bit / 32] ^= 1u << bit % 32;
-}
-// A fault's value: flow memory in bit 0, bank in bit 1, bit of the entry in 9..2, entry above.
-inline void poke(Vnic& nic, const Fault& fault) {
-    auto& root = *nic.rootp;
-    const uint32_t bit = fault.value >> 2 & 0xff, entry = fault.value >> 10;
-    switch (fault.value & 3) {
-    case 0: return flip_bit(root.MT_POKE(table, 0), entry, bit);
-    case 1: return flip_bit(root.MT_POKE(flows, 0), entry, bit);
-    case 2: return flip_bit(root.MT_POKE(table, 1), entry, bit);
-    default: return flip_bit(root.MT_POKE(flows, 1), entry, bit);
-    }
-}
-constexpr bool POKES = true;
-#else
-inline void poke(Vnic&, const Fault&) {}
-constexpr bool POKES = false;
+#if NUM_SWITCH_PORTS
+#include "Vswitch___024root.h"
 #endif
+
+#include <type_traits>
+
+template <size_t WORDS> void flip_bit(VlWide<WORDS>& entry, uint32_t bit) {
+    entry[bit / 32] ^= 1u << bit % 32;
+}
+template <typename Entry> std::enable_if_t<std::is_integral<Entry>::value>
+flip_bit(Entry& entry, uint32_t bit) {
+    entry ^= Entry(1) << bit;
+}
+constexpr uint32_t EVERY_ENTRY = 0xfff;
+// A fault's value: a bit in 9..0, another one in 19..10 unless it is the same, the entry above.
+template <typename Entry> void flip(Entry& entry, uint32_t width, const Fault& fault) {
+    const uint32_t bit = (fault.value & 0x3ff) % width, other = (fault.value >> 10 & 0x3ff) % width;
+    flip_bit(entry, bit);
+    if (other != bit) flip_bit(entry, other);
+}
+template <typename Entry, size_t DEPTH>
+void flip(VlUnpacked<Entry, DEPTH>& memory, uint32_t width, const Fault& fault) {
+    const uint32_t entry = fault.value >> 20;
+    if (entry != EVERY_ENTRY) return flip(memory[entry % DEPTH], width, fault);
+    for (size_t k = 0; k < DEPTH; ++k) flip(memory[k], width, fault);
+}
+
+#define POKE_STATE(number, width, state)                                                         \
+    case number: return flip(root.state, width, fault);
+
+#define COUNT_STATE(number, width, state) +1
+
+#ifndef MT_STATES  // a model that was not built to let them
+#define MT_STATES(X)
+#endif
+#ifndef MT_SWITCH_STATES
+#define MT_SWITCH_STATES(X)
+#endif
+constexpr uint32_t NUM_STATES = 0 MT_STATES(COUNT_STATE);
+constexpr uint32_t NUM_SWITCH_STATES = 0 MT_SWITCH_STATES(COUNT_STATE);
+
+inline void poke(Vnic& model, const Fault& fault) {
+    [[maybe_unused]] auto& root = *model.rootp;
+    switch (fault.port) { MT_STATES(POKE_STATE) }
+}
+#if NUM_SWITCH_PORTS
+inline void poke(Vswitch& model, const Fault& fault) {
+    [[maybe_unused]] auto& root = *model.rootp;
+    switch (fault.port) { MT_SWITCH_STATES(POKE_STATE) }
+}
+#endif
+
+// What may happen to any node: it falls silent, or bits of its state flip.
+template <typename Model> class Afflicted {
+public:
+    bool silent(uint64_t now) const { return now >= silent_from_; }
+    // Whether it has taken the fault, which is one of these.
+    bool take(const Fault& fault) {
+        if (fault.kind == SILENCE) silent_from_ = std::min(silent_from_, fault.cycle);
+        else if (fault.kind == POKE) pokes_.add(fault);
+        return fault.kind == SILENCE || fault.kind == POKE;
+    }
+    void strike(uint64_t now, Model& model) {
+        if (now < pokes_.next) return;
+        Fault fault;
+        while (pokes_.take(now, fault, [](const Fault&) { return true; })) poke(model, fault);
+        model.eval();
+    }
+    void heal() {
+        pokes_.clear();
+        silent_from_ = NEVER;
+    }
+    size_t num_faults_pending() const { return pokes_.size(); }
+
+private:
+    Pending pokes_;  // that are to come
+    uint64_t silent_from_ = NEVER;
+};

@@ -1,6 +1,6 @@
 // One switch: its model, wired to links like a rank's interface, and a cycle of it.
 #pragma once
-#include "harness_link.h"
+#include "harness_poke.h"
 
 #include <memory>
 #include <string>
@@ -25,10 +25,29 @@ public:
     }
     // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
     void tick(uint64_t now) {
+        afflicted_.strike(now, *model_);
+        const bool silent = afflicted_.silent(now);
         for (End& end : ends) {
-            end.send(now, parity_, false);
-            end.receive(now, parity_, false);
+            end.send(now, parity_, silent);
+            end.receive(now, parity_, silent);
         }
+    }
+    // Takes a fault that is to strike from its cycle on; false if the model cannot suffer it.
+    bool expect(const Fault& fault) {
+        if (fault.kind == POKE && fault.port >= NUM_SWITCH_STATES) return false;
+        if (fault.kind == STICK || fault.kind == ERROR) return false;
+        if (afflicted_.take(fault)) return true;
+        ends[fault.port % NUM_SWITCH_PORTS].expect(fault);
+        return true;
+    }
+    size_t num_faults_pending() const {
+        size_t pending = afflicted_.num_faults_pending();
+        for (const End& end : ends) pending += end.num_faults_pending();
+        return pending;
+    }
+    void heal() {
+        afflicted_.heal();
+        for (End& end : ends) end.heal();
     }
     void set_reset(uint8_t level) { model_->rst = level; }
     void set_clock(uint8_t level) {
@@ -50,6 +69,7 @@ public:
 
 private:
     std::unique_ptr<Vswitch> model_;
+    Afflicted<Vswitch> afflicted_;
     int parity_ = 0;
 };
 #else
@@ -64,6 +84,9 @@ public:
     void set_reset(uint8_t) {}
     void set_clock(uint8_t) {}
     template <typename Work> void each_end(Work) {}
+    bool expect(const Fault&) { return false; }
+    size_t num_faults_pending() const { return 0; }
+    void heal() {}
     bool may_drop() const { return false; }
     uint32_t down() const { return 0; }
     template <typename Writer> void trace(Writer*) {}

@@ -8,26 +8,32 @@ from multitree.nic.program import Writes
 from multitree.sim.network import Network
 
 __all__ = [
-    "DeadRank",
+    "EVERY_ENTRY",
+    "DeadNode",
     "DelayFlit",
+    "DoubleCredit",
     "DropFlit",
     "DuplicateFlit",
+    "FailedMemory",
     "FlipBit",
-    "FlipMemory",
+    "FlipState",
     "FlipWrite",
     "FlitField",
     "Injection",
+    "LoseCredit",
     "MemoryChannel",
+    "MuteLink",
     "ResetRank",
     "StuckMemory",
-    "TableBank",
     "flipped",
     "inject",
     "resets_of",
 ]
 
 _DROP, _DUPLICATE, _DELAY, _STICK, _SILENCE, _POKE = range(5, 11)
+_LOSE_CREDIT, _DOUBLE_CREDIT, _MUTE, _ERROR = range(11, 15)
 """As the harness counts them; flipped fields come first."""
+_MOST_BITS = 1024
 
 
 class FlitField(enum.IntEnum):
@@ -48,29 +54,21 @@ class MemoryChannel(enum.IntEnum):
     WRITE = 2
 
 
-class TableBank(enum.IntEnum):
-    """A memory of an interface: rows or flows, in the bank that is active first or the other."""
-
-    ROWS_0 = 0
-    FLOWS_0 = 1
-    ROWS_1 = 2
-    FLOWS_1 = 3
-
-
-_ENTRY_BITS = (66, 165)
-"""Of a row and of a flow: 33 for each word of 32 bits, the last of them its parity."""
+EVERY_ENTRY = 2**12 - 1
+"""Stands for all entries of a state."""
 
 
 @dataclass(frozen=True)
 class Injection:
-    """Something that goes wrong at a rank.
+    """Something that goes wrong at a node.
 
     Parameters
     ----------
-    rank : int
+    node : int
+        A rank; a switch too where a link or a state is struck.
     """
 
-    rank: int
+    node: int
 
     def __post_init__(self) -> None:
         """Check that every number can be."""
@@ -81,7 +79,7 @@ class Injection:
 
 @dataclass(frozen=True)
 class _Timed(Injection):
-    """Something that goes wrong at a rank, so many cycles after the hosts begin to run."""
+    """Something that goes wrong at a node, so many cycles after the hosts begin to run."""
 
     cycle: int
 
@@ -92,7 +90,7 @@ class _Timed(Injection):
 
 @dataclass(frozen=True)
 class _AtPort(_Timed):
-    """Something that goes wrong at a rank's port: with the first flit it sends from then on."""
+    """Something that goes wrong at a port: with the first flit it sends from then on."""
 
     port: int
 
@@ -103,7 +101,7 @@ class FlipBit(_AtPort):
 
     Parameters
     ----------
-    rank, cycle, port : int
+    node, cycle, port : int
         The first flit that leaves there from that cycle on.
     field : FlitField
     bit : int
@@ -158,8 +156,48 @@ class StuckMemory(_AtPort):
 
 
 @dataclass(frozen=True)
-class DeadRank(_Timed):
-    """All links of a rank fall silent: neither flits nor credits leave it."""
+class FailedMemory(_AtPort):
+    """Memory answers with an error, once, on a channel of a rank's port."""
+
+    channel: MemoryChannel
+
+    def words(self) -> tuple[int, int, int]:
+        """As the harness takes it."""
+        return _ERROR, self.port, int(self.channel)
+
+
+@dataclass(frozen=True)
+class LoseCredit(_AtPort):
+    """A credit that the port gives back never arrives."""
+
+    def words(self) -> tuple[int, int, int]:
+        """As the harness takes it."""
+        return _LOSE_CREDIT, self.port, 0
+
+
+@dataclass(frozen=True)
+class DoubleCredit(_AtPort):
+    """A credit that the port gives back arrives twice."""
+
+    def words(self) -> tuple[int, int, int]:
+        """As the harness takes it."""
+        return _DOUBLE_CREDIT, self.port, 0
+
+
+@dataclass(frozen=True)
+class MuteLink(_AtPort):
+    """All that leaves by a port is lost, flits and credits, for so many cycles; 0 is for good."""
+
+    cycles: int
+
+    def words(self) -> tuple[int, int, int]:
+        """As the harness takes it."""
+        return _MUTE, self.port, self.cycles
+
+
+@dataclass(frozen=True)
+class DeadNode(_Timed):
+    """All links of a node fall silent: neither flits nor credits leave it."""
 
     def words(self) -> tuple[int, int, int]:
         """As the harness takes it."""
@@ -167,26 +205,31 @@ class DeadRank(_Timed):
 
 
 @dataclass(frozen=True)
-class FlipMemory(_Timed):
-    """A bit flips in a table or flow memory; for networks whose library has `pokes`.
+class FlipState(_Timed):
+    """One or two bits of an entry of a node's state flip; where a library has `pokes`.
 
     Parameters
     ----------
-    rank, cycle : int
+    node, cycle : int
         In that cycle.
-    bank : TableBank
+    state : int
+        Number of the memory or register, see `states.expose`.
     entry, bit : int
-        Taken modulo the depth of the memory and the bits of an entry, parities among them.
+        Taken modulo the entries of the state, but for `EVERY_ENTRY`, and the bits of an entry,
+        check bits among them.
+    distance : int
+        A second bit so much further flips, too; none if that is the same one.
     """
 
-    bank: TableBank
+    state: int
     entry: int
     bit: int
+    distance: int = 0
 
     def words(self) -> tuple[int, int, int]:
         """As the harness takes it."""
-        bit = self.bit % _ENTRY_BITS[self.bank % 2]
-        return _POKE, 0, self.bank | bit << 2 | self.entry % 2**16 << 10
+        first, second = self.bit % _MOST_BITS, (self.bit + self.distance) % _MOST_BITS
+        return _POKE, self.state, first | second << 10 | self.entry % 2**12 << 20
 
 
 @dataclass(frozen=True)
@@ -220,23 +263,24 @@ def inject(network: Network, faults: Collection[Injection]) -> None:
     Raises
     ------
     ValueError
-        If a rank or a port is none of the network's, or its library cannot flip bits of memory.
+        If a node or a port is none of the network's, or its library cannot flip such a bit.
     """
     topology = network.topology
     for fault in faults:
-        words = fault.words() if isinstance(fault, _Timed) else None
-        ports = int(topology.num_ports[fault.rank]) if fault.rank < topology.num_nodes else 0
-        if (words[1] if words else 0) >= ports:
+        ports = int(topology.num_ports[fault.node]) if fault.node < topology.num_nodes else 0
+        if not ports or (isinstance(fault, _AtPort) and fault.port >= ports):
             raise ValueError(f"Fault must be at a port of the network, not {fault!r}")
+        words = fault.words() if isinstance(fault, _Timed) else None
         if isinstance(fault, _Timed) and words is not None:
             kind, port, value = words
-            if not network.inject((network.cycle + fault.cycle, kind, fault.rank, port, value)):
-                raise ValueError("Library must be built with pokes for bits of memory to flip")
+            if not network.inject((network.cycle + fault.cycle, kind, fault.node, port, value)):
+                where = "in a library with pokes" if kind == _POKE else "at a rank"
+                raise ValueError(f"Fault must be {where}, not {fault!r}")
 
 
 def resets_of(faults: Collection[Injection]) -> dict[int, int]:
     """Ranks whose host resets them, and the cycle in which it does."""
-    return {fault.rank: fault.cycle for fault in faults if isinstance(fault, ResetRank)}
+    return {fault.node: fault.cycle for fault in faults if isinstance(fault, ResetRank)}
 
 
 def flipped(writes: Writes, rank: int, faults: Collection[Injection]) -> Writes:
@@ -254,7 +298,7 @@ def flipped(writes: Writes, rank: int, faults: Collection[Injection]) -> Writes:
     """
     arrived = list(writes)
     for fault in faults:
-        if isinstance(fault, FlipWrite) and fault.rank == rank:
+        if isinstance(fault, FlipWrite) and fault.node == rank:
             address, value = arrived[fault.word % len(arrived)]
             arrived[fault.word % len(arrived)] = address, value ^ 1 << fault.bit % 32
     return arrived

@@ -1,7 +1,6 @@
 """The shared library of one interface configuration: Verilog and harness."""
 
 import importlib.metadata
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,18 +8,26 @@ from typing import Any
 
 from multitree.hw.verilog import generate
 from multitree.nic.config import Config
-from multitree.nic.faults import DeviceError
 from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.nic.message import head_layout
 from multitree.nic.switches import SWITCH_MODULE_NAME, switch_for
 from multitree.sim.cache import cached, content_key
+from multitree.sim.states import expose, poke_macro
 from multitree.sim.verilator import Say, build_library
 from multitree.topology.topology import Topology
 
-__all__ = ["harness_sources", "interface_verilog", "most_switch_ports", "network_library"]
+__all__ = [
+    "harness_sources",
+    "interface_verilog",
+    "most_switch_ports",
+    "network_library",
+    "switch_verilog",
+]
 
 _HARNESS = (
     "harness.cpp",
     "harness_crew.h",
+    "harness_end.h",
     "harness_fault.h",
     "harness_link.h",
     "harness_memory.h",
@@ -31,12 +38,6 @@ _HARNESS = (
     "harness_watch.h",
 )
 _VERILOG = "interface.v"
-_BANK = re.compile(r"^( *reg \[\d+:0\] bank_[01] \[\d+:0\]);", re.MULTILINE)
-_NUM_BANKS = 4
-_POKE = (
-    f"#define MT_POKE(memory, bank) {MODULE_NAME}__DOT__core__DOT__tables"
-    "__DOT__##memory##__DOT__content__DOT__bank_##bank\n"
-)
 
 
 def interface_verilog(config: Config) -> str:
@@ -56,6 +57,22 @@ def interface_verilog(config: Config) -> str:
         If the cache cannot be written.
     """
     return _generated(repr(config), partial(Interface, config), MODULE_NAME)
+
+
+def switch_verilog(config: Config, num_ports: int) -> str:
+    """Verilog of a switch between such interfaces, generated once as theirs is.
+
+    Parameters
+    ----------
+    config : Config
+    num_ports : int
+
+    Returns
+    -------
+    str
+    """
+    switch = partial(switch_for, config, num_ports)
+    return _generated(f"{config!r} {num_ports}", switch, SWITCH_MODULE_NAME)
 
 
 def most_switch_ports(topology: Topology) -> int:
@@ -81,7 +98,7 @@ def network_library(
     waveform : str or None
         Kind of waveform it has to write, see `verilator.WAVEFORMS`.
     pokes : bool
-        Whether bits of the table and flow memories can be flipped.
+        Whether bits of `states` can be flipped.
     say : callable, optional
         Told before the long part starts.
 
@@ -98,15 +115,14 @@ def network_library(
     verilog, sources = interface_verilog(config), harness_sources(config, num_switch_ports)
     more = {}
     if num_switch_ports:
-        switch = partial(switch_for, config, num_switch_ports)
-        text = _generated(f"{config!r} {num_switch_ports}", switch, SWITCH_MODULE_NAME)
+        text = switch_verilog(config, num_switch_ports)
+        if pokes:
+            text, held = expose(text)
+            sources["ports.h"] += poke_macro("MT_SWITCH_STATES", SWITCH_MODULE_NAME, held)
         more["Vswitch"] = (text, SWITCH_MODULE_NAME)
     if pokes:
-        # Verilator keeps a public variable, and its name.
-        verilog, num_banks = _BANK.subn(r"\1 /*verilator public_flat_rw*/;", verilog)
-        if num_banks != _NUM_BANKS:
-            raise DeviceError(f"Verilog must have {_NUM_BANKS} banks, not {num_banks}")
-        sources["ports.h"] += _POKE
+        verilog, held = expose(verilog)
+        sources["ports.h"] += poke_macro("MT_STATES", MODULE_NAME, held)
     return build_library(verilog, sources, top=MODULE_NAME, more=more, waveform=waveform, say=say)
 
 
@@ -131,6 +147,7 @@ def harness_sources(config: Config, num_switch_ports: int = 0) -> dict[str, str]
 
 def _ports_header(config: Config, num_switch_ports: int) -> str:
     """Sizes that the harness is compiled for."""
+    sequence = head_layout(config)["sequence"]
     ports, switch_ports = (
         " ".join(f"X({port})" for port in range(count))
         for count in (config.num_ports, num_switch_ports)
@@ -144,6 +161,8 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
             f"#define NUM_PORTS {config.num_ports}",
             f"#define FLIT_BYTES {config.flit_bytes}",
             f"#define BUFFER_FLITS {config.buffer_flits}",
+            f"#define SEQUENCE_OFFSET {sequence.offset}",
+            f"#define SEQUENCE_WIDTH {sequence.width}",
             f"#define FOR_EACH_PORT(X) {ports}",
             f"#define NUM_SWITCH_PORTS {num_switch_ports}",
             f"#define FOR_EACH_SWITCH_PORT(X) {switch_ports}",

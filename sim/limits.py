@@ -111,7 +111,7 @@ def limits_of(
     write = link_model.memory_write_cycles + memory_timing.extra_cycles
     around = read + write + _PER_MESSAGE_CYCLES
     # A flit takes as long as the slowest of link, credits and memory with its bounded queues.
-    by_credits = -(-(2 * latency + around) // link_model.buffer_flits)
+    by_credits = -(-(2 * latency + around) // link_model.buffer_flits_on(schedule.topology))
     by_memory = -(-around // queue_flits)
     stalls = (
         1 if memory_timing.stall_percent == 0 else 1 + 100 // (100 - memory_timing.stall_percent)

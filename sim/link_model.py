@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.config import LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.topology.pace import Pace
 from multitree.topology.topology import Topology
@@ -14,6 +15,8 @@ __all__ = ["LinkModel"]
 
 _CHOICES = {"dependency": DEPENDENCIES, "flow_control": FLOW_CONTROLS}
 _POSITIVE = ("flit_bytes", "buffer_flits", "submessage_flits")
+_LEAST_BUFFER_FLITS, _MOST_BUFFER_FLITS = Config().buffer_flits, LIMITS["buffer_flits"][1]
+_MOST_PORTS = LIMITS["num_ports"][1]
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,9 @@ class LinkModel:
         Clock of interfaces and links.
     flit_bytes : int
         Payload of one flit; a link takes at most one flit per cycle.
-    buffer_flits : int
-        Link buffer of a port, in flits, which is also what a sender starts with in credits.
+    buffer_flits : int, optional
+        Link buffer of a port, in flits, which is also what a sender starts with in credits. By
+        default it is as large as the topology's links need it, see `buffer_flits_on`.
     submessage_flits : int
         Granularity at which a receiver passes partial sums on to the next sibling.
     dependency : str
@@ -105,7 +109,7 @@ class LinkModel:
 
     clock_ghz: float = 1.0
     flit_bytes: int = 16
-    buffer_flits: int = 512
+    buffer_flits: int | None = None
     submessage_flits: int = 16
     dependency: str = "chunk"
     flow_control: str = "message"
@@ -153,6 +157,8 @@ class LinkModel:
                 if value not in _CHOICES[field.name]:
                     name = field.name.replace("_", " ").capitalize()
                     raise ValueError(f"{name} must be {known}, not {value!r}")
+                continue
+            if field.name == "buffer_flits" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TypeError(f"LinkModel {field.name} must be an int, not {value!r}")
@@ -212,31 +218,43 @@ class LinkModel:
     def cycles_per_flit(self, topology: Topology) -> npt.NDArray[np.float64]:
         """Cycles that one flit occupies each link, 1.0 where the link is as fast as the port.
 
+        Of a link that is faster, too: no port feeds it more. `link_limits` names such links.
+
         Returns
         -------
         float64 array, shape (num_links,)
-
-        Raises
-        ------
-        ValueError
-            If a link is faster than the one flit per cycle that a port can send.
         """
-        fastest = float(topology.bandwidth_gbytes_per_s.max(initial=0.0))
-        if fastest > self.link_gbytes_per_s * (1 + 1e-9):
-            raise ValueError(
-                f"{topology.name}: link bandwidth must be at most {self.link_gbytes_per_s:g} GB/s "
-                f"({self.flit_bytes}-byte flits at {self.clock_ghz:g} GHz), not {fastest:g}"
-            )
         return np.maximum(self.link_gbytes_per_s / topology.bandwidth_gbytes_per_s, 1.0)
 
-    def pace(self, topology: Topology, num_flits: int) -> Pace:
-        """What builders that suit a schedule to a size have to know, for one rank's buffer.
+    def round_trip_cycles(self, topology: Topology) -> npt.NDArray[np.int64]:
+        """Cycles from a flit on each link to the flit that has its credit again.
 
-        Raises
-        ------
-        ValueError
-            As `cycles_per_flit`.
+        Returns
+        -------
+        int64 array, shape (num_links,)
         """
+        return 2 * self.latency_cycles(topology) + self.receive_cycles + self.credit_cycles
+
+    def buffer_flits_on(self, topology: Topology) -> int:
+        """Flits of every link buffer: `buffer_flits`, or what keeps all links of a topology busy.
+
+        That covers what is under way on a link for a round trip, one sub-message, and what comes
+        while siblings wait for each other at all other ports of a rank: rounded up to a power of
+        two, from 512 to 65 536.
+        """
+        if self.buffer_flits is not None:
+            return self.buffer_flits
+        under_way = self.round_trip_cycles(topology) / self.cycles_per_flit(topology)
+        sibling = self.memory_read_cycles + self.fetch_cycles + self.add_cycles
+        sibling += self.memory_write_cycles + self.complete_cycles + self.sibling_cycles
+        ports = min(int(topology.num_ports[: topology.num_ranks].max(initial=1)), _MOST_PORTS)
+        needed = math.ceil(under_way.max(initial=0)) + self.submessage_flits
+        needed += max(ports - 1, 0) * sibling
+        room: int = max(_LEAST_BUFFER_FLITS, 1 << (needed - 1).bit_length())
+        return min(room, _MOST_BUFFER_FLITS)
+
+    def pace(self, topology: Topology, num_flits: int) -> Pace:
+        """What builders that suit a schedule to a size have to know, for one rank's buffer."""
         memory = 2 * self.memory_read_cycles + self.memory_write_cycles
         pipelines = self.receive_cycles + self.fetch_cycles + self.add_cycles
         pipelines += self.complete_cycles + self.dependency_cycles + self.payload_cycles

@@ -7,7 +7,7 @@ from typing import Any
 from multitree.nic.config import Config
 from multitree.nic.program import RunSettings
 from multitree.nic.table import Table, compile_table
-from multitree.sim.inputs import carried_on
+from multitree.sim.inputs import Buffers, carried_on, check_buffers
 from multitree.sim.limits import Limits, limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
@@ -209,3 +209,23 @@ class Loader:
                 del self._tables[next(iter(self._tables))]
             self._tables[key] = compiled
         return self._tables[key]
+
+
+def check_queue(
+    queue: Sequence[Upcoming], buffers: Sequence[Buffers], dtypes: Sequence[str]
+) -> None:
+    """Raise unless there are buffers for each collective, of its length and type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_buffers`, or if lengths or types differ.
+    """
+    if len(queue) != len(buffers):
+        raise ValueError(f"Buffers must be one per collective, {len(queue)}, not {len(buffers)}")
+    for upcoming, buffer in zip(queue, buffers, strict=True):
+        check_buffers(upcoming.schedule, [buffer], dtypes)
+        wanted = upcoming.num_elements, upcoming.dtype
+        found = buffer.shape[1], buffer.dtype.name
+        if wanted != found:
+            raise ValueError(f"Buffers must be of length and type {wanted}, not {found}")

@@ -87,7 +87,7 @@ def channels_of(topology: Topology, classes: int, model: LinkModel) -> Channels:
     ports = [0 if back < 0 else topology.port_of_link(back) for back in ends]
     to_rank = np.repeat(topology.links[:, 1] < topology.num_ranks, classes)
     # Where it ends at a rank, a head is taken out and some payload is let in behind it.
-    depth = model.buffer_flits + np.where(to_rank, AHEAD_FLITS - 1, 0)
+    depth = model.buffer_flits_on(topology) + np.where(to_rank, AHEAD_FLITS - 1, 0)
     return Channels(
         classes=classes,
         latency=np.repeat(model.latency_cycles(topology), classes).astype(float).tolist(),

@@ -20,12 +20,12 @@ EVENT = np.dtype(
     [
         ("cycle", "<u8"),
         ("num_payload", "<u4"),
+        ("sequence", "<u4"),
         ("flow", "<u2"),
-        ("sequence", "<u2"),
         ("rank", "<u2"),
         ("port", "u1"),
         ("op", "u1"),
-        ("place", "<u4"),
+        ("place", "<u2"),
     ]
 )
 """A message that left or came in."""
@@ -76,7 +76,7 @@ class _Fault(ctypes.Structure):
     _fields_ = (
         ("cycle", ctypes.c_uint64),
         ("kind", ctypes.c_uint32),
-        ("rank", ctypes.c_uint32),
+        ("node", ctypes.c_uint32),
         ("port", ctypes.c_uint32),
         ("value", ctypes.c_uint32),
     )

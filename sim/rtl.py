@@ -21,7 +21,7 @@ from multitree.sim.inputs import (
 )
 from multitree.sim.library import most_switch_ports, network_library
 from multitree.sim.link_model import LinkModel
-from multitree.sim.loads import Loader, Upcoming
+from multitree.sim.loads import Loader, Upcoming, check_queue
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.network import Network
 from multitree.sim.postmortem import findings
@@ -127,8 +127,10 @@ class RtlSession(Closing):
         """Give back the network and finish the waveform."""
         self.network.close()
 
-    def reset(self) -> None:
+    def reset(self, sequence: int = 0) -> None:
         """Reset interfaces, by their hosts, and switches; nothing goes wrong on purpose any more.
+
+        The next collective has the number `sequence`, as heads and registers count.
 
         Raises
         ------
@@ -138,8 +140,18 @@ class RtlSession(Closing):
         self.network.heal()
         # Until no interface holds the old fault, which it would tell once more.
         self.network.hold_switches(True)
-        self._host.reset()
+        self._host.reset(sequence=sequence)
         self.network.hold_switches(False)
+
+    def rejoin(self, rank: int) -> None:
+        """Reset one rank's interface between collectives; the next one is run with it again.
+
+        Raises
+        ------
+        DeviceError
+            If a rank has sent what nobody took yet, so that a reset could lose it; as `reset`.
+        """
+        self._host.rejoin(rank)
 
     def run(
         self,
@@ -235,16 +247,7 @@ class RtlSession(Closing):
         TypeError, ValueError, ScheduleError, DeviceError
             As `run`.
         """
-        if len(queue) != len(buffers):
-            raise ValueError(
-                f"Buffers must be one per collective, {len(queue)}, not {len(buffers)}"
-            )
-        for upcoming, buffer in zip(queue, buffers, strict=True):
-            check_buffers(upcoming.schedule, [buffer], self.config.dtypes)
-            wanted = upcoming.num_elements, upcoming.dtype
-            found = buffer.shape[1], buffer.dtype.name
-            if wanted != found:
-                raise ValueError(f"Buffers must be of length and type {wanted}, not {found}")
+        check_queue(queue, buffers, self.config.dtypes)
         options = {"idle_ranks": (), "faults": (), "progress": progress}
         return self._run(queue, buffers, start_skew_cycles, {}, then=None, **options)
 
@@ -289,10 +292,13 @@ class RtlSession(Closing):
         """Counters of the last collective, per rank and port that has a link."""
         return self._host.counts()
 
+    @property
+    def loading_cycles(self) -> int:
+        """Cycles that hosts took to load what was not there before the last `run` began."""
+        return self._host.loading_cycles
+
     def _open_waveform(self) -> None:
         """Begin to dump, counting cycles from the start that comes next."""
-        if self._waveform is None:
-            return
-        waveform = self._waveform
-        self.network.trace_to(waveform.path, waveform.first_cycle, waveform.last_cycle)
-        self._waveform = None
+        waveform, self._waveform = self._waveform, None
+        if waveform is not None:
+            self.network.trace_to(waveform.path, waveform.first_cycle, waveform.last_cycle)

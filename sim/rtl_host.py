@@ -14,6 +14,7 @@ from multitree.nic.program import (
     RESET,
     START,
     RunSettings,
+    reset_writes,
     run_writes,
     table_writes,
 )
@@ -44,10 +45,16 @@ class RtlHost:
     Parameters
     ----------
     network : Network
+
+    Attributes
+    ----------
+    loading_cycles : int
+        What the last `load` took: to write tables and settings, until all ranks had checked them.
     """
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        self.loading_cycles = 0
         # What the active or, when it was loaded ahead, the next bank and the registers hold.
         self._tables: Sequence[Table] | None = None
         self._settings: RunSettings | None = None
@@ -70,14 +77,12 @@ class RtlHost:
         """
         network, first_cycle = self._network, self._network.cycle
         num_ranks, scripts = len(load.tables), self._writes(load, faults)
-        claimed, committed = self._write_all([[]] * num_ranks, 0)
-        until = network.cycle + (self._check_cycles(load) if claimed.any() else 0)
-        while claimed.any() and network.cycle < until:
-            # Loaded ahead, but the collective before was over sooner than the check.
-            claimed, committed = self._write_all([[]] * num_ranks, _POLL_CYCLES)
+        # What was loaded ahead may still be checked, its collective's predecessor being over early.
+        claimed, committed = self._write_checked([[]] * num_ranks, load)
+        self.loading_cycles = 0
         if scripts[0]:
-            cycles = self._check_cycles(load) if COMMIT in scripts[0] else 0
-            claimed, committed = self._write_all(scripts, cycles)
+            claimed, committed = self._write_checked(scripts, load)
+            self.loading_cycles = network.cycle - first_cycle
         if (claimed | ~committed).any():
             # A fault from before the load raised no interrupt during it.
             check_status(network, finished=True, first_cycle=first_cycle, running=False)
@@ -90,28 +95,52 @@ class RtlHost:
         entries = max(table.num_rows + table.num_flows for table in load.tables)
         return _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
 
-    def reset(self) -> None:
-        """Reset every rank by its host, and forget what was loaded.
+    def reset(self, ranks: Collection[int] | None = None, sequence: int = 0) -> None:
+        """Reset ranks by their hosts, and forget what was loaded.
+
+        All of them unless it is said which ones; the number is that of their next collective.
 
         Raises
         ------
         DeviceError
             If an interface is still busy when memory must have answered; names rank.
         """
-        network = self._network
         self._tables = self._settings = None
-        ranks, ops = range(network.topology.num_ranks), [HostOp.write(*RESET)]
+        ranks = range(self._network.topology.num_ranks) if ranks is None else ranks
+        writes = reset_writes(sequence)
         for _ in range(_MOST_DRAIN_READS):
-            for rank in ranks:
-                wait = HostOp.wait(_CYCLES_PER_ACCESS)
-                network.set_script(rank, [*ops, wait, HostOp.read(ADDRESS["STATUS"])])
-            network.run(4 * _CYCLES_PER_ACCESS)
-            words = [int(network.results(rank)["value"][-1]) for rank in ranks]
-            if not any(register_field("STATUS", "busy", word) for word in words):
+            words = self._read_after(writes, ranks, "STATUS")
+            if not any(register_field("STATUS", "busy", word) for word in words.values()):
                 return
-            ops = []
-        rank = next(rank for rank in ranks if register_field("STATUS", "busy", words[rank]))
+            writes = []
+        rank = next(rank for rank, word in words.items() if register_field("STATUS", "busy", word))
         raise DeviceError(f"Rank {rank}: still busy after a reset, memory has not answered")
+
+    def rejoin(self, rank: int) -> None:
+        """Reset one rank between collectives, to go on with the number that it has.
+
+        Raises
+        ------
+        DeviceError
+            If something was not delivered, so that it would be lost; names a rank.
+        """
+        ranks = range(self._network.topology.num_ranks)
+        for other, word in self._read_after([], ranks, "STATUS").items():
+            if not register_field("STATUS", "delivered", word):
+                raise DeviceError(f"Rank {other}: must have delivered what it sent before a rejoin")
+        self.reset([rank], self._read_after([], [rank], "SEQUENCE")[rank])
+
+    def _read_after(
+        self, writes: Sequence[tuple[int, int]], ranks: Collection[int], name: str
+    ) -> dict[int, int]:
+        """Let some ranks' hosts write, wait for as long as an access takes, and read a register."""
+        network = self._network
+        read = [HostOp.wait(_CYCLES_PER_ACCESS), HostOp.read(ADDRESS[name])]
+        for rank in range(network.topology.num_ranks):
+            ops = [HostOp.write(*write) for write in writes] + read
+            network.set_script(rank, ops if rank in ranks else [])
+        network.run((4 + len(writes)) * _CYCLES_PER_ACCESS)
+        return {rank: int(network.results(rank)["value"][-1]) for rank in ranks}
 
     def _writes(
         self, load: Load, faults: Collection[Injection] = ()
@@ -127,6 +156,16 @@ class RtlHost:
             return [[*table, *writes, COMMIT] for table in tables]
         changed = [new for new, old in zip(writes, run_writes(held), strict=True) if new != old]
         return [changed] * len(load.tables)
+
+    def _write_checked(
+        self, writes: Sequence[Sequence[tuple[int, int]]], load: Load
+    ) -> tuple[BoolArray, BoolArray]:
+        """Write registers on every rank, and read STATUS until no commit is waiting."""
+        claimed, committed = self._write_all(writes, 0)
+        until = self._network.cycle + self._check_cycles(load)
+        while claimed.any() and self._network.cycle < until:
+            claimed, committed = self._write_all([[]] * len(writes), _POLL_CYCLES)
+        return claimed, committed
 
     def _write_all(
         self, writes: Sequence[Sequence[tuple[int, int]]], then_cycles: int

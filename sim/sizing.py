@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from multitree.hw.link import flit_layout
 from multitree.nic.config import LIMITS, Config
 from multitree.nic.table import MOST_STEPS
 from multitree.sim.link_model import LinkModel
@@ -22,6 +23,7 @@ __all__ = [
     "emulated_dtypes",
     "least_sizes",
     "memory_queue_flits",
+    "wire_bits_per_flit",
 ]
 
 MAX_PORTS = 8
@@ -50,7 +52,7 @@ def config_for(
     ----------
     topology : Topology
     link_model : LinkModel
-        Flits, buffers, and the memory's latency, which the queues cover.
+        Flits, buffers, and the memory's latency, which the queues cover; see `buffer_flits_on`.
     num_rows, num_flows : int
         What the largest table needs.
     memory_flits : int
@@ -85,7 +87,7 @@ def config_for(
         flit_bytes=link_model.flit_bytes,
         table_depth=_power_of_two(num_rows, _DEFAULTS.table_depth),
         num_flows=_power_of_two(num_flows, _DEFAULTS.num_flows),
-        buffer_flits=link_model.buffer_flits,
+        buffer_flits=link_model.buffer_flits_on(topology),
         submessage_flits=link_model.submessage_flits,
         memory_queue_flits=memory_queue_flits(link_model),
         address_width=max(_DEFAULTS.address_width, memory_flits.bit_length()),
@@ -117,6 +119,35 @@ def memory_queue_flits(link_model: LinkModel) -> int:
     round_trip = link_model.memory_read_cycles + link_model.memory_write_cycles
     round_trip += link_model.add_cycles + _LEAST_QUEUE_MARGIN
     return _power_of_two(round_trip, _DEFAULTS.memory_queue_flits)
+
+
+def wire_bits_per_flit(schedule: Schedule, link_model: LinkModel) -> int:
+    """Bits that a link carries in a cycle: a flit's payload and all that travels with it.
+
+    Its `valid`, and the credits that come back, are not counted: coding and idle words of a
+    physical layer stand in their place.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Says how many virtual channels the links have.
+    link_model : LinkModel
+        Flits.
+
+    Examples
+    --------
+    >>> from multitree.topology.builders import build
+    >>> from multitree.topology.families import torus
+    >>> model = LinkModel(flit_bytes=64)
+    >>> wire_bits_per_flit(build(torus(4, 4), "multitree"), model) - 8 * 64
+    40
+    """
+    sent = as_sent(schedule)
+    num_classes = 0
+    if sent.topology.num_switches:
+        num_classes = int(sent.route_classes.max(initial=0)) + 1
+    num_vcs = Config(num_classes=num_classes).num_vcs
+    return int(flit_layout(flit_bytes=link_model.flit_bytes, num_vcs=num_vcs).size)
 
 
 def least_sizes(schedule: Schedule, num_flits: int, *, lockstep: bool = False) -> dict[str, Any]:

@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from multitree.nic.faults import DeviceError
 from multitree.sim.cache import cached, content_key
+from multitree.sim.tools import Tools
+from multitree.topology.progress import tell
 
 __all__ = ["WAVEFORMS", "Say", "build_library", "say_on_stderr", "why_not"]
 
@@ -132,14 +133,16 @@ def _compile(
     home = _verilator_home()
     build = folder / "build"
     build.mkdir()
+    tools = Tools(build)
     for name, text in sources.items():
         (build / name).write_text(text)
     trace = [] if waveform is None else [f"--trace-{waveform}"]
     for name, (verilog, top) in modules.items():
+        tell(f"translating {top}.v into C++")
         (build / f"{name}.v").write_text(verilog)
         command = [str(home / "bin" / "verilator_bin"), *_VERILATOR_FLAGS, *trace]
         command += ["--prefix", name, "--top-module", top, f"{name}.v"]
-        _run(command, build, {"VERILATOR_ROOT": str(home)})
+        tools.run(command, {"VERILATOR_ROOT": str(home)})
     # Two models do not go into one unit: each has precompiled headers of its own.
     model = [
         unit
@@ -148,23 +151,26 @@ def _compile(
     ]
     harness = [build / name for name in sources if name.endswith(".cpp")]
     flags = [f"-I{build}", f"-I{build / 'model'}", *_runtime_flags(waveform)]
-    with ThreadPoolExecutor(_num_jobs()) as pool:
-        runtime = pool.submit(_runtime, waveform)
-        levels = [_SLOW if unit.name.endswith(_SLOW_UNIT) else _FAST for unit in (*model, *harness)]
-        objects = list(pool.map(partial(_compile_unit, flags), (*model, *harness), levels))
-        objects.append(runtime.result())
+    units = [*model, *harness]
+    jobs = [partial(_runtime, waveform, tools)]
+    levels = [_SLOW if unit.name.endswith(_SLOW_UNIT) else _FAST for unit in units]
+    jobs += [
+        partial(_compile_unit, tools, flags, *each) for each in zip(units, levels, strict=True)
+    ]
+    objects = tools.side_by_side(jobs, _num_jobs(), "compiling C++")
+    tell("linking")
     link = [str(_compiler()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
-    _run([*link, *map(str, objects), "-lpthread"], build)
+    tools.run([*link, *map(str, objects), "-lpthread"])
     shutil.rmtree(build)
 
 
-def _compile_unit(flags: list[str], unit: Path, level: str) -> Path:
+def _compile_unit(tools: Tools, flags: list[str], unit: Path, level: str) -> Path:
     target = unit.with_suffix(".o")
-    _run([str(_compiler()), *flags, level, "-c", str(unit), "-o", str(target)], unit.parent)
+    tools.run([str(_compiler()), *flags, level, "-c", str(unit), "-o", str(target)])
     return target
 
 
-def _runtime(waveform: str | None) -> Path:
+def _runtime(waveform: str | None, tools: Tools) -> Path:
     """Verilator's run-time library, which all networks share, compiled."""
     include = _verilator_home() / "include"
     names = ["verilated", "verilated_threads"]
@@ -176,7 +182,7 @@ def _runtime(waveform: str | None) -> Path:
         # The FST writer compresses with code of ours: bare machines lack headers of lz4 and zlib.
         for name in ("lz4.h", "zlib.h"):
             (folder / name).write_text(_FST_COMPRESSION.read_text())
-        _compile_unit([f"-I{folder}", *_runtime_flags(waveform)], unit, _SLOW)
+        _compile_unit(tools, [f"-I{folder}", *_runtime_flags(waveform)], unit, _SLOW)
 
     return cached("runtime", _runtime_key(waveform), make) / "runtime.o"
 
@@ -234,18 +240,3 @@ def _compiler() -> str | None:
 def _compiler_version() -> str:
     command = [str(_compiler()), "-dumpfullversion", "-dumpmachine"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-
-
-def _run(command: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Run a tool in a folder; raise with its last words if it fails."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        words = "; ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
-        raise DeviceError(f"{Path(command[0]).name} failed while compiling the network: {words}")

@@ -1,5 +1,6 @@
 """Arguments for one example of every hardware component and signature."""
 
+from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
 
 __all__ = ["COMPONENTS", "SIGNATURES"]
@@ -18,6 +19,7 @@ COMPONENTS = {
     "hw.axi_lite.AxiLiteSubordinate": {"address_width": 12},
     "hw.axi_reader.AxiReader": {"address_width": 12, "flit_bytes": 16, "depth": 32},
     "hw.axi_writer.AxiWriter": {"address_width": 12, "flit_bytes": 16, "depth": 32},
+    "hw.checked.Checked": {"queue": QuickFifo, "shape": 8, "depth": 4},
     "hw.crossing.LinkCrossing": {"flit_bytes": 16, "depth": 16},
     "hw.float_add.FloatAdder": {"exponent_width": 8, "fraction_width": 23},
     "hw.lanes.LaneUnit": {"flit_bytes": 16},

@@ -1,10 +1,16 @@
 """What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure."""
 
 import os
+import signal
 
 import pytest
 
 FORBID_SKIP = os.environ.get("MULTITREE_FORBID_SKIP") == "1"
+
+# What a shell in the background or nohup ignores would stay so, here and in what tests start.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler)
 
 
 def _forbid(report):

@@ -18,10 +18,10 @@ from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
-    RESET,
     START,
     RunSettings,
     decode_fault,
+    reset_writes,
     run_writes,
     table_writes,
 )
@@ -142,12 +142,27 @@ def test_reset_start_and_wait_write_their_bit_of_control_and_sleep_between_looks
     busy = MASK["busy"] | MASK["fault"]
     bus = FakeBus(**SIZES, STATUS=[busy, busy, 0])
     opened(example, driver, bus)("reset")
-    assert (bus.written, bus.pauses) == ([RESET], 2)
+    assert (bus.written, bus.pauses) == (reset_writes(0), 2)
     bus = FakeBus(**SIZES, STATUS=[MASK["busy"], MASK["done"]])
     call = opened(example, driver, bus)
     driver.multitree_start(ctypes.byref(call.cards.structs[0]))
     call("wait")
     assert (bus.written, bus.pauses) == ([START, ACKNOWLEDGE], 1)
+
+
+def test_a_card_rejoins_with_the_number_of_the_others_when_all_is_delivered(example, driver):
+    delivered = MASK["delivered"]
+    bus = FakeBus(**SIZES, STATUS=[0, delivered, delivered | MASK["busy"], delivered])
+    call = opened(example, driver, bus)
+    card = ctypes.byref(call.cards.structs[0])
+    assert driver.multitree_rejoin(card, ctypes.c_uint32(2**32 - 1)) == 0
+    assert (bus.written, bus.pauses) == (reset_writes(2**32 - 1), 2)
+    bus = FakeBus(**SIZES, STATUS=MASK["done"])
+    call = opened(example, driver, bus)
+    assert driver.multitree_rejoin(ctypes.byref(call.cards.structs[0]), ctypes.c_uint32(3))
+    message = call.cards.structs[0].error.decode()
+    assert message.startswith("Rank 0: not delivered after 5 reads of STATUS")
+    assert not bus.written
 
 
 @pytest.mark.parametrize("code", [code for code in FaultCode if code])

@@ -6,7 +6,7 @@
 #include "multitree_nic.h"
 
 #define ID 0x4D544E49u
-#define VERSION 1u
+#define VERSION 2u
 #define NO_PORT 15u
 #define UNKNOWN 0xFFFFu
 #define RESETTING (MULTITREE_NIC_STATUS_BUSY_MASK | MULTITREE_NIC_STATUS_FAULT_MASK)
@@ -128,10 +128,24 @@ int multitree_open(struct multitree_card *card, const struct multitree_bus *bus,
     return MULTITREE_OK;
 }
 
-int multitree_reset(struct multitree_card *card)
+static int reset(struct multitree_card *card, uint32_t sequence)
 {
+    write32(card, MULTITREE_NIC_RESET_SEQUENCE, sequence);
     write32(card, MULTITREE_NIC_CONTROL, MULTITREE_NIC_CONTROL_RESET_MASK);
     return poll(card, RESETTING, 0, "reset is not over");
+}
+
+int multitree_reset(struct multitree_card *card)
+{
+    return reset(card, 0);
+}
+
+int multitree_rejoin(struct multitree_card *card, uint32_t sequence)
+{
+    const uint32_t delivered = MULTITREE_NIC_STATUS_DELIVERED_MASK;
+    const int status = poll(card, delivered, delivered, "not delivered");
+
+    return status ? status : reset(card, sequence);
 }
 
 /* CRC-32 of a word, least significant byte first, after the words before it. */

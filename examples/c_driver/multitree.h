@@ -58,6 +58,8 @@ struct multitree_settings {
 int multitree_open(struct multitree_card *card, const struct multitree_bus *bus, uint32_t rank,
                    uint32_t max_polls);
 int multitree_reset(struct multitree_card *card);
+/* Resets one card between collectives; the others are idle, and SEQUENCE of theirs is `sequence`. */
+int multitree_rejoin(struct multitree_card *card, uint32_t sequence);
 int multitree_load(struct multitree_card *card, const struct multitree_table *table);
 int multitree_commit(struct multitree_card *card, const struct multitree_settings *settings);
 void multitree_start(struct multitree_card *card);

@@ -7,7 +7,8 @@ AXI4-Lite bus and the interrupt are ports of the card. Beside
 a waiver file for Verilator, which leaves only `card.v` to be checked:
 
     python examples/card/card.py --out build/card
-    cd build/card && verilator --lint-only -Wall --top-module card card.vlt card*.v multitree_*.v
+    cd build/card && verilator --lint-only -Wall --top-module card card.vlt card*.v \\
+        multitree_nic*.v multitree_link_crossing.v
 """
 
 import argparse
@@ -15,11 +16,14 @@ import re
 import sys
 from pathlib import Path
 
-from multitree.host.verilog_files import CROSSING_NAME, MEMORIES, top_module, write_verilog
+from multitree.host.design_names import MEMORIES, DesignNames
+from multitree.host.verilog_files import write_verilog
+from multitree.host.version import project_version
 from multitree.nic.config import Config
 
 HERE = Path(__file__).resolve().parent
 CONFIG = Config(num_ports=4)
+NAMES = DesignNames()
 COPIED = ("card.vlt", "card.xdc", "card_reset.v")
 
 
@@ -83,19 +87,21 @@ def crossing(link, members):
             f"    card_reset link_{link}_reset (",
             f"        .clk(link_{link}_clk), .rst_n(rst_n), .rst(link_{link}_rst)",
             "    );",
-            f"    {CROSSING_NAME} link_{link}_crossing (",
+            f"    {NAMES.crossing} link_{link}_crossing (",
             connected(pins),
             "    );",
         ]
     )
 
 
-def write_card(folder, memory):
+def write_card(folder, memory, force):
     """Write the card and everything it consists of into a folder; returns the paths."""
-    paths, top = write_verilog(CONFIG, folder, memory=memory), top_module(memory)
+    paths = write_verilog(CONFIG, folder, memory=memory, force=force).paths
+    top = NAMES.top(memory)
     template = (folder / f"{top}_template.vh").read_text()
     texts = {"card.v": card_verilog(top, template)}
-    texts["card.core"] = (HERE / "card.core").read_text().replace("@INTERFACE@", top)
+    core = (HERE / "card.core").read_text().replace("@INTERFACE@", top)
+    texts["card.core"] = core.replace("@VERSION@", project_version())
     texts |= {name: (HERE / name).read_text() for name in COPIED}
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -108,10 +114,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("build/card"), metavar="DIR")
     parser.add_argument("--memory", choices=MEMORIES, default="sram")
+    parser.add_argument("--force", action="store_true", help="replace files that were edited, too")
     arguments = parser.parse_args()
     try:
-        paths = write_card(arguments.out, arguments.memory)
-    except OSError as error:
+        paths = write_card(arguments.out, arguments.memory, arguments.force)
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     print("\n".join(map(str, paths)))
     return 0

@@ -1,17 +1,21 @@
 """The door: what users of MultiTree import."""
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from multitree.host.communicator import Communicator
     from multitree.host.engines import EngineError
     from multitree.host.work import Work, WorkReport
     from multitree.nic.faults import DeviceError
+    from multitree.sim.estimate import Estimate, estimate
     from multitree.sim.link_model import LinkModel
+    from multitree.sim.trace import Trace
     from multitree.topology.builders import build
     from multitree.topology.clusters import dgx_a100, dragonfly
-    from multitree.topology.errors import ScheduleError, TopologyError
+    from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
     from multitree.topology.execute import execute
     from multitree.topology.families import (
         fully_connected,
@@ -35,12 +39,15 @@ __all__ = [
     "Communicator",
     "DeviceError",
     "EngineError",
+    "Estimate",
     "LinkModel",
     "Orbit",
     "Schedule",
     "ScheduleError",
     "Topology",
     "TopologyError",
+    "TopologyWarning",
+    "Trace",
     "Work",
     "WorkReport",
     "among",
@@ -49,6 +56,7 @@ __all__ = [
     "dgx2",
     "dgx_a100",
     "dragonfly",
+    "estimate",
     "execute",
     "fat_tree",
     "fully_connected",
@@ -72,10 +80,12 @@ _HOMES = {
     "host.engines": ("EngineError",),
     "host.work": ("Work", "WorkReport"),
     "nic.faults": ("DeviceError",),
+    "sim.estimate": ("Estimate", "estimate"),
     "sim.link_model": ("LinkModel",),
+    "sim.trace": ("Trace",),
     "topology.builders": ("build",),
     "topology.clusters": ("dgx_a100", "dragonfly"),
-    "topology.errors": ("ScheduleError", "TopologyError"),
+    "topology.errors": ("ScheduleError", "TopologyError", "TopologyWarning"),
     "topology.execute": ("execute",),
     "topology.families": (
         "fully_connected",
@@ -100,6 +110,8 @@ _HOME_OF = {name: f"multitree.{home}" for home, names in _HOMES.items() for name
 
 def __getattr__(name: str) -> Any:
     """Import a name from its room at first use, so that no more is loaded than is needed."""
+    if name == "__version__":
+        return importlib.metadata.version("multitree")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME_OF[name]), name)
@@ -107,4 +119,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Names behind the door."""
-    return __all__
+    return ["__version__", *__all__]

@@ -16,7 +16,10 @@ from tests.cocotb.simulators import run_bench
 __all__ = ["Point", "by_module", "read_points", "run_benches", "unreached"]
 
 BENCHES = ("bench_random", "bench_faults")
-INSIDE = ((f"{MODULE_NAME}.core.tables.*.content", "bank_1"),)
+INSIDE = (
+    (f"{MODULE_NAME}.core.tables.*.content", "bank_1"),
+    (f"{MODULE_NAME}.core.tracker", "counts_*"),
+)
 """What `bench_faults` pokes."""
 BUILD_ARGS = ("--coverage-line", "--coverage-toggle")
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from multitree.host.design_names import DesignNames
 from multitree.host.switch_files import switch_modules
-from multitree.host.verilog_files import CROSSING_NAME
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME
 from multitree.topology.switched import bigraph, fat_tree
@@ -30,6 +30,7 @@ CROSSED = {
 """Two shapes of switches; two classes of virtual channels."""
 RESET = Path(__file__).parents[2] / "examples" / "card" / "card_reset.v"
 """An asynchronous reset, released with a clock."""
+_CROSSING = DesignNames().crossing
 _HEADER = """`default_nettype none
 // Interfaces take rst at clock edges, the queues of crossings at once: both are meant.
 // verilator lint_off SYNCASYNCNET
@@ -98,7 +99,7 @@ def crossed_top(verilog, topology, config):
 
 def _flit_names(verilog):
     """Everything that travels with a flit, as the crossing has it."""
-    ports = module_ports(verilog, CROSSING_NAME)
+    ports = module_ports(verilog, _CROSSING)
     return [
         name.removeprefix("tx_")
         for name, (kind, _) in ports.items()
@@ -111,7 +112,7 @@ def _crossing(verilog, label):
     domains = ("clk", "rst")
     pins = {name: name for name in domains} | {f"link_{d}": f"switch_{d}" for d in domains}
     body, outside = [], []
-    for name, (kind, width) in module_ports(verilog, CROSSING_NAME).items():
+    for name, (kind, width) in module_ports(verilog, _CROSSING).items():
         if name in pins:
             continue
         side, _, member = name.removeprefix("link_").partition("_")
@@ -123,7 +124,7 @@ def _crossing(verilog, label):
             body.append(_wire(width, pins[name]))
         else:
             pins[name] = f"{label}_core_link_0_{name}"
-    return [*body, _instance(CROSSING_NAME, f"{label}_crossing", pins)], outside
+    return [*body, _instance(_CROSSING, f"{label}_crossing", pins)], outside
 
 
 def _wire(width, name):

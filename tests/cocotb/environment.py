@@ -9,8 +9,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
 from multitree.nic.config import Config
+from multitree.nic.message import sequence_width
 from multitree.nic.port import JOB_QUEUE_DEPTH
-from multitree.nic.program import RESET
+from multitree.nic.program import reset_writes
 from multitree.topology.schedule import Op
 from tests.cocotb.bins import WRAPS, collective_bins, plan_ops
 from tests.cocotb.host import BUSY, Host
@@ -19,7 +20,7 @@ from tests.cocotb.memory import Memory
 from tests.cocotb.neighbour import Neighbour
 from tests.cocotb.stalls import STALLS, Stall, worst
 
-__all__ = ["CONFIG", "Environment"]
+__all__ = ["CONFIG", "NUMBERS", "Environment"]
 
 CONFIG = Config(
     num_ports=3,
@@ -33,6 +34,7 @@ CONFIG = Config(
     wave_width=3,
 )
 """Small, so that everything that goes round does so soon."""
+NUMBERS = 1 << sequence_width(CONFIG)
 NUM_FLITS = 1 << CONFIG.address_width
 LONGEST_CYCLES = 60000
 
@@ -83,21 +85,25 @@ class Environment:
         await self.links_up()
         self._meet()
 
-    async def reset(self):
-        """Reset the interface, or both ends of its links; memory is as the model has it."""
+    async def reset(self, first_sequence=0):
+        """Reset the interface, or both ends of its links; memory is as the model has it.
+
+        The next collective has the number `first_sequence`.
+        """
         self.neighbours = []
         for end in self.ends:
             end.to_send.clear()
             end.tamper = None
             if self.rng.random() < 0.5:
                 end.fall()
-        await self.host.write(*RESET)
+        for address, value in reset_writes(first_sequence):
+            await self.host.write(address, value)
         while await self.host.read("STATUS") & BUSY:
             pass
         await self.links_up()
         self.memory.broken_reads = self.memory.broken_writes = range(0)
         self.memory.flits[:] = self.model
-        self._meet()
+        self._meet(first_sequence)
 
     async def links_up(self):
         """Wait until both ends of every link are up."""
@@ -106,11 +112,13 @@ class Environment:
             pass
         await self.until(lambda: all(end.handshake.open for end in self.ends))
 
-    def _meet(self):
+    def _meet(self, first_sequence=0):
+        self.first_sequence = first_sequence
         self.num_started = self.num_done = self.num_commits = 0
         self.rounds = []
         self.neighbours = [
-            Neighbour(self.ends[port], port, self.rounds, CONFIG, self.rng) for port in self.ports
+            Neighbour(self.ends[port], port, self.rounds, CONFIG, self.rng, first_sequence)
+            for port in self.ports
         ]
         for neighbour in self.neighbours:
             neighbour.on_send = self._note_send
@@ -180,7 +188,7 @@ class Environment:
         taken = max(end.num_taken for end in self.ends)
         rows = max((now.plan.table.port == port).sum() for port in self.ports)
         reached = (
-            (now.number + 1, 256),
+            (self.first_sequence + now.number + 1, NUMBERS),
             (taken, 8),
             (sent, 8),
             (taken, CONFIG.buffer_flits),

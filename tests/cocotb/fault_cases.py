@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from multitree.hw.check_bits import check_columns
 from multitree.hw.link import Kind
 from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.message import head_layout
 from multitree.nic.program import COMMIT
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
 from multitree.nic.table import NO_PORT
 from multitree.topology.schedule import Op
-from tests.cocotb.environment import CONFIG
+from tests.cocotb.environment import CONFIG, NUMBERS
 from tests.cocotb.random_table import FlowPlan, Plan, make_table
 
 __all__ = ["NEWS", "Case", "cases"]
@@ -27,6 +29,7 @@ LEAF = FlowPlan(2, 36, 6, (), NO_PORT, 0, ())
 SENT = FlowPlan(0, 30, 12, (), 2, NO_PORT, ())
 """The leaf of a reduce."""
 WINDOW_FLITS = 42
+SEQUENCE = head_layout(CONFIG)["sequence"]
 NEWS = FaultCode.MEMORY_ERROR << 16 | 77
 """What a neighbour tells of a fault: the code, and the rank where it began."""
 
@@ -155,6 +158,13 @@ def _poke(memory, entry, mask):
     return poke
 
 
+def _poke_counts(dut):
+    """Flip two bits of every port's count of the first flow's contributions, likewise."""
+    for port in range(CONFIG.num_ports):
+        counts = getattr(dut.core.tracker, f"counts_{port}")
+        counts[1].value = int(counts[1].value) ^ 3
+
+
 def _falling_steps(table):
     return replace(table, step=np.arange(table.num_rows)[::-1].copy())
 
@@ -179,8 +189,11 @@ def _tables():
     yield Case(FaultCode.TABLE_CRC, change=_register("TABLE_CRC", 0))
     yield Case(FaultCode.TABLE_PARITY, poke=_poke("table", 0, 1))
     yield Case(FaultCode.TABLE_PARITY, poke=_poke("flows", 2, 1 << 33))
-    # Two bits of a base that no row uses: parity is right, and nobody checks it again.
-    yield Case(FaultCode.OUT_OF_WINDOW, poke=_poke("flows", 2, 3 << 6))
+    yield Case(FaultCode.TABLE_PARITY, poke=_poke("flows", 2, 3 << 6))
+    # A bit of a base that no row uses, and all its check bits: nobody checks it again.
+    whole = 1 << 6 | check_columns(32)[6] << 32
+    yield Case(FaultCode.OUT_OF_WINDOW, poke=_poke("flows", 2, whole))
+    yield Case(FaultCode.STATE_PARITY, poke=_poke_counts)
 
 
 def _hosts():
@@ -225,7 +238,7 @@ def _messages():
         yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(0xFF))
         yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(1 << 16))
         yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(1 << 32), flows=(ROOT, LEAF))
-        yield case(FaultCode.STALE_SEQUENCE, _head_bits(0xFF << 40))
+        yield case(FaultCode.STALE_SEQUENCE, _head_bits(NUMBERS - 1 << SEQUENCE.offset))
         yield case(FaultCode.DUPLICATE_MESSAGE, lambda flits: flits + flits)
         yield case(FaultCode.LENGTH, _head_bits(1 << 48))
     other = lambda flits: [*flits[:5], (flits[5][0], flits[5][1] ^ 1), *flits[6:]]  # noqa: E731

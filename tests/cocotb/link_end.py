@@ -33,7 +33,7 @@ def frame(config, op, flow, flits, *, sequence, packets, **changes):
     """
     layout = head_layout(config)
     values = {"flow": flow, "wave": 0, "op": op, "continued": 0, "reserved": 0}
-    values |= {"sequence": sequence % 256, "size": len(flits)} | changes
+    values |= {"sequence": sequence, "size": len(flits)} | changes
 
     def head(**more):
         return layout.const(values | more).as_value().value

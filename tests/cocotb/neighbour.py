@@ -1,7 +1,7 @@
 """A neighbour on one port: sends what a table expects and checks what comes."""
 
 from multitree.hw.link import Kind
-from multitree.nic.message import head_layout
+from multitree.nic.message import head_layout, sequence_width
 from multitree.topology.schedule import Op
 from tests.cocotb.link_end import frame
 
@@ -23,11 +23,14 @@ class Neighbour:
         What is played, in order.
     config : Config
     rng : random.Random
+    first_sequence : int
+        Number of the first round in heads.
     """
 
-    def __init__(self, end, port, rounds, config, rng):
+    def __init__(self, end, port, rounds, config, rng, first_sequence=0):
         self.end, self._port, self._rounds, self._rng = end, port, rounds, rng
         self._config, self._head = config, head_layout(config)
+        self._first_sequence = first_sequence
         self._message = []
         self._wait = 0
         self.at = -1
@@ -86,8 +89,12 @@ class Neighbour:
         """A message of a collective, in either direction."""
         flits = now.incoming[key] if key in now.incoming else now.outgoing[key]
         packets = now.settings.flow_control == "packet"
-        head = {"sequence": now.number, "wave": key[3]} | changes
+        head = {"sequence": self._sequence(now), "wave": key[3]} | changes
         return frame(self._config, key[0], key[1], flits, packets=packets, **head)
+
+    def _sequence(self, now):
+        """What heads say of a collective's number."""
+        return (self._first_sequence + now.number) % (1 << sequence_width(self._config))
 
     def _begin(self):
         """Sort out what this port sends and sees in the next collective."""
@@ -106,7 +113,7 @@ class Neighbour:
         if kind == Kind.SINGLE.value or kind == Kind.TAIL.value:
             head = self._head.from_bits(self._message[0][1] & (1 << self._head.size) - 1)
             key = (Op(head.op), head.flow, self._port, head.wave)
-            while self._over and head.sequence != self._rounds[self.at].number % 256:
+            while self._over and head.sequence != self._sequence(self._rounds[self.at]):
                 self._begin()
             now = self._rounds[self.at]
             right = self._frame(key, now)

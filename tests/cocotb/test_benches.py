@@ -64,7 +64,8 @@ def test_what_is_written_for_a_fat_tree_passes_its_bench_with_a_clock_for_the_sw
     simulator, tmp_path
 ):
     topology, config = CROSSED["fat_tree"]
-    written = write_verilog(config, tmp_path / "written", topology=topology)
-    text = "".join(path.read_text() for path in written if path.suffix == ".v")
+    delivery = write_verilog(config, tmp_path / "written", topology=topology)
+    sources = [file for file in delivery.files if file.name.endswith(".v")]
+    text = "".join(file.text for file in sources if file.role != "test bench")
     verilog = text + RESET.read_text() + crossed_top(text, topology, config)
     run_bench(simulator, verilog=verilog, top="network", bench="bench_crossed", folder=tmp_path)

@@ -9,8 +9,11 @@ from multitree.nic.checks import FlowCheck
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, NO_PORT
-from multitree.nic.message import head_layout
+from multitree.nic.message import head_layout, sequence_width
+from multitree.nic.receiver import Receiver
+from multitree.nic.reducer import Reducer
 from tests.formal.bench import Property, driven
+from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
 __all__ = ["PROPERTIES"]
 
@@ -81,7 +84,7 @@ def window(bench, *, address_width, submessage_flits):
     """Whatever an entry that passes the check and whatever the flits say."""
     m = bench.m
     config = _config(address_width, submessage_flits)
-    block = _admission(bench, config, bench.free("sequence", 8))
+    block = _admission(bench, config, bench.free("sequence", sequence_width(config)))
     m.submodules.flow_check = check = FlowCheck(config)
     entry = bench.free("entry", check.entry.shape().size)
     window_flits = bench.constant("window_flits", address_width)
@@ -115,7 +118,7 @@ def once(bench, *, address_width, submessage_flits):
     """In one collective each message of a flow is admitted once, and none by a broken entry."""
     m = bench.m
     config = _config(address_width, submessage_flits)
-    block = _admission(bench, config, bench.constant("sequence", 8))
+    block = _admission(bench, config, bench.constant("sequence", sequence_width(config)))
     bench.assume(block.run.num_flows <= config.num_flows)
     entry = bench.constant("entry", block.lookup.entry.shape().size)
     m.d.comb += block.lookup.entry.eq(data.View(block.lookup.entry.shape(), entry))
@@ -139,7 +142,7 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
     """In one collective each wave of a message is admitted once, in order, to its own place."""
     m = bench.m
     config = _config(address_width, submessage_flits, wave_width)
-    block = _admission(bench, config, bench.constant("sequence", 8))
+    block = _admission(bench, config, bench.constant("sequence", sequence_width(config)))
     run = block.run
     last_wave = bench.constant("last_wave", wave_width)
     m.d.comb += run.last_wave.eq(last_wave)
@@ -184,12 +187,47 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
     bench.cover("beyond", refused & (came == 2) & (last_wave == 1))
 
 
+def receiver(bench, *, address_width):
+    """Every sub-message that is in is reported once, with payload or without; faults are told."""
+    m = bench.m
+    config = _config(address_width, 2)
+    admission, reducer = hollow(Admission)(config, port=0), hollow(Reducer)(config)
+    hand_out(bench, "multitree.nic.receiver.Admission", admission)
+    hand_out(bench, "multitree.nic.receiver.Reducer", reducer)
+    m.submodules.block = block = Receiver(config, port=0)
+    names = ("valid", "op", "flow", "count")
+    for name, report in (("empty", admission.empty), ("arrival", reducer.arrival)):
+        free_outputs(bench, name, *(getattr(report, field) for field in names))
+    free_outputs(bench, "rest", reducer.idle, admission.fault, admission.wait.flow)
+    # An idle reducer reports nothing in this cycle, nor in the next one.
+    bench.assume(~(reducer.idle | bench.past(reducer.idle)) | ~reducer.arrival.valid)
+    # An empty message waits for that (`admission.once` takes any answer).
+    bench.assume(~admission.empty.valid | admission.drained)
+    bench.check(admission.drained == reducer.idle)
+    empty, arrival, told = admission.empty, reducer.arrival, block.arrival
+    was_empty = bench.past(empty.valid)
+    bench.check(told.valid == (was_empty | arrival.valid))
+    for name in names[1:]:
+        value = getattr(told, name)
+        bench.check(~arrival.valid | (value == getattr(arrival, name)))
+        bench.check(~was_empty | (value == bench.past(getattr(empty, name))))
+    bench.check(block.fault == bench.past(admission.fault))
+    bench.check(block.wait.flow == bench.past(admission.wait.flow))
+    bench.cover("both", was_empty & bench.past(bench.past(bench.past(arrival.valid))))
+
+
 PROPERTIES = (
     Property(
         "flow_check.window",
         "an entry that passes lies in the window and names existing ports, none twice",
         flow_check,
         ({"num_ports": 1, "address_width": 4}, {"num_ports": 8, "address_width": 24}),
+    ),
+    Property(
+        "receiver.joins",
+        "each sub-message that is in is reported once, with payload or without; faults are told",
+        receiver,
+        ({"address_width": 4}, {"address_width": 12}),
     ),
     Property(
         "admission.window",
@@ -203,7 +241,7 @@ PROPERTIES = (
     ),
     Property(
         "admission.once",
-        "each message of a flow comes in once per collective, none by an entry of wrong parity",
+        "each message of a flow comes in once per collective, none by an entry that flipped",
         once,
         (
             {"address_width": 4, "submessage_flits": 2},

@@ -40,7 +40,7 @@ def passes(bench, *, num_ports, table_depth, num_flows, wave_width=0):
     m.d.comb += [block.row.eq(words.shown_row), block.entry.eq(words.shown_entry)]
     row_intact, entry_intact = bench.free("row_intact"), bench.free("entry_intact")
     m.d.comb += [block.row_intact.eq(row_intact), block.entry_intact.eq(entry_intact)]
-    # Parity of the two words that are looked at: wrong in any cycle is wrong.
+    # Whether the two words that are looked at are as written: not so in any cycle is not so.
     whole = bench.constant("whole", 2)
     at_row = bench.past(bench.past(block.row_address == words.index))
     at_flow = bench.past(bench.past(block.flow_address == words.row.flow))
@@ -89,7 +89,7 @@ _SIZES = (
 PROPERTIES = (
     Property(
         "checker.passes",
-        "a table passes only if every row and flow in use is legal and of right parity",
+        "a table passes only if every row and flow in use is legal and as written",
         passes,
         _SIZES,
         quick_depth=24,

@@ -62,16 +62,21 @@ def start(bench, *, num_ports):
     m.d.sync += checked.eq(checked | block.swap)
     bench.check(~block.launch | stands | block.start)
     bench.check(~block.launch | (checked & block.legal & (block.iterations == 0)))
-    bench.check(~block.launch | (~block.held & ~block.faulted & ~block.swap & ~waits))
+    # A start that comes with a commit, or behind one, is of the new table.
+    bench.check(~block.launch | ~(waits | block.check))
+    bench.check(~block.launch | (~block.held & ~block.faulted & ~block.swap))
     bench.check(~block.swap | (~block.held & ~block.checking & ~block.clearing & ~block.refused))
     bench.check((block.bank != bench.past(block.bank)) == bench.past(block.swap))
-    # A start that came with a commit, or behind one, is of the new table.
     with m.If(block.swap | block.refuse | block.faulted):
         m.d.sync += waits.eq(0)
     with m.Elif(block.check):
         m.d.sync += waits.eq(1)
     bench.cover("second", block.launch & (block.sequence == 1) & block.bank)
     bench.cover("behind", block.launch & bench.past(bench.past(block.swap)))
+    with_start = Signal()
+    with m.If(block.check):
+        m.d.sync += with_start.eq(block.start & checked)
+    bench.cover("with", block.launch & bench.past(block.swap) & with_start)
 
 
 def waves(bench, *, num_ports, wave_width):

@@ -58,7 +58,7 @@ def _fired(bench, block):
 
 
 def illegal(bench, *, num_ports, table_depth, lockstep):
-    """No job of a row with a wrong field, entry or parity, nor of any row after it."""
+    """No job of a row with a wrong field or entry, or that flipped, nor of any row after it."""
     m = bench.m
     block, words = _fetcher(bench, num_ports=num_ports, table_depth=table_depth, lockstep=lockstep)
     fired, number, _ = _fired(bench, block)
@@ -158,7 +158,7 @@ _SIZES = (
 PROPERTIES = (
     Property(
         "fetcher.illegal",
-        "an illegal row, or one of wrong parity, sends nothing, nor any after it",
+        "an illegal row, or one that flipped, sends nothing, nor any after it",
         illegal,
         _SIZES,
         depth=BOUND_CYCLES,

@@ -1,6 +1,8 @@
 """The page of results: what is claimed, what was found, which faults were caught."""
 
-__all__ = ["markdown"]
+from tests.formal.inventory import REASONS, covered
+
+__all__ = ["blocks", "markdown"]
 
 _INTRODUCTION = """# Formal properties
 
@@ -22,11 +24,24 @@ def _table(header, rows):
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
+def blocks():
+    """Table of all components of `hw/` and `nic/`: their properties, or why they have none."""
+    rows = []
+    for component, names in covered().items():
+        reason = REASONS.get(component)
+        why = "" if reason is None else f"{reason.kind}: {reason.text} (`{reason.test}`)"
+        rows.append((component, ", ".join(names) or why))
+    return _table(("block", "properties that catch a fault in it, or why none"), rows)
+
+
 def markdown(claims, rows, mutants):
     """Tables of claims, results and seeded faults, with the command that finds them again."""
     return (
         f"{_INTRODUCTION}\n## What is claimed\n\n"
         + _table(("property", "what holds"), [(claim.name, claim.claim) for claim in claims])
+        + "\n## Blocks\n\n"
+        + "A block has a property if that catches a fault seeded in the block's own lines.\n\n"
+        + blocks()
         + "\n## Results\n\n"
         + _table(("property", "parameters", "result", "seconds"), rows)
         + "\n## Seeded faults\n\n"

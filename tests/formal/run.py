@@ -5,9 +5,11 @@ python -m tests.formal.run --list
 python -m tests.formal.run link.credits --smallest
 python -m tests.formal.run --mutants            every seeded fault must be caught
 python -m tests.formal.run --markdown docs/formal.md
+python -m tests.formal.run --json               counts, also with --list or --mutants
 """
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -22,7 +24,7 @@ from tests.formal.report import markdown
 from tests.formal.seeded import MUTANTS
 from tests.formal.solve import ToolError, solve
 
-__all__ = ["check", "main"]
+__all__ = ["check", "counts", "main"]
 
 LIMIT_SECONDS = 200
 COVER_DEPTH = 60
@@ -68,7 +70,7 @@ def _seed(mutant, limit_seconds):
     return (mutant.property_name, mutant.fault, found), found == "caught"
 
 
-def _collect(pool, work, widths):
+def _collect(pool, work, widths, out):
     """Print each line as soon as it and all before it are there; return them all."""
     rows, good = [], True
     for future in [pool.submit(*task) for task in work]:
@@ -76,8 +78,27 @@ def _collect(pool, work, widths):
         good &= holds
         rows.append(row)
         cells = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
-        print("ok  " if holds else "FAIL", cells, flush=True)
+        print("ok  " if holds else "FAIL", cells, file=out, flush=True)
     return rows, good
+
+
+def counts(claims, seeded, rows, mutants):
+    """How many properties there are, and what was found of those that were solved."""
+    results = [result for _, _, result, _ in rows]
+    holds = [result for result in results if "," not in result]
+    depths = [int(result.split()[1]) for result in holds if result.startswith("bounded")]
+    return {
+        "properties": len(claims),
+        "parameter_sets": sum(len(claim.sizes) for claim in claims),
+        "seeded_faults": len(seeded),
+        "solved": len(results),
+        "proved": holds.count("proved"),
+        "bounded": len(depths),
+        "least_bounded_cycles": min(depths, default=None),
+        "most_bounded_cycles": max(depths, default=None),
+        "seeded": len(mutants),
+        "caught": sum(found == "caught" for _, _, found in mutants),
+    }
 
 
 def _parser():
@@ -91,6 +112,7 @@ def _parser():
     parser.add_argument("--jobs", type=int, default=JOBS, help="solvers side by side")
     parser.add_argument("--fresh", action="store_true", help="forget the verdicts kept in build/")
     parser.add_argument("--markdown", type=Path, help="prove, seed faults, write the tables")
+    parser.add_argument("--json", action="store_true", help="print counts for programs")
     return parser
 
 
@@ -102,7 +124,12 @@ def main(arguments=None):
     if unknown:
         parser.error(f"property must be one of {', '.join(PROPERTIES)}, not {min(unknown)!r}")
     claims = [PROPERTIES[name] for name in options.names or PROPERTIES]
+    names = {claim.name for claim in claims}
+    seeded = [(_seed, m, options.limit) for m in MUTANTS if m.property_name in names]
     if options.list:
+        if options.json:
+            print(json.dumps(counts(claims, seeded, [], []), indent=2))
+            return 0
         for claim in claims:
             print(f"{claim.name:24}{claim.claim}")
         return 0
@@ -113,20 +140,21 @@ def main(arguments=None):
         for claim in claims
         for index in range(1 if options.smallest else len(claim.sizes))
     ]
-    names = {claim.name for claim in claims}
-    seeded = [(_seed, m, options.limit) for m in MUTANTS if m.property_name in names]
+    out = sys.stderr if options.json else sys.stdout
     rows, mutants, good, began = [], [], True, time.monotonic()
     try:
         with ProcessPoolExecutor(options.jobs, initializer=os.nice, initargs=(NICENESS,)) as pool:
             if not options.mutants:
-                rows, good = _collect(pool, tasks, (22, 58, 12, 4))
+                rows, good = _collect(pool, tasks, (22, 58, 12, 4), out)
             if options.mutants or options.markdown:
-                mutants, all_caught = _collect(pool, seeded, (22, 58, 6))
+                mutants, all_caught = _collect(pool, seeded, (22, 58, 6), out)
                 good &= all_caught
     except ToolError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{time.monotonic() - began:.0f} seconds")
+    print(f"{time.monotonic() - began:.0f} seconds", file=out)
+    if options.json:
+        print(json.dumps(counts(claims, seeded, rows, mutants), indent=2))
     if options.markdown:
         options.markdown.write_text(markdown(claims, rows, mutants))
     return 0 if good else 1

@@ -1,6 +1,12 @@
 """The faults that are seeded: at least one for each property."""
 
-from tests.formal import axi_seeded, switch_seeded, waves_seeded
+from tests.formal import (
+    axi_seeded,
+    blocks_seeded,
+    shared_seeded,
+    switch_seeded,
+    waves_seeded,
+)
 from tests.formal.mutants import Mutant
 
 __all__ = ["MUTANTS"]
@@ -107,16 +113,16 @@ MUTANTS = (
     Mutant(
         "fetcher.illegal",
         "nic/fetcher.py",
-        "Mux(self.row_intact, row_check.code, parity)",
-        "Mux(self.row_intact, 0, parity)",
+        "Mux(self.row_intact, row_check.code, flipped)",
+        "Mux(self.row_intact, 0, flipped)",
         "an illegal row raises no fault",
     ),
     Mutant(
         "fetcher.illegal",
         "nic/fetcher.py",
-        "Mux(self.lookup.intact, flows.code, parity)",
+        "Mux(self.lookup.intact, flows.code, flipped)",
         "flows.code",
-        "a flow of wrong parity is used",
+        "a flow that flipped is used",
     ),
     Mutant(
         "fetcher.rows",
@@ -137,7 +143,7 @@ MUTANTS = (
         "nic/checker.py",
         "with m.If(~Mux(self.of_flow, self.entry_intact, self.row_intact)):",
         "with m.If(~self.row_intact):",
-        "the parity of flows is not looked at",
+        "the check bits of flows are not looked at",
     ),
     Mutant(
         "checker.progress",
@@ -159,6 +165,13 @@ MUTANTS = (
         "start & ~commit_waits & ~self.check & settled",
         "start & ~self.check & settled",
         "a start overtakes the commit that came before it",
+    ),
+    Mutant(
+        "control.start",
+        "nic/control.py",
+        "start & ~commit_waits & ~self.check & settled",
+        "start & ~commit_waits & settled",
+        "a start in one write with a commit runs the old table",
     ),
     Mutant(
         "control.progress",
@@ -184,8 +197,8 @@ MUTANTS = (
     Mutant(
         "tracker.counts",
         "nic/tracker.py",
-        "& (found.phase == self.phase)",
-        "",
+        "with m.If(found.phase == self.phase):",
+        "with m.If(1):",
         "a count of the collective before is told",
     ),
     Mutant(
@@ -280,6 +293,8 @@ MUTANTS = (
         "room of a written flit is lost",
     ),
     *axi_seeded.MUTANTS,
+    *blocks_seeded.MUTANTS,
+    *shared_seeded.MUTANTS,
     *switch_seeded.MUTANTS,
     *waves_seeded.MUTANTS,
 )

@@ -117,4 +117,11 @@ MUTANTS = (
         "self.message_lost.eq(self.lost)",
         "a message to a link that is lost is dropped without a word",
     ),
+    Mutant(
+        "switch.messages",
+        "hw/switch_fabric.py",
+        "asks = end.request & (end.to_port == number)",
+        "asks = end.request & (end.to_port >= number)",
+        "a head asks at ports in front of its own, too",
+    ),
 )

@@ -4,7 +4,7 @@ import pytest
 
 from tests.formal.mutants import ROOT
 from tests.formal.properties import PROPERTIES
-from tests.formal.run import check
+from tests.formal.run import check, counts
 from tests.formal.seeded import MUTANTS
 from tests.formal.solve import missing
 
@@ -34,3 +34,14 @@ def test_each_property_has_a_seeded_fault():
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.fault)
 def test_what_a_seeded_fault_replaces_occurs_once(mutant):
     assert (ROOT / mutant.path).read_text().count(mutant.old) == 1
+
+
+def test_only_what_holds_counts_as_proved_or_bounded():
+    results = ("proved", "bounded 12", "bounded 40", "proved, not reached: full", "refuted 3")
+    rows = [("name", "sizes", result, "1") for result in results]
+    mutants = [("name", "fault", "caught"), ("name", "fault", "not caught")]
+    found = counts(list(PROPERTIES.values()), MUTANTS, rows, mutants)
+    assert found["properties"] == len(PROPERTIES) and found["seeded_faults"] == len(MUTANTS)
+    assert (found["solved"], found["proved"], found["bounded"]) == (5, 1, 2)
+    assert (found["least_bounded_cycles"], found["most_bounded_cycles"]) == (12, 40)
+    assert (found["seeded"], found["caught"]) == (2, 1)

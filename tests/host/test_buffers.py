@@ -46,6 +46,9 @@ def test_arrays_of_any_strides_are_taken():
         (np.zeros((), np.float32), ValueError, "4 rows"),
         (np.zeros((4, 5)), TypeError, "float32 or bfloat16, not float64"),
         (np.zeros((4, 5), ">f4"), TypeError, "float32 or bfloat16, not >f4"),
+        (np.ma.zeros((4, 5), np.float32), TypeError, "masked arrays: `.filled(0)` gives"),
+        ([np.ma.zeros(5, np.float32)] * 4, TypeError, "without a mask"),
+        ([np.zeros(5, np.float32)] * 3 + [np.ma.zeros(5, np.float32)], TypeError, "without a mask"),
         ([[1.0]] * 4, TypeError, "arrays or tensors, not list"),
         (7, TypeError, "arrays or tensors, not int"),
         ([np.zeros(5, np.float32)] * 3, ValueError, "must be 4, one per rank, not 3"),
@@ -89,6 +92,7 @@ def test_pieces_go_where_their_ranks_own_them():
         ([np.zeros((1, 2), np.int32), np.zeros((1, 4), np.int32)], ValueError, "shape (2,)"),
         ([np.zeros(2, np.int32), np.zeros(4, np.float32)], ValueError, "agree in dtype"),
         ([[1], [2, 3]], TypeError, "arrays or tensors"),
+        ([np.ma.zeros(2, np.int32), np.zeros(4, np.int32)], TypeError, "without a mask"),
     ],
 )
 def test_pieces_that_do_not_fit_are_refused_in_one_sentence(pieces, error, says):

@@ -1,13 +1,10 @@
 """Every command: its keys, what people see, and how it refuses wrong input."""
 
+import csv
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +12,12 @@ import pytest
 
 import multitree
 from multitree import Communicator
-from multitree.host import cli_demo, cli_simulate, cli_verilog
+from multitree.host import cli_demo, cli_verilog
 from multitree.host.cli import app, main
 from multitree.host.cli_common import print_table
+from multitree.host.manifest import DesignFile
 from multitree.host.rtl_engine import needs_of
+from multitree.host.verilog_files import Delivery
 from multitree.nic.config import LIMITS
 from multitree.sim.link_model import LinkModel
 from multitree.sim.loads import Loader, Upcoming
@@ -190,7 +189,7 @@ def test_a_file_of_a_broadcast_has_its_table(capsys):
 
 
 def test_an_interface_is_large_enough_for_the_schedule_of_a_file(capsys, monkeypatch):
-    monkeypatch.setattr(cli_verilog, "write_verilog", lambda *sizes, **kinds: [])
+    monkeypatch.setattr(cli_verilog, "write_verilog", not_written)
     options = ["--algorithm", "bidirectional_ring_2d"]
     printed_json(capsys, "schedule", "torus:8x8", *options, "--out", "saved.json")
     read, built, other = (
@@ -293,13 +292,43 @@ def test_a_table_names_the_ranks_at_the_far_ends_of_routes(capsys, spec):
 
 def test_a_table_has_the_columns_of_the_paper(capsys):
     _, out, _ = run(capsys, "table", "torus:4x4", "--rank", "5", "--size", "32KiB")
-    assert re.search(r"Op +FlowID +Parent +Children +Step +Start Addr +Size", out)
+    columns = (
+        r"Op +FlowID +Parent +at Port +Children +at Ports +Step +Start Addr \[bytes\] +\[flits\] "
+    )
+    assert re.search(rf"{columns}+Size \[bytes\] +\[flits\] +To +by Port$", out, re.M)
     rows = printed_json(capsys, "table", "torus:4x4", "--rank", "5", "--size", "32KiB")["rows"]
     assert {row["destination"] for row in rows} == {1, 4, 6, 9}
     own = [row for row in rows if row["flow_id"] == 5]
     assert {row["op"] for row in own} == {"GATHER"}
     assert all(row["parent"] is None and len(row["children"]) == 4 for row in own)
     assert all(row["start_address"] == 5 * 2048 and row["size"] == 2048 for row in own)
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "ring:3", "fat_tree:2x2"])
+def test_a_table_has_beside_each_rank_the_port_and_beside_bytes_flits(capsys, spec):
+    arguments = (spec, "--rank", "2", "--size", "1KiB")
+    rows = printed_json(capsys, "table", *arguments)["rows"]
+    topology = parse_topology(spec)
+    behind = [int(topology.links[link, 1]) for link in topology.ports(2)]
+    assert any(row["parent"] is None for row in rows) and any(row["children"] for row in rows)
+    for row in rows:
+        pairs = [(row["destination"], row["port"]), (row["parent"], row["parent_port"])]
+        pairs += zip(row["children"], row["child_ports"], strict=True)
+        for rank, port in pairs:
+            assert (rank is None) == (port is None)
+            # A switch is behind the only port there.
+            assert rank is None or behind[port] == rank or topology.num_switches
+        assert row["size"] == 16 * row["size_flits"]
+        assert row["start_address"] == 16 * row["start_address_flits"]
+    _, out, _ = run(capsys, "table", *arguments)
+    lines = [line.split("  ") for line in out.splitlines() if re.match(r" +\d", line)]
+    shown = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    for cells, row in zip(shown, rows, strict=True):
+        told = [row[name] for name in ("start_address", "start_address_flits")]
+        told += [row[name] for name in ("size", "size_flits", "destination", "port")]
+        assert cells[-6:] == list(map(str, told))
+        assert cells[4] == str("-" if row["parent_port"] is None else row["parent_port"])
+        assert cells[6] == (", ".join(map(str, row["child_ports"])) or "-")
 
 
 def test_a_table_has_numbers_to_the_right_and_no_cell_cut_off(capsys):
@@ -431,6 +460,115 @@ def test_slower_memory_costs_cycles(capsys):
     assert slow["cycles"] > default["cycles"] + 5 * 29
 
 
+TIMED = {
+    "topology": ["ring:4"],
+    "verify": ["ring:4"],
+    "table": ["ring:4"],
+    "simulate": ["ring:4", "--engine", "analytic"],
+    "compare": ["ring:4", "--engine", "analytic"],
+    "explain": ["ring:4"],
+}
+"""Commands for which time, or what interfaces are made of, means something."""
+
+
+@pytest.mark.parametrize("command", TIMED)
+def test_links_that_are_not_used_at_their_speed_are_told(capsys, command):
+    links = ["--latency-ns", "1000", "--link-gbytes-per-s", "12"]
+    data = printed_json(capsys, command, *TIMED[command], *links)
+    assert (data["buffer_flits"], data["limits"], data["warnings"]) == (2048, [], [])
+    short = [*links, "--buffer-flits", "512"]
+    (limit,) = printed_json(capsys, command, *TIMED[command], *short)["limits"]
+    assert limit == {
+        "link": 0,
+        "src": 0,
+        "dst": 3,
+        "num_links": 8,
+        "bandwidth_gbytes_per_s": 12.0,
+        "latency_ns": 1000.0,
+        "reached_gbytes_per_s": 16 * 512 / 2006,
+        "by": "buffer",
+        "buffer_flits": 512,
+        "needed_flits": 1505,
+    }
+    _, out, _ = run(capsys, command, *TIMED[command], *short)
+    assert "link 0 (0 -> 3) and 7 more like it: 4.084 of 12 GB/s" in out
+    _, out, _ = run(capsys, command, *TIMED[command])
+    assert "more like it" not in out
+
+
+@pytest.mark.parametrize("command", TIMED)
+def test_fast_links_are_fed_by_wide_flits_and_fast_clocks(capsys, command):
+    fast = ["--link-gbytes-per-s", "100", "--size", "64KiB"]
+    (limit,) = printed_json(capsys, command, *TIMED[command], *fast)["limits"]
+    assert (limit["by"], limit["reached_gbytes_per_s"]) == ("interface", 16.0)
+    fed = ["--flit-bytes", "64", "--clock-ghz", "2"]
+    data = printed_json(capsys, command, *TIMED[command], *fast, *fed)
+    assert (data["limits"], data["flit_bytes"], data["clock_ghz"]) == ([], 64, 2.0)
+
+
+def test_interfaces_are_written_with_buffers_for_their_links(capsys):
+    far = ["--latency-ns", "1000", "--link-gbytes-per-s", "64"]
+    data = printed_json(capsys, "verilog", "ring:4", *far, "--flit-bytes", "32")
+    config = data["config"]
+    assert (config["flit_bytes"], config["buffer_flits"], data["buffer_flits"]) == (32, 2048, 2048)
+    assert [limit["by"] for limit in data["limits"]] == ["interface"]
+    assert data["warnings"] == []
+
+
+GRAPH = """<graphml><key id="c" for="edge" attr.name="capacity"/>
+<key id="k" for="edge" attr.name="colour"/>
+<graph edgedefault="undirected"><node id="left"/><node id="right"/><node id="top"/>
+<edge source="left" target="right"><data key="c">400</data></edge>
+<edge source="right" target="top"><data key="c">100</data><data key="k">red</data></edge>
+<edge source="top" target="left"><data key="c">100</data></edge></graph></graphml>"""
+
+
+@pytest.mark.parametrize("command", [*TIMED, "schedule"])
+def test_capacities_of_a_graph_are_read_by_a_key_and_never_passed_over(capsys, command):
+    Path("net.graphml").write_text(GRAPH)
+    options = ["net.graphml", *TIMED.get(command, ["ring:4"])[1:]]
+    status, out, error = run(capsys, command, *options)
+    assert (status, out) == (2, "")
+    assert "attribute 'capacity' of links must be called bandwidth_gbytes_per_s" in error
+    assert "--bandwidth-key NAME:UNIT" in error and error.count("\n") == 1
+    status, out, error = run(
+        capsys, command, *options, "--bandwidth-key", "capacity:Gb/s", "--json"
+    )
+    told = "net.graphml: attributes of links that are not read: 'colour'"
+    assert (status, error) == (0, f"multitree: warning: {told}\n")
+    data = json.loads(out)
+    assert data["warnings"] == [told]
+    if command != "schedule":
+        assert [limit["bandwidth_gbytes_per_s"] for limit in data["limits"]] == [50.0]
+
+
+def test_nodes_are_called_by_their_names(capsys):
+    Path("net.graphml").write_text(GRAPH)
+    options = ["net.graphml", "--bandwidth-key", "capacity:Gb/s"]
+    data = printed_json(capsys, "topology", *options, "--out", "net.json")
+    assert data["names"] == ["left", "right", "top"]
+    speeds = data["bandwidth_gbytes_per_s_min"], data["bandwidth_gbytes_per_s_max"]
+    assert speeds == (12.5, 50.0)
+    assert printed_json(capsys, "topology", "net.json")["names"] == data["names"]
+    assert printed_json(capsys, "topology", "ring:3")["names"] is None
+    assert "0 (left), 1 (right), 2 (top)" in run(capsys, "topology", "net.json")[1]
+    _, out, _ = run(capsys, "table", "net.json", "--rank", "2")
+    assert "Schedule table of rank 2 (top)" in out and "0 (left)" in out
+
+
+def test_a_family_s_links_stay_in_proportion(capsys):
+    options = ["--link-gbytes-per-s", "50", "--latency-ns", "700"]
+    data = printed_json(capsys, "topology", "dgx_a100:2", *options)
+    speeds = (data["bandwidth_gbytes_per_s_min"], data["bandwidth_gbytes_per_s_max"])
+    assert speeds == (25.0, 50.0)
+    assert (data["latency_ns_min"], data["latency_ns_max"]) == (700.0, 700.0)
+    slow, fast = (
+        printed_json(capsys, "simulate", "torus:4x4", "--engine", "analytic", *speed)["time_us"]
+        for speed in (["--link-gbytes-per-s", "4"], [])
+    )
+    assert slow > 3.5 * fast
+
+
 @needs_rtl
 @pytest.mark.parametrize(
     ("dtype", "op"), [("float32", "sum"), ("int32", "max"), ("bfloat16", "sum")]
@@ -446,13 +584,13 @@ def test_simulate_in_rtl_is_exact(capsys, dtype, op):
 
 
 @needs_rtl
-def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys, monkeypatch):
-    small = partial(LinkModel, buffer_flits=64)
-    monkeypatch.setattr(cli_simulate, "LinkModel", small)
-    data = printed_json(capsys, "simulate", "ring:8", "--algorithm", "swing", "--size", "4KiB")
+def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys):
+    small = ["--size", "4KiB", "--buffer-flits", "64"]
+    data = printed_json(capsys, "simulate", "ring:8", "--algorithm", "swing", *small)
+    assert data["buffer_flits"] == 64 and data["limits"][0]["by"] == "buffer"
     assert (data["engine"], data["exact"]) == ("rtl", True)
     assert data["schedule_hash"] == build(ring(8), "swing").hash
-    options = {"engine": "rtl", "link_model": small(), "check": True}
+    options = {"engine": "rtl", "link_model": LinkModel(buffer_flits=64), "check": True}
     with Communicator(ring(8), algorithm="double_tree", **options) as comm:
         works = [comm.all_reduce(np.ones((8, n), np.float32)) for n in (40, 40, 90)]
         assert [work.report.exact for work in works] == [True] * 3
@@ -523,7 +661,11 @@ def test_a_result_that_is_not_exact_is_status_1(capsys, monkeypatch):
     assert "NO" in out
 
 
-def test_verilog_writes_seven_files_and_says_where(capsys):
+def not_written(*_, **__):
+    return Delivery(Path("built"), (), "manifest", (), None)
+
+
+def test_verilog_writes_twelve_files_and_says_where(capsys):
     data = printed_json(capsys, "verilog", "torus:4x4", "--out", "built")
     names = [Path(path).name for path in data["files"]]
     assert names == [
@@ -533,7 +675,12 @@ def test_verilog_writes_seven_files_and_says_where(capsys):
         "multitree_nic_registers.md",
         "multitree_nic.rdl",
         "multitree_nic_template.vh",
+        "multitree_sim.v",
+        "multitree_sim_writes_0.hex",
+        "multitree_sim_writes_1.hex",
+        "multitree_sim_memory.hex",
         "multitree_nic.core",
+        "multitree_manifest.json",
     ]
     text = [Path(path).read_text() for path in data["files"]]
     assert text[0].startswith("// SPDX-License-Identifier: Apache-2.0")
@@ -541,7 +688,8 @@ def test_verilog_writes_seven_files_and_says_where(capsys):
     assert "CONTROL" in text[3]
     assert "addrmap multitree_nic {" in text[4]
     assert "multitree_nic multitree_nic_instance (" in text[5]
-    assert text[6].startswith("CAPI=2:")
+    assert text[10].startswith("CAPI=2:")
+    assert data["no_test_bench"] is None
     assert data["config"]["num_ports"] == 4
 
 
@@ -567,15 +715,17 @@ def test_verilog_of_a_network_with_switches_has_a_module_per_shape_of_them(capsy
 
 
 def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monkeypatch):
-    paths, written = [Path(f"file_{number}") for number in range(8)], []
+    written = []
 
     def not_written(*_, topology, **__):
         written.append(topology)
-        return paths if topology.num_switches else paths[:7]
+        roles = ["Verilog", *["switches"] * bool(topology.num_switches)]
+        files = tuple(DesignFile(f"file_{k}", role, "") for k, role in enumerate(roles))
+        return Delivery(Path("built"), files, "manifest", (), None)
 
     monkeypatch.setattr(cli_verilog, "write_verilog", not_written)
     _, out, _ = run(capsys, "verilog", "fat_tree:2x4")
-    assert re.search(r"^  switches +file_2$", out, re.M)
+    assert re.search(r"^  switches +built/file_1$", out, re.M)
     assert re.search(r"^  multitree_switch_8x2  8, 9$", out, re.M)
     assert "beside" not in out
     _, out, _ = run(capsys, "verilog", "torus:4x4")
@@ -608,14 +758,35 @@ def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
         "multitree_nic_registers.md",
         "multitree_nic.rdl",
         "multitree_nic_axi_template.vh",
+        "multitree_sim.v",
+        "multitree_sim_writes_0.hex",
+        "multitree_sim_writes_1.hex",
+        "multitree_sim_memory.hex",
         "multitree_nic_axi.core",
+        "multitree_manifest.json",
     ]
     assert "module multitree_nic_axi(" in files["multitree_nic_axi.v"]
     assert "m_axi_1_receive_awvalid" in files["multitree_nic_axi_template.vh"]
     assert "memory_0_send_valid" not in files["multitree_nic_axi_template.vh"]
-    assert printed_json(capsys, "verilog", "torus:2x2", *options)["memory"] == "sram"
+    plain = printed_json(capsys, "verilog", "torus:2x2", *options)
+    assert plain["memory"] == "sram"
+    axi = [f"multitree_nic_axi{ending}" for ending in (".core", ".v", "_template.vh")]
+    assert plain["removed"] == axi
+    assert {path.name for path in Path("built").iterdir()} == {
+        Path(path).name for path in plain["files"]
+    }
     for name in ("multitree_nic.h", "multitree_nic_registers.md"):
         assert (Path("built") / name).read_text() == files[name]
+
+
+@pytest.mark.parametrize("command", [*TIMED, "schedule"])
+def test_a_file_s_links_have_the_speed_that_the_file_says(capsys, command):
+    printed_json(capsys, "topology", "ring:4", "--out", "net.json")
+    options = TIMED.get(command, ["ring:4"])[1:]
+    for option in ("--link-gbytes-per-s", "--latency-ns"):
+        status, out, error = run(capsys, command, "net.json", *options, option, "100")
+        assert (status, out) == (2, "")
+        assert f"{option} must come with a family such as torus:4x4, not with the file" in error
 
 
 def test_doctor_empties_the_cache(capsys, monkeypatch, tmp_path):
@@ -637,7 +808,7 @@ WRONG = [
     (["topology", "torus:4y4"], "'4y4'"),
     (["topology", "klein:4x4"], "'klein'"),
     (["topology", "nowhere.json"], "nowhere.json"),
-    (["topology", "torus:4x4", "--size", "1MB"], "not '1MB'"),
+    (["topology", "torus:4x4", "--size", "1TB"], "not '1TB'"),
     (["topology", "torus:4x4", "--out", "no/such/folder.json"], "no/such/folder.json"),
     (["schedule", "torus:4x4", "--algorithm", "tree"], "not 'tree'"),
     (["schedule", "torus:4x4", "--collective", "all_to_all"], "not 'all_to_all'"),
@@ -652,16 +823,26 @@ WRONG = [
     (["verify", "torus:4x4", "--size", "6"], "not '6'"),
     (["table", "torus:4x4", "--rank", "16"], "not 16"),
     (["verilog", "torus:4x4", "--dtypes", "fp32"], "Config dtypes must be some of"),
-    (["simulate", "torus:2x2", "--op", "min"], "Op must be one of sum, max, not 'min'"),
+    (
+        ["simulate", "torus:2x2", "--op", "min"],
+        "Op must be one of sum, max, average, avg, not 'min'",
+    ),
     (["table", "torus:4x4", "--rank", "first"], "--rank"),
     (["table", "full:12"], "at most 8 ports"),
     (["verilog", "full:12"], "at most 8 ports"),
-    (["verilog", "torus:4x4", "--out", "/dev/null/here"], "/dev/null/here"),
+    (["verilog", "torus:4x4", "--out", "/dev/null/here"], "not the file '/dev/null'"),
     (["verilog", "torus:4x4", "--memory", "dram"], "sram or axi, not 'dram'"),
     (["simulate", "torus:4x4", "--engine", "numpy"], "not 'numpy'"),
     (["simulate", "torus:4x4", "--engine", "analytic", "--dtype", "float64"], "not 'float64'"),
     (["simulate", "torus:4x4", "--seed", "-1"], "not -1"),
     (["simulate", "torus:4x4", "--memory-cycles", "5"], "at least 6, not 5"),
+    (["table", "ring:4", "--bandwidth-key", "a:Gb/s"], "must come with a file, not with 'ring:4'"),
+    (["simulate", "torus:4x4", "--buffer-flits", "2"], "--buffer-flits must be within 4..65536"),
+    (["explain", "torus:4x4", "--flit-bytes", "24"], "--flit-bytes must be a power of two, not 24"),
+    (["table", "torus:4x4", "--flit-bytes", "128"], "--flit-bytes must be within 8..64, not 128"),
+    (["verilog", "torus:4x4", "--clock-ghz", "0"], "clock_ghz must be positive and finite"),
+    (["compare", "torus:4x4", "--latency-ns", "-1"], "--latency-ns must be positive and finite"),
+    (["schedule", "ring:4", "--link-gbytes-per-s", "nan"], "positive and finite, not nan"),
     (["simulate", "torus:4x4", "--window", "1:2"], "--trace"),
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2-1"], "not '2-1'"),
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2:1"], "not 2:1"),
@@ -677,6 +858,10 @@ WRONG = [
     (["demo", "--out", "/dev/null"], "/dev/null"),
     (["demo", "torus:4x4"], "unexpected extra argument"),
     (["doctor", "--clear"], "--clear"),
+    (["explain", "torus:2x2", "--collective", ""], "not ''"),
+    (["schedule", "torus:2x2", "--collective", ""], "not ''"),
+    (["schedule", "torus:2x2", "--algorithm", ""], "not ''"),
+    (["verilog", "ring:4", "--out", "/dev/null"], "not the file '/dev/null'"),
 ]
 
 
@@ -703,17 +888,72 @@ def test_an_engine_that_cannot_run_is_status_2_and_names_the_next_down(capsys, m
     assert {"name": "rtl", "can_run": False, "reason": "there is no compiler"} in data["engines"]
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, "-m", "multitree.host.cli", "table", "torus:8x8", "--json"]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
-
-
 def test_every_name_of_the_door_can_be_imported():
     assert all(getattr(multitree, name) for name in multitree.__all__)
     assert set(multitree.__all__) <= set(dir(multitree))
     with pytest.raises(AttributeError, match="no attribute 'all_reduce'"):
         _ = multitree.all_reduce
+
+
+def test_a_comparison_that_ran_nothing_is_an_error_that_says_why(capsys):
+    arguments = ("compare", "torus:3x3", "--engine", "analytic", "--algorithms", "hdrm,double_tree")
+    assert run(capsys, *arguments)[0] == 0
+    status, out, error = run(capsys, *arguments[:-1], "hdrm,swing", "--size", "4,8")
+    assert (status, out) == (2, "")
+    assert error.startswith("multitree: torus:3x3: at least one algorithm must run, but hdrm: ")
+    assert "; swing: swing must have a ring or torus whose sides are powers of two" in error
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare", "explain"])
+def test_several_sizes_are_the_single_ones_side_by_side(capsys, command):
+    engine = [] if command == "explain" else ["--engine", "analytic"]
+    arguments = [command, "ring:4", *engine]
+    both = printed_json(capsys, *arguments, "--size", "4KiB,1MB")
+    assert list(both) == ["schema", "sizes"]
+    for one, size in zip(both["sizes"], ("4096", "1000kB"), strict=True):
+        alone = printed_json(capsys, *arguments, "--size", size)
+        assert alone.pop("schema") == both["schema"] == f"multitree.{command}.v1"
+        assert without_seconds(one) == without_seconds(alone)
+    status, out, _ = run(capsys, *arguments, "--size", "4KiB,1MB")
+    assert status == 0 and "4 KiB" in out and "1000000 bytes" in out
+
+
+def without_seconds(data):
+    """An object without what differs from run to run."""
+    if isinstance(data, list):
+        return [without_seconds(each) for each in data]
+    return {
+        key: without_seconds(value) if key == "results" else value
+        for key, value in data.items()
+        if not key.endswith("_seconds")
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "inside"), [("simulate", None), ("compare", "results"), ("explain", "candidates")]
+)
+def test_csv_has_a_row_per_result_with_the_keys_of_json(capsys, command, inside):
+    engine = [] if command == "explain" else ["--engine", "analytic"]
+    arguments = [command, "ring:4", *engine, "--size", "4KiB,8kB"]
+    expected = []
+    for one in printed_json(capsys, *arguments)["sizes"]:
+        head = {k: v for k, v in one.items() if k not in (inside, "reason", "problems")}
+        if command == "simulate":
+            at = [*head].index("clock_ghz")
+            head = dict([*[*head.items()][:at], ("reason", None), *[*head.items()][at:]])
+        expected += [head | entry for entry in one[inside]] if inside else [head]
+    status, out, _ = run(capsys, *arguments, "--csv")
+    rows = [*csv.DictReader(out.splitlines())]
+    assert status == 0 and [*rows[0]] == [*expected[0]]
+    assert len(rows) == len(expected)
+    for row, one in zip(rows, expected, strict=True):
+        for key, value in without_seconds(one).items():
+            text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+            assert row[key] == text
+    assert run(capsys, *arguments, "--csv", "--json")[0] == 2
+
+
+def test_avg_is_told_as_the_average_it_is(capsys):
+    arguments = ("simulate", "ring:4", "--engine", "analytic", "--op")
+    assert printed_json(capsys, *arguments, "avg")["op"] == "average"
+    assert "not int32" in run(capsys, *arguments, "avg", "--dtype", "int32")[2]

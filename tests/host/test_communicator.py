@@ -1,7 +1,9 @@
 """The five collectives, their reports, and what a Communicator refuses."""
 
+import contextlib
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from multitree import (
     Topology,
     TopologyError,
     mesh,
+    parse_topology,
     ring,
     torus,
 )
@@ -22,7 +25,7 @@ from multitree.host import engines
 from multitree.host.outcome import average_of
 from multitree.sim.choice import Chooser
 from multitree.sim.verilator import why_not
-from multitree.topology.builders import build
+from multitree.topology.builders import ALGORITHMS, build
 from multitree.topology.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
@@ -59,6 +62,13 @@ def test_average_is_the_sum_divided_once_by_the_number_of_ranks(comm):
     work = comm.all_reduce(buffers, op="average")
     assert (bits(work.wait()) == bits(total / np.float32(6))).all()
     assert work.report.exact is True
+
+
+def test_avg_is_another_name_of_average(comm):
+    buffers = make_buffers(1, 6, 9)
+    for run in (comm.all_reduce, comm.reduce_scatter, partial(comm.reduce, root=1)):
+        short, long = (run(buffers, op=op).wait() for op in ("avg", "average"))
+        assert all((bits(one) == bits(other)).all() for one, other in zip(short, long, strict=True))
 
 
 def test_an_average_of_bfloat16_is_a_float32_quotient_rounded(comm):
@@ -121,6 +131,48 @@ def test_chunks_are_whole_flits_of_the_link_model():
         assert sum(lengths) == 101
         assert sorted(length % 16 for length in lengths) == [0, 0, 0, 0, 0, 5]
         assert (np.concatenate(work.wait()) == buffers.sum(0, dtype=np.int32)).all()
+
+
+def algorithms_on_small_networks():
+    """Specs, each with every algorithm that has a schedule there, and with auto."""
+    for spec in ("torus:2x2", "ring:5", "fat_tree:2x2", "bigraph:2x2"):
+        yield spec, "auto"
+        for algorithm in ALGORITHMS:
+            with contextlib.suppress(ScheduleError):
+                build(parse_topology(spec), algorithm)
+                yield spec, algorithm
+
+
+@pytest.mark.parametrize(("spec", "algorithm"), [*algorithms_on_small_networks()])
+def test_collectives_of_nothing_are_nothing_by_every_algorithm(spec, algorithm):
+    topology = parse_topology(spec)
+    nothing = np.zeros((topology.num_ranks, 0), np.float32)
+    scatters = ("reduce_scatter", "all_gather")
+    with Communicator(topology, algorithm=algorithm, check=True) as comm:
+        for collective in ("all_reduce", "broadcast", "reduce", *scatters):
+            asked = {"root": 1} if collective in ("broadcast", "reduce") else {}
+            given = list(nothing) if collective == "all_gather" else nothing
+            try:
+                work = getattr(comm, collective)(given, **asked)
+            except ScheduleError:
+                assert collective in scatters, "the others are to be had of all algorithms"
+                continue
+            found = np.stack(work.wait())
+            assert (found.shape, found.dtype) == (nothing.shape, nothing.dtype)
+            assert (work.report.exact, work.report.size_bytes) == (True, 0)
+
+
+@needs_rtl
+@pytest.mark.parametrize("algorithm", ["multitree", "forest", "auto"])
+def test_interfaces_sum_nothing_between_two_sums_of_something(algorithm):
+    something = make_buffers(3, 16, 40)
+    with Communicator(torus(4, 4), algorithm=algorithm, engine="rtl", check=True) as comm:
+        works = [comm.all_reduce(something[:, :n]) for n in (40, 0, 0, 40)]
+        first, nothing, again, last = (work.wait() for work in works)
+    assert nothing.shape == again.shape == (16, 0)
+    assert (bits(first) == bits(last)).all()
+    assert all(work.report.exact and work.report.bound_cycles > 0 for work in works)
+    assert all(work.report.cycles > work.report.bound_cycles for work in works)
 
 
 @pytest.mark.parametrize("root", range(6))

@@ -10,8 +10,8 @@ from multitree.host.driver import Driver
 from multitree.host.emulated_bus import EmulatedBus
 from multitree.nic.config import Config
 from multitree.nic.counts import PortCounts
-from multitree.nic.program import RESET, RunSettings
-from multitree.nic.registers import ADDRESS, REGISTERS
+from multitree.nic.program import RunSettings, reset_writes
+from multitree.nic.registers import ADDRESS, REGISTERS, VERSION
 from multitree.nic.table import compile_table
 from multitree.sim.library import network_library
 from multitree.sim.network import Network
@@ -81,6 +81,27 @@ def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, mem
     assert used.stall_dependency_cycles > 0
     assert set(unused) == {PortCounts(*[0] * 6, credits_low=Config().buffer_flits)}
     assert len(counters.ports) == Config().num_ports
+
+
+@needs_rtl
+def test_a_driven_interface_that_is_reset_alone_rejoins(network, schedule, memory):
+    """After an odd number of collectives; the other one keeps its table and its number."""
+    drivers, buffers = [driver_of(network, rank) for rank in range(2)], make_buffers(4, 2, 100)
+    memory[...] = buffers.view(np.uint8).reshape(memory.shape)
+    for again in range(3):
+        for rank, driver in enumerate(drivers):
+            if rank or not again:
+                driver.load_table(compile_table(schedule, rank, NUM_FLITS, Config()))
+                driver.commit(settings())
+        for driver in drivers:
+            driver.start()
+        for driver in drivers:
+            driver.wait(LIMIT_CYCLES)
+        drivers[0].await_delivery()
+        drivers[1].rejoin(drivers[0].sequence() if again else None)
+        assert drivers[1].sequence() == again + 1
+        buffers = execute(schedule, buffers)
+    assert (bits(memory.reshape(2, -1).view(np.float32)) == bits(buffers)).all()
 
 
 @needs_rtl
@@ -179,14 +200,14 @@ class SilentBus:
         return False
 
 
-SIZES = {"ID": 0x4D544E49, "VERSION": 1, "TABLE_DEPTH": 1, "FLOW_DEPTH": 1}
+SIZES = {"ID": 0x4D544E49, "VERSION": VERSION, "TABLE_DEPTH": 1, "FLOW_DEPTH": 1}
 SIZES["PARAMETERS"] = 0b0111_0100
 
 
 def test_something_else_behind_the_bus_is_not_taken_for_an_interface():
     with pytest.raises(DeviceError, match="Rank 4: ID must be 0x4d544e49, not 0xffffffff"):
         Driver(SilentBus(ID=0xFFFFFFFF), 4).probe()
-    with pytest.raises(DeviceError, match="Rank 4: register map must be version 1, not 9"):
+    with pytest.raises(DeviceError, match=f"Rank 4: register map must be version {VERSION}, not 9"):
         Driver(SilentBus(**SIZES | {"VERSION": 9}), 4).probe()
 
 
@@ -232,4 +253,27 @@ def test_a_reset_lasts_until_the_interface_is_no_longer_busy(monkeypatch):
         Driver(SilentBus(STATUS=busy), 2).reset()
     quiet = SilentBus(STATUS=0)
     Driver(quiet, 2).reset()
-    assert quiet.written == [RESET]
+    Driver(quiet, 2).reset(2**32 - 1)
+    assert quiet.written == [*reset_writes(0), *reset_writes(2**32 - 1)]
+    with pytest.raises(ValueError, match="Sequence must fit 32 bits, not 4294967296"):
+        Driver(quiet, 2).reset(2**32)
+
+
+def test_a_card_rejoins_only_when_all_is_delivered_and_only_with_the_number_it_was_given(
+    monkeypatch,
+):
+    monkeypatch.setattr("multitree.host.driver.MAX_POLLS", 10)
+    status = next(register for register in REGISTERS.registers if register.name == "STATUS")
+    mask = {field.name: field.mask for field in status.fields}
+    waits = SilentBus(STATUS=mask["done"])
+    with pytest.raises(DeviceError, match="Rank 2: not delivered after 10 reads of STATUS"):
+        Driver(waits, 2).rejoin(7)
+    faulted = SilentBus(**SIZES, STATUS=mask["fault"] | mask["delivered"], FAULT=4)
+    with pytest.raises(DeviceError, match=r"Rank 2.*\(WATCHDOG\)"):
+        Driver(faulted, 2).rejoin(7)
+    assert not waits.written and not faulted.written
+    short = SilentBus(STATUS=mask["delivered"], SEQUENCE=300 % 256)
+    with pytest.raises(DeviceError, match="Rank 2: next collective must be number 300, not 44"):
+        Driver(short, 2).rejoin(300)
+    Driver(short, 2).rejoin(44)
+    assert short.written == [*reset_writes(300), *reset_writes(44)]

@@ -8,6 +8,7 @@ import pytest
 from multitree import LinkModel, Topology, torus
 from multitree.host.figures import bound_of, report_on
 from multitree.nic.counts import PortCounts
+from multitree.topology.beside import carried
 from multitree.topology.builders import build
 
 
@@ -55,6 +56,21 @@ def test_figures_of_a_run():
     assert "2.000 s on this machine (1.000 CPU s)" in text
 
 
+def test_the_effective_bandwidth_pays_for_all_wire_bits_of_a_flit():
+    """Kind 3, channel 1, number 3, epoch 1 and CRC 32 beside the payload."""
+    for flit_bytes in (16, 64):
+        model = LinkModel(flit_bytes=flit_bytes)
+        found = report(build(torus(4, 4), "multitree"), 61440, model)
+        assert found.wire_bits_per_flit == 8 * flit_bytes + 3 + 1 + 3 + 1 + 32
+        share = found.effective_bandwidth_gbytes_per_s / found.bandwidth_gbytes_per_s
+        assert share == pytest.approx(8 * flit_bytes / found.wire_bits_per_flit)
+    assert f"GB/s were all {found.wire_bits_per_flit} wire bits of a flit paid for" in str(found)
+    # Through switches, beside ranks too, a channel's number has as many bits as there are channels.
+    shared = report(build(torus(4, 4), "halving_doubling"), 61440)
+    classes = int(carried(build(torus(4, 4), "halving_doubling")).route_classes.max()) + 1
+    assert shared.wire_bits_per_flit == 128 + 39 + (2 * classes - 1).bit_length()
+
+
 def test_the_totals_of_a_report_are_sums_and_the_least_credits():
     found = report(build(torus(4, 4), "multitree"), 61440)
     assert found.ports is found.totals is None
@@ -75,3 +91,4 @@ def test_only_an_all_reduce_has_a_bound():
 def test_without_cycles_all_that_follows_from_them_is_unknown():
     found = report(build(torus(4, 4), "multitree"), None)
     assert found.time_us is found.bandwidth_gbytes_per_s is found.bound_cycles is None
+    assert found.wire_bits_per_flit is found.effective_bandwidth_gbytes_per_s is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.host.sizes import format_size, parse_size
+from multitree.host.sizes import format_size, parse_size, parse_sizes
 
 
 @pytest.mark.parametrize(
@@ -14,14 +14,34 @@ from multitree.host.sizes import format_size, parse_size
         (" 1 MiB ", 1 << 20),
         ("1mib", 1 << 20),
         ("2GiB", 2 << 30),
+        ("32kB", 32_000),
+        ("1MB", 1_000_000),
+        ("3 gb", 3_000_000_000),
     ],
 )
-def test_a_size_is_bytes_or_a_binary_unit(text, size_bytes):
+def test_a_size_is_bytes_or_has_a_binary_or_an_si_unit(text, size_bytes):
     assert parse_size(text) == size_bytes
 
 
 @pytest.mark.parametrize(
-    "text", ["", "KiB", "1.5MiB", "-4", "0", "6", "1MB", "1 0", "٤", "9" * 30, "4 4KiB", "0x10"]
+    "text",
+    [
+        "",
+        "KiB",
+        "1.5MiB",
+        "-4",
+        "0",
+        "6",
+        "1M",
+        "64k",
+        "1TB",
+        "4,8",
+        "1 0",
+        "٤",
+        "9" * 30,
+        "4 4KiB",
+        "0x10",
+    ],
 )
 def test_anything_else_is_refused(text):
     with pytest.raises(ValueError, match="Size must be"):
@@ -33,3 +53,10 @@ def test_what_is_written_is_read_back(size_bytes):
     text = format_size(size_bytes).removesuffix(" bytes")
     assert parse_size(text) == size_bytes
     assert len(text) <= 7
+
+
+def test_a_list_has_commas_and_no_empty_place():
+    assert parse_sizes("32KiB, 1MB,4") == [32768, 1_000_000, 4]
+    for text in ("", "4,", "4,,8", "4;8", "4,6"):
+        with pytest.raises(ValueError, match="Size must be"):
+            parse_sizes(text)

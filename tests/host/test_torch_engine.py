@@ -121,7 +121,7 @@ def test_memory_that_does_not_fit_is_refused(executor, tensor, error):
 @pytest.mark.parametrize("stacked", [True, False])
 def test_tensors_come_back_as_tensors_on_their_device(engine, stacked, device):
     values = make_buffers(5, 15, 77)
-    tensors = torch.from_numpy(values).reshape(15, 7, 11).to(device).requires_grad_()
+    tensors = torch.from_numpy(values).reshape(15, 7, 11).to(device)
     with Communicator(mesh(5, 3), engine=engine, check=True) as comm:
         work = comm.all_reduce(tensors if stacked else list(tensors))
         result = work.wait()
@@ -133,6 +133,47 @@ def test_tensors_come_back_as_tensors_on_their_device(engine, stacked, device):
     assert rows.shape == (15, 7, 11)
     expected = execute(build(mesh(5, 3), "multitree"), values)
     assert (bits(rows.cpu().numpy().reshape(15, 77)) == bits(expected)).all()
+
+
+def calls_on(comm):
+    """The five collectives on a tensor of shape (4, 8), or a list of its rows."""
+    with_root = [lambda t, call=call: call(t, root=1) for call in (comm.broadcast, comm.reduce)]
+    return [comm.all_reduce, comm.reduce_scatter, *with_root, lambda t: comm.all_gather(list(t))]
+
+
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+def test_a_tensor_that_requires_grad_is_refused_where_gradients_are_recorded(engine):
+    tensor = torch.ones(4, 8, requires_grad=True)
+    rows = [torch.ones(8), torch.ones(8), torch.ones(8, requires_grad=True), torch.ones(8)]
+    with Communicator(torus(2, 2), engine=engine) as comm:
+        for call in calls_on(comm):
+            for given in (tensor, rows):
+                with pytest.raises(ValueError, match=r"must not require grad.*`\.detach\(\)`"):
+                    call(given)
+
+
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+def test_without_gradients_a_tensor_that_requires_grad_is_its_values(engine):
+    tensor = torch.arange(8.0).reshape(4, 2).requires_grad_()
+    with Communicator(torus(2, 2), engine=engine) as comm:
+        with torch.no_grad():
+            summed = [comm.all_reduce(given).wait() for given in (tensor, list(tensor))]
+            pieces = comm.reduce_scatter(tensor).wait()
+            gathered = comm.all_gather([piece.requires_grad_() for piece in pieces]).wait()
+        detached = comm.all_reduce(tensor.detach()).wait()
+    for result in (summed[0], torch.stack(summed[1]), gathered, detached):
+        assert result.tolist() == [[12.0, 16.0]] * 4
+        assert not result.requires_grad
+    assert tensor.tolist() == torch.arange(8.0).reshape(4, 2).tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("algorithm", ["forest", "auto"])
+def test_tensors_without_elements_are_summed(algorithm, device):
+    with Communicator(torus(2, 2), algorithm=algorithm, engine="torch", check=True) as comm:
+        work = comm.all_reduce(torch.zeros(4, 3, 0, device=device))
+        assert work.wait().shape == (4, 3, 0)
+        assert work.report.exact is True
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from multitree.hw.axi_burst import BurstBuilder
+from multitree.hw.axi import AxiReadSignature, AxiSignature, AxiWriteSignature
+from multitree.hw.axi_burst import BurstBuilder, byte_address_width
 from multitree.hw.axi_reader import AxiReader
 from tests.hw.axi import DECERR, SLVERR, read_slave
 from tests.hw.streams import PATTERNS, assert_refused, go, run
@@ -127,6 +128,24 @@ def test_a_response_that_is_not_okay_is_an_error_beside_its_data(response):
     assert answers == [(MEMORY[flit], int(flit in wrong)) for flit in range(20, 40)]
 
 
+@pytest.mark.parametrize("flit_bytes", [1, 16, 128])
+def test_a_burst_asks_for_bytes_of_ordinary_memory_that_all_managers_see(flit_bytes):
+    """Handbook IHI 0022: AxCACHE 0b0010 is Normal Non-cacheable Non-bufferable, AxPROT 0 data."""
+    reader = AxiReader(address_width=12, flit_bytes=flit_bytes, depth=9)
+    wide = byte_address_width(address_width=12, flit_bytes=flit_bytes)
+    assert 1 << wide == (1 << 12) * flit_bytes and len(reader.bus.araddr) == wide
+
+    async def check(ctx):
+        ctx.set(reader.channel.address, 4095)
+        ctx.set(reader.channel.valid, 1)
+        bus = reader.bus
+        told = bus.araddr, bus.arcache, bus.arprot, bus.arid, bus.arburst, bus.arsize
+        values = await ctx.tick().sample(*told).until(bus.arvalid)
+        assert list(values) == [4095 * flit_bytes, 0b0010, 0, 0, 1, flit_bytes.bit_length() - 1]
+
+    run(reader, check)
+
+
 def test_a_beat_that_nobody_asked_for_is_an_error_and_no_answer():
     reader = AxiReader(**SIZES, depth=9)
 
@@ -150,5 +169,14 @@ def test_wrong_sizes_are_named():
             lambda sizes=sizes: BurstBuilder(**sizes), error, rf"{label} must be .*, not {value!r}"
         )
     assert_refused(lambda: AxiReader(**SIZES, depth=0), ValueError, "Depth must be")
+    for signature in (AxiSignature, AxiReadSignature, AxiWriteSignature):
+        for address_width, data_bytes, message in (
+            (0, 16, "Address width must be from 1 to 64, not 0"),
+            (65, 16, "Address width must be from 1 to 64, not 65"),
+            (16, 129, "Data bytes must be from 1 to 128, not 129"),
+            (16, 24, "Data bytes must be a power of two, not 24"),
+        ):
+            sizes = {"address_width": address_width, "data_bytes": data_bytes}
+            assert_refused(lambda make=signature, sizes=sizes: make(**sizes), ValueError, message)
     odd = {**SIZES, "flit_bytes": 24}
     assert_refused(lambda: AxiReader(**odd, depth=4), ValueError, "Data bytes must be a power")

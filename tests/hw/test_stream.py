@@ -6,6 +6,7 @@ import random
 import pytest
 from amaranth.lib import data
 
+from multitree.hw.checked import Checked
 from multitree.hw.stream import Fifo, QuickFifo, Register
 from tests.hw.streams import (
     PATTERNS,
@@ -22,6 +23,9 @@ BLOCKS = {
     "register": lambda: Register(shape=16),
     **{f"fifo {d}": (lambda d=d: Fifo(shape=16, depth=d)) for d in (2, 3, 8)},
     **{f"quick fifo {d}": (lambda d=d: QuickFifo(shape=16, depth=d)) for d in (3, 8)},
+    "checked register": lambda: Checked(Register, shape=16),
+    "checked fifo 3": lambda: Checked(Fifo, shape=16, depth=3),
+    "checked quick fifo 3": lambda: Checked(QuickFifo, shape=16, depth=3),
 }
 STALLS = list(itertools.product(PATTERNS, PATTERNS))
 
@@ -61,6 +65,9 @@ def take_over(block, count):
         (Fifo(shape=16, depth=8), 2, 1),
         (QuickFifo(shape=16, depth=3), 1, 1),
         (QuickFifo(shape=16, depth=8), 1, 1),
+        (Checked(Register, shape=16), 1, 1),
+        (Checked(Fifo, shape=16, depth=3), 2, 1),
+        (Checked(QuickFifo, shape=16, depth=3), 1, 1),
     ],
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )

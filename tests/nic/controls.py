@@ -11,13 +11,14 @@ COMMANDS = ("commit", "start", "acknowledge")
 class Driver:
     """Clocks a control beside a checker and a fetcher that take some cycles."""
 
-    def __init__(self, ctx, block, num_arrivals=0):
+    def __init__(self, ctx, block, num_arrivals=0, first_sequence=0):
         self.ctx, self.block = ctx, block
         self._checking = self._fetching = 0
         self.events = []
         self.faults = []
+        self.banks = []  # that were active at each launch
         self.refused = 0
-        put(ctx, block, legal=1, num_arrivals=num_arrivals)
+        put(ctx, block, legal=1, num_arrivals=num_arrivals, first_sequence=first_sequence)
 
     @property
     def launches(self):
@@ -32,14 +33,15 @@ class Driver:
         put(ctx, block, clearing=self._checking > 0, checking=self._checking > 4)
         put(ctx, block, fetching=self._fetching > 0, refused=self.refused)
         names = ("check", "swap", "refuse", "launch")
-        _, _, fault, *strobes = await ctx.tick().sample(
-            block.fault, *(getattr(block, name) for name in names)
+        _, _, fault, bank, *strobes = await ctx.tick().sample(
+            block.fault, block.bank, *(getattr(block, name) for name in names)
         )
         happened = [name for name, strobe in zip(names, strobes, strict=True) if strobe]
         assert not {"swap", "refuse"} <= set(happened)
         assert not {"swap", "launch"} <= set(happened)
         self.events += happened
         self.faults += [fault] if fault else []
+        self.banks += [bank] if "launch" in happened else []
         self._fetching = FETCH_CYCLES if "launch" in happened else max(self._fetching - 1, 0)
         self._checking = CHECK_CYCLES if "check" in happened else max(self._checking - 1, 0)
         put(ctx, block, clearing=self._checking > 0, fetching=self._fetching > 0, arrived=0)

@@ -9,12 +9,15 @@ from amaranth.lib import wiring
 from multitree.hw.link import Kind
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.memories import FlowMemory
+from multitree.nic.message import sequence_width
 from multitree.nic.receiver import Receiver
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import SMALL, entry, head, load, seeded, start
 from tests.nic.memory import latencies, reader, tracker, writer
 
-S, PORT, SEQUENCE, BASE = SMALL.submessage_flits, 1, 255, 5
+S, PORT, BASE = SMALL.submessage_flits, 1, 5
+NUMBERS = 1 << sequence_width(SMALL)
+SEQUENCE = NUMBERS - 1
 DEPTH = 1 << SMALL.address_width
 REDUCE, GATHER = 0, 1
 FIRST = {"base": 0, "size": 10, "children": [PORT], "parent": 0}

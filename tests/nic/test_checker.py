@@ -101,6 +101,16 @@ def test_legal_tables_pass_and_the_messages_that_will_come_in_are_counted():
     assert seen.num_arrivals == [*counts, 0, counts[0]]
 
 
+@pytest.mark.parametrize("bit", range(16))
+def test_every_bit_of_a_step_counts_in_the_order_of_rows(bit):
+    rows, flows = random_table(seeded(bit))
+    rows = [fields | {"step": 1 << bit} for fields in rows]
+    ascending = [*rows[:-1], rows[-1] | {"step": 0xFFFF}]
+    falling = [*rows[:-1], rows[-1] | {"step": (1 << bit) - 1}]
+    found = simulate((ascending, flows), (falling, flows)).found
+    assert found == [FINE, (FaultCode.ROW_ILLEGAL, "row", len(rows) - 1)]
+
+
 def test_the_highest_stage_of_a_tables_rows_is_told_and_none_of_the_table_before():
     rng = seeded(0)
     tables = [random_table(rng, nops=k == 1) for k in range(6)]

@@ -3,15 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from amaranth.lib import data
 
-from multitree.nic.checks import FlowCheck, RowCheck, SettingsCheck
+from multitree.nic.checks import FlowCheck, RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.expectation import Expectation
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import NO_PORT
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW
 from multitree.nic.program import DTYPE_CODES
 from tests.hw.streams import assert_refused
 from tests.nic.blocks import SMALL, entry, evaluate, row, seeded
 
+SHARED = replace(SMALL, flit_bytes=16, num_classes=2, max_children=3)
 PORTS, WINDOW = SMALL.num_ports, 100
 LEGAL_ROW = {"flow": 3, "port": PORTS - 1, "op": 1, "step": 7}
 LEGAL_FLOW = {"base": 60, "size": 40, "children": [2, 0], "parent": 1}
@@ -118,6 +120,64 @@ def test_a_legal_flow_passes(fields):
 )
 def test_each_illegal_field_of_a_flow_alone_is_caught(wrong):
     assert flow_code(LEGAL_FLOW | wrong) == FaultCode.FLOW_ILLEGAL
+
+
+LEGAL_SHARED = {"base": 60, "size": 40, "num_children": 3, "parent": 1, "staging": 100}
+
+
+def shared_flow_code(fields):
+    entry = data.Const(FLOW_ENTRY, SHARED_FLOW.const(LEGAL_SHARED | fields).as_value().value)
+    inputs = {"entry": entry, "window_flits": WINDOW}
+    return evaluate(check := SharedFlowCheck(SHARED), [inputs], check.code)[0]
+
+
+@pytest.mark.parametrize(
+    "legal",
+    [
+        {},
+        {"staging": 0},
+        {"staging": 99},
+        {"base": 100, "size": 0},
+        {"num_children": 0, "parent": 0},
+    ],
+    ids=str,
+)
+def test_a_legal_flow_of_shared_links_passes(legal):
+    assert shared_flow_code(legal) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"staging": 101},
+        {"staging": 1 << 31},
+        {"base": 61},
+        {"size": 41},
+        {"base": 1 << 31, "size": 1 << 31},
+        {"num_children": 4},
+        {"num_children": 255},
+        {"stride": 1},
+        {"stride": 1 << 31},
+    ],
+    ids=str,
+)
+def test_each_illegal_field_of_a_flow_of_shared_links_alone_is_caught(wrong):
+    assert shared_flow_code(wrong) == FaultCode.FLOW_ILLEGAL
+
+
+def test_every_reserved_bit_of_a_flow_of_shared_links_must_be_0():
+    for bit in range(SHARED_FLOW["reserved"].width):
+        assert shared_flow_code({"reserved": 1 << bit}) == FaultCode.FLOW_ILLEGAL
+
+
+def test_messages_that_come_in_on_shared_links_are_of_children_and_parent():
+    flows = [{"num_children": count, "parent": parent} for count in (0, 1, 3) for parent in (0, 1)]
+    check = SharedFlowCheck(SHARED)
+    inputs = [
+        {"entry": data.Const(FLOW_ENTRY, SHARED_FLOW.const(fields).as_value().value)}
+        for fields in flows
+    ]
+    assert evaluate(check, inputs, check.num_arrivals) == [0, 1, 1, 2, 3, 4]
 
 
 def test_a_flow_may_have_every_stride_that_an_address_holds_where_tables_are_repeated():

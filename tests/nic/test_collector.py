@@ -178,11 +178,26 @@ def test_a_message_that_came_before_in_this_collective_is_refused():
     assert [order for order, _ in bench.added[2]] == [0, 1]
 
 
+@pytest.mark.parametrize("empty", [(0, 0), (1, 1)])
+@pytest.mark.parametrize("op", [REDUCE, GATHER])
+@pytest.mark.parametrize("ports", [(0, 0), (0, 2)])
+def test_a_message_twice_with_payload_or_without_is_refused_once_and_counted_once(ports, op, empty):
+    bench = Bench(7, empty=empty)
+    bench.num_children = [2] * CONFIG.num_flows
+    streams = [[] for _ in range(CONFIG.num_ports)]
+    for port in ports:
+        streams[port].append((op, 3, 0))
+    bench.run(streams)
+    assert bench.refused == [(op, 3, 0)] and bench.counted == [(op, 3, 0)]
+    assert bench.results == ([] if op == REDUCE else [(GATHER, 3)])
+
+
 @pytest.mark.parametrize("another_table", [False, True])
-def test_the_next_collective_knows_nothing_of_the_one_before(another_table):
+@pytest.mark.parametrize("flow", range(CONFIG.num_flows))
+def test_the_next_collective_knows_nothing_of_the_one_before(flow, another_table):
     bench = Bench(8)
     block = bench.block
-    ports = [[(GATHER, 1, 0), (REDUCE, 2, 0), (REDUCE, 2, 2)], [], []]
+    ports = [[(GATHER, flow, 0), (REDUCE, flow, 0), (REDUCE, flow, 2)], [], []]
     bench.num_children = [3] * CONFIG.num_flows
 
     async def next_one(ctx):
@@ -200,8 +215,8 @@ def test_the_next_collective_knows_nothing_of_the_one_before(another_table):
             ctx.set(block.phase, 1)
         bench.added.clear()
         bench.claimed.clear()
-        await bench.claim(ctx, 0, [(GATHER, 1, 0), (REDUCE, 2, 1), (REDUCE, 2, 0)])
+        await bench.claim(ctx, 0, [(GATHER, flow, 0), (REDUCE, flow, 1), (REDUCE, flow, 0)])
 
     run(block, next_one, bench.arrive, bench.drain, bench.watch)
     assert not bench.refused
-    assert [order for order, _ in bench.added[2]] == [0, 1]
+    assert [order for order, _ in bench.added[flow]] == [0, 1]

@@ -7,7 +7,7 @@ from amaranth.back import rtlil
 
 from multitree.nic.config import Config
 from multitree.nic.interface import Interface
-from multitree.nic.message import head_layout
+from multitree.nic.message import head_layout, sequence_width
 
 LEAST = Config(
     num_ports=1,
@@ -117,5 +117,29 @@ def test_more_bits_of_a_wave_than_counts_have_room_for_are_an_error_and_so_is_on
         Config(num_classes=1, wave_width=1)
 
 
-def test_a_head_fits_every_flit():
-    assert Config(flit_bytes=8).flit_bytes * 8 >= head_layout(Config(flit_bytes=8)).size
+@pytest.mark.parametrize("flit_bytes", [8, 16])
+def test_flits_of_less_than_16_bytes_are_an_error_on_shared_links_only(flit_bytes):
+    shared = {"flit_bytes": flit_bytes, "num_classes": 1}
+    assert replace(LEAST, flit_bytes=flit_bytes).flit_bytes == flit_bytes
+    if flit_bytes == 16:
+        assert replace(LEAST, **shared).shared
+        return
+    message = "Config flit_bytes must be at least 16 on shared links, not 8"
+    with pytest.raises(ValueError, match=message):
+        replace(LEAST, **shared)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sequence"),
+    [
+        ({"flit_bytes": 8}, (42, 22)),
+        ({"flit_bytes": 16}, (80, 32)),
+        ({"flit_bytes": 32}, (80, 32)),
+        ({"flit_bytes": 16, "num_classes": 2}, (40, 8)),
+    ],
+)
+def test_a_head_fits_every_flit_and_counts_collectives_as_the_register_map_says(sizes, sequence):
+    layout = head_layout(Config(**sizes))
+    assert sizes["flit_bytes"] * 8 >= layout.size
+    assert (layout["sequence"].offset, layout["sequence"].width) == sequence
+    assert sequence_width(Config(**sizes)) == sequence[1]

@@ -1,5 +1,7 @@
 """Tests of the control: commit, start, done, interrupt, and the counters."""
 
+from dataclasses import replace
+
 import pytest
 
 from multitree.nic.faults import FaultCode
@@ -88,6 +90,37 @@ def test_a_start_with_a_commit_or_during_its_check_is_remembered(when):
         assert nic.get("start_waits", "claimed") == (0, 0)
 
     scenario(steps)
+
+
+@pytest.mark.parametrize("behind", [-1, 0, 1, 2])
+@pytest.mark.parametrize("running", [0, 1])
+@pytest.mark.parametrize("when", range(3, 9))
+def test_a_start_with_or_behind_a_commit_is_of_the_new_table_and_one_before_it_of_the_old(
+    when, running, behind
+):
+    """On an interface that holds a table, idle or in any cycle around the end of a collective.
+
+    The start comes `behind` cycles after the commit.
+    """
+
+    async def steps(nic):
+        await committed(nic)
+        if running:
+            await nic.tick(start=1)
+            await nic.idle(FETCH_CYCLES)
+        for cycle in range(12):
+            # The bus refuses a commit while a start waits.
+            commit = cycle == when and not nic.get("claimed")
+            over = running and cycle == 5
+            await nic.tick(commit=commit, start=cycle == when + behind, arrived=int(over))
+        await nic.idle(3 * CHECK_CYCLES)
+        old, new = 1, 0
+        refused = "swap" not in nic.events[2:]
+        assert nic.banks[running:] == [new if behind >= 0 else old]
+        assert not refused or (behind < 0 and running)
+        assert not nic.faults and nic.get("claimed") == 0
+
+    scenario(steps, num_arrivals=running)
 
 
 @pytest.mark.parametrize("commit", [0, 1])
@@ -264,14 +297,30 @@ def test_a_fault_stops_the_run_at_once_keeps_the_interrupt_and_the_sequence():
     scenario(steps, num_arrivals=3)
 
 
-def test_collectives_are_numbered_modulo_256():
+@pytest.mark.parametrize(
+    ("config", "numbers"),
+    [
+        (SMALL, 1 << 22),
+        (replace(SMALL, flit_bytes=16), 1 << 32),
+        (replace(SMALL, flit_bytes=64), 1 << 32),
+        (replace(SMALL, flit_bytes=16, num_classes=1), 256),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 5, -2])
+def test_collectives_are_numbered_from_the_first_on_modulo_as_many_as_heads_have(
+    config, numbers, first
+):
+    """Later values of what a reset sets change nothing."""
+
     async def steps(nic):
+        await nic.tick()
+        put(nic.ctx, nic.block, first_sequence=77)
         await committed(nic)
-        for number in range(258):
-            assert nic.get("sequence") == number % 256
+        for number in range(4):
+            assert nic.get("sequence") == (first + number) % numbers
             await nic.tick(start=1, acknowledge=1)
             while not nic.get("done"):
                 await nic.tick()
-        assert nic.launches == 258
+        assert nic.launches == 4
 
-    scenario(steps)
+    scenario(steps, config=config, first_sequence=first % numbers)

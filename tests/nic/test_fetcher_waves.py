@@ -49,7 +49,7 @@ def test_a_row_whose_wave_begins_beyond_all_addresses_does_not_go_and_its_flow_i
 
 def test_a_stride_that_flips_is_named_as_such_though_it_leads_beyond_all_addresses():
     flow = {"base": 200, "size": 9, "stride": 400}
-    flip = (8, "flows", 0, 2 * 33 + 9, True)
+    flip = (8, "flows", 0, 2 * 39 + 9, True)
     seen = simulate([{}], [flow], flip=flip, last_wave=1, last_run=1, config=REPEATS)
     assert seen.faults == [(FaultCode.TABLE_PARITY, "flow", 0)]
     assert without_need(seen.jobs) == expected_jobs([{}], [flow])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.nic.program import ACKNOWLEDGE, START, table_writes
+from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, run_writes, table_writes
 from multitree.nic.registers import ADDRESS
 from multitree.topology.execute import execute
 from multitree.topology.families import ring
@@ -131,6 +131,45 @@ def test_the_next_schedule_is_loaded_while_one_runs_and_starts_right_behind_it()
             await host.write(ACKNOWLEDGE)
             assert await host.read("SEQUENCE") == len(jobs)
             assert (await host.status())["done"] == 0
+
+        return host_of
+
+    simulate([script(0), script(1)], memories)
+    base = 0
+    for parts, (size, schedule) in zip(buffers, jobs, strict=True):
+        for row, memory in zip(execute(schedule, parts, flit_bytes=8), memories, strict=True):
+            assert memory[base : base + size] == words(row, size)
+        base += size
+
+
+def test_commit_and_start_in_one_write_run_the_table_that_was_written():
+    """CONTROL = 3 on interfaces that hold another table: idle first, then while that one runs."""
+    jobs = [(12, SCHEDULE), (9, MORE_FLOWS), (22, SCHEDULE), (10, MORE_FLOWS)]
+    buffers = [integers(size, size * LANES) for size, _ in jobs]
+    memories = [[], []]
+    for parts in buffers:
+        for memory, row in zip(memories, parts, strict=True):
+            memory += words(row, len(row) // LANES)
+
+    def script(rank):
+        async def host_of(host):
+            base = 0
+            for number, (size, schedule) in enumerate(jobs):
+                # The third runs until its partner is loaded, so that the fourth comes meanwhile.
+                await host.wait(400 * (rank == 1 and number == 2))
+                table, how = tables(size, schedule)[rank], settings(size, window_base=base)
+                await host.write(*table_writes(table), *run_writes(how))
+                await host.write((ADDRESS["CONTROL"], COMMIT[1] | START[1]))
+                base += size
+                if number != 2:
+                    await host.interrupt()
+                    await host.write(ACKNOWLEDGE)
+                while (await host.status())["claimed"]:
+                    await host.wait(1)
+                assert await host.read("ACTIVE_CRC") == table_writes(table)[-1][1]
+            while await host.read("SEQUENCE") < len(jobs):
+                pass
+            await host.write(ACKNOWLEDGE)
 
         return host_of
 

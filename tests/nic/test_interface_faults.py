@@ -67,9 +67,10 @@ def test_only_the_very_table_that_the_host_meant_is_committed(change):
         await host.write(*writes, *run_writes(settings(4)), *wrong, COMMIT, START)
         await host.interrupt()
         # What was never written is no legal flow.
-        illegal = change in ("flits", "flows")
-        code = FaultCode.FLOW_ILLEGAL if illegal else FaultCode.TABLE_CRC
-        assert (await host.fault()).code == code
+        illegal = {"flits": 1, "flows": num_flows}.get(change)
+        code = FaultCode.TABLE_CRC if illegal is None else FaultCode.FLOW_ILLEGAL
+        fault = await host.fault()
+        assert (fault.code, fault.row, fault.flow) == (code, None, illegal)
         status = await host.status()
         assert (status["committed"], status["busy"], status["done"]) == (0, 0, 0)
 

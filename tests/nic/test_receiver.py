@@ -10,6 +10,7 @@ from tests.nic.receivers import (
     BASE,
     FLOWS,
     GATHER,
+    NUMBERS,
     REDUCE,
     SECOND,
     SEQUENCE,
@@ -95,11 +96,11 @@ def test_an_empty_message_waits_for_its_sibling_too_and_for_what_came_before():
     assert_received(slow, messages)
 
 
-@pytest.mark.parametrize("ahead", [1, 2, 127])
+@pytest.mark.parametrize("ahead", [1, 2, 127, 128, 129, 255, 256, 300, NUMBERS // 2 - 1])
 @pytest.mark.parametrize("flow", [0, 9])
 def test_a_message_of_a_later_collective_waits_whatever_its_flow(ahead, flow):
     """The later collective's table may have more flows than this one's."""
-    later = (SEQUENCE + ahead) % 256
+    later = (SEQUENCE + ahead) % NUMBERS
     flits = message(flow % 4, REDUCE, flow=flow, sequence=later)
     seen = simulate(flits, cycles=200)
     assert not seen.faults and not seen.times and not seen.reads

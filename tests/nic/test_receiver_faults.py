@@ -9,6 +9,7 @@ from tests.nic.blocks import SMALL, head
 from tests.nic.receivers import (
     FIRST,
     GATHER,
+    NUMBERS,
     PORT,
     REDUCE,
     SECOND,
@@ -32,15 +33,15 @@ def assert_faulted(flits, code, flow, written, **settings):
     assert len(seen.arrivals) <= 1 + written // 4
 
 
-@pytest.mark.parametrize("behind", [1, 2, 128])
+@pytest.mark.parametrize("behind", [1, 2, 128, 256, NUMBERS // 2])
 def test_a_message_of_an_earlier_collective_is_a_fault(behind):
-    flits = message(0, REDUCE, sequence=(SEQUENCE - behind) % 256)
+    flits = message(0, REDUCE, sequence=(SEQUENCE - behind) % NUMBERS)
     assert_faulted(flits, FaultCode.STALE_SEQUENCE, 0, 0)
 
 
 @pytest.mark.parametrize("cycle", [1, 2, 3])
 def test_a_head_whose_collective_ends_while_it_is_looked_up_is_a_fault(cycle):
-    script = {cycle: {"sequence": (SEQUENCE + 1) % 256}}
+    script = {cycle: {"sequence": (SEQUENCE + 1) % NUMBERS}}
     seen = simulate(message(0, REDUCE), cycles=CYCLES, script=script)
     assert [fault[1:] for fault in seen.faults] == [(FaultCode.STALE_SEQUENCE, 0)]
     assert not seen.acked
@@ -119,7 +120,13 @@ def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(ind
 
 @pytest.mark.parametrize(
     "fields",
-    [{"flow": 1}, {"op": GATHER}, {"sequence": SEQUENCE - 1}, {"continued": 0}],
+    [
+        {"flow": 1},
+        {"op": GATHER},
+        {"sequence": SEQUENCE - 1},
+        {"sequence": SEQUENCE ^ NUMBERS // 2},
+        {"continued": 0},
+    ],
     ids=lambda fields: next(iter(fields)),
 )
 def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields):
@@ -146,7 +153,7 @@ def test_a_message_that_does_not_end_where_it_must_is_a_fault(kind):
 
 
 @pytest.mark.parametrize("framed", [message, packets])
-@pytest.mark.parametrize("change", [1, 2, 1 << 15])
+@pytest.mark.parametrize("change", [1, 2, 1 << 7])
 def test_a_head_of_another_size_than_its_flow_is_a_fault_before_anything_is_written(change, framed):
     first, *payload = framed(0, REDUCE)
     named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "size": FIRST["size"] ^ change}

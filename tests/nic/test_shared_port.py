@@ -1,6 +1,9 @@
-"""Tests of a port on a shared link: what counts as progress."""
+"""Tests of a port on a shared link: its progress, and what it waits for."""
+
+import pytest
 
 from multitree.nic.config import Config
+from multitree.nic.faults import Awaited
 from multitree.nic.shared_port import SharedPort
 from tests.hw.streams import run
 from tests.nic.blocks import start
@@ -10,6 +13,34 @@ CONFIG = Config(
     num_ports=1, buffer_flits=16, submessage_flits=4, memory_queue_flits=8, num_classes=1
 )
 NUM_FLITS = 40
+
+
+@pytest.mark.parametrize("awaited", [Awaited.DEPENDENCY, Awaited.CREDIT, Awaited.NOTHING])
+def test_what_a_row_waits_for_is_said_of_its_message_on_this_port_and_counted(awaited):
+    """A dependency that does not come in, or a link that has no credit since it is not up."""
+    port, seen = SharedPort(CONFIG, port=0), []
+    needs = {"needs": 1, "need_port": 0, "need_op": 1} if awaited == Awaited.DEPENDENCY else {}
+    job = {"row": 5, "flow": 3, "op": 1, "size": 0, "order": 0, "vc_class": 0} | needs
+
+    async def drive(ctx):
+        start(ctx, port)
+        ctx.set(port.jobs.payload, job)
+        ctx.set(port.jobs.valid, awaited != Awaited.NOTHING)
+        await ctx.tick()
+        ctx.set(port.jobs.valid, 0)
+        wait, activity = port.sender_wait, port.activity
+        told = (wait.awaited, wait.row, wait.flow, wait.port, wait.op)
+        counted = (activity.dependency, activity.memory, activity.credit, port.idle)
+        await ctx.tick().repeat(20)
+        seen.append([ctx.get(value) for value in (*told, *counted)])
+
+    run(port, drive)
+    ((found, row, flow, at, op, *counted),) = seen
+    waits = awaited != Awaited.NOTHING
+    assert found == awaited and at == 0
+    assert not waits or (row, flow, op) == (5, 3, 1)
+    kinds = (Awaited.DEPENDENCY, Awaited.MEMORY_READ, Awaited.CREDIT)
+    assert counted == [*(awaited == kind for kind in kinds), not waits]
 
 
 def test_every_flit_of_a_staged_contribution_is_progress_and_waiting_for_memory_is_none():

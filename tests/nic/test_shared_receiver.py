@@ -5,8 +5,11 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from multitree.nic.claims import Verdict
 from multitree.nic.faults import FaultCode
-from tests.nic.blocks import seeded
+from multitree.nic.reception import Reception
+from tests.hw.streams import run
+from tests.nic.blocks import put, seeded
 from tests.nic.shared_receivers import (
     BASE,
     CONFIG,
@@ -14,6 +17,7 @@ from tests.nic.shared_receivers import (
     LANES,
     REDUCE,
     SEQUENCE,
+    flow_entry,
     lay_out,
     message,
     simulate,
@@ -119,6 +123,48 @@ def test_what_the_flow_memory_does_not_expect_is_a_named_fault(what):
     flits, code = WRONG[what]
     memory = random_memory(seeded(3), 1 << CONFIG.address_width)
     assert simulate({(1, 2): flits}, FLOWS, memory).faults == [code]
+
+
+@pytest.mark.parametrize("op", [REDUCE, GATHER])
+def test_a_message_without_payload_that_comes_twice_is_a_named_fault_and_counted_once(op):
+    flow = 1 if op == REDUCE else 3
+    memory = random_memory(seeded(4), 1 << CONFIG.address_width)
+    before = memory.copy()
+    streams = {place: message(op, flow, 0, []) for place in ((0, 0), (1, 2))}
+    seen = simulate(streams, FLOWS, memory, settings={"silent": 3})
+    assert (seen.faults, seen.counted) == ([FaultCode.DUPLICATE_MESSAGE], 1)
+    assert (memory == before).all()
+
+
+@pytest.mark.parametrize("single", [0, 1])
+@pytest.mark.parametrize("late", [0, 1, 255])
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(verdict, late, single):
+    vc, seen = 2, []
+    block = Reception(CONFIG)
+
+    async def drive(ctx):
+        settings = {"running": 1, "num_flows": 4, "window_flits": 100, "silent": 3 * single}
+        put(ctx, block.run, sequence=SEQUENCE, **settings)
+        values = [] if single else np.ones((3, LANES), np.float32)
+        put(ctx, block.heads[vc], valid=1)
+        ctx.set(block.heads[vc].payload, message(REDUCE, 1, 0, values)[0])
+        ctx.set(block.lookup.entry, flow_entry(base=6, size=3, num_children=4))
+        put(ctx, block.lookup, granted=1, intact=1)
+        await ctx.tick().until(block.heads[vc].ready)
+        ctx.set(block.heads[vc].valid, 0)
+        await ctx.tick().until(block.claim.valid)
+        put(ctx, block.run, sequence=(SEQUENCE + late) % 256)
+        put(ctx, block.claim, answered=1, verdict=verdict)
+        _, _, *told = await ctx.tick().sample(block.opened, block.fault)
+        seen.append(tuple(told))
+
+    run(block, drive)
+    if verdict == Verdict.TWICE:
+        assert seen == [(0, FaultCode.DUPLICATE_MESSAGE)]
+    else:
+        opened = 0 if single else 1 << vc
+        assert seen == [(0, FaultCode.STALE_SEQUENCE) if late else (opened, 0)]
 
 
 @pytest.mark.parametrize("third", [(0, 0), (0, 2), (1, 0)])

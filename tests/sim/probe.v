@@ -22,13 +22,13 @@ module probe(
   output reg link_``p``_rx_credit, \
   output reg memory_``p``_send_valid, output [7:0] memory_``p``_send_address, \
   input memory_``p``_send_ready, input memory_``p``_send_data_valid, \
-  input [63:0] memory_``p``_send_data, \
+  input [63:0] memory_``p``_send_data, input memory_``p``_send_error, \
   output memory_``p``_fetch_valid, output [7:0] memory_``p``_fetch_address, \
   input memory_``p``_fetch_ready, input memory_``p``_fetch_data_valid, \
-  input [63:0] memory_``p``_fetch_data, \
+  input [63:0] memory_``p``_fetch_data, input memory_``p``_fetch_error, \
   output reg memory_``p``_write_valid, output [7:0] memory_``p``_write_address, \
   output [63:0] memory_``p``_write_data, input memory_``p``_write_ready, \
-  input memory_``p``_write_ack, \
+  input memory_``p``_write_ack, input memory_``p``_write_error, \
   output monitor_``p``_valid, output monitor_``p``_op, output [15:0] monitor_``p``_flow
   `PORT(0),
   `PORT(1)

@@ -1,6 +1,8 @@
 """The cache: one thing per key, whole or not at all, whoever wants it."""
 
+import fcntl
 import multiprocessing
+import os
 import time
 
 import pytest
@@ -71,6 +73,38 @@ def test_processes_that_want_the_same_thing_at_once_make_it_once():
     with multiprocessing.get_context("fork").Pool(4) as pool:
         assert len(set(pool.map(_want, range(4), chunksize=1))) == 1
     assert (cache_folder() / "log").read_text() == "made\n"
+
+
+def test_what_a_killed_process_left_is_removed_when_the_thing_is_made_again():
+    child = os.fork()
+    if not child:
+        cached("library", "key", lambda folder: fill(folder) or os.kill(os.getpid(), 9))
+    os.waitpid(child, 0)
+    (cache_folder() / "library-other.1.unfinished").mkdir()
+    assert len(list(cache_folder().glob("library-key.*"))) == 2  # the thing and its lock
+    cached("library", "key", fill)
+    names = sorted(entry.name for entry in cache_folder().iterdir())
+    assert names == ["library-key", "library-other.1.unfinished"]
+
+
+def test_a_lock_that_was_removed_meanwhile_is_no_lock(monkeypatch):
+    real, locked = fcntl.flock, []
+
+    def flock(file, kind):
+        # The first time, the last holder has just removed it, and somebody has made another one.
+        if not locked:
+            (cache_folder() / "library-key.lock").unlink()
+            (cache_folder() / "library-key.lock").touch()
+        real(file, kind)
+        locked.append(os.fstat(file.fileno()).st_ino)
+
+    def make(folder):
+        fill(folder)
+        assert (cache_folder() / "library-key.lock").stat().st_ino == locked[-1]
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    cached("library", "key", make)
+    assert len(locked) == 2 and locked[0] != locked[1]
 
 
 def test_size_and_clearing_count_what_is_ours_and_touch_nothing_else():

@@ -7,18 +7,21 @@ import pytest
 
 from multitree.nic.faults import DeviceError
 from multitree.sim.injection import (
-    DeadRank,
+    DeadNode,
     DelayFlit,
+    DoubleCredit,
     DropFlit,
     DuplicateFlit,
+    FailedMemory,
     FlipBit,
-    FlipMemory,
+    FlipState,
     FlipWrite,
     FlitField,
+    LoseCredit,
     MemoryChannel,
+    MuteLink,
     ResetRank,
     StuckMemory,
-    TableBank,
 )
 from multitree.sim.rtl import RtlSession
 from multitree.sim.verilator import why_not
@@ -61,7 +64,12 @@ def outcome(*faults):
         (DuplicateFlit(5, 400, 1), ["LINK_SEQUENCE"]),
         (DelayFlit(5, 400, 1, 7), ["LINK_SEQUENCE", "WATCHDOG"]),
         (StuckMemory(5, 400, 1, MemoryChannel.WRITE), ["WATCHDOG", "FIRST_ARRIVAL"]),
-        (DeadRank(5, 400), ["WATCHDOG", "FIRST_ARRIVAL"]),
+        (FailedMemory(5, 400, 1, MemoryChannel.SEND), ["read", "MEMORY_ERROR"]),
+        (FailedMemory(5, 400, 1, MemoryChannel.WRITE), ["write", "MEMORY_ERROR"]),
+        (DoubleCredit(5, 400, 1), ["CREDIT_OVERFLOW"]),
+        (MuteLink(5, 400, 1, 0), ["WATCHDOG", "FIRST_ARRIVAL", "LINK_SEQUENCE"]),
+        (MuteLink(5, 400, 1, 100), ["WATCHDOG", "FIRST_ARRIVAL", "LINK_SEQUENCE"]),
+        (DeadNode(5, 400), ["WATCHDOG", "FIRST_ARRIVAL"]),
         (ResetRank(5, 400), ["PEER_RESET"]),
         (FlipWrite(5, 2, 9), ["ROW_ILLEGAL", "TABLE_CRC"]),
     ],
@@ -82,22 +90,26 @@ def test_a_fault_that_finds_no_flit_changes_nothing():
     assert outcome(DropFlit(5, 30_000, 1)) == (None, 1)
 
 
-@pytest.mark.parametrize("fault", [DropFlit(16, 0, 0), DropFlit(0, 0, 4), DeadRank(16, 0)])
+def test_a_credit_of_many_that_is_lost_changes_nothing():
+    assert outcome(LoseCredit(5, 400, 1)) == (None, 0)
+
+
+@pytest.mark.parametrize("fault", [DropFlit(16, 0, 0), DropFlit(0, 0, 4), DeadNode(16, 0)])
 def test_a_fault_at_no_port_of_the_network_is_refused(fault):
     with pytest.raises(ValueError, match="Fault must be at a port of the network, not"):
         outcome(fault)
 
 
-def test_bits_of_memory_flip_only_in_a_library_that_lets_them():
-    with pytest.raises(ValueError, match="Library must be built with pokes"):
-        outcome(FlipMemory(0, 0, TableBank.ROWS_1, 0, 0))
+def test_bits_of_state_flip_only_in_a_library_that_lets_them():
+    with pytest.raises(ValueError, match="Fault must be in a library with pokes, not FlipState"):
+        outcome(FlipState(0, 0, 0, 0, 0))
 
 
 def test_a_session_is_as_new_after_a_reset():
     buffers = np.random.default_rng(SEED).integers(-99, 99, (16, NUM_ELEMENTS), dtype=np.int32)
     with RtlSession(SCHEDULE.topology) as session:
         faults = (
-            DeadRank(5, 300),
+            DeadNode(5, 300),
             StuckMemory(6, 300, 1, MemoryChannel.WRITE),
             DropFlit(9, 10**6, 0),
         )

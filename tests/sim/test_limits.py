@@ -21,6 +21,7 @@ from multitree.topology.errors import TopologyError
 from multitree.topology.families import fully_connected, parse_topology, ring, torus
 from multitree.topology.multitree import build_multitree
 from multitree.topology.schedule import Schedule
+from multitree.topology.verify import termination_cycles
 
 
 def limits(schedule, num_flits, model=None, timing=None, *, skew=0, lockstep=False):
@@ -62,6 +63,49 @@ def test_bounds_grow_with_all_that_costs_time():
     assert base.run_cycles(5) > 5 * base.collective_cycles + base.watchdog_cycles
     chunk = 1000 // 16 + 1
     assert limits(schedule, 1000, lockstep=True).step_cycles == chunk + 1 + 150
+
+
+@pytest.mark.parametrize(
+    ("model", "timing", "message", "flit"),
+    [
+        ({}, {}, 4 + 4 + 128, 3),  # memory: 136 cycles for 64 flits
+        ({"flow_control": "packet"}, {}, 136, 3 * 2),
+        ({}, {"stall_percent": 1}, 136 * 2, 3 * 2),
+        ({}, {"stall_percent": 75}, 136 * 5, 3 * 5),
+        ({"flow_control": "packet"}, {"stall_percent": 75}, 136 * 5, 3 * 5 * 2),
+        ({"memory_read_cycles": 60}, {}, 192, 3),
+        ({"memory_write_cycles": 70}, {}, 202, 4),
+        ({}, {"extra_cycles": 100}, 336, 6),
+        ({"buffer_flits": 109}, {}, 136, 4),  # credits: 2 x 150 + 136 cycles for 109 flits
+        ({"buffer_flits": 8}, {}, 136, 55),
+        ({"clock_ghz": 8.0, "buffer_flits": 4096}, {}, 136, 8),  # the link: 2 GB for each cycle
+    ],
+    ids=str,
+)
+def test_a_bound_is_what_its_slowest_part_takes_of_each_flit_and_message(
+    model, timing, message, flit
+):
+    schedule, model = build_multitree(torus(4, 4)), LinkModel(**model)
+    expected = termination_cycles(
+        schedule,
+        num_flits=1000,
+        latency_cycles=150 * int(model.clock_ghz),
+        overhead_cycles=message,
+        cycles_per_flit=flit,
+    )
+    found = limits(schedule, 1000, model, MemoryTiming(**timing))
+    assert found.collective_cycles == found.watchdog_cycles == expected + 512
+    assert found.run_cycles(3) == 3 * (expected + 1024) + 2 * (expected + 512) + 512
+
+
+def test_lockstep_adds_the_estimated_step_to_each_and_no_watchdog_is_above_32_bits():
+    schedule = build_multitree(torus(4, 4))
+    free, lockstep = (limits(schedule, 1000, lockstep=mode) for mode in (False, True))
+    assert free.step_cycles is None
+    longer = schedule.num_steps * lockstep.step_cycles
+    assert lockstep.collective_cycles == free.collective_cycles + longer
+    far = limits(schedule, 1000, skew=2**33)
+    assert (far.watchdog_cycles, far.collective_cycles > 2**33) == (2**32 - 1, True)
 
 
 def test_interfaces_are_rounded_up_so_that_few_are_compiled():

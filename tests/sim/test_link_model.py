@@ -1,12 +1,13 @@
 """Units: bytes to flits, nanoseconds to cycles, bandwidths to cycles per flit."""
 
-from dataclasses import fields
+import math
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from multitree.sim.link_model import LinkModel
-from multitree.topology.families import torus
+from multitree.topology.families import parse_topology, torus
 from multitree.topology.topology import Topology
 
 
@@ -37,10 +38,48 @@ def test_a_slow_link_takes_a_flit_every_few_cycles():
     assert LinkModel().cycles_per_flit(topology).tolist() == [1.0, 3.2]
 
 
-def test_a_link_faster_than_a_port_is_an_error_with_the_limit():
-    with pytest.raises(ValueError, match=r"at most 16 GB/s \(16-byte flits at 1 GHz\), not 25"):
-        LinkModel().cycles_per_flit(two_ranks([25.0, 16.0], [1.0, 1.0]))
-    assert LinkModel(clock_ghz=2.0).cycles_per_flit(two_ranks([25.0, 32.0], [1, 1]))[1] == 1.0
+def test_a_link_faster_than_a_port_takes_what_the_port_sends():
+    fast = two_ranks([25.0, 64.0], [1.0, 1.0])
+    assert LinkModel().cycles_per_flit(fast).tolist() == [1.0, 1.0]
+    assert LinkModel(clock_ghz=2.0).cycles_per_flit(fast).tolist() == [1.28, 1.0]
+    assert LinkModel(flit_bytes=64).cycles_per_flit(fast).tolist() == [2.56, 1.0]
+
+
+FAMILIES = ("torus:8x8", "mesh:4x4", "ring:2", "hypercube:6", "full:100", "bigraph:4x8", "dgx2")
+
+
+@pytest.mark.parametrize("spec", [*FAMILIES, "dgx_a100:4x2", "dragonfly:4x2x2", "kary_tree:4x3"])
+def test_links_of_150_ns_keep_the_buffers_they_had(spec):
+    topology = parse_topology(spec)
+    assert LinkModel().buffer_flits_on(topology) == 512
+    assert LinkModel(buffer_flits=40).buffer_flits_on(topology) == 40
+
+
+@pytest.mark.parametrize("clock_ghz", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("bandwidth", [2.0, 16.0, 100.0])
+@pytest.mark.parametrize("latency_ns", [1.0, 150.0, 400.0, 1000.0, 5000.0])
+def test_buffers_cover_a_round_trip_a_sub_message_and_waiting_siblings(
+    latency_ns, bandwidth, clock_ghz
+):
+    model = LinkModel(clock_ghz=clock_ghz)
+    whole = torus(4, 4)
+    topology = replace(
+        whole,
+        **{
+            "bandwidth_gbytes_per_s": np.full(whole.num_links, bandwidth),
+            "latency_ns": np.linspace(1.0, latency_ns, whole.num_links),
+        },
+    )
+    fed = min(bandwidth / (16 * clock_ghz), 1.0)
+    under_way = (2 * math.ceil(latency_ns * clock_ghz) + 6) * fed
+    siblings = 3 * (4 + 1 + 4 + 4 + 3 + 2)
+    found = model.buffer_flits_on(topology)
+    least = under_way + 16 + siblings
+    assert least <= found <= max(512, 2 * least) and found & (found - 1) == 0
+
+
+def test_buffers_end_where_interfaces_do():
+    assert LinkModel().buffer_flits_on(two_ranks([16.0] * 2, [1e6] * 2)) == 65_536
 
 
 @pytest.mark.parametrize(
@@ -62,7 +101,9 @@ def test_what_makes_no_sense_is_refused():
             LinkModel(clock_ghz=wrong)
 
 
-FIGURES = [field.name for field in fields(LinkModel) if field.type is int]
+FIGURES = [
+    field.name for field in fields(LinkModel) if field.type is int or field.name == "buffer_flits"
+]
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -103,6 +103,21 @@ def test_a_session_loads_ahead_and_then_only_starts(session):
     assert waited[0] < 300 and waited[1] > 1000
 
 
+def test_loading_lasts_until_all_tables_are_checked_and_no_longer(session):
+    """Every write of the longest table, and what the checks take, which hosts poll for."""
+    values, counted = buffers_of(8, 500), []
+    ahead = Upcoming(RING, 500, "float32")
+    for schedule, then in ((RING, None), (TREES, None), (TREES, ahead), (RING, None)):
+        session.run(schedule, [values], then=then)
+        counted.append(session.loading_cycles)
+    print(f"loading took {counted} cycles")
+    tables = [compile_table(TREES, rank, 125, session.config) for rank in range(16)]
+    writes = max(len([*table_writes(table)]) for table in tables)
+    entries = 2 * session.config.num_flows + max(t.num_rows + t.num_flows for t in tables)
+    assert writes < counted[1] < 9 * entries
+    assert counted[2:] == [0, 0] and counted[0] > 0
+
+
 def test_tables_loaded_ahead_and_not_run_do_no_harm(session):
     trees = buffers_of(5, 100)
     wanted = execute(TREES, trees)

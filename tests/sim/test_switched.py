@@ -157,7 +157,7 @@ def test_a_fault_that_a_switch_finds_names_it_and_a_reset_makes_all_as_new():
     buffer = np.arange(160, dtype=np.float32).reshape(4, 40)
     route = head_layout(config_for(schedule.topology, MODEL, **SIZES))["route"]
     # The highest bit of the first hop's port: there is none of that number.
-    nowhere = FlipBit(rank=1, cycle=0, port=0, field=FlitField.PAYLOAD, bit=route.offset + 4)
+    nowhere = FlipBit(node=1, cycle=0, port=0, field=FlitField.PAYLOAD, bit=route.offset + 4)
     with RtlSession(schedule.topology, link_model=MODEL, **SIZES) as session:
         with pytest.raises(DeviceError, match=r"\(PEER_FAULT\); origin switch 4 \(ROUTE\)"):
             session.run(schedule, [buffer], faults=[nowhere])

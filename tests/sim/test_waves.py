@@ -9,7 +9,7 @@ import pytest
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import compile_table
-from multitree.sim.injection import DeadRank, MemoryChannel, StuckMemory
+from multitree.sim.injection import DeadNode, MemoryChannel, StuckMemory
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import RtlSession
 from multitree.sim.sizing import least_sizes
@@ -85,12 +85,12 @@ def test_collectives_in_waves_follow_each_other_without_a_barrier(seed):
     run(in_waves(mesh(2, 3), 6, 3), 700, num_collectives=4, model=model, start_skew_cycles=skews)
 
 
-@pytest.mark.parametrize("fault", [DeadRank, StuckMemory], ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("fault", [DeadNode, StuckMemory], ids=lambda fault: fault.__name__)
 def test_a_watchdog_in_a_later_wave_names_row_flow_wave_and_what_was_awaited(fault):
     schedule = in_waves(mesh(2, 3), 8, 3)
     (trace,) = run(schedule, 3000)
     cycle = int(np.median(trace.sent[5]))
-    where = () if fault is DeadRank else (1, MemoryChannel.WRITE)
+    where = () if fault is DeadNode else (1, MemoryChannel.WRITE)
     with pytest.raises(DeviceError, match=r"\(WATCHDOG\); awaited dependency") as caught:
         run(schedule, 3000, faults=[fault(1, cycle, *where)])
     text = str(caught.value)

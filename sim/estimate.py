@@ -1,0 +1,132 @@
+"""How long a collective takes, by the analytic engine, in one call."""
+
+from dataclasses import dataclass, replace
+
+from multitree.sim.analytic import analytic
+from multitree.sim.choice import AUTO, Chooser
+from multitree.sim.link_limits import LinkLimit, link_limits
+from multitree.sim.link_model import LinkModel
+from multitree.sim.trace import Trace
+from multitree.topology.builders import PACED, build
+from multitree.topology.schedule import Schedule
+from multitree.topology.topology import Topology
+from multitree.topology.verify import verify
+
+__all__ = ["Estimate", "estimate"]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What the analytic engine says of a collective.
+
+    Parameters
+    ----------
+    cycles : int
+        From the first rank's start to the last rank's done, table load excluded.
+    time_us : float
+        The same at the link model's clock, in microseconds.
+    trace : Trace
+        When each transfer was sent and had arrived; `trace.schedule` is what was timed.
+    link_model : LinkModel
+        What it was timed with; with "auto" its dependency is the one that was chosen.
+    limits : tuple of LinkLimit
+        Links that interfaces cannot use at their speed, and why.
+    """
+
+    cycles: int
+    time_us: float
+    trace: Trace
+    link_model: LinkModel
+    limits: tuple[LinkLimit, ...]
+
+
+def estimate(
+    what: Topology | Schedule,
+    size_bytes: int,
+    *,
+    algorithm: str | None = None,
+    collective: str | None = None,
+    root: int | None = None,
+    link_model: LinkModel | None = None,
+    lockstep: bool = False,
+) -> Estimate:
+    """Time a collective without running it.
+
+    Parameters
+    ----------
+    what : Topology or Schedule
+        A network, for which a schedule is built, or a schedule, which is verified.
+    size_bytes : int
+        Of one rank's buffer, 0 or more; it is padded to whole flits.
+    algorithm, collective, root : optional
+        Of a topology, as for `build`; an all-reduce by "multitree" if not said. Algorithm "auto"
+        takes the algorithm, the dependency and the sibling order that are the fastest.
+    link_model : LinkModel, optional
+        Clock, flits, buffers, memory and pipelines; `dependency` and `flow_control`.
+    lockstep : bool
+        Interfaces wait out the estimated time of every step. On shared links only.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    TypeError
+        If `what` is neither, or the size no integer.
+    ValueError
+        If the size is negative, something is asked for beside a schedule, which has it, or links
+        are private in lockstep, or "auto" is to choose in lockstep; as a ScheduleError if there is
+        no such schedule, or one that is given is wrong.
+
+    Examples
+    --------
+    >>> from multitree import estimate, torus
+    >>> found = estimate(torus(4, 4), 1 << 20)
+    >>> found.cycles == found.trace.cycles, round(found.time_us) == round(found.cycles / 1000)
+    (True, True)
+    """
+    model = link_model or LinkModel()
+    num_flits = _num_flits(size_bytes, model)
+    if isinstance(what, Schedule):
+        asked = {"Algorithm": algorithm, "Collective": collective, "Root": root}
+        for name, value in asked.items():
+            if value is not None:
+                raise ValueError(f"{name} must be the schedule's, not {value!r}")
+        schedule = what
+    elif isinstance(what, Topology):
+        asked_for = algorithm or "multitree", collective or "all_reduce", root
+        schedule, model = _built(what, num_flits, model, lockstep, *asked_for)
+    else:
+        raise TypeError(f"What is timed must be a Topology or a Schedule, not {what!r}")
+    verify(schedule)
+    trace = analytic(schedule, num_flits, model, lockstep=lockstep)
+    limits = link_limits(schedule.topology, model)
+    return Estimate(trace.cycles, model.microseconds(trace.cycles), trace, model, limits)
+
+
+def _num_flits(size_bytes: int, model: LinkModel) -> int:
+    if isinstance(size_bytes, bool) or not isinstance(size_bytes, int):
+        raise TypeError(f"Size must be an int, in bytes, not {size_bytes!r}")
+    if size_bytes < 0:
+        raise ValueError(f"Size must be at least 0 bytes, not {size_bytes}")
+    return model.num_flits(size_bytes, 1)
+
+
+def _built(
+    topology: Topology,
+    num_flits: int,
+    model: LinkModel,
+    lockstep: bool,
+    algorithm: str,
+    collective: str,
+    root: int | None,
+) -> tuple[Schedule, LinkModel]:
+    """The schedule of an algorithm, or of the fastest one, and the model to time it with."""
+    if algorithm != AUTO:
+        pace = model.pace(topology, num_flits) if algorithm in PACED else None
+        return build(topology, algorithm, collective, root, pace), model
+    if lockstep:
+        raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
+    best = Chooser(topology, model).choose(num_flits, collective, root).best
+    return best.schedule, replace(model, dependency=best.dependency)

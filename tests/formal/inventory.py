@@ -1,0 +1,146 @@
+"""Which properties each block has, by seeded faults in its lines; else why none."""
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+
+from tests.components import COMPONENTS
+from tests.formal.mutants import ROOT
+from tests.formal.seeded import MUTANTS
+
+__all__ = [
+    "ARITHMETIC",
+    "CLOCKS",
+    "REASONS",
+    "REGISTERED",
+    "WIRING",
+    "Reason",
+    "class_of",
+    "covered",
+]
+
+WIRING = "wiring only"
+REGISTERED = "wiring with registers, no state machine"
+ARITHMETIC = "arithmetic"
+CLOCKS = "two clocks"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a block has no property of its own.
+
+    Parameters
+    ----------
+    kind : str
+        `WIRING`, `REGISTERED`, `ARITHMETIC` or `CLOCKS`.
+    text : str
+        What it is made of, for people.
+    test : str
+        Where it is tested.
+    """
+
+    kind: str
+    text: str
+    test: str
+
+
+REASONS = {
+    "hw.crossing.LinkCrossing": Reason(
+        CLOCKS,
+        "a netlist that is proved has one clock; Amaranth's asynchronous queue and registers",
+        "tests/hw/test_crossing.py",
+    ),
+    "hw.float_add.FloatAdder": Reason(
+        ARITHMETIC,
+        "a pipeline without control; sums held against a model in whole numbers",
+        "tests/hw/test_float_add.py",
+    ),
+    "hw.lanes.LaneUnit": Reason(
+        ARITHMETIC,
+        "adders side by side and a choice; sums held against NumPy",
+        "tests/hw/test_lanes.py",
+    ),
+    "hw.switch.Switch": Reason(
+        REGISTERED,
+        "`VcPort`, `SwitchFabric` and `SwitchFaults`; a bit per port that its link was up",
+        "tests/hw/test_switch.py",
+    ),
+    "hw.vc_port.VcPort": Reason(
+        WIRING,
+        "`VcTransmitter`, `VcReceiver` and `LinkSession`",
+        "tests/hw/test_vc_port.py",
+    ),
+    "nic.axi_interface.AxiInterface": Reason(
+        WIRING,
+        "`Interface` and an `AxiReader` or `AxiWriter` per channel",
+        "tests/nic/test_axi_interface.py",
+    ),
+    "nic.core.Core": Reason(
+        REGISTERED,
+        "the blocks that `CONTROL.reset` resets; a register of the count that the bus asks for",
+        "tests/nic/test_interface.py",
+    ),
+    "nic.interface.Interface": Reason(
+        REGISTERED,
+        "bus, registers, drain and core; a register of what observers are told",
+        "tests/nic/test_interface.py",
+    ),
+    "nic.memories.TableMemory": Reason(
+        WIRING,
+        "`BankedMemory` under other names",
+        "tests/nic/test_memories.py",
+    ),
+    "nic.port.Port": Reason(
+        WIRING,
+        "a queue of jobs, `Sender`, `Receiver`, the link's ends and `MemoryGuard`",
+        "tests/nic/test_port.py",
+    ),
+    "nic.shared_core.SharedCore": Reason(
+        REGISTERED,
+        "`Core` with `Collector` and `Staging`; a count of what was staged, for the bus",
+        "tests/nic/test_shared_interface.py",
+    ),
+    "nic.tables.Tables": Reason(
+        WIRING,
+        "`TableMemory`, `FlowMemory`, `Checker` and `Snapshot`",
+        "tests/nic/test_interface.py",
+    ),
+}
+"""Blocks without a property; a block with a state machine is none of them."""
+
+
+@cache
+def _parsed(path: str) -> tuple[str, ast.Module]:
+    text = (ROOT / path).read_text()
+    return text, ast.parse(text)
+
+
+def class_of(component: str) -> ast.ClassDef:
+    """The class of a component, which has a dotted name as in `tests.components`."""
+    *module, name = component.split(".")
+    _, tree = _parsed("/".join(module) + ".py")
+    return next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+
+
+def _changed(mutant) -> str | None:
+    """The component whose lines a seeded fault changes; None if they are of no component."""
+    text, tree = _parsed(mutant.path)
+    begin = text.index(mutant.old)
+    # Not the context in front of what is replaced.
+    pairs = enumerate(zip(mutant.old, mutant.new, strict=False))
+    same = next((place for place, (old, new) in pairs if old != new), 0)
+    line = text.count("\n", 0, begin + same) + 1
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.lineno <= line <= node.end_lineno:
+            return ".".join((*mutant.path.removesuffix(".py").split("/"), node.name))
+    return None
+
+
+def covered() -> dict[str, list[str]]:
+    """Per component the properties that catch a fault in its own lines, in their order."""
+    found: dict[str, list[str]] = {component: [] for component in COMPONENTS}
+    for mutant in MUTANTS:
+        component = _changed(mutant)
+        if component in found and mutant.property_name not in found[component]:
+            found[component].append(mutant.property_name)
+    return found

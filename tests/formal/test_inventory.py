@@ -1,0 +1,66 @@
+"""No block without a property, or a reason that is true."""
+
+import ast
+import re
+
+import pytest
+
+from tests.components import COMPONENTS
+from tests.formal.inventory import (
+    ARITHMETIC,
+    CLOCKS,
+    REASONS,
+    REGISTERED,
+    WIRING,
+    class_of,
+    covered,
+)
+from tests.formal.mutants import ROOT
+from tests.formal.properties import PROPERTIES
+from tests.formal.report import blocks
+
+INSIDE = {"Tables": "Interface", "SharedCore": "Interface", "Core": "Interface"}
+"""Blocks that are tested as part of the only one that has them."""
+
+
+def attributes(node):
+    return [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)]
+
+
+def test_every_block_has_a_property_that_catches_a_fault_in_it_or_a_reason_and_not_both():
+    with_property = {component for component, names in covered().items() if names}
+    assert with_property | set(REASONS) == set(COMPONENTS)
+    assert not with_property & set(REASONS)
+
+
+def test_what_covers_a_block_is_a_property():
+    assert {name for names in covered().values() for name in names} <= set(PROPERTIES)
+
+
+@pytest.mark.parametrize("component", REASONS)
+def test_a_block_without_a_property_is_what_its_reason_says(component):
+    reason, used = REASONS[component], attributes(class_of(component))
+    assert "FSM" not in used
+    if reason.kind != CLOCKS:
+        assert reason.kind in (WIRING, REGISTERED, ARITHMETIC)
+        assert ("sync" in used) == (reason.kind != WIRING)
+
+
+def text_of(path):
+    """A test and the benches of `tests` that it imports."""
+    text = (ROOT / path).read_text()
+    modules = [n.module for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
+    benches = [
+        ROOT.joinpath(*m.split(".")).with_suffix(".py") for m in modules if m[:6] == "tests."
+    ]
+    return text + "".join(bench.read_text() for bench in benches)
+
+
+@pytest.mark.parametrize("component", REASONS)
+def test_the_test_that_a_reason_names_builds_the_block(component):
+    name = component.split(".")[-1]
+    assert re.search(rf"\b{INSIDE.get(name, name)}\(", text_of(REASONS[component].test))
+
+
+def test_the_page_of_results_lists_every_block():
+    assert blocks() in (ROOT / "docs" / "formal.md").read_text()

@@ -1,0 +1,68 @@
+"""What users' type checkers know of results: the type that went in."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RIGHT = """
+from typing import Any, assert_type
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree import Communicator, torus
+
+Row = npt.NDArray[np.float32]
+stacked: Row = np.zeros((4, 8), np.float32)
+row: Row = np.zeros(8, np.float32)
+with Communicator(torus(2, 2)) as comm:
+    assert_type(comm.all_reduce(stacked).wait(), Row)
+    assert_type(comm.all_reduce([row] * 4, op="avg").wait(), list[Row])
+    assert_type(comm.broadcast((row,) * 4, root=0).wait(), list[Row])
+    assert_type(comm.reduce(stacked, root=0).wait(timeout_seconds=5), Row)
+    pieces = comm.reduce_scatter(stacked).wait()
+    assert_type(pieces, list[Row])
+    assert_type(comm.all_gather(pieces).wait(), Row)
+"""
+WRONG = """
+import numpy as np
+
+from multitree import Communicator, torus
+
+with Communicator(torus(2, 2)) as comm:
+    comm.all_reduce(np.zeros((4, 8))).wait().append(1)
+    comm.all_reduce([1, 2, 3, 4])
+    comm.all_gather(np.zeros((4, 8)))
+"""
+
+
+def checked(tmp_path, text):
+    """What mypy says of a user's program."""
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(program)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+def test_results_have_the_types_of_what_went_in(tmp_path):
+    assert checked(tmp_path, RIGHT).startswith("Success")
+
+
+def test_what_cannot_work_is_found_before_it_runs(tmp_path):
+    lines = [line for line in checked(tmp_path, WRONG).splitlines() if ": error: " in line]
+    assert [line.split(":")[1] for line in lines] == ["7", "8", "9"]
+
+
+def test_the_right_program_runs(tmp_path):
+    exec(compile(RIGHT, "program.py", "exec"), {})
