@@ -7,15 +7,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
-LONG   := bench/synthesis.py bench/baselines.py bench/switched_campaign.py bench/auto.py
+LONG   := bench/synthesis.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
+  bench/figures.py
+# CPU seconds of the longest command that `make figures` runs again; without it, all are run.
+MAX_COST ?=
 # Tests of one file share what they compile.
 PARALLEL := --numprocesses auto --dist loadfile
 
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench baselines auto synth test test-all install-all formal formal-mutants \
-  coverage fault-campaign lint clean python compiler icarus
+.PHONY: help demo verilog bench baselines auto synth figures check-figures test test-all install-all formal \
+  formal-mutants coverage fault-campaign mutation lint clean python compiler icarus
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -38,13 +41,19 @@ synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes hours
 auto: compiler $(STAMPS)/plots # every algorithm from 32 KiB to 1 GiB, and what auto takes; an hour
 	@$(BIN)/python bench/auto.py --plots docs/plots
 
+figures: install-all $(STAMPS)/synth $(STAMPS)/plots # run every figure's command again, write docs/figures.md (MAX_COST=60)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/figures.py --write $(if $(MAX_COST),--max-cost $(MAX_COST))
+
+check-figures: compiler $(STAMPS)/test $(STAMPS)/torch # run what takes less than 20 CPU s; a difference is an error
+	@$(BIN)/python bench/figures.py --check
+
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
 test: compiler $(STAMPS)/test # every test that this machine has the tools for, but the slowest
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
-test-all: install-all # all tests, with PyTorch and Icarus; a skip is a failure
+test-all: install-all check-figures # cheap figures again, and all tests, with PyTorch and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL)
 
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
@@ -57,6 +66,9 @@ formal: $(STAMPS)/formal # prove the properties of tests/formal, every parameter
 
 formal-mutants: $(STAMPS)/formal # seed a fault per property; each has to be caught
 	@$(BIN)/python -m tests.formal.run --mutants
+
+mutation: compiler $(STAMPS)/test # 310 mutants of topology, nic and hw, each to be noticed; hours
+	@$(BIN)/python bench/mutation.py
 
 lint: $(STAMPS)/lint # style, formatting, types
 	@$(BIN)/ruff check .

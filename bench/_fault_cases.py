@@ -9,9 +9,11 @@ import numpy as np
 
 from multitree.nic.config import Config
 from multitree.sim import injection
-from multitree.sim.injection import FlitField, Injection, MemoryChannel, TableBank
+from multitree.sim.injection import FlitField, Injection, MemoryChannel
+from multitree.sim.library import interface_verilog, switch_verilog
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.states import State, expose
 from multitree.topology.builders import build
 from multitree.topology.families import parse_topology
 from multitree.topology.schedule import Schedule
@@ -24,6 +26,9 @@ CONFIG = Config(
     address_width=12,
     dtypes=("int32", "float32", "bfloat16"),
 )
+SHARED_CONFIG = replace(CONFIG, num_ports=2, num_classes=2, max_children=16, address_width=14)
+"""Of interfaces on shared links."""
+NUM_SWITCH_PORTS = 4
 NETWORKS = {
     "ring:2": 0.10,
     "ring:3": 0.15,
@@ -33,12 +38,27 @@ NETWORKS = {
     "mesh:3x3": 0.10,
     "random": 0.15,
 }
-"""How often each one is drawn."""
+"""How often each one is drawn of those with private links."""
+SWITCHED = {
+    "star:4": 0.20,
+    "twin:4": 0.20,
+    "fat_tree:2x2": 0.15,
+    "kary_tree:2x2": 0.10,
+    "bigraph:2x2": 0.10,
+    "bigraph:2x4": 0.10,
+    "dragonfly:1x2x1": 0.10,
+    "dragonfly:2x1x2": 0.05,
+}
+"""How often each one is drawn of those with switches."""
+OF_STATE = ("flip row", "flip flow", "flip count", "flip mark", "flip buffer", "flip queue")
 KINDS = (
     *(f"flip {field.name.lower()}" for field in FlitField),
-    *("drop flit", "duplicate flit", "delay flit", "stuck memory", "dead rank", "reset rank"),
-    *("flip row", "flip flow", "flip write"),
+    *("drop flit", "duplicate flit", "delay flit", "lose credit", "double credit", "mute link"),
+    *("stuck memory", "memory error", "dead rank", "dead switch", "reset rank"),
+    *(*OF_STATE, "flip switch", "flip write"),
 )
+ONLY_PRIVATE, ONLY_SWITCHED = {"flip mark"}, {"dead switch", "flip switch"}
+MAX_MUTE_CYCLES = 2000
 MAX_DELAY_CYCLES = 300
 MAX_SKEW_CYCLES = 200
 
@@ -67,8 +87,9 @@ class Case:
 @cache
 def schedule_of(network: str, algorithm: str, latency_cycles: int) -> Schedule:
     """Schedule on a small network; the number of a random one stands behind its name."""
-    if network.startswith("random"):
-        topology = random_topology(int(network.split(":")[1]))
+    name, _, number = network.partition(":")
+    if name in ("random", "star", "twin"):
+        topology = {"random": random_topology, "star": star, "twin": twin}[name](int(number))
     else:
         topology = parse_topology(network)
     latencies = np.full(topology.num_links, float(latency_cycles))
@@ -85,20 +106,37 @@ def random_topology(seed: int) -> Topology:
             return Topology.from_networkx(graph, name=f"random:{seed}")
 
 
+def star(num_ranks: int) -> Topology:
+    """Ranks around one switch."""
+    links = [ends for rank in range(num_ranks) for ends in ((rank, num_ranks), (num_ranks, rank))]
+    return Topology(f"star:{num_ranks}", num_ranks, 1, links, 16.0, 8.0)
+
+
+def twin(num_ranks: int) -> Topology:
+    """Ranks of two ports, one at each of two switches."""
+    ends = [(rank, num_ranks + k) for rank in range(num_ranks) for k in range(2)]
+    links = [link for a, b in ends for link in ((a, b), (b, a))]
+    return Topology(f"twin:{num_ranks}", num_ranks, 2, links, 16.0, 8.0)
+
+
 def draw(seed: int) -> Case:
-    """Everything about one run."""
+    """Everything about one run, of which every second one is on a network with switches."""
     rng = np.random.default_rng(seed)
-    network = str(rng.choice(list(NETWORKS), p=list(NETWORKS.values())))
+    networks = SWITCHED if seed % 2 else NETWORKS
+    network = str(rng.choice(list(networks), p=list(networks.values())))
     network += f":{rng.integers(20)}" if network == "random" else ""
+    kinds = [k for k in KINDS if k not in (ONLY_PRIVATE if seed % 2 else ONLY_SWITCHED)]
     rings = network.startswith(("ring", "full", "mesh:3x2"))
-    algorithm = str(
-        rng.choice(["multitree", "ring", "bidirectional_ring"] if rings else ["multitree"])
-    )
+    algorithms = ["multitree", "ring", "bidirectional_ring"] if rings else ["multitree"]
     model = LinkModel(
         buffer_flits=CONFIG.buffer_flits,
         dependency=str(rng.choice(["chunk", "submessage"])),
         flow_control=str(rng.choice(["message", "packet"])),
     )
+    if networks is SWITCHED:
+        algorithms = ["multitree", "ring", "double_tree", "halving_doubling"]
+        model = LinkModel(buffer_flits=CONFIG.buffer_flits)
+    algorithm = str(rng.choice(algorithms))
     timing = MemoryTiming(seed=seed)
     if rng.random() < 0.4:
         extra, stall = int(rng.integers(1, 24)), int(rng.integers(0, 30))
@@ -117,7 +155,7 @@ def draw(seed: int) -> Case:
         loads_ahead=bool(rng.random() < 0.3),
         lockstep=False,
         skews=(),
-        kinds=tuple(str(kind) for kind in rng.choice(KINDS, 1 if rng.random() < 0.75 else 2)),
+        kinds=tuple(str(kind) for kind in rng.choice(kinds, 1 if rng.random() < 0.75 else 2)),
         faults=(),
     )
     schedule = schedule_of(case.network, case.algorithm, case.latency_cycles)
@@ -141,28 +179,88 @@ def _guess_cycles(case: Case, schedule: Schedule) -> int:
 
 def draw_fault(rng: np.random.Generator, kind: str, schedule: Schedule, horizon: int) -> Injection:
     """A fault of a kind, somewhere."""
-    rank = int(rng.integers(schedule.topology.num_ranks))
-    cycle, bit = int(rng.integers(horizon)), int(rng.integers(256))
-    port = int(rng.integers(schedule.topology.degree[rank]))
+    topology = schedule.topology
+    rank = int(rng.integers(topology.num_ranks))
+    node = int(rng.integers(topology.num_nodes))
+    switch = topology.num_ranks + int(rng.integers(max(topology.num_switches, 1)))
+    cycle, bit = int(rng.integers(horizon)), int(rng.integers(1024))
+    port = int(rng.integers(topology.degree[node]))
+    at_rank = (rank, cycle, int(rng.integers(topology.degree[rank])))
     what, _, field = kind.partition(" ")
     if what == "flip" and field.upper() in FlitField.__members__:
-        return injection.FlipBit(rank, cycle, port, FlitField[field.upper()], bit)
-    if kind == "flip write":
-        return injection.FlipWrite(rank, int(rng.integers(1024)), bit)
-    if what == "flip":
-        # The first table goes to the second bank, and rows are read early.
-        banks = {"row": ("ROWS_1", "ROWS_0"), "flow": ("FLOWS_1", "FLOWS_0")}[field]
-        entries = {"row": int(np.bincount(schedule.src).max()), "flow": schedule.num_flows}[field]
-        bank = TableBank[banks[int(rng.random() < 0.2)]]
-        return injection.FlipMemory(rank, cycle // 2, bank, int(rng.integers(entries)), bit)
-    if kind == "delay flit":
-        return injection.DelayFlit(rank, cycle, port, int(rng.integers(1, MAX_DELAY_CYCLES)))
-    if kind == "stuck memory":
-        return injection.StuckMemory(rank, cycle, port, MemoryChannel(int(rng.integers(3))))
-    others: dict[str, Callable[..., Injection]] = {
-        "drop flit": injection.DropFlit,
-        "duplicate flit": injection.DuplicateFlit,
+        return injection.FlipBit(node, cycle, port, FlitField[field.upper()], bit)
+    if kind in OF_STATE:
+        # Rows are read early.
+        when = cycle // 2 if kind in ("flip row", "flip flow") else cycle
+        return flip_state(rng, kind, schedule, rank, when)
+    channel, cycles = MemoryChannel(int(rng.integers(3))), int(rng.integers(1, MAX_MUTE_CYCLES))
+    delay, for_good = int(rng.integers(1, MAX_DELAY_CYCLES)), bool(rng.random() < 0.5)
+    made: dict[str, Callable[[], Injection]] = {
+        "flip write": lambda: injection.FlipWrite(rank, cycle, bit),
+        "flip switch": lambda: flip_state(rng, kind, schedule, switch, cycle),
+        "drop flit": lambda: injection.DropFlit(node, cycle, port),
+        "duplicate flit": lambda: injection.DuplicateFlit(node, cycle, port),
+        "delay flit": lambda: injection.DelayFlit(node, cycle, port, delay),
+        "lose credit": lambda: injection.LoseCredit(node, cycle, port),
+        "double credit": lambda: injection.DoubleCredit(node, cycle, port),
+        "mute link": lambda: injection.MuteLink(node, cycle, port, 0 if for_good else cycles),
+        "stuck memory": lambda: injection.StuckMemory(*at_rank, channel),
+        "memory error": lambda: injection.FailedMemory(*at_rank, channel),
+        "dead rank": lambda: injection.DeadNode(rank, cycle),
+        "dead switch": lambda: injection.DeadNode(switch, cycle),
+        "reset rank": lambda: injection.ResetRank(rank, cycle),
     }
-    if kind in others:
-        return others[kind](rank, cycle, port)
-    return (injection.DeadRank if kind == "dead rank" else injection.ResetRank)(rank, cycle)
+    return made[kind]()
+
+
+@cache
+def states_of(shared: bool, switch: bool) -> list[State]:
+    """State of an interface, or of a switch, whose bits can be flipped; by number."""
+    config = SHARED_CONFIG if shared else CONFIG
+    text = switch_verilog(config, NUM_SWITCH_PORTS) if switch else interface_verilog(config)
+    return expose(text)[1]
+
+
+def is_of_kind(kind: str, name: str) -> bool:
+    """Whether a state is one that this kind of fault strikes."""
+    places = {
+        "flip row": ("tables.table.",),
+        "flip flow": ("tables.flows.",),
+        "flip count": ("tracker.counts_", "collector.states"),
+        "flip mark": ("ledger.marks_",),
+        "flip buffer": (".link.",),
+        "flip switch": ("",),
+    }
+    if kind in places:
+        return any(place in name for place in places[kind])
+    return not any(is_of_kind(other, name) for other in places if other != "flip switch")
+
+
+def flip_state(
+    rng: np.random.Generator, kind: str, schedule: Schedule, node: int, cycle: int
+) -> Injection:
+    """One or two bits of an entry, or the same ones of every entry, of some state of a node."""
+    topology = schedule.topology
+    states = states_of(topology.num_switches > 0, node >= topology.num_ranks)
+    used = [f"port_{port}." for port in range(int(topology.degree[node]))]
+    numbers = [
+        number
+        for number, state in enumerate(states)
+        if is_of_kind(kind, state.name)
+        and ("port_" not in state.name or any(port in state.name for port in used))
+    ]
+    if kind in ("flip row", "flip flow") and rng.random() < 0.8:
+        # The first table goes to the second bank.
+        numbers = [number for number in numbers if states[number].name.endswith("bank_1")]
+    number = int(rng.choice(numbers))
+    state = states[number]
+    most = {"flip row": np.bincount(schedule.src).max(), "flip flow": schedule.num_flows}
+    most["flip count"] = 4 * schedule.num_flows
+    most["flip mark"] = 2 * schedule.num_flows
+    entry = int(rng.integers(min(state.depth, int(most.get(kind, state.depth)))))
+    entry = entry if rng.random() < 0.5 else injection.EVERY_ENTRY
+    bit = int(rng.integers(state.width))
+    distance = int(rng.integers(1, state.width)) if rng.random() < 0.5 else 0
+    # Modulo the bits of an entry, so that it is another one.
+    other = (bit + distance) % state.width
+    return injection.FlipState(node, cycle, number, entry, bit, (other - bit) % 1024)

@@ -100,6 +100,8 @@ def measure(spec: str, sizes: list[int], most_in_rtl: int, seed: int, work: Work
                 "sibling_order": best.sibling_order,
                 "analytic_cycles": best.cycles,
                 "rtl_cycles": taken and taken["cycles"],
+                "ratio_to_bound": (taken["cycles"] if taken else best.cycles)
+                / bound_of(topology, size, model),
                 "ratio_to_best": taken and taken["cycles"] / least,
                 "num_rtl_runs": len(runs),
                 "exact": all(run["exact"] for run in runs.values()),

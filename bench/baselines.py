@@ -41,6 +41,7 @@ PEER_CYCLES = {
         "double_tree": 21612,
     },
     ("torus:8x8", "256 KiB"): {"multitree": 19022, "ring": 56912, "ring_2d": 42706},
+    ("torus:8x8", "1 MiB"): {"multitree": 57192, "ring": 165776, "ring_2d": 121018},
     ("bigraph:4x8", "32 KiB"): {
         "multitree": 5131,
         "ring": 33539,

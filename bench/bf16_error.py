@@ -11,6 +11,7 @@ squares of normal ones.
 """
 
 import argparse
+import json
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -55,19 +56,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elements", type=int, default=100_000, help="of one rank's buffer")
     parser.add_argument("--seed", type=int, default=1, help="of the values")
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    print("each: every partial sum rounded to bf16; once: fp32 sums rounded at the end; in ulp")
-    print(f"{'topology':<10} {'values':<9}", end="")
-    print(f"{'max each':>9} {'once':>6} {'ratio':>6} {'rms each':>9} {'once':>6} {'ratio':>6}")
+    rows = []
     for topology in (torus(4, 4), torus(8, 8)):
         for kind in ("normal", "positive"):
             figures = measure(topology, kind, arguments.elements, arguments.seed)
-            print(f"{topology.name:<10} {kind:<9}", end="")
-            for name, widths in (("max", (9, 6, 6)), ("rms", (9, 6, 6))):
-                each, once = figures[f"{name}_each"], figures[f"{name}_once"]
-                shown = (f"{each:.2f}", f"{once:.2f}", f"{each / once:.1f}")
-                print(*(text.rjust(w) for text, w in zip(shown, widths, strict=True)), end=" ")
-            print()
+            for name in ("max", "rms"):
+                figures[f"{name}_ratio"] = figures[f"{name}_each"] / figures[f"{name}_once"]
+            rows.append({"topology": topology.name, "values": kind, **figures})
+    if arguments.json:
+        print(json.dumps({"rows": rows}, indent=2))
+        return
+    print("each: every partial sum rounded to bf16; once: fp32 sums rounded at the end; in ulp")
+    print(f"{'topology':<10} {'values':<9}", end="")
+    print(f"{'max each':>9} {'once':>6} {'ratio':>6} {'rms each':>9} {'once':>6} {'ratio':>6}")
+    for row in rows:
+        print(f"{row['topology']:<10} {row['values']:<9}", end="")
+        for name in ("max", "rms"):
+            each, once, ratio = (row[f"{name}_{which}"] for which in ("each", "once", "ratio"))
+            print(f"{each:9.2f} {once:6.2f} {ratio:6.1f}", end=" ")
+        print()
 
 
 if __name__ == "__main__":

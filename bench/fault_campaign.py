@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _fault_cases import CONFIG, KINDS, Case, draw, schedule_of
+from _fault_cases import (
+    CONFIG,
+    KINDS,
+    NUM_SWITCH_PORTS,
+    SHARED_CONFIG,
+    Case,
+    draw,
+    schedule_of,
+)
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError, FaultCode
@@ -55,17 +63,18 @@ class Outcome:
 class Run:
     """A case that is run: what happens, and whether it recovers."""
 
-    def __init__(self, case: Case, library: Path) -> None:
+    def __init__(self, case: Case, libraries: Sequence[Path]) -> None:
         self.case = case
         self.schedule = schedule_of(case.network, case.algorithm, case.latency_cycles)
+        self.config = SHARED_CONFIG if self.schedule.topology.num_switches else CONFIG
         self.share = 0.0
         self.num_resets = 1
         self._session = RtlSession(
             self.schedule.topology,
             link_model=case.model,
             memory_timing=case.timing,
-            config=CONFIG,
-            library=library,
+            config=self.config,
+            library=libraries[self.config.shared],
             num_threads=1,
         )
         self._upcoming = Upcoming(self.schedule, case.num_elements, case.dtype, case.op)
@@ -153,7 +162,7 @@ class Run:
             num_flits,
             case.model,
             memory_timing=case.timing,
-            queue_flits=CONFIG.memory_queue_flits,
+            queue_flits=self.config.memory_queue_flits,
             max_skew_cycles=max(case.skews, default=0),
             lockstep=case.lockstep,
         )
@@ -172,20 +181,28 @@ def name_of(text: str) -> str:
         if words in text:
             return name
     codes = [code for code in re.findall(r"\(([A-Z_]+)\)", text) if code in FaultCode.__members__]
-    return codes[0] if codes else "UNNAMED"
+    # What a switch began is named behind it.
+    known = [code for code in codes if code != FaultCode.PEER_FAULT.name] or codes
+    return known[0] if known else "UNNAMED"
 
 
-def run_seeds(library: Path, seeds: Sequence[int]) -> list[Outcome]:
+def libraries_of() -> tuple[Path, Path]:
+    """Compiled networks with private links, and with switches."""
+    switched = network_library(SHARED_CONFIG, num_switch_ports=NUM_SWITCH_PORTS, pokes=True)
+    return network_library(CONFIG, pokes=True), switched
+
+
+def run_seeds(libraries: Sequence[Path], seeds: Sequence[int]) -> list[Outcome]:
     """Some runs, one after the other."""
-    return [Run(draw(seed), library).outcome() for seed in seeds]
+    return [Run(draw(seed), libraries).outcome() for seed in seeds]
 
 
-def campaign(seeds: Sequence[int], jobs: int, library: Path) -> list[Outcome]:
+def campaign(seeds: Sequence[int], jobs: int, libraries: Sequence[Path]) -> list[Outcome]:
     """All runs, shared out; those that are not as they have to be are told at once."""
     chunks = [seeds[k : k + CHUNK] for k in range(0, len(seeds), CHUNK)]
     outcomes: list[Outcome] = []
     with ProcessPoolExecutor(jobs) as pool:
-        for part in pool.map(partial(run_seeds, library), chunks):
+        for part in pool.map(partial(run_seeds, libraries), chunks):
             outcomes += part
             for outcome in part:
                 if outcome.name in BAD:
@@ -228,15 +245,15 @@ def main() -> int:
     parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    library = network_library(CONFIG, pokes=True)
+    libraries = libraries_of()
     if arguments.only is not None:
         case = draw(arguments.only)
-        outcome = Run(case, library).outcome()
+        outcome = Run(case, libraries).outcome()
         print(f"{case}\n{outcome}")
         return int(outcome.name in BAD)
     begin = time.perf_counter()
     seeds = range(arguments.seed, arguments.seed + arguments.runs)
-    outcomes = campaign(seeds, arguments.jobs, library)
+    outcomes = campaign(seeds, arguments.jobs, libraries)
     rows, seconds = table_of(outcomes), time.perf_counter() - begin
     bad = [asdict(outcome) for outcome in outcomes if outcome.name in BAD]
     if arguments.json:

@@ -1,10 +1,11 @@
 """Networks with switches: every result exact, and the share that was staged.
 
-Each run draws an algorithm, link and memory latencies, and five collectives of random kind, root,
-length, type and op, and starts its ranks up to 10 000 cycles apart; no barrier separates the
-collectives, and all-reduces, broadcasts and reduces follow each other. Exit status 1 unless all
-results equal `execute` bit for bit: ``python bench/switched_campaign.py --runs 500``; one run
-again: ``--only SEED``.
+Each run draws an algorithm, link and memory latencies, link buffers of 12 to 64 flits, slow links,
+classes that mix at an interface, and five collectives of random kind, root, length (also none, and
+a few bytes), type and op, and starts its ranks up to 10 000 cycles apart; no barrier separates the
+collectives, and all-reduces, broadcasts and reduces follow each other. Exit
+status 1 unless all results equal `execute` bit for bit and no rank ends what another has not begun:
+``python bench/switched_campaign.py --runs 1000``; one run again: ``--only SEED``.
 """
 
 import argparse
@@ -14,7 +15,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,14 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.rtl import RtlSession, Upcoming
 from multitree.topology.builders import build
+from multitree.topology.errors import ScheduleError
 from multitree.topology.execute import execute
 from multitree.topology.families import parse_topology
+from multitree.topology.routes import rows_of_entries
 from multitree.topology.schedule import Op, Schedule
+from multitree.topology.silent import as_sent
+from multitree.topology.topology import Topology
+from multitree.topology.verify import verify
 
 ALGORITHMS = ("multitree", "ring", "double_tree", "halving_doubling")
 NETWORKS = {
@@ -40,88 +45,164 @@ NETWORKS = {
     "bigraph:4x8": (*ALGORITHMS, "hdrm"),
     "fat_tree:4x4": ALGORITHMS,
     "dgx2": ALGORITHMS,
+    "kary_tree:4x1": ALGORITHMS,  # a star
+    "dragonfly:2x1x1": ALGORITHMS,
+    "dragonfly:2x1x2": ALGORITHMS,
+    "dragonfly:2x2x1": ALGORITHMS,
+    "dgx_a100:2": ALGORITHMS,
 }
+BUFFER_FLITS = {"bigraph:4x8": (24,), "fat_tree:4x4": (16,), "dgx2": (32,), "dgx_a100:2": (12,)}
+USUAL_BUFFER_FLITS = (12, 64)
+CLASSES = ("as built", "all 1", "any")
 NUM_COLLECTIVES = 5
 MAX_SKEW_CYCLES = 10_000
 MAX_ELEMENTS = 1500
 MAX_LATENCY_NS = 60
 SIZES = {"num_rows": 64, "num_flows": 32, "num_classes": 2, "max_children": 32}
-ROW = "{:<14} {:>5} {:>6} {:>6} {:>6} {:>14} {:>7} {:>12} {:>8}"
+TINY_ELEMENTS = 7
+ROW = "{:<16} {:>5} {:>6} {:>6} {:>6} {:>8} {:>6} {:>14} {:>7} {:>12} {:>8}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run: `text` says what went wrong, `staged` of `added` contributions."""
+    """What became of a run: `text` says what went wrong, `staged` of `added` contributions.
+
+    `unequal` says that links differed in speed, `mixed` that an interface sent in both classes.
+    """
 
     seed: int
     spec: str
     exact: bool
     text: str = ""
+    unequal: bool = False
+    mixed: bool = False
     added: int = 0
     staged: int = 0
     cycles: int = 0
     cpu_seconds: float = 0.0
 
 
-@cache
-def schedule_of(spec: str, algorithm: str, latency_ns: int, collective: str, root: int) -> Schedule:
-    """A collective's schedule; its root matters where it has one."""
+@dataclass(frozen=True)
+class Draw:
+    """What a run does: collectives, link buffers, memory, starts, and the seed of its data."""
+
+    seed: int
+    spec: str
+    queue: list[Upcoming]
+    buffer_flits: int
+    timing: MemoryTiming
+    skews: list[int]
+
+    @property
+    def unequal(self) -> bool:
+        """Whether the run halved the speed of some links."""
+        usual = parse_topology(self.spec).bandwidth_gbytes_per_s
+        return bool((self.topology.bandwidth_gbytes_per_s < usual).any())
+
+    @property
+    def topology(self) -> Topology:
+        """The network."""
+        return self.queue[0].schedule.topology
+
+    @property
+    def mixed(self) -> bool:
+        """Whether an interface sends messages of both classes in one of the collectives."""
+        for schedule in {each.schedule for each in self.queue}:
+            sent = as_sent(schedule)
+            first = sent.route_classes[sent.route_offsets[:-1]]
+            if set(sent.src[first == 0]) & set(sent.src[first == 1]):
+                return True
+        return False
+
+
+def draw_topology(rng: np.random.Generator, spec: str) -> Topology:
+    """The network with links of one latency, of which every other time half are half as fast."""
     topology = parse_topology(spec)
-    near = replace(topology, latency_ns=np.full(topology.num_links, float(latency_ns)))
-    return build(near, algorithm, collective, None if collective == "all_reduce" else root)
+    latency_ns = float(rng.integers(3, MAX_LATENCY_NS))
+    slow = rng.permutation(topology.num_links) < topology.num_links // 2
+    speeds = topology.bandwidth_gbytes_per_s * np.where(slow & (rng.random() < 0.5), 0.5, 1.0)
+    latencies = np.full(topology.num_links, latency_ns)
+    return replace(topology, latency_ns=latencies, bandwidth_gbytes_per_s=speeds)
 
 
-def draw(seed: int) -> tuple[str, list[Upcoming], MemoryTiming, list[int]]:
+def recast(rng: np.random.Generator, schedule: Schedule) -> Schedule:
+    """The schedule with other classes, if messages then wait in no circle; else as it is."""
+    how, num_rows = str(rng.choice(CLASSES)), schedule.num_transfers
+    of_rows = np.ones(num_rows, np.int32) if how == "all 1" else rng.integers(2, size=num_rows)
+    if how == "as built":
+        return schedule
+    classes = of_rows[rows_of_entries(schedule.route_offsets)].astype(np.int32)
+    other = replace(schedule, route_classes=classes)
+    try:
+        verify(other)
+        as_sent(other)
+    except ScheduleError:
+        return schedule
+    return other
+
+
+def draw(seed: int) -> Draw:
     """Network, collectives, memory and starts of a run."""
     rng = np.random.default_rng(seed)
     spec = list(NETWORKS)[seed % len(NETWORKS)]
-    algorithm, latency_ns = str(rng.choice(NETWORKS[spec])), int(rng.integers(3, MAX_LATENCY_NS))
-    num_ranks = parse_topology(spec).num_ranks
+    algorithm, topology = str(rng.choice(NETWORKS[spec])), draw_topology(rng, spec)
+    num_ranks, made = topology.num_ranks, dict[tuple[str, int | None], Schedule]()
     queue = []
     for _ in range(NUM_COLLECTIVES):
         collective = str(rng.choice(["all_reduce", "broadcast", "reduce"]))
-        root, n = int(rng.integers(num_ranks)), int(rng.integers(1, MAX_ELEMENTS))
-        schedule = schedule_of(spec, algorithm, latency_ns, collective, root)
+        root = None if collective == "all_reduce" else int(rng.integers(num_ranks))
+        most = TINY_ELEMENTS if rng.random() < 0.3 else MAX_ELEMENTS
+        if (collective, root) not in made:
+            made[collective, root] = recast(rng, build(topology, algorithm, collective, root))
+        n, schedule = int(rng.integers(most)), made[collective, root]
         dtype, op = str(rng.choice(["float32", "int32"])), str(rng.choice(["sum", "max"]))
         queue.append(Upcoming(schedule, n, dtype, op))
     timing = MemoryTiming(
         extra_cycles=int(rng.integers(1, 60)), stall_percent=int(rng.integers(0, 50)), seed=seed
     )
+    buffer_flits = int(rng.choice(BUFFER_FLITS.get(spec, USUAL_BUFFER_FLITS)))
     most = int(rng.integers(MAX_SKEW_CYCLES + 1))
-    return spec, queue, timing, rng.integers(most + 1, size=num_ranks).tolist()
+    skews = rng.integers(most + 1, size=num_ranks).tolist()
+    return Draw(seed, spec, queue, buffer_flits, timing, skews)
 
 
 def run_once(seed: int) -> Outcome:
     """Run one seed to its end."""
-    spec, queue, timing, skews = draw(seed)
-    topology, begin = queue[0].schedule.topology, time.process_time()
-    model = LinkModel(buffer_flits=64)
+    drawn = draw(seed)
+    queue, begin, model = (
+        drawn.queue,
+        time.process_time(),
+        LinkModel(buffer_flits=drawn.buffer_flits),
+    )
+    told = Outcome(seed, drawn.spec, False, unequal=drawn.unequal, mixed=drawn.mixed)
     buffers = [
-        make_buffers(seed * NUM_COLLECTIVES + k, len(skews), each.num_elements, each.dtype)
+        make_buffers(seed * NUM_COLLECTIVES + k, len(drawn.skews), each.num_elements, each.dtype)
         for k, each in enumerate(queue)
     ]
-    options: dict[str, Any] = {"link_model": model, "memory_timing": timing, "num_threads": 1}
-    with RtlSession(topology, **options, **SIZES) as session:
+    options: dict[str, Any] = {"link_model": model, "memory_timing": drawn.timing}
+    with RtlSession(drawn.topology, **options, num_threads=1, **SIZES) as session:
         try:
-            results = session.run_each(queue, buffers, start_skew_cycles=skews)
+            results = session.run_each(queue, buffers, start_skew_cycles=drawn.skews)
             staged = num_staged(session)
         except DeviceError as error:
-            return Outcome(seed, spec, False, f"stuck: {error}")
+            return replace(told, text=f"stuck: {error}")
         cycles = session.network.cycle
-    wrong = [
-        k
-        for k, (each, buffer, (memory, _)) in enumerate(zip(queue, buffers, results, strict=True))
-        if memory.tobytes() != execute(each.schedule, buffer, op=each.op).tobytes()
-    ]
-    return Outcome(
-        seed,
-        spec,
-        not wrong,
-        f"wrong results of collectives {wrong}" if wrong else "",
-        sum(contributions(each, model) for each in queue),
-        staged,
-        cycles,
-        time.process_time() - begin,
+    wrong, early = [], []
+    for k, (each, buffer, (memory, trace)) in enumerate(zip(queue, buffers, results, strict=True)):
+        if memory.tobytes() != execute(each.schedule, buffer, op=each.op).tobytes():
+            wrong.append(k)
+        if trace.done.min() < trace.start.max():
+            early.append(k)
+    said = [f"wrong results of collectives {wrong}"] * bool(wrong)
+    said += [f"a rank ended collectives {early} that another had not begun"] * bool(early)
+    return replace(
+        told,
+        exact=not said,
+        text="; ".join(said),
+        added=sum(contributions(each, model) for each in queue),
+        staged=staged,
+        cycles=cycles,
+        cpu_seconds=time.process_time() - begin,
     )
 
 
@@ -145,6 +226,8 @@ def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "exact": sum(each.exact for each in group),
             "wrong": sum(not each.exact for each in group) - stuck,
             "stuck": stuck,
+            "unequal": sum(each.unequal for each in group),
+            "mixed": sum(each.mixed for each in group),
             "contributions": added,
             "staging_share": sum(each.staged for each in group) / added if added else None,
             "emulated_cycles": sum(each.cycles for each in group),
@@ -157,7 +240,7 @@ def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 def main() -> int:
     """Run all seeds; exit status 1 unless every result is right."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
@@ -183,8 +266,8 @@ def main() -> int:
     for row in rows:
         share = row.pop("staging_share")
         cells = list(row.values())
-        cells.insert(6, "-" if share is None else f"{100 * share:.1f} %")
-        print(ROW.format(*cells[:7], f"{cells[7]:,}", cells[8]))
+        cells.insert(8, "-" if share is None else f"{100 * share:.1f} %")
+        print(ROW.format(*cells[:9], f"{cells[9]:,}", cells[10]))
     return int(not good)
 
 

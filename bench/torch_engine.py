@@ -1,15 +1,17 @@
 """Checks the torch engine's bits and measures it, on CPU and CUDA.
 
-Needs NumPy, networkx and PyTorch only: ``PYTHONPATH=src python bench/torch_engine.py``.
+Needs NumPy, networkx and PyTorch only: ``PYTHONPATH=src python bench/torch_engine.py [--json]``.
 Exit status 1 if one bit differs from `execute`.
 """
 
 import argparse
 import importlib.util
+import json
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -58,9 +60,9 @@ def make_buffers(rng: np.random.Generator, shape: tuple[int, int], dtype: str) -
     return values
 
 
-def count_differences(device: str) -> int:
-    """Compare every schedule, type and odd size with `execute`; print one line per schedule."""
-    rng, executor, total = np.random.default_rng(SEED), TorchExecutor(), 0
+def count_differences(device: str) -> list[dict[str, Any]]:
+    """Compare every schedule, type and odd size with `execute`; a row for each schedule."""
+    rng, executor, rows = np.random.default_rng(SEED), TorchExecutor(), []
     for schedule in schedules():
         differing = 0
         for dtype in ("float32", "int32"):
@@ -70,9 +72,9 @@ def count_differences(device: str) -> int:
                 bits = image.cpu().numpy().view(np.uint32)
                 differing += int((bits != execute(schedule, values).view(np.uint32)).sum())
         name = f"{schedule.topology.name}, {schedule.algorithm}, {schedule.collective}"
-        print(f"{device}: {name}: {differing} elements differ")
-        total += differing
-    return total
+        rows.append({"device": device, "schedule": name, "elements_that_differ": differing})
+        print(f"{device}: {name}: {differing} elements differ", file=sys.stderr)
+    return rows
 
 
 def seconds_of(run: Callable[[], object], device: str, repeats: int = 10) -> float:
@@ -89,9 +91,9 @@ def seconds_of(run: Callable[[], object], device: str, repeats: int = 10) -> flo
     return least
 
 
-def measure(device: str, size_mib: int) -> None:
-    """Print the speed of an all-reduce beside that of torch's own sum of the same tensor."""
-    executor = TorchExecutor()
+def measure(device: str, size_mib: int) -> list[dict[str, Any]]:
+    """Speeds of all-reduces beside that of torch's own sum of the same tensor."""
+    executor, rows = TorchExecutor(), []
     for schedule in (build_multitree(torus(4, 4)), build_ring(torus(4, 4))):
         for dtype in (torch.float32, torch.int32):
             for num_elements in (size_mib << 18, (size_mib << 18) - 1023):
@@ -99,11 +101,27 @@ def measure(device: str, size_mib: int) -> None:
                 memory = torch.ones(shape, dtype=dtype, device=device)
                 ours = seconds_of(partial(executor.execute, schedule, memory), device)
                 plain = seconds_of(partial(plain_sum, memory), device)
-                print(
-                    f"{device}: {schedule.algorithm}, {shape[0]} x {shape[1]} {dtype}: "
-                    f"{1000 * ours:.2f} ms, {memory.nbytes / ours / 1e9:.1f} GB/s of all buffers, "
-                    f"{ours / plain:.1f} x the time of torch's sum and copies"
-                )
+                row = {
+                    "device": device,
+                    "algorithm": schedule.algorithm,
+                    "num_ranks": shape[0],
+                    "num_elements": shape[1],
+                    "dtype": str(dtype),
+                    "milliseconds": 1000 * ours,
+                    "gbytes_per_s": memory.nbytes / ours / 1e9,
+                    "ratio_to_plain_sum": ours / plain,
+                }
+                rows.append(row)
+    return rows
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print one speed for people."""
+    print(
+        f"{row['device']}: {row['algorithm']}, {row['num_ranks']} x {row['num_elements']} "
+        f"{row['dtype']}: {row['milliseconds']:.2f} ms, {row['gbytes_per_s']:.1f} GB/s of all "
+        f"buffers, {row['ratio_to_plain_sum']:.1f} x the time of torch's sum and copies"
+    )
 
 
 def plain_sum(memory: torch.Tensor) -> torch.Tensor:
@@ -116,20 +134,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu-mib", type=int, default=4, help="MiB per rank on the CPU")
     parser.add_argument("--cuda-mib", type=int, default=64, help="MiB per rank on CUDA")
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    print(f"torch {torch.__version__}, seed {SEED}")
     devices = {"cpu": arguments.cpu_mib}
     if torch.cuda.is_available():
         devices["cuda"] = arguments.cuda_mib
+    compared = [row for device in devices for row in count_differences(device)]
+    rows = [row for device, size_mib in devices.items() for row in measure(device, size_mib)]
+    differing = sum(row["elements_that_differ"] for row in compared)
+    if arguments.json:
+        versions = {"torch": torch.__version__, "seed": SEED, "elements_that_differ": differing}
+        print(json.dumps({**versions, "compared": compared, "rows": rows}, indent=2))
+        return int(differing > 0)
+    print(f"torch {torch.__version__}, seed {SEED}")
+    if "cuda" in devices:
         print(torch.cuda.get_device_name())
     else:
         print("cuda: not available here, so not measured")
-    differing = 0
-    for device, size_mib in devices.items():
-        differing += count_differences(device)
-        measure(device, size_mib)
+    for row in rows:
+        show(row)
     print("every bit equals execute" if not differing else f"{differing} elements differ")
-    return 1 if differing else 0
+    return int(differing > 0)
 
 
 if __name__ == "__main__":
