@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from multitree.host.engines import EngineError
+from multitree.hw.verilog import VerilogError
 from multitree.nic.faults import DeviceError
 
 __all__ = ["FAILED", "WRONG_INPUT", "run_command"]
@@ -74,7 +75,7 @@ def _status_of(command: Callable[[], object]) -> int:
         return _status_of_system(error)
     except MemoryError:
         return _tell("memory must suffice, but this machine gives no more of it", WRONG_INPUT)
-    except DeviceError as error:
+    except (DeviceError, VerilogError) as error:
         return _tell(str(error), FAILED)
     except SystemExit as stop:
         # Typer turns a closed pipe into this; what only prints a script for a shell ends so, too.

@@ -1,6 +1,7 @@
 """The commands topology and schedule: what is there, and what would be sent."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,7 +60,7 @@ def topology(
     """Describe a topology, and what no schedule can beat on it."""
     size_bytes, model, found = parse_size(size), clock.model(), network.network(spec)
     if out is not None:
-        check_writable(out)
+        _check_target(out, SUFFIXES[:2])
         save_topology(found, out)
     degree = found.degree[: found.num_ranks]
     with Working(f"Measuring {found.name}"):
@@ -122,9 +123,7 @@ def schedule(
 ) -> None:
     """Build a schedule, or read one: steps, transfers, link load, hash."""
     if out is not None:
-        check_writable(out)
-        if out.suffix not in SUFFIXES:
-            raise ValueError(f"File must end in .json, .graphml or .csv, not {str(out)!r}")
+        _check_target(out, SUFFIXES)
     built, seconds = build_compactly(spec, algorithm, collective, root, network)
     if out is not None:
         _save(written_out(built), out)
@@ -163,6 +162,14 @@ def schedule(
             ("hash", data["schedule_hash"]),
         ],
     )
+
+
+def _check_target(out: Path, suffixes: Sequence[str]) -> None:
+    """Raise unless a file of this name can be written, and its ending says one of the formats."""
+    check_writable(out)
+    if out.suffix not in suffixes:
+        listed = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+        raise ValueError(f"File must end in {listed}, not {str(out)!r}")
 
 
 def _nodes(network: Topology) -> str:

@@ -9,7 +9,7 @@ from amaranth.hdl import ValueCastable
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
-__all__ = ["generate", "instantiation_template", "port_names", "port_shapes"]
+__all__ = ["VerilogError", "generate", "instantiation_template", "port_names", "port_shapes"]
 
 _LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
 _CLOCK_PORTS = ("clk", "rst")
@@ -20,6 +20,10 @@ _WAKE = r"""  reg \$wake ;
   initial \$wake <= 0;
   // verilator lint_on INITIALDLY
 """
+
+
+class VerilogError(RuntimeError):
+    """The tool that writes Verilog failed; the message is the last line of what it said."""
 
 
 def _clock_ports(domains: Sequence[str]) -> list[str]:
@@ -113,9 +117,12 @@ def generate(component: wiring.Component, *, name: str, domains: Sequence[str] =
     # Amaranth looks for its Yosys while it converts: the one installed with it, always of the
     # same version, unless the user asks for another.
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
-    text = verilog.convert(
-        component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True
-    )
+    try:
+        text = verilog.convert(
+            component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True
+        )
+    except verilog.YosysError as error:
+        raise VerilogError(f"Yosys failed: {str(error).splitlines()[-1]}") from error
     body = "\n".join(map(_tidy, re.split(r"^(?=module )", text, flags=re.M)[1:]))
     body = re.sub(
         rf"^module {name}\((.*?)\);$",
@@ -204,6 +211,8 @@ def instantiation_template(
     ------
     ValueError
         If `name` is not an identifier, or two members would have the same name.
+    VerilogError
+        If Yosys fails, for lack of memory or of space on the disk.
     """
     _check_name(name)
     wires, links = [], []

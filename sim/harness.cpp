@@ -7,7 +7,11 @@
 #include "harness_rank.h"
 #include "harness_switch.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <utility>
 
 #ifdef MT_TRACE
 #include MT_TRACE_HEADER
@@ -17,8 +21,20 @@ namespace {
 
 #ifdef MT_TRACE
 constexpr bool TRACED = true;  // everything goes into one file, cycle by cycle
+int waveform_error = 0;        // the first error of the system while it was written
 #else
 constexpr bool TRACED = false;
+#endif
+
+#if VM_TRACE_VCD
+// Verilator would end the process where the disk is full.
+struct TraceFile final : VerilatedVcdFile {
+    ssize_t write(const char* data, ssize_t size) override {
+        const ssize_t written = waveform_error ? size : VerilatedVcdFile::write(data, size);
+        if (written < 0 && errno != EAGAIN && errno != EINTR) waveform_error = errno;
+        return waveform_error ? size : written;
+    }
+};
 #endif
 
 class Network {
@@ -117,6 +133,7 @@ public:
             }
     }
     bool trace(const char* path, uint64_t from, uint64_t to);
+    int close_trace();
 
 private:
     static constexpr uint64_t MOST_CYCLES = 1024;    // per window: interrupts come in between
@@ -170,7 +187,12 @@ private:
         }
     }
 #ifdef MT_TRACE
-    std::unique_ptr<MT_TRACE> trace_;
+#if VM_TRACE_VCD
+    TraceFile file_;
+    std::unique_ptr<MT_TRACE> trace_ = std::make_unique<MT_TRACE>(&file_);
+#else
+    std::unique_ptr<MT_TRACE> trace_ = std::make_unique<MT_TRACE>();
+#endif
     uint64_t origin_ = 0, from_ = 0, to_ = 0;  // cycles; the latter two count from origin
 
     // Inputs change with the falling edge, so that no reader has to guess what was sampled.
@@ -186,7 +208,7 @@ private:
     }
     void dump(uint64_t picoseconds) {
         const uint64_t cycle = now - origin_;
-        if (trace_ && cycle >= from_ && cycle < to_) trace_->dump(1000 * cycle + picoseconds);
+        if (trace_->isOpen() && cycle >= from_ && cycle < to_) trace_->dump(1000 * cycle + picoseconds);
     }
 #else
     void trace_cycle() {}
@@ -196,7 +218,6 @@ private:
 
 bool Network::trace(const char* path, uint64_t from, uint64_t to) {
 #ifdef MT_TRACE
-    trace_ = std::make_unique<MT_TRACE>();
     trace_->set_time_unit("1ps");
     trace_->set_time_resolution("1ps");
     each([this](auto& node) { node.trace(trace_.get()); });
@@ -208,6 +229,16 @@ bool Network::trace(const char* path, uint64_t from, uint64_t to) {
 #else
     (void)path, (void)from, (void)to;
     return false;
+#endif
+}
+
+// The first error of the system while it was written, or 0.
+int Network::close_trace() {
+#ifdef MT_TRACE
+    trace_->close();
+    return std::exchange(waveform_error, 0);
+#else
+    return 0;
 #endif
 }
 
@@ -283,5 +314,6 @@ void mt_irq_cycles(void* handle, uint64_t* cycles) {
 int mt_trace(void* handle, const char* path, uint64_t from, uint64_t to) {
     return network(handle).trace(path, from, to);
 }
+int mt_close_trace(void* handle) { return network(handle).close_trace(); }
 }
 #pragma GCC visibility pop

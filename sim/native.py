@@ -104,6 +104,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_pending": (_U64, [_POINTER]),
     "mt_forget": (None, [_POINTER]),
     "mt_irq_cycles": (None, [_POINTER, _POINTER]),
+    "mt_close_trace": (ctypes.c_int, [_POINTER]),
     "mt_trace": (ctypes.c_int, [_POINTER, ctypes.c_char_p, _U64, _U64]),
 }
 
@@ -245,3 +246,7 @@ class Native:
     def trace(self, handle: int | None, path: str, first: int, last: int) -> bool:
         """Open a waveform; False if the library writes none or the file cannot be opened."""
         return bool(self._library.mt_trace(handle, path.encode(), first, last))
+
+    def close_trace(self, handle: int | None) -> int:
+        """End a waveform; the number of the first error while it was written, or 0."""
+        return int(self._library.mt_close_trace(handle))

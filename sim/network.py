@@ -1,5 +1,6 @@
 """A network of interfaces in RTL: wired, clocked, one script per rank."""
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.native import OP, RESULT, Crossings, Native, Status
+from multitree.topology.atomic_write import replacing
 from multitree.topology.errors import TopologyError
 from multitree.topology.topology import Topology
 
@@ -83,6 +85,7 @@ class Network(Closing):
         self._native.set_timing(self._handle, read, write, timing.seed)
         # What the harness points into must live as long as it does.
         self._memory: npt.NDArray[np.uint8] | None = None
+        self._waveform: contextlib.ExitStack | None = None
         self._scripts = [(np.zeros(0, OP), np.zeros(0, RESULT))] * topology.num_ranks
         self.reset(_RESET_CYCLES)
         # Both ends speak in turn, and a slow link falls behind what an end says of itself.
@@ -102,10 +105,24 @@ class Network(Closing):
             self._native.connect(self._handle, *near, *far, *timing)
 
     def close(self) -> None:
-        """Give back the models and finish a waveform; the network is of no use afterwards."""
-        if self._handle is not None:
-            self._native.destroy(self._handle)
-            self._handle = None
+        """Give back the models and finish a waveform; the network is of no use afterwards.
+
+        Raises
+        ------
+        OSError
+            If the waveform could not be written: a file that had its name is as it was.
+        """
+        if self._handle is None:
+            return
+        waveform, self._waveform = self._waveform, None
+        with waveform or contextlib.nullcontext():
+            try:
+                number = self._native.close_trace(self._handle)
+            finally:
+                self._native.destroy(self._handle)
+                self._handle = None
+            if waveform is not None and number:
+                raise OSError(number, os.strerror(number))
 
     @property
     def cycle(self) -> int:
@@ -267,6 +284,8 @@ class Network(Closing):
     def trace_to(self, path: Path, first_cycle: int = 0, last_cycle: int | None = None) -> None:
         """Write a waveform of all interfaces; the library must have been built for its kind.
 
+        The file has its name from `close` on.
+
         Parameters
         ----------
         path : Path
@@ -276,12 +295,17 @@ class Network(Closing):
 
         Raises
         ------
-        DeviceError
+        OSError
             If the file cannot be written.
+        DeviceError
+            If the library writes no waveforms.
         """
         last = 2**63 if last_cycle is None else last_cycle
-        if not self._native.trace(self._handle, str(path), first_cycle, last):
-            raise DeviceError(f"Waveform {path} must be writable")
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(replacing(path))
+            if not self._native.trace(self._handle, str(file), first_cycle, last):
+                raise DeviceError(f"Waveform {path} must be writable")
+            self._waveform = stack.pop_all()
 
 
 def _check_topology(topology: Topology, config: Config) -> None:

@@ -85,7 +85,10 @@ class Bench:
             for check in self._checks:
                 holds = holds & check
         else:
-            holds = ~self._covers[self._target]
+            # The search finds no assertion that has no register in its cone.
+            reached = Signal()
+            self.m.d.sync += reached.eq(self._covers[self._target])
+            holds = ~reached
         self.m.d.comb += Assert(holds)
         ports = [self._domain.clk, *self._inputs]
         with ExitStack() as stack:

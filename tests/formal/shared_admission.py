@@ -213,7 +213,7 @@ def port(bench, *, num_classes):
     bench.check(~block.progress | moves | added)
     wrong = receiver_.fault.any() | link.fault_credit | link.check_error | (link.lost & running)
     bench.check(~wrong | block.fault.any())
-    bench.cover("no_credit", bench.past(flits.valid & ~sent & (link.may_send != 0)))
+    bench.cover("no_credit", flits.valid & ~sent & (link.may_send != 0))
     bench.cover("queued", held == 2)
 
 

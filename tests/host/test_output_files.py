@@ -7,6 +7,7 @@ import pytest
 
 from multitree.host import verilog_files
 from multitree.host.cli import main
+from multitree.host.cli_schedule import SUFFIXES
 from multitree.host.design_names import DesignNames
 from tests.topology.test_atomic_write import contents, file_limit
 
@@ -25,8 +26,13 @@ def refused(capsys, *arguments):
     return captured.err.removeprefix("multitree: ").rstrip()
 
 
-@pytest.mark.parametrize("command", ["topology", "schedule"])
-@pytest.mark.parametrize("suffix", [".json", ".graphml", ".csv"])
+@pytest.mark.parametrize(
+    ("command", "suffix"),
+    [
+        *((command, suffix) for command in ("topology", "schedule") for suffix in SUFFIXES[:2]),
+        ("schedule", ".csv"),
+    ],
+)
 def test_a_file_that_does_not_fit_leaves_the_one_that_was_there(capsys, command, suffix):
     path = f"kept{suffix}"
     assert main([command, "torus:2x2", "--out", path]) == 0
@@ -38,6 +44,16 @@ def test_a_file_that_does_not_fit_leaves_the_one_that_was_there(capsys, command,
             f"{path}: File too large",
         )
     assert contents(Path()) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "formats"),
+    [("topology", ".json or .graphml"), ("schedule", ".json, .graphml or .csv")],
+)
+def test_a_file_of_a_format_that_is_not_written_is_refused(capsys, command, formats):
+    said = refused(capsys, command, "ring:4", "--out", "net.xml")
+    assert said == f"File must end in {formats}, not 'net.xml'"
+    assert contents(Path()) == {}
 
 
 def test_verilog_that_does_not_fit_leaves_all_files_that_were_there(capsys, monkeypatch):
@@ -60,3 +76,10 @@ def test_verilog_that_does_not_fit_leaves_all_files_that_were_there(capsys, monk
     with file_limit(512):
         write("x" * 513, "--out", "other/folder")()
     assert not Path("other").exists()
+
+
+def test_yosys_that_fails_is_an_error_of_one_sentence(capsys):
+    with file_limit(512):
+        assert main(["verilog", "ring:4"]) == 1
+    assert re.fullmatch(r"multitree: Yosys failed: [^\n]+\n", capsys.readouterr().err)
+    assert contents(Path()) == {}

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from multitree import sim
-from multitree.nic.faults import DeviceError
 from multitree.sim.host_op import HostOp
 from multitree.sim.link_model import LinkModel
 from multitree.sim.verilator import why_not
@@ -16,6 +15,7 @@ from multitree.sim.waveform import Waveform
 from multitree.topology.families import ring
 from tests.sim import probe
 from tests.sim.probe import do, probe_network
+from tests.topology.test_atomic_write import contents, file_limit
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -139,7 +139,7 @@ def test_vcd_and_fst_dump_every_rank_and_exactly_the_window(tmp_path):
 def test_a_waveform_that_cannot_be_written_is_an_error(tmp_path):
     with (
         probe_network(ring(2), waveform="vcd", link_model=MODEL) as network,
-        pytest.raises(DeviceError, match=r"Waveform .*wave.vcd must be writable"),
+        pytest.raises(FileNotFoundError, match=r"'.*/missing/wave.vcd'"),
     ):
         network.trace_to(tmp_path / "missing" / "wave.vcd")
 
@@ -151,3 +151,11 @@ def test_the_ending_of_a_waveform_says_its_kind_and_its_window_must_make_sense()
     for first, last in ((-1, 5), (5, 5), (6, 5)):
         with pytest.raises(ValueError, match="window must be A:B with 0 <= A < B, not"):
             Waveform(Path("a.vcd"), first, last)
+
+
+def test_a_vcd_file_that_does_not_fit_leaves_the_one_that_was_there(tmp_path):
+    before = dump(tmp_path, "vcd")
+    with pytest.raises(OSError, match="File too large") as raised, file_limit(len(before) // 2):
+        dump(tmp_path, "vcd")
+    assert raised.value.filename == str(tmp_path / "wave.vcd")
+    assert contents(tmp_path) == {"wave.vcd": before}
