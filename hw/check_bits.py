@@ -25,7 +25,7 @@ def check_width(width: int) -> int:
     Returns
     -------
     int
-        7 for 32 bits, 11 for 130 bits.
+        7 for 32 bits, 11 for 131 bits.
 
     Raises
     ------

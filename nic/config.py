@@ -23,6 +23,8 @@ LIMITS = {
     "wave_width": (0, 16),
 }
 """The least and the most that each size may be."""
+MOST_SHARED_ROWS = 16384
+"""Rows of a table on shared links: for so many the register bus has room for routes."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,11 @@ class Config:
         if self.shared and self.flit_bytes < 16:
             raise ValueError(
                 f"Config flit_bytes must be at least 16 on shared links, not {self.flit_bytes!r}"
+            )
+        if self.shared and self.table_depth > MOST_SHARED_ROWS:
+            raise ValueError(
+                f"Config table_depth must be at most {MOST_SHARED_ROWS} on shared links, "
+                f"not {self.table_depth!r}"
             )
         if self.shared and self.wave_width:
             raise ValueError(

@@ -74,7 +74,7 @@ _SENTENCES = {
 
 
 class Awaited(enum.IntEnum):
-    """What a port waited for when its fault was taken, as read from FAULT_DETAIL."""
+    """What a port waited for when its fault was taken, as read from FAULT."""
 
     NOTHING = 0
     DEPENDENCY = 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from multitree.hw.register_map import Field, Register, RegisterMap, Window
-from multitree.nic.config import Config
+from multitree.nic.config import MOST_SHARED_ROWS, Config
 from multitree.nic.faults import Awaited, FaultCode
 
 __all__ = [
@@ -53,7 +53,7 @@ ROUTE_WINDOW = Window(
     name="ROUTE",
     base=0x60000,
     stride=8,
-    count=16384,
+    count=MOST_SHARED_ROWS,
     words=2,
     access="wo",
     description="Routes of rows, on shared links only: 6 bits per switch from word 0, bit 0 on, "

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.config import Config
+from multitree.nic.message import head_layout
 from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
 from multitree.topology.collectives import ROOTED
 from multitree.topology.errors import ScheduleError, TopologyError
@@ -226,11 +227,15 @@ def _check_sizes(
 ) -> None:
     """Raise unless the rank's part of the schedule is small enough for the interface."""
     stages = 1 << config.wave_width if schedule.num_waves > 1 else schedule.num_steps
+    chunk = int(np.diff(schedule.chunks(num_flits)).max(initial=0))
+    # On private links a head's size has as many bits as an address, or counts modulo 256.
+    most = (1 << head_layout(config)["size"].width) - 1 if config.shared else chunk
     for what, value, limit in (
         ("flows", schedule.num_flows, config.num_flows),
         ("flits of the buffer", num_flits, (1 << config.address_width) - 1),
         ("steps", schedule.num_steps, MOST_STEPS),
         ("table rows", num_rows, config.table_depth),
+        ("flits of a chunk", chunk, most),
         ("waves", schedule.num_waves, 1 << config.wave_width),
         ("periods of a wave", -(-schedule.num_steps // schedule.period), stages),
     ):

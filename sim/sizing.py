@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multitree.hw.link import flit_layout
-from multitree.nic.config import LIMITS, Config
+from multitree.nic.config import LIMITS, MOST_SHARED_ROWS, Config
 from multitree.nic.table import MOST_STEPS
 from multitree.sim.link_model import LinkModel
 from multitree.topology.arrays import largest_group
@@ -219,8 +219,9 @@ def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | Non
     >>> beyond_interfaces(schedule, sizes | {"num_flows": 5000})
     'flows must be at most 4096, not 5000'
     """
+    most_rows = MOST_SHARED_ROWS if sizes["num_classes"] else LIMITS["table_depth"][1]
     most = {
-        "rows": (sizes["num_rows"], LIMITS["table_depth"][1]),
+        "rows": (sizes["num_rows"], most_rows),
         "flows": (sizes["num_flows"], LIMITS["num_flows"][1]),
         "steps": (schedule.num_steps, MOST_STEPS),
         "waves": (sizes["num_waves"], _most_waves(sizes)),

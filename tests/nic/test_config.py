@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from amaranth.back import rtlil
 
-from multitree.nic.config import Config
+from multitree.nic.config import MOST_SHARED_ROWS, Config
 from multitree.nic.interface import Interface
 from multitree.nic.message import head_layout, sequence_width
+from multitree.nic.registers import ROUTE_WINDOW
 
 LEAST = Config(
     num_ports=1,
@@ -115,6 +116,16 @@ def test_more_bits_of_a_wave_than_counts_have_room_for_are_an_error_and_so_is_on
     assert Config(address_width=24, wave_width=11).count_width == 32
     with pytest.raises(ValueError, match="wave_width must be 0 on shared links, not 1"):
         Config(num_classes=1, wave_width=1)
+
+
+def test_a_table_on_shared_links_has_no_more_rows_than_the_bus_has_routes_for():
+    assert ROUTE_WINDOW.count == MOST_SHARED_ROWS
+    shared = {"flit_bytes": 16, "num_classes": 1}
+    for num_rows in (MOST_SHARED_ROWS, MOST_SHARED_ROWS + 1):
+        assert replace(LEAST, table_depth=num_rows).table_depth == num_rows
+    assert replace(LEAST, table_depth=MOST_SHARED_ROWS, **shared).shared
+    with pytest.raises(ValueError, match="table_depth must be at most 16384 on shared links, not"):
+        replace(LEAST, table_depth=MOST_SHARED_ROWS + 1, **shared)
 
 
 @pytest.mark.parametrize("flit_bytes", [8, 16])

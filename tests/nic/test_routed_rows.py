@@ -121,6 +121,20 @@ def test_what_does_not_fit_the_interface_is_an_error_that_says_so(changes, messa
         tables_of("bigraph:2x4", "halving_doubling", config)
 
 
+def test_a_chunk_on_shared_links_is_no_longer_than_a_head_can_say():
+    schedule = build(parse_topology("fat_tree:2x2"), "multitree")
+    config = Config(num_ports=4, num_classes=2, max_children=8, address_width=32)
+    most = (1 << 24) - 1
+    for longest in (most, most + 1):
+        num_flits = schedule.num_flows * longest
+        assert np.diff(schedule.chunks(num_flits)).max() == longest
+        if longest == most:
+            assert compile_table(schedule, 0, num_flits, config).size.max() == most
+            continue
+        with pytest.raises(ScheduleError, match=f"flits of a chunk must be at most {most}, not"):
+            compile_table(schedule, 0, num_flits, config)
+
+
 @pytest.mark.parametrize("collective", ["broadcast", "reduce"])
 def test_a_broadcast_or_a_reduce_without_its_silent_phase_is_an_error(collective):
     schedule = build(parse_topology("fat_tree:2x2"), "multitree", collective, root=1)

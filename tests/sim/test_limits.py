@@ -235,6 +235,14 @@ def test_waves_that_no_interface_repeats_a_table_for_are_told():
         assert beyond_interfaces(schedule, sizes | change) == says
 
 
+def test_rows_on_shared_links_are_limited_by_the_routes_that_the_bus_has_room_for():
+    schedule = build_multitree(ring(4))
+    sizes = least_sizes(schedule, 100) | {"num_rows": 16385}
+    assert beyond_interfaces(schedule, sizes) is None
+    says = "rows must be at most 16384, not 16385"
+    assert beyond_interfaces(schedule, sizes | {"num_classes": 1}) == says
+
+
 def test_a_message_behind_one_that_waits_is_not_to_blame():
     """What rank 1 waits for is on its way; the next on its link could go, were it the first."""
     rows = [[0, 0, 0, 0, 1], [1, 1, 0, 1, 0], [2, 1, 1, 1, 0]]
