@@ -6,21 +6,18 @@ run does not end, if a sum is wrong and no fault tells, or if a fault has no nam
 ``python bench/fault_campaign.py --runs 1000``; a single run again: ``--only SEED``.
 """
 
-import argparse
-import json
 import re
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _campaign import Campaign
 from _fault_cases import (
     CONFIG,
     KINDS,
@@ -44,7 +41,6 @@ EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"
 BAD = ("HANG", "WRONG", "UNNAMED", "TRACEBACK", "NOT_RECOVERED")
 ROW = "{:<15} {:>6} {:>6} {:>6} {:>11} {:>10} {:>4}  {}"
 ACCESS_CYCLES = 32
-CHUNK = 25
 
 
 @dataclass(frozen=True)
@@ -186,30 +182,16 @@ def name_of(text: str) -> str:
     return known[0] if known else "UNNAMED"
 
 
+@cache
 def libraries_of() -> tuple[Path, Path]:
     """Compiled networks with private links, and with switches."""
     switched = network_library(SHARED_CONFIG, num_switch_ports=NUM_SWITCH_PORTS, pokes=True)
     return network_library(CONFIG, pokes=True), switched
 
 
-def run_seeds(libraries: Sequence[Path], seeds: Sequence[int]) -> list[Outcome]:
-    """Some runs, one after the other."""
-    return [Run(draw(seed), libraries).outcome() for seed in seeds]
-
-
-def campaign(seeds: Sequence[int], jobs: int, libraries: Sequence[Path]) -> list[Outcome]:
-    """All runs, shared out; those that are not as they have to be are told at once."""
-    chunks = [seeds[k : k + CHUNK] for k in range(0, len(seeds), CHUNK)]
-    outcomes: list[Outcome] = []
-    with ProcessPoolExecutor(jobs) as pool:
-        for part in pool.map(partial(run_seeds, libraries), chunks):
-            outcomes += part
-            for outcome in part:
-                if outcome.name in BAD:
-                    print(f"--only {outcome.seed}: {outcome.name}: {outcome.text}", file=sys.stderr)
-            if sys.stderr.isatty():
-                print(f"{len(outcomes)} of {len(seeds)} runs", end="\r", file=sys.stderr)
-    return outcomes
+def run_once(seed: int) -> Outcome:
+    """The outcome of one run."""
+    return Run(draw(seed), libraries_of()).outcome()
 
 
 def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -236,41 +218,23 @@ def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> int:
-    """Run all seeds; exit status 1 unless each ends as it has to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    libraries = libraries_of()
-    if arguments.only is not None:
-        case = draw(arguments.only)
-        outcome = Run(case, libraries).outcome()
-        print(f"{case}\n{outcome}")
-        return int(outcome.name in BAD)
-    begin = time.perf_counter()
-    seeds = range(arguments.seed, arguments.seed + arguments.runs)
-    outcomes = campaign(seeds, arguments.jobs, libraries)
-    rows, seconds = table_of(outcomes), time.perf_counter() - begin
-    bad = [asdict(outcome) for outcome in outcomes if outcome.name in BAD]
-    if arguments.json:
-        print(json.dumps({"good": not bad, "seconds": seconds, "rows": rows, "bad": bad}, indent=2))
-        return int(bool(bad))
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the table for people."""
     print(ROW.format("injected", "runs", "exact", "named", "recovered*", "time/bound", "bad", ""))
     for row in rows:
-        names = row.pop("names")
-        second = row.pop("recovered_by_second_reset")
-        row["recovered"] = f"{row['recovered']} ({second})"
-        cells = row.values()
-        told = ", ".join(f"{name} {count}" for name, count in names.items() if name != EXACT)
-        print(ROW.format(*cells, told))
+        cells = {k: v for k, v in row.items() if k not in ("names", "recovered_by_second_reset")}
+        cells["recovered"] = f"{row['recovered']} ({row['recovered_by_second_reset']})"
+        named = ", ".join(f"{n} {count}" for n, count in row["names"].items() if n != EXACT)
+        print(ROW.format(*cells.values(), named))
     print("* of which so many by a second reset")
-    print(f"{len(outcomes) - len(bad)} of {len(outcomes)} runs as they have to be, {seconds:.0f} s")
-    return int(bool(bad))
 
+
+def problem(outcome: Outcome) -> str | None:
+    """What is wrong with an outcome."""
+    return f"{outcome.name}: {outcome.text}" if outcome.name in BAD else None
+
+
+CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show, chunk=25)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(CAMPAIGN.main(__doc__, runs=100))

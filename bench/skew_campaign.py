@@ -3,17 +3,19 @@
 Each run starts its ranks up to 10 000 cycles apart, does five all-reduces of odd length back to
 back without a barrier, and draws the latency of every memory request; types, lengths and
 algorithms vary with the seed. Exit status 1 if a sum differs or a run faults:
-``python bench/skew_campaign.py --runs 17`` (17 on each of 6 topologies, 102 in all).
+``python bench/skew_campaign.py --runs 102`` (17 on each of 6 networks); one run again:
+``--only SEED``.
 """
 
-import argparse
-import json
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import networkx
 import numpy as np
+from _campaign import Campaign, by_network
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
@@ -31,6 +33,18 @@ MAX_ELEMENTS = 1500
 ROW = "{:<12} {:>5} {:>7} {:>6} {:>6} {:>13} {:>10}"
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run: `text` says what went wrong."""
+
+    seed: int
+    spec: str
+    exact: bool
+    text: str = ""
+    cycles: int = 0
+    cpu_seconds: float = 0.0
+
+
 def random_topology(seed: int) -> Topology:
     """A connected graph of ten ranks with at most four links each."""
     rng = np.random.default_rng(seed)
@@ -40,9 +54,9 @@ def random_topology(seed: int) -> Topology:
             return Topology.from_networkx(graph, name="random")
 
 
-def run_once(spec: str, seed: int) -> tuple[bool, int]:
-    """Run one seed on one topology: whether all sums are right, and the cycles in all."""
-    rng = np.random.default_rng(seed)
+def run_once(seed: int) -> Outcome:
+    """Run one seed to its end."""
+    rng, spec = np.random.default_rng(seed), SPECS[seed % len(SPECS)]
     topology = random_topology(seed) if spec == "random" else parse_topology(spec)
     algorithms = ["multitree"] if spec == "random" else ["multitree", "bidirectional_ring"]
     schedule = build(topology, str(rng.choice(algorithms)))
@@ -55,59 +69,53 @@ def run_once(spec: str, seed: int) -> tuple[bool, int]:
         extra_cycles=int(rng.integers(1, 60)), stall_percent=int(rng.integers(0, 50)), seed=seed
     )
     skews = rng.integers(0, MAX_SKEW_CYCLES + 1, topology.num_ranks).tolist()
-    with RtlSession(topology, memory_timing=timing) as session:
-        results = session.run(schedule, buffers, start_skew_cycles=skews)
+    begin = time.process_time()
+    with RtlSession(topology, memory_timing=timing, num_threads=1) as session:
+        try:
+            results = session.run(schedule, buffers, start_skew_cycles=skews)
+        except DeviceError as error:
+            return Outcome(seed, spec, False, f"stuck: {error}")
         cycles = session.network.cycle
-    return all(
+    right = all(
         np.array_equal(memory.view(np.uint32), execute(schedule, buffer).view(np.uint32))
         for buffer, (memory, _) in zip(buffers, results, strict=True)
-    ), cycles
+    )
+    seconds = time.process_time() - begin
+    return Outcome(seed, spec, right, "" if right else "wrong sums", cycles, seconds)
 
 
-def campaign(spec: str, first_seed: int, runs: int) -> dict[str, Any]:
-    """All runs on one topology; faults are counted and told."""
-    row: dict[str, Any] = {"topology": spec, "runs": runs, "right": 0, "wrong": 0, "faults": 0}
-    begin, cycles = time.process_time(), 0
-    for seed in range(first_seed, first_seed + runs):
-        try:
-            right, took = run_once(spec, seed)
-        except DeviceError as error:
-            row["faults"] += 1
-            print(f"{spec} seed {seed}: {error}", file=sys.stderr)
-            continue
-        row["right" if right else "wrong"] += 1
-        cycles += took
-        if not right:
-            print(f"{spec} seed {seed}: wrong sums", file=sys.stderr)
-    return {**row, "emulated_cycles": cycles, "cpu_seconds": time.process_time() - begin}
+def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """A row for each network, and one for all."""
+    return by_network(SPECS, outcomes, row_of)
 
 
-def main() -> int:
-    """Run all seeds; exit status 1 unless every sum is right."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=17, help="on each topology")
-    parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
-    parser.add_argument("--topologies", default=",".join(SPECS))
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    rows = []
-    if not arguments.json:
-        print(ROW.format("topology", "runs", "right", "wrong", "stuck", "cycles", "cpu s"))
-    for spec in arguments.topologies.split(","):
-        row = campaign(spec, arguments.seed, arguments.runs)
-        rows.append(row)
-        if not arguments.json:
-            cells = [row[name] for name in ("topology", "runs", "right", "wrong", "faults")]
-            seconds = f"{row['cpu_seconds']:.1f}"
-            print(ROW.format(*cells, f"{row['emulated_cycles']:,}", seconds), flush=True)
-    good = all(row["right"] == row["runs"] for row in rows)
-    if arguments.json:
-        print(json.dumps({"good": good, "rows": rows}, indent=2))
-    else:
-        right, runs = (sum(row[name] for row in rows) for name in ("right", "runs"))
-        print(f"{right} of {runs} runs right, {NUM_COLLECTIVES} all-reduces each")
-    return 0 if good else 1
+def row_of(network: str, group: Sequence[Outcome]) -> dict[str, Any]:
+    """The row of some outcomes."""
+    stuck = sum(each.text.startswith("stuck") for each in group)
+    return {
+        "network": network,
+        "runs": len(group),
+        "exact": sum(each.exact for each in group),
+        "wrong": sum(not each.exact for each in group) - stuck,
+        "stuck": stuck,
+        "emulated_cycles": sum(each.cycles for each in group),
+        "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
+    }
 
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the table for people."""
+    print(ROW.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
+    for row in rows:
+        print(ROW.format(*(row | {"emulated_cycles": f"{row['emulated_cycles']:,}"}).values()))
+
+
+def problem(outcome: Outcome) -> str | None:
+    """What is wrong with an outcome."""
+    return None if outcome.exact else f"{outcome.spec}: {outcome.text}"
+
+
+CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(CAMPAIGN.main(__doc__, runs=102))

@@ -8,16 +8,14 @@ status 1 unless all results equal `execute` bit for bit and no rank ends what an
 ``python bench/switched_campaign.py --runs 1000``; one run again: ``--only SEED``.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from _campaign import Campaign, by_network
 from _staging import num_staged
 
 from multitree.host.simulator import make_buffers
@@ -215,61 +213,44 @@ def contributions(each: Upcoming, model: LinkModel) -> int:
 
 def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """A row for each network, and one for all."""
-    rows = []
-    for spec in (*NETWORKS, "all"):
-        group = [each for each in outcomes if spec in (each.spec, "all")]
-        added = sum(each.added for each in group)
-        stuck = sum(each.text.startswith("stuck") for each in group)
-        row = {
-            "network": spec,
-            "runs": len(group),
-            "exact": sum(each.exact for each in group),
-            "wrong": sum(not each.exact for each in group) - stuck,
-            "stuck": stuck,
-            "unequal": sum(each.unequal for each in group),
-            "mixed": sum(each.mixed for each in group),
-            "contributions": added,
-            "staging_share": sum(each.staged for each in group) / added if added else None,
-            "emulated_cycles": sum(each.cycles for each in group),
-            "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
-        }
-        rows.append(row)
-    return rows
+    return by_network(NETWORKS, outcomes, row_of)
 
 
-def main() -> int:
-    """Run all seeds; exit status 1 unless every result is right."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.only is not None:
-        outcome = run_once(arguments.only)
-        print(outcome)
-        return int(not outcome.exact)
-    outcomes = []
-    with ProcessPoolExecutor(arguments.jobs) as pool:
-        seeds = range(arguments.seed, arguments.seed + arguments.runs)
-        for outcome in pool.map(run_once, seeds):
-            outcomes.append(outcome)
-            if not outcome.exact:
-                print(f"--only {outcome.seed}: {outcome.spec}: {outcome.text}", file=sys.stderr)
-    rows = table_of(outcomes)
-    good = all(outcome.exact for outcome in outcomes)
-    if arguments.json:
-        print(json.dumps({"good": good, "rows": rows}, indent=2))
-        return int(not good)
+def row_of(network: str, group: Sequence[Outcome]) -> dict[str, Any]:
+    """The row of some outcomes."""
+    added = sum(each.added for each in group)
+    stuck = sum(each.text.startswith("stuck") for each in group)
+    return {
+        "network": network,
+        "runs": len(group),
+        "exact": sum(each.exact for each in group),
+        "wrong": sum(not each.exact for each in group) - stuck,
+        "stuck": stuck,
+        "unequal": sum(each.unequal for each in group),
+        "mixed": sum(each.mixed for each in group),
+        "contributions": added,
+        "staging_share": sum(each.staged for each in group) / added if added else None,
+        "emulated_cycles": sum(each.cycles for each in group),
+        "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
+    }
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the table for people."""
     print(ROW.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
     for row in rows:
-        share = row.pop("staging_share")
-        cells = list(row.values())
-        cells.insert(8, "-" if share is None else f"{100 * share:.1f} %")
-        print(ROW.format(*cells[:9], f"{cells[9]:,}", cells[10]))
-    return int(not good)
+        share = row["staging_share"]
+        staged = "-" if share is None else f"{100 * share:.1f} %"
+        cells = {"staging_share": staged, "emulated_cycles": f"{row['emulated_cycles']:,}"}
+        print(ROW.format(*(row | cells).values()))
 
+
+def problem(outcome: Outcome) -> str | None:
+    """What is wrong with an outcome."""
+    return None if outcome.exact else f"{outcome.spec}: {outcome.text}"
+
+
+CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(CAMPAIGN.main(__doc__, runs=1000))

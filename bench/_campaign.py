@@ -1,0 +1,118 @@
+"""Seeded campaigns: runs shared out to processes, kept as they end, told in a table."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+Outcome = TypeVar("Outcome")
+"""What became of a run: a dataclass with its `seed`."""
+
+SECONDS_BETWEEN = 10.0
+
+
+@dataclass(frozen=True)
+class Campaign(Generic[Outcome]):
+    """What a campaign runs, and how it is judged and shown.
+
+    Parameters
+    ----------
+    run : callable
+        The outcome of a seed; called in other processes.
+    outcome : type
+        Its dataclass.
+    problem : callable
+        What is wrong with an outcome, in one line, or None.
+    table_of : callable
+        Rows for all outcomes, each a dict.
+    show : callable
+        Print the rows for people.
+    chunk : int
+        Seeds that one process takes at a time.
+    """
+
+    run: Callable[[int], Outcome]
+    outcome: type[Outcome]
+    problem: Callable[[Outcome], str | None]
+    table_of: Callable[[Sequence[Outcome]], list[dict[str, Any]]]
+    show: Callable[[list[dict[str, Any]]], None]
+    chunk: int = 1
+
+    def main(self, description: str | None, *, runs: int) -> int:
+        """Run what the command line says; exit status 1 where an outcome has a problem."""
+        arguments = _parse(description, runs)
+        if arguments.only is not None:
+            outcome = self.run(arguments.only)
+            print(outcome)
+            return int(self.problem(outcome) is not None)
+        begin = time.perf_counter()
+        seeds = range(arguments.seed, arguments.seed + arguments.runs)
+        outcomes = self.outcomes(seeds, arguments.jobs, arguments.results)
+        seconds = time.perf_counter() - begin
+        rows, bad = self.table_of(outcomes), [o for o in outcomes if self.problem(o) is not None]
+        if arguments.json:
+            found = {"good": not bad, "seconds": seconds, "rows": rows}
+            print(json.dumps(found | {"bad": [asdict(o) for o in bad]}, indent=2))  # type: ignore[call-overload]
+        else:
+            self.show(rows)
+            right = len(outcomes) - len(bad)
+            print(f"{right} of {len(outcomes)} runs as they have to be, {seconds:.0f} s")
+        return int(bool(bad))
+
+    def outcomes(
+        self, seeds: Sequence[int], jobs: int = 1, results: Path | None = None
+    ) -> list[Outcome]:
+        """Outcomes of all seeds, in order; those that a file of results has are not run again."""
+        known = dict(self._read(results))
+        rest = [seed for seed in seeds if seed not in known]
+        said = time.monotonic()
+        with ProcessPoolExecutor(jobs) as pool:
+            for number, outcome in enumerate(pool.map(self.run, rest, chunksize=self.chunk), 1):
+                known[rest[number - 1]] = outcome
+                self._keep(results, outcome)
+                if (problem := self.problem(outcome)) is not None:
+                    print(f"--only {rest[number - 1]}: {problem}", file=sys.stderr, flush=True)
+                if time.monotonic() - said >= SECONDS_BETWEEN:
+                    said = time.monotonic()
+                    print(f"{number} of {len(rest)} runs", file=sys.stderr, flush=True)
+        return [known[seed] for seed in seeds]
+
+    def _read(self, results: Path | None) -> Iterator[tuple[int, Outcome]]:
+        if results is None or not results.exists():
+            return
+        for line in results.read_text().splitlines():
+            fields = json.loads(line)
+            values = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+            yield fields["seed"], self.outcome(**values)
+
+    def _keep(self, results: Path | None, outcome: Outcome) -> None:
+        if results is not None:
+            with results.open("a") as file:
+                file.write(json.dumps(asdict(outcome)) + "\n")  # type: ignore[call-overload]
+
+
+def by_network(
+    networks: Iterable[str],
+    outcomes: Sequence[Any],
+    row: Callable[[str, list[Any]], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """A row for each network, by `spec` of the outcomes, and one for all."""
+    return [
+        row(name, [o for o in outcomes if name in (o.spec, "all")]) for name in (*networks, "all")
+    ]
+
+
+def _parse(description: str | None, runs: int) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--runs", type=int, default=runs)
+    parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
+    parser.add_argument("--results", type=Path, help="file that keeps outcomes, to go on later")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
