@@ -59,7 +59,7 @@ def page(book: Book) -> str:
     lines += ["| table | document | command | CPU s |", "|---|---|---|---|"]
     for run in (run for run in book.runs if run.table):
         document = book.tables[run.table].document
-        link = f"[{document}]({Path(document).name})"
+        link = f"[{document}]({document.removeprefix('docs/')})"
         cost = shown(run.cpu_seconds, digits=1)
         lines.append(f"| {run.table} | {link} | `{run.command}` | {cost} |")
     return "\n".join([*lines, ""])
@@ -110,7 +110,7 @@ def quoted(book: Book, text: str, document: str) -> str:
 def pages(book: Book) -> dict[Path, str]:
     """Every document that quotes figures, and its text as they are."""
     texts = {ROOT / PAGE: page(book)}
-    for path in [ROOT / README, *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / README, *sorted((ROOT / "docs").rglob("*.md"))]:
         if path != ROOT / PAGE:
-            texts[path] = quoted(book, path.read_text(), path.name)
+            texts[path] = quoted(book, path.read_text(), str(path.relative_to(ROOT)))
     return texts

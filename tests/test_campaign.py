@@ -1,4 +1,4 @@
-"""Campaigns: every seed once, what was kept is not run again, a problem is status 1."""
+"""Campaigns: every seed once, none again that was kept, status 1 for a problem."""
 
 import json
 import sys

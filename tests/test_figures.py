@@ -82,7 +82,8 @@ def test_the_file_is_as_it_would_be_written(tmp_path):
 
 def test_the_readme_has_no_figure_of_its_own_and_at_most_ten():
     text = pages.BLOCK.sub("", (file.ROOT / "README.md").read_text())
-    assert not MEASURED.findall(text)
+    # What the demo prints is compared with what is shown of it, by a test of its own.
+    assert not MEASURED.findall(re.sub(r"^```text\n.*?^```$", "", text, flags=re.M | re.S))
     assert 6 <= sum(figure.readme for _, figure in BOOK.figures()) <= 10
 
 

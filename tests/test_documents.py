@@ -1,0 +1,105 @@
+"""The documents: every link leads somewhere, and the README shows what is printed."""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from multitree.host.cli import main
+from multitree.sim.verilator import why_not
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+PAGES = sorted(
+    path
+    for path in map(
+        ROOT.joinpath,
+        subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout.split(),
+    )
+    if path.is_file()
+)
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation: {why_not()}")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def blocks(kind):
+    """Contents of the README's fenced blocks of one kind."""
+    return [text for name, text in BLOCK.findall(README) if name == kind]
+
+
+def anchors(path):
+    """Names that links may have behind the path of a page: its headings, as GitHub names them."""
+    text = BLOCK.sub("", path.read_text())
+    plain = (re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", head) for head in HEADING.findall(text))
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page):
+    lost = []
+    for link in LINK.findall(BLOCK.sub("", page.read_text())):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.parent / target) if target else page
+        known = path.exists() and (not anchor or anchor in anchors(path))
+        lost += [] if known else [link]
+    assert not lost
+
+
+def test_the_readme_is_short():
+    assert README.count("\n") < 150
+
+
+def test_the_picture_is_of_todays_schedule():
+    spec = importlib.util.spec_from_file_location("trees", ROOT / "docs" / "trees.py")
+    trees = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(trees)
+    assert trees.FILE.read_text() == trees.svg(), "python docs/trees.py draws it"
+    assert "240 messages take four steps" in README
+    assert sum(map(int, re.findall(r"(\d+) messages on", trees.svg()))) == 240
+
+
+@needs_rtl
+def test_the_demo_prints_what_the_readme_shows(capsys):
+    assert main(["demo"]) == 0
+    (shown,) = blocks("text")
+    assert shown in capsys.readouterr().out
+
+
+def test_the_commands_that_need_no_compiler_run(capsys):
+    commands = re.findall(r"^    multitree (.+)$", README, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        assert main(shlex.split(command)) == 0
+    assert Path("build/multitree_nic.v").is_file()
+    assert capsys.readouterr().out
+
+
+@needs_rtl
+def test_the_python_example_runs(capsys):
+    (example,) = blocks("python")
+    exec(compile(example, "README.md", "exec"), {})
+    assert "schedule" in capsys.readouterr().out
+
+
+def test_every_target_of_make_that_the_readme_names_is_there():
+    targets = set(re.findall(r"(?:^    |`)make ([a-z-]+)", README, re.MULTILINE))
+    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert targets and targets <= made
