@@ -1,4 +1,4 @@
-"""Seeded campaigns: runs shared out to processes, kept as they end, told in a table."""
+"""Seeded campaigns: runs shared out to processes and kept as they end."""
 
 import argparse
 import json
