@@ -121,7 +121,8 @@ class Config:
         if not isinstance(self.dtypes, tuple):
             raise TypeError(f"Config dtypes must be a tuple of names, not {self.dtypes!r}")
         if not self.dtypes or not set(self.dtypes) <= set(LANE_TYPES):
-            raise ValueError(f"Config dtypes must be some of {[*LANE_TYPES]}, not {self.dtypes!r}")
+            known, given = ", ".join(LANE_TYPES), ", ".join(map(str, self.dtypes)) or "none"
+            raise ValueError(f"Config dtypes must be some of {known}, not {given}")
         ordered = tuple(name for name in LANE_TYPES if name in self.dtypes)
         object.__setattr__(self, "dtypes", ordered)
 

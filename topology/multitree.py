@@ -79,7 +79,7 @@ def build_multitree(
     Deterministic. Members are tried as they joined. The published code ends a step when the
     last root adds nothing; here none must. Without reverse links both phases are grown. Of the
     orders those with the fewest steps are better, and of these those whose last small chunk
-    arrives first; all 12 are tried up to 64 ranks with four links, fewer beyond (`MOST_WORK`).
+    arrives first; all 12 are tried up to 128 ranks with four links, fewer beyond (`MOST_WORK`).
     Where links differ in speed, a chunk holds slow ones for several steps (`link_slots`), and over
     switches all links of its route; without switches each order is tried with all `HASTES`.
 

@@ -144,9 +144,9 @@ def ring_order(topology: Topology) -> list[int]:
         Without switches a Hamiltonian cycle of links where one is found, else the order of a
         `TreeWalk`, in which neighbours are up to three links apart. With switches, each rank is
         followed by the nearest that has no place yet, of several the lowest: ranks on one switch
-        stand next to each other, and switches next to their neighbours. On fat trees, BiGraph
-        and DGX-2 no two routes of the ring then share a link; elsewhere they may, and `verify`
-        says so.
+        stand next to each other, and switches next to their neighbours. On all families with
+        switches no two routes of the ring then share a link; on other graphs they may, and
+        `verify` says so.
 
     Raises
     ------
