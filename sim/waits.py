@@ -74,8 +74,8 @@ class Waits:
             closing = f"{graph.edges[circle[-1], circle[0]]['words']} the first"
             return f"circle of waits: {self._told(graph, circle, closing)}"
         chain = [min(first)]
-        while graph[chain[-1]]:
-            chain.append(min(graph[chain[-1]]))
+        while onward := set(graph[chain[-1]]) - set(chain):
+            chain.append(min(onward))
         closing = self._waits_of(chain[-1])[0].words
         return f"no circle of waits: {self._told(graph, chain, closing)}"
 
@@ -133,6 +133,9 @@ class Waits:
         front = self._in_flight.front(channel)
         if front is not None and not self._in_flight.has_room(channel):
             words = f"waits at {at} for a credit of {self._channel(channel)}, spent on"
+            if front == message:
+                # Only where flits were lost or doubled: else its first flit is in this buffer.
+                return _Wait(f"{words} its own flits")
             return _Wait(words, (front,))
         other = self._in_flight.latest(channel.link)
         if other is not None and other != message:

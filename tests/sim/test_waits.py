@@ -210,6 +210,16 @@ def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_ca
     )
 
 
+def test_a_message_whose_own_flits_have_all_credits_waits_for_nobody_else():
+    """Its last link has brought more than the one before let go, as where a flit was doubled."""
+    schedule = around(3, dateline=False)
+    text = told(schedule, (0, 0, (14, 12), (12, 4), (12, 12), (12, 12)))
+    assert text == (
+        "no circle of waits: Row 0 (step 0, flow 0, REDUCE 2 -> 1) waits at switch 5 for a credit "
+        "of VC 1 of link 10 (switch 5 to switch 3), spent on its own flits"
+    )
+
+
 def test_where_all_is_in_nothing_is_said_and_a_message_of_no_schedule_is_an_error():
     assert told(UNEVEN, arrived=range(6)) == ""
     with pytest.raises(DeviceError, match="Link 2 carries a message that is none of the schedule"):
