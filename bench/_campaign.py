@@ -96,6 +96,78 @@ class Campaign(Generic[Outcome]):
                 file.write(json.dumps(asdict(outcome)) + "\n")  # type: ignore[call-overload]
 
 
+@dataclass(frozen=True)
+class Exactness:
+    """What became of a run that has to be exact: `text` says what went wrong."""
+
+    seed: int
+    spec: str
+    exact: bool
+    text: str = ""
+    cycles: int = 0
+    cpu_seconds: float = 0.0
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, in one line, or None."""
+        return None if self.exact else f"{self.spec}: {self.text}"
+
+
+Run = TypeVar("Run", bound=Exactness)
+
+
+def exact_campaign(
+    run: Callable[[int], Run],
+    outcome: type[Run],
+    networks: Iterable[str],
+    line: str,
+    more: Callable[[Sequence[Run]], dict[str, Any]] = lambda group: {},
+) -> Campaign[Run]:
+    """A campaign whose runs have to be exact, with a row for each network and one for all.
+
+    Parameters
+    ----------
+    run, outcome
+        As of a `Campaign`.
+    networks : iterable of str
+        What `spec` of an outcome may be.
+    line : str
+        Format of a row for people.
+    more : callable
+        What a row has of some outcomes beside what all such campaigns count.
+    """
+
+    def row_of(network: str, group: Sequence[Run]) -> dict[str, Any]:
+        stuck = sum(each.text.startswith("stuck") for each in group)
+        return {
+            "network": network,
+            "runs": len(group),
+            "exact": sum(each.exact for each in group),
+            "wrong": sum(not each.exact for each in group) - stuck,
+            "stuck": stuck,
+            **more(group),
+            "emulated_cycles": sum(each.cycles for each in group),
+            "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
+        }
+
+    def table_of(outcomes: Sequence[Run]) -> list[dict[str, Any]]:
+        return by_network(networks, outcomes, row_of)
+
+    def show(rows: list[dict[str, Any]]) -> None:
+        print(line.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
+        for row in rows:
+            print(line.format(*(_cell(name, value) for name, value in row.items())))
+
+    return Campaign(run, outcome, lambda each: each.problem, table_of, show)
+
+
+def _cell(name: str, value: Any) -> Any:
+    """A value of a row for people."""
+    if name.endswith("_share"):
+        return "-" if value is None else f"{100 * value:.1f} %"
+    return f"{value:,}" if name == "emulated_cycles" else value
+
+
 def by_network(
     networks: Iterable[str],
     outcomes: Sequence[Any],

@@ -9,13 +9,10 @@ algorithms vary with the seed. Exit status 1 if a sum differs or a run faults:
 
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import networkx
 import numpy as np
-from _campaign import Campaign, by_network
+from _campaign import Exactness, exact_campaign
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
@@ -33,18 +30,6 @@ MAX_ELEMENTS = 1500
 ROW = "{:<12} {:>5} {:>7} {:>6} {:>6} {:>13} {:>10}"
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a run: `text` says what went wrong."""
-
-    seed: int
-    spec: str
-    exact: bool
-    text: str = ""
-    cycles: int = 0
-    cpu_seconds: float = 0.0
-
-
 def random_topology(seed: int) -> Topology:
     """A connected graph of ten ranks with at most four links each."""
     rng = np.random.default_rng(seed)
@@ -54,7 +39,7 @@ def random_topology(seed: int) -> Topology:
             return Topology.from_networkx(graph, name="random")
 
 
-def run_once(seed: int) -> Outcome:
+def run_once(seed: int) -> Exactness:
     """Run one seed to its end."""
     rng, spec = np.random.default_rng(seed), SPECS[seed % len(SPECS)]
     topology = random_topology(seed) if spec == "random" else parse_topology(spec)
@@ -74,48 +59,17 @@ def run_once(seed: int) -> Outcome:
         try:
             results = session.run(schedule, buffers, start_skew_cycles=skews)
         except DeviceError as error:
-            return Outcome(seed, spec, False, f"stuck: {error}")
+            return Exactness(seed, spec, False, f"stuck: {error}")
         cycles = session.network.cycle
     right = all(
         np.array_equal(memory.view(np.uint32), execute(schedule, buffer).view(np.uint32))
         for buffer, (memory, _) in zip(buffers, results, strict=True)
     )
     seconds = time.process_time() - begin
-    return Outcome(seed, spec, right, "" if right else "wrong sums", cycles, seconds)
+    return Exactness(seed, spec, right, "" if right else "wrong sums", cycles, seconds)
 
 
-def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """A row for each network, and one for all."""
-    return by_network(SPECS, outcomes, row_of)
-
-
-def row_of(network: str, group: Sequence[Outcome]) -> dict[str, Any]:
-    """The row of some outcomes."""
-    stuck = sum(each.text.startswith("stuck") for each in group)
-    return {
-        "network": network,
-        "runs": len(group),
-        "exact": sum(each.exact for each in group),
-        "wrong": sum(not each.exact for each in group) - stuck,
-        "stuck": stuck,
-        "emulated_cycles": sum(each.cycles for each in group),
-        "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
-    }
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the table for people."""
-    print(ROW.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
-    for row in rows:
-        print(ROW.format(*(row | {"emulated_cycles": f"{row['emulated_cycles']:,}"}).values()))
-
-
-def problem(outcome: Outcome) -> str | None:
-    """What is wrong with an outcome."""
-    return None if outcome.exact else f"{outcome.spec}: {outcome.text}"
-
-
-CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show)
+CAMPAIGN = exact_campaign(run_once, Exactness, SPECS, ROW)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=102))

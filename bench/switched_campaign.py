@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from _campaign import Campaign, by_network
+from _campaign import Exactness, exact_campaign
 from _staging import num_staged
 
 from multitree.host.simulator import make_buffers
@@ -62,22 +62,16 @@ ROW = "{:<16} {:>5} {:>6} {:>6} {:>6} {:>8} {:>6} {:>14} {:>7} {:>12} {:>8}"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a run: `text` says what went wrong, `staged` of `added` contributions.
+class Outcome(Exactness):
+    """What became of a run: `staged` of `added` contributions were.
 
     `unequal` says that links differed in speed, `mixed` that an interface sent in both classes.
     """
 
-    seed: int
-    spec: str
-    exact: bool
-    text: str = ""
     unequal: bool = False
     mixed: bool = False
     added: int = 0
     staged: int = 0
-    cycles: int = 0
-    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -211,46 +205,18 @@ def contributions(each: Upcoming, model: LinkModel) -> int:
     return int(((schedule.op == Op.REDUCE) & (sizes[schedule.flow] > 0)).sum())
 
 
-def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """A row for each network, and one for all."""
-    return by_network(NETWORKS, outcomes, row_of)
-
-
-def row_of(network: str, group: Sequence[Outcome]) -> dict[str, Any]:
-    """The row of some outcomes."""
+def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
+    """Unequal links, mixed classes and staged contributions of some outcomes."""
     added = sum(each.added for each in group)
-    stuck = sum(each.text.startswith("stuck") for each in group)
     return {
-        "network": network,
-        "runs": len(group),
-        "exact": sum(each.exact for each in group),
-        "wrong": sum(not each.exact for each in group) - stuck,
-        "stuck": stuck,
         "unequal": sum(each.unequal for each in group),
         "mixed": sum(each.mixed for each in group),
         "contributions": added,
         "staging_share": sum(each.staged for each in group) / added if added else None,
-        "emulated_cycles": sum(each.cycles for each in group),
-        "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
     }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the table for people."""
-    print(ROW.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
-    for row in rows:
-        share = row["staging_share"]
-        staged = "-" if share is None else f"{100 * share:.1f} %"
-        cells = {"staging_share": staged, "emulated_cycles": f"{row['emulated_cycles']:,}"}
-        print(ROW.format(*(row | cells).values()))
-
-
-def problem(outcome: Outcome) -> str | None:
-    """What is wrong with an outcome."""
-    return None if outcome.exact else f"{outcome.spec}: {outcome.text}"
-
-
-CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show)
+CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, ROW, more_of)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=1000))

@@ -17,7 +17,7 @@ from typing import Any
 
 import networkx
 import numpy as np
-from _campaign import Campaign, by_network
+from _campaign import Exactness, exact_campaign
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.config import Config
@@ -49,17 +49,11 @@ ROW = "{:<10} {:>5} {:>6} {:>6} {:>6} {:>8} {:>9} {:>14} {:>8}"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a run: `text` says what went wrong; all of its waves, and their messages."""
+class Outcome(Exactness):
+    """What became of a run: all of its waves, and their messages."""
 
-    seed: int
-    spec: str
-    exact: bool
-    text: str = ""
     waves: int = 0
     messages: int = 0
-    cycles: int = 0
-    cpu_seconds: float = 0.0
 
 
 @cache
@@ -172,47 +166,22 @@ def run_once(seed: int) -> Outcome:
         spec,
         not wrong,
         f"wrong results of collectives {wrong}" if wrong else "",
-        sum(schedule.num_waves for schedule in schedules if schedule.num_waves > 1),
-        sum(schedule.num_waves * schedule.num_transfers for schedule in schedules),
         cycles,
         time.process_time() - begin,
+        waves=sum(schedule.num_waves for schedule in schedules if schedule.num_waves > 1),
+        messages=sum(schedule.num_waves * schedule.num_transfers for schedule in schedules),
     )
 
 
-def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """A row for each network, and one for all."""
-    return by_network(NETWORKS, outcomes, row_of)
-
-
-def row_of(network: str, group: Sequence[Outcome]) -> dict[str, Any]:
-    """The row of some outcomes."""
-    stuck = sum(each.text.startswith("stuck") for each in group)
+def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
+    """Waves of some outcomes, and their messages."""
     return {
-        "network": network,
-        "runs": len(group),
-        "exact": sum(each.exact for each in group),
-        "wrong": sum(not each.exact for each in group) - stuck,
-        "stuck": stuck,
         "waves": sum(each.waves for each in group),
         "messages": sum(each.messages for each in group),
-        "emulated_cycles": sum(each.cycles for each in group),
-        "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
     }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the table for people."""
-    print(ROW.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
-    for row in rows:
-        print(ROW.format(*(row | {"emulated_cycles": f"{row['emulated_cycles']:,}"}).values()))
-
-
-def problem(outcome: Outcome) -> str | None:
-    """What is wrong with an outcome."""
-    return None if outcome.exact else f"{outcome.spec}: {outcome.text}"
-
-
-CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show)
+CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, ROW, more_of)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=200))

@@ -41,7 +41,7 @@ def test_every_result_is_exact_and_some_contributions_are_staged(campaign, outco
     assert all(outcome.exact and not outcome.text for outcome in outcomes)
     assert sum(outcome.staged for outcome in outcomes) > 0
     assert all(outcome.staged < outcome.added for outcome in outcomes)
-    rows = {row["network"]: row for row in campaign.table_of(outcomes)}
+    rows = {row["network"]: row for row in campaign.CAMPAIGN.table_of(outcomes)}
     assert [rows[spec]["exact"] for spec in ("fat_tree:2x2", "kary_tree:4x1", "dgx2")] == [1, 1, 0]
     assert rows["all"]["runs"] == 2 and rows["dgx2"]["staging_share"] is None
     assert rows["all"]["staging_share"] * rows["all"]["contributions"] == pytest.approx(
@@ -88,7 +88,7 @@ def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, 
     monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
     told = campaign.run_once(SEEDS[0])
     assert told == replace(told, exact=False, text="stuck: Rank 1: not over", added=0, cycles=0)
-    row = campaign.table_of([wrong, told, outcomes[1]])[-1]
+    row = campaign.CAMPAIGN.table_of([wrong, told, outcomes[1]])[-1]
     assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)
 
 

@@ -51,7 +51,7 @@ def test_every_kind_is_drawn_and_its_interfaces_hold_it(campaign):
 def test_every_result_is_exact_in_waves_and_without(campaign, outcomes):
     assert all(outcome.exact and not outcome.text for outcome in outcomes)
     assert all(outcome.waves > 1 for outcome in outcomes)
-    rows = {row["network"]: row for row in campaign.table_of(outcomes)}
+    rows = {row["network"]: row for row in campaign.CAMPAIGN.table_of(outcomes)}
     assert rows["all"]["exact"] == rows["all"]["runs"] == len(outcomes)
     assert rows["all"]["waves"] == sum(outcome.waves for outcome in outcomes)
     assert sum(row["exact"] for row in rows.values()) == 2 * len(outcomes)
@@ -69,5 +69,5 @@ def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, 
     monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
     told = campaign.run_once(seeds[0])
     assert told == replace(told, exact=False, text="stuck: Rank 1: not over", waves=0, cycles=0)
-    row = campaign.table_of([wrong, told, outcomes[1]])[-1]
+    row = campaign.CAMPAIGN.table_of([wrong, told, outcomes[1]])[-1]
     assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)
