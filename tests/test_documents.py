@@ -3,33 +3,19 @@
 import importlib.util
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from multitree.host.cli import main
 from multitree.sim.verilator import why_not
+from tests.repository import ROOT, listed_files
 
-ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-PAGES = sorted(
-    path
-    for path in map(
-        ROOT.joinpath,
-        subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout.split(),
-    )
-    if path.is_file()
-)
+PAGES = listed_files("*.md")
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation: {why_not()}")
 
 

@@ -5,9 +5,7 @@ import functools
 import importlib
 import inspect
 import re
-import subprocess
 import tomllib
-from pathlib import Path
 
 import networkx
 import pytest
@@ -15,8 +13,8 @@ from amaranth.hdl import Fragment
 from amaranth.lib import wiring
 
 from tests.components import COMPONENTS, SIGNATURES
+from tests.repository import ROOT, listed_files
 
-ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
     "topology": set(),
     "hw": set(),
@@ -191,19 +189,10 @@ def test_every_dependency_says_in_a_comment_what_it_is_for():
 
 
 def test_no_file_names_a_registry_or_a_path_of_one_machine():
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
     found = []
-    for file in filter(None, listed.split("\0")):
-        path = ROOT / file
-        if path.is_file() and not path.is_symlink():
-            text = path.read_bytes().decode(errors="replace")
-            found += [(file, word) for word in FORBIDDEN if word in text]
+    for path in listed_files():
+        text = path.read_bytes().decode(errors="replace")
+        found += [(name(path), word) for word in FORBIDDEN if word in text]
     assert not found
 
 

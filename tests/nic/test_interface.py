@@ -69,13 +69,28 @@ def test_both_ranks_end_with_the_sum_in_memory_each_time_the_table_runs(count, s
         assert memory == [7] * BASE + words(row, num_flits) + [0] * (len(memory) - BASE - num_flits)
 
 
-def test_collectives_follow_each_other_without_a_barrier_and_with_another_table():
-    jobs = [(3, MORE_FLOWS), (11, SCHEDULE), (5, MORE_FLOWS), (12, SCHEDULE)]
+def windows_of(jobs):
+    """Buffers for jobs, each a size in flits and a schedule, and memories one behind another."""
     buffers = [integers(size, size * LANES) for size, _ in jobs]
     memories = [[], []]
     for parts in buffers:
         for memory, row in zip(memories, parts, strict=True):
             memory += words(row, len(row) // LANES)
+    return buffers, memories
+
+
+def check_windows(jobs, buffers, memories):
+    """Every job's window has its result."""
+    base = 0
+    for parts, (size, schedule) in zip(buffers, jobs, strict=True):
+        for row, memory in zip(execute(schedule, parts, flit_bytes=8), memories, strict=True):
+            assert memory[base : base + size] == words(row, size)
+        base += size
+
+
+def test_collectives_follow_each_other_without_a_barrier_and_with_another_table():
+    jobs = [(3, MORE_FLOWS), (11, SCHEDULE), (5, MORE_FLOWS), (12, SCHEDULE)]
+    buffers, memories = windows_of(jobs)
 
     def script(rank):
         async def host_of(host):
@@ -93,21 +108,13 @@ def test_collectives_follow_each_other_without_a_barrier_and_with_another_table(
         return host_of
 
     simulate([script(0), script(1)], memories)
-    base = 0
-    for parts, (size, schedule) in zip(buffers, jobs, strict=True):
-        for row, memory in zip(execute(schedule, parts, flit_bytes=8), memories, strict=True):
-            assert memory[base : base + size] == words(row, size)
-        base += size
+    check_windows(jobs, buffers, memories)
 
 
 def test_the_next_schedule_is_loaded_while_one_runs_and_starts_right_behind_it():
     """Every register of the second collective is written, and it is started, during the first."""
     jobs = [(22, SCHEDULE), (9, MORE_FLOWS), (10, SCHEDULE)]
-    buffers = [integers(size, size * LANES) for size, _ in jobs]
-    memories = [[], []]
-    for parts in buffers:
-        for memory, row in zip(memories, parts, strict=True):
-            memory += words(row, len(row) // LANES)
+    buffers, memories = windows_of(jobs)
 
     def script(rank):
         async def host_of(host):
@@ -135,21 +142,13 @@ def test_the_next_schedule_is_loaded_while_one_runs_and_starts_right_behind_it()
         return host_of
 
     simulate([script(0), script(1)], memories)
-    base = 0
-    for parts, (size, schedule) in zip(buffers, jobs, strict=True):
-        for row, memory in zip(execute(schedule, parts, flit_bytes=8), memories, strict=True):
-            assert memory[base : base + size] == words(row, size)
-        base += size
+    check_windows(jobs, buffers, memories)
 
 
 def test_commit_and_start_in_one_write_run_the_table_that_was_written():
     """CONTROL = 3 on interfaces that hold another table: idle first, then while that one runs."""
     jobs = [(12, SCHEDULE), (9, MORE_FLOWS), (22, SCHEDULE), (10, MORE_FLOWS)]
-    buffers = [integers(size, size * LANES) for size, _ in jobs]
-    memories = [[], []]
-    for parts in buffers:
-        for memory, row in zip(memories, parts, strict=True):
-            memory += words(row, len(row) // LANES)
+    buffers, memories = windows_of(jobs)
 
     def script(rank):
         async def host_of(host):
@@ -174,11 +173,7 @@ def test_commit_and_start_in_one_write_run_the_table_that_was_written():
         return host_of
 
     simulate([script(0), script(1)], memories)
-    base = 0
-    for parts, (size, schedule) in zip(buffers, jobs, strict=True):
-        for row, memory in zip(execute(schedule, parts, flit_bytes=8), memories, strict=True):
-            assert memory[base : base + size] == words(row, size)
-        base += size
+    check_windows(jobs, buffers, memories)
 
 
 def test_the_count_of_what_came_in_can_be_read_while_a_collective_waits():
