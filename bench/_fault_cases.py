@@ -8,16 +8,16 @@ import networkx
 import numpy as np
 
 from multitree.nic.config import Config
-from multitree.sim import injection
-from multitree.sim.injection import FlitField, Injection, MemoryChannel
-from multitree.sim.library import interface_verilog, switch_verilog
+from multitree.sim.emulator.library import interface_verilog, switch_verilog
+from multitree.sim.emulator.states import State, expose
+from multitree.sim.faults import injection
+from multitree.sim.faults.injection import FlitField, Injection, MemoryChannel
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.states import State, expose
-from multitree.topology.builders import build
-from multitree.topology.families import parse_topology
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.algorithms.build import build
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 CONFIG = Config(
     table_depth=64,

@@ -25,14 +25,14 @@ def tests_of(root: Path, module: str) -> list[str]:
     """
     room, stem = Path(module).parts[0], Path(module).stem
     found = []
-    for path in sorted((root / "tests").glob("*/test_*.py")):
+    for path in sorted((root / "tests").rglob("test_*.py")):
         test = str(path.relative_to(root))
         distances = _distances(root, test)
         if module in distances:
             named = path.stem == f"test_{stem}"
             alike = len({*stem.split("_")} & {*path.stem.split("_")})
             near = (not named, -alike, distances[module], len(distances))
-            found.append((path.parent.name != room, *near, test))
+            found.append((path.relative_to(root).parts[1] != room, *near, test))
     return [test for *_, test in sorted(found)]
 
 

@@ -1,8 +1,8 @@
 """What interfaces on shared links tell of staged contributions."""
 
-from multitree.host.emulated_bus import EmulatedBus
+from multitree.host.driver.emulated_bus import EmulatedBus
 from multitree.nic.registers import ADDRESS
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl.session import RtlSession
 
 
 def num_staged(session: RtlSession) -> int:

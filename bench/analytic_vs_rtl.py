@@ -18,14 +18,14 @@ import numpy as np
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for, least_sizes
-from multitree.topology.beside import carried
-from multitree.topology.builders import COMPARED, build
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
+from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.schedules.execute import execute
+from multitree.topology.specs import parse_topology
 
 TOPOLOGIES = "torus:4x4,torus:8x8,mesh:4x4,mesh:8x8"
 ROW = "{:<12} {:<20} {:>8} {:>9} {:>9} {:>7} {:>7} {:>6} {:>6}"

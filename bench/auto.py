@@ -14,21 +14,21 @@ from typing import Any
 
 from _size_plots import plot
 
-from multitree.host.cli_common import Working
+from multitree.host.cli.output import Working
+from multitree.host.engines.rtl import RtlEngine
 from multitree.host.figures import bound_of
 from multitree.host.plans import Plan
-from multitree.host.rtl_engine import RtlEngine
 from multitree.host.runner import run_on
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import Choice, Chooser
 from multitree.sim.link_model import LinkModel
-from multitree.sim.whole import shares_links
-from multitree.topology.builders import build
+from multitree.sim.store_and_forward import shares_links
+from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families import parse_topology
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
+from multitree.topology.specs import parse_topology
 
 TOPOLOGIES = (
     *("torus:4x4", "torus:8x8", "torus:4x4x4", "mesh:4x4"),

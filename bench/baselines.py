@@ -12,11 +12,11 @@ import json
 import sys
 from typing import Any
 
-from multitree.host.cli_common import Working
+from multitree.host.cli.output import Working
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size, parse_size
-from multitree.topology.builders import build
-from multitree.topology.families import parse_topology
+from multitree.topology.algorithms.build import build
+from multitree.topology.specs import parse_topology
 
 ON_TORI = ("multitree", "ring", "ring_2d", "bidirectional_ring_2d", "double_tree", "swing")
 ON_SWITCHES = ("multitree", "ring", "double_tree", "halving_doubling")

@@ -17,8 +17,8 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from multitree import execute, torus
-from multitree.topology.builders import build
-from multitree.topology.topology import Topology
+from multitree.topology.algorithms.build import build
+from multitree.topology.networks.topology import Topology
 
 FRACTION_BITS = 7
 

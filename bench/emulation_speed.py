@@ -23,11 +23,11 @@ import numpy as np
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import parse_size
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import least_sizes
-from multitree.topology.builders import build
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
+from multitree.topology.algorithms.build import build
+from multitree.topology.schedules.execute import execute
+from multitree.topology.specs import parse_topology
 
 ROW = "{:<10} {:>6} {:>9} {:>8} {:>8} {:>11} {:>14} {:>8} {:>6}"
 

@@ -17,15 +17,15 @@ from multitree.host.sizes import format_size, parse_size
 from multitree.nic.config import Config
 from multitree.nic.table import compile_table
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for, least_sizes
-from multitree.topology.bounds import bound_steps
-from multitree.topology.builders import build
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.networks.bounds import bound_steps
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 MOST_SECONDS = 0.5
 LOSSES: tuple[dict[str, list[int]], ...] = ({}, {"links": [20]}, {"ranks": [9]})

@@ -30,12 +30,12 @@ from _fault_cases import (
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError, FaultCode
-from multitree.sim.library import network_library
+from multitree.sim.emulator.library import network_library
 from multitree.sim.limits import limits_of
-from multitree.sim.loads import Upcoming
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl.loads import Upcoming
+from multitree.sim.rtl.session import RtlSession
 from multitree.topology.elements import DTYPES
-from multitree.topology.execute import execute
+from multitree.topology.schedules.execute import execute
 
 EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"
 BAD = ("HANG", "WRONG", "UNNAMED", "TRACEBACK", "NOT_RECOVERED")

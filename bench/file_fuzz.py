@@ -25,14 +25,18 @@ import networkx as nx
 import numpy as np
 from _file_mutations import MUTATIONS, mutated
 
-from multitree.topology.builders import build
+from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
-from multitree.topology.files import load_topology, save_topology
-from multitree.topology.schedule import Schedule
-from multitree.topology.schedule_files import load_schedule, save_schedule
-from multitree.topology.topology import Topology
+from multitree.topology.files.files import (
+    load_schedule,
+    load_topology,
+    save_schedule,
+    save_topology,
+)
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 SUFFIXES = (".json", ".graphml")
 ACCEPTED, REFUSED = "accepted", "refused"

@@ -20,10 +20,10 @@ from packing import DEAD_LINK, IRREGULAR, network, timed
 from multitree.host.figures import bound_of
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size, parse_size
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
-from multitree.topology.builders import build
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
 
 NAMES = (
     *("mesh:4x4", "mesh:8x8", "mesh:16x16", "torus:4x4", "torus:8x8", IRREGULAR, DEAD_LINK),

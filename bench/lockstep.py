@@ -17,12 +17,12 @@ from _staging import num_staged
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import least_sizes
-from multitree.topology.builders import build
+from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.specs import parse_topology
 
 NETWORKS = ("torus:4x4", "torus:8x8", "fat_tree:4x4", "bigraph:4x8")
 MAX_SKEW_CYCLES = 2000

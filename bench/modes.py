@@ -15,10 +15,10 @@ from multitree.host.figures import bound_of
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_model import LinkModel
-from multitree.sim.once import run_rtl
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
-from multitree.topology.multitree import build_multitree
+from multitree.sim.rtl.once import run_rtl
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.schedules.execute import execute
+from multitree.topology.specs import parse_topology
 
 CASES = (("torus:4x4", "1MiB"), ("torus:8x8", "1MiB"), ("torus:8x8", "32KiB"))
 RUNS = (

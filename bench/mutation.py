@@ -67,7 +67,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _every_mutant(rooms: Sequence[str]) -> Iterator[Mutant]:
     for room in rooms:
-        for path in sorted((ROOT / room).glob("*.py")):
+        for path in sorted((ROOT / room).rglob("*.py")):
             yield from mutants_of(str(path.relative_to(ROOT)), path.read_bytes())
 
 

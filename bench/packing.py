@@ -21,12 +21,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from multitree.topology.families import mesh, parse_topology
-from multitree.topology.link_pairs import link_pairs
-from multitree.topology.packing import pack_trees
-from multitree.topology.strength import worst_partition
-from multitree.topology.timetable import timetable
-from multitree.topology.topology import Topology
+from multitree.topology.families.direct import mesh
+from multitree.topology.networks.bounds import worst_partition
+from multitree.topology.networks.topology import Topology
+from multitree.topology.packing.link_pairs import link_pairs
+from multitree.topology.packing.modulo_schedule import timetable
+from multitree.topology.packing.packing import pack_trees
+from multitree.topology.specs import parse_topology
 
 HOPS = (1, 2, 3, 4)
 FAMILIES = ("mesh:4x4", "mesh:8x8", "mesh:16x16", "torus:4x4", "torus:8x8", "hypercube:6")

@@ -20,13 +20,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from multitree.topology.families import parse_topology
-from multitree.topology.multitree import build_multitree
-from multitree.topology.orbit import Orbit, verify_orbit
-from multitree.topology.schedule import Schedule
-from multitree.topology.symmetric import symmetric_orbit
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.symmetric import symmetric_orbit
+from multitree.topology.checks.implicit import Orbit, verify_orbit
+from multitree.topology.checks.verify import verify
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 
 @dataclass(frozen=True)

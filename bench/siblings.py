@@ -16,10 +16,11 @@ import numpy as np
 
 from multitree.host.simulator import make_buffers
 from multitree.sim.link_model import LinkModel
-from multitree.sim.once import run_rtl
-from multitree.topology.execute import execute
-from multitree.topology.families import fully_connected
-from multitree.topology.schedule import Op, Schedule
+from multitree.sim.rtl.once import run_rtl
+from multitree.topology.collectives import Op
+from multitree.topology.families.direct import fully_connected
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
 
 MEMORY_CYCLES = (12, 40, 100)
 

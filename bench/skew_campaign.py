@@ -17,11 +17,11 @@ from _campaign import Exactness, exact_campaign
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.rtl import RtlSession
-from multitree.topology.builders import build
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
-from multitree.topology.topology import Topology
+from multitree.sim.rtl.session import RtlSession
+from multitree.topology.algorithms.build import build
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.specs import parse_topology
 
 SPECS = ("torus:4x4", "mesh:4x3", "ring:5", "hypercube:3", "full:5", "random")
 NUM_COLLECTIVES = 5

@@ -26,13 +26,13 @@ from packing import timed
 from multitree.host.figures import bound_of
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size, parse_size
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
-from multitree.topology.builders import build
-from multitree.topology.families import parse_topology
-from multitree.topology.topology import Topology
-from multitree.topology.unrolled import unrolled
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.networks.topology import Topology
+from multitree.topology.specs import parse_topology
 
 STAR = "star of 8, one at half speed"
 NAMES = (

@@ -22,16 +22,18 @@ from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.rtl import RtlSession, Upcoming
-from multitree.topology.builders import build
+from multitree.sim.rtl.loads import Upcoming
+from multitree.sim.rtl.session import RtlSession
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
-from multitree.topology.routes import rows_of_entries
-from multitree.topology.schedule import Op, Schedule
-from multitree.topology.silent import as_sent
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.mapping.header_only import as_sent
+from multitree.topology.networks.topology import Topology
+from multitree.topology.routing.routes import rows_of_entries
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 ALGORITHMS = ("multitree", "ring", "double_tree", "halving_doubling")
 NETWORKS = {

@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired, run
 from typing import Any
 
-from multitree.hw.verilog import generate
+from multitree.hw.export.verilog import generate
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.layouts import FLOW_ENTRY, ROW

@@ -22,14 +22,13 @@ if importlib.util.find_spec("torch") is None:
 
 import torch
 
-from multitree.host.torch_engine import TorchExecutor
-from multitree.topology.execute import execute
-from multitree.topology.families import mesh, torus
-from multitree.topology.multitree import build_multitree
-from multitree.topology.phases import phase_of
-from multitree.topology.rings import build_ring
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.host.engines.torch import TorchExecutor
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.rings import build_ring
+from multitree.topology.families.direct import mesh, torus
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule, phase_of
 
 SEED = 20260101
 ODD_SIZES = (0, 1, 3, 17, 1001, 4099, 65537)

@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from multitree.host.cli_common import Working
+from multitree.host.cli.output import Working
 from multitree.host.figures import bound_of
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.nic.program import DEPENDENCIES
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import RtlSession
+from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import least_sizes
 from multitree.sim.trace import Trace
-from multitree.topology.builders import build
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 SPECS = "torus:4x4,torus:8x8"
 ALGORITHMS = "multitree,symmetric,bidirectional_ring_2d"

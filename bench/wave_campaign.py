@@ -22,18 +22,21 @@ from _campaign import Exactness, exact_campaign
 from multitree.host.simulator import make_buffers
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
-from multitree.sim.link_model import DEPENDENCIES, FLOW_CONTROLS, LinkModel
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.rtl import RtlSession, Upcoming
+from multitree.sim.rtl.loads import Upcoming
+from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for
-from multitree.topology.builders import build
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology
-from multitree.topology.packing import pack_trees
-from multitree.topology.schedule import Op, Schedule
-from multitree.topology.timetable import timetable
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.collectives import Op
+from multitree.topology.networks.topology import Topology
+from multitree.topology.packing.modulo_schedule import timetable
+from multitree.topology.packing.packing import pack_trees
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 NETWORKS = ("ring:5", "mesh:2x3", "torus:3x3", "random", "torus:2x4", "mesh:4x3", "mesh:4x4")
 NUM_RANDOM = 6

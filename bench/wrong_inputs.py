@@ -31,10 +31,10 @@ from typing import Any
 
 import numpy as np
 
-from multitree.host.cli import app, main
-from multitree.topology.builders import build
-from multitree.topology.families import torus
-from multitree.topology.schedule_files import load_file, save_schedule
+from multitree.host.cli.main import app, main
+from multitree.topology.algorithms.build import build
+from multitree.topology.families.direct import torus
+from multitree.topology.files.files import load_file, save_schedule
 
 SECONDS = 300.0
 DISK_BYTES = 64 * 1024

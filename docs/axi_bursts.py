@@ -2,8 +2,8 @@
 
 from amaranth.sim import Simulator
 
-from multitree.hw.axi_reader import AxiReader
-from multitree.hw.axi_writer import AxiWriter
+from multitree.hw.axi.reader import AxiReader
+from multitree.hw.axi.writer import AxiWriter
 
 SIZES = {"address_width": 12, "flit_bytes": 16, "depth": 32}
 NUM_CYCLES = 26

@@ -1,4 +1,4 @@
-"""Writes the tables of keys in docs/json.md from host/output.schema.json.
+"""Writes the tables of keys in docs/json.md from host/cli/output.schema.json.
 
 Run it without arguments; a test compares the two.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "json.md"
-SCHEMA = ROOT / "host" / "output.schema.json"
+SCHEMA = ROOT / "host" / "cli" / "output.schema.json"
 
 
 def lines(schema, properties, prefix=""):

@@ -22,13 +22,13 @@ from axi_bursts import NUM_CYCLES, read_burst, write_burst
 from waves import Line, read_cycles, svg
 
 from multitree import DeviceError, LinkModel, build, execute, ring
-from multitree.hw.link import Kind, flit_layout
+from multitree.hw.link.link import Kind, flit_layout
 from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes, table_writes
 from multitree.nic.registers import ADDRESS
 from multitree.nic.table import compile_table
-from multitree.sim.library import network_library
+from multitree.sim.emulator.library import network_library
+from multitree.sim.emulator.network import HostOp, Network
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.network import HostOp, Network
 from multitree.sim.sizing import config_for
 
 FLIT_FIELDS = [name for name, _ in flit_layout(flit_bytes=1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from multitree import build, torus
 from multitree.topology.collectives import Op
-from multitree.topology.schedule import Schedule
+from multitree.topology.schedules.schedule import Schedule
 
 SIDE = 4
 PITCH, MARGIN, GAP = 46, 40, 26  # pixels

@@ -8,11 +8,11 @@ import numpy.typing as npt
 from multitree.host.buffers import take_buffers, take_pieces
 from multitree.host.runner import Runner
 from multitree.host.work import Work
-from multitree.sim.closing import Closing
+from multitree.sim.context import Closing
 from multitree.sim.link_model import LinkModel
-from multitree.topology.execute import owned_range
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import owned_range
+from multitree.topology.schedules.schedule import Schedule
 
 if TYPE_CHECKING:
     import torch

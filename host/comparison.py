@@ -7,10 +7,10 @@ from typing import Any
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size
 from multitree.host.work import WorkReport
-from multitree.topology.builders import COMPARED, build
+from multitree.topology.algorithms.build import COMPARED, build
 from multitree.topology.errors import ScheduleError
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "COLUMNS",

@@ -7,9 +7,9 @@ from multitree.nic.counts import PortCounts
 from multitree.sim.link_limits import link_limits
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import wire_bits_per_flit
-from multitree.topology.bounds import bound_cycles
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.networks.bounds import bound_cycles
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["bound_of", "report_on"]
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.link_model import LinkModel
-from multitree.topology.builders import PACED, build
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.build import PACED, build
+from multitree.topology.checks.verify import verify
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Plan", "Plans"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multitree.host.buffers import same_stream
-from multitree.host.engines import Engine, open_engine
+from multitree.host.engines.engines import Engine, open_engine
 from multitree.host.figures import report_on
 from multitree.host.outcome import Outcome, checked_op, finished, reduction_of
 from multitree.host.plans import Plan, Plans
@@ -17,9 +17,9 @@ from multitree.host.tensors import to_array
 from multitree.host.work import Result, Work, WorkReport
 from multitree.sim.link_model import LinkModel
 from multitree.topology.elements import as_bits
-from multitree.topology.execute import execute
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Queued", "Runner", "run_on"]
 

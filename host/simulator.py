@@ -6,23 +6,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.host.engines import check_runs_here
+from multitree.host.engines.engines import check_runs_here
+from multitree.host.engines.rtl import RtlEngine
 from multitree.host.figures import report_on
 from multitree.host.outcome import checked_op
 from multitree.host.plans import Plan
-from multitree.host.rtl_engine import RtlEngine
 from multitree.host.runner import run_on
 from multitree.host.work import WorkReport
-from multitree.sim.analytic import analytic
-from multitree.sim.closing import Closing
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.context import Closing
+from multitree.sim.emulator.verilator import Say
+from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import Progress, Waveform
-from multitree.sim.verilator import Say
+from multitree.sim.rtl.session import Progress
+from multitree.topology.checks.verify import verify
 from multitree.topology.elements import DTYPES
-from multitree.topology.pace import Pace
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["CLOCKED_ENGINES", "Simulator", "make_buffers"]
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 
 from multitree.sim.link_model import LinkModel
-from multitree.topology.pace import Pace
-from multitree.topology.topology import Topology
+from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.topology import Topology
 
 __all__ = ["format_size", "paced", "parse_size", "parse_sizes"]
 

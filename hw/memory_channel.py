@@ -1,11 +1,17 @@
-"""SRAM-style memory channels: what a block reads and writes flits through."""
+"""SRAM-style memory channels, and two readers on one of them."""
 
+from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.arbiter import stay
 from multitree.hw.arguments import check_integer
 
-__all__ = ["ReadChannelSignature", "WriteChannelSignature"]
+__all__ = [
+    "ReadChannelSignature",
+    "ReadShare",
+    "WriteChannelSignature",
+]
 
 
 def _check(address_width: int, flit_bytes: int) -> None:
@@ -95,3 +101,76 @@ class WriteChannelSignature(wiring.Signature):
                 "error": In(1),
             }
         )
+
+
+class ReadShare(wiring.Component):
+    """Lets two readers share a read channel; the second one reads in the first one's idle cycles.
+
+    Reads go on in the cycle in which they are asked, and data come back to whom they belong, in
+    order. A read that memory has not taken yet is not replaced by the other reader's: what is
+    offered stays. An error is told to both, since it concerns the channel.
+
+    No latency; one read per cycle. Together the readers must not have more than `depth` reads in
+    flight.
+
+    Parameters
+    ----------
+    address_width : int
+        Bits of an address.
+    flit_bytes : int
+        Bytes of a flit.
+    depth : int
+        Reads in flight.
+
+    Members
+    -------
+    first, second : In(ReadChannelSignature)
+        The readers' channels.
+    channel : Out(ReadChannelSignature)
+        The memory's.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not an integer.
+    ValueError
+        If an argument is less than 1.
+    """
+
+    def __init__(self, *, address_width: int, flit_bytes: int, depth: int):
+        self._depth = check_integer("Depth", depth, least=1)
+        channel = ReadChannelSignature(address_width=address_width, flit_bytes=flit_bytes)
+        super().__init__({"first": In(channel), "second": In(channel), "channel": Out(channel)})
+
+    def elaborate(self, platform):
+        """One read at a time, the first reader's before the second's."""
+        m = Module()
+        channel, readers = self.channel, (self.first, self.second)
+        second = stay(m, ~self.first.valid, channel.valid, channel.ready)
+        m.d.comb += [
+            channel.valid.eq(Mux(second, self.second.valid, self.first.valid)),
+            channel.address.eq(Mux(second, self.second.address, self.first.address)),
+        ]
+        owner = self._owner(m, channel.valid & channel.ready, second)
+        for number, reader in enumerate(readers):
+            m.d.comb += [
+                reader.ready.eq(channel.ready & (second == number)),
+                reader.data_valid.eq(channel.data_valid & (owner == number)),
+                reader.data.eq(channel.data),
+                reader.error.eq(channel.error),
+            ]
+        return m
+
+    def _owner(self, m, taken, second):
+        """Whose the oldest read in flight is: known in the cycle after it was taken.
+
+        Memory may answer then, which is sooner than a queue in memory would know.
+        """
+        owners, after = Signal(self._depth), Signal(self._depth)
+        count, last = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
+        answered = self.channel.data_valid
+        m.d.comb += [after.eq(owners >> answered), last.eq(count - answered)]
+        m.d.sync += [owners.eq(after), count.eq(last + taken)]
+        with m.If(taken):
+            m.d.sync += owners.bit_select(last, 1).eq(second)
+        return owners[0]

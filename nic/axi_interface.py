@@ -5,12 +5,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
-from multitree.hw.axi import AxiReadSignature, AxiSignature
-from multitree.hw.axi_burst import MAX_BEATS, byte_address_width
-from multitree.hw.axi_lite import AxiLiteSignature
-from multitree.hw.axi_reader import AxiReader
-from multitree.hw.axi_writer import AxiWriter
-from multitree.hw.link import LinkSignature
+from multitree.hw.axi.burst import MAX_BEATS, byte_address_width
+from multitree.hw.axi.channels import AxiReadSignature, AxiSignature
+from multitree.hw.axi.lite import AxiLiteSignature
+from multitree.hw.axi.reader import AxiReader
+from multitree.hw.axi.writer import AxiWriter
+from multitree.hw.link.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.interface import ADDRESS_WIDTH, Interface, MonitorSignature
 

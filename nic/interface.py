@@ -1,20 +1,114 @@
 """The network interface: bus, links and memory channels around the core."""
 
-from amaranth import Cat, Module, ResetInserter
+from amaranth import Cat, Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.axi_lite import AxiLiteSignature, AxiLiteSubordinate
-from multitree.hw.link import LinkSignature
+from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
+from multitree.hw.link.link import LinkSignature
+from multitree.hw.switch.switch import Switch
 from multitree.nic.config import Config
-from multitree.nic.core import Core
-from multitree.nic.drain import Drain
-from multitree.nic.message import ORDER_WIDTH
-from multitree.nic.register_file import RegisterFile, readable
-from multitree.nic.shared_core import SharedCore
+from multitree.nic.control.register_file import RegisterFile, readable
+from multitree.nic.layouts import NUM_HOPS, ORDER_WIDTH, head_layout
 from multitree.nic.signatures import MemorySignature
+from multitree.nic.top.core import Core
+from multitree.nic.top.shared_core import SharedCore
 
-__all__ = ["ADDRESS_WIDTH", "MODULE_NAME", "Interface", "MonitorSignature"]
+__all__ = [
+    "ADDRESS_WIDTH",
+    "MODULE_NAME",
+    "SWITCH_MODULE_NAME",
+    "Drain",
+    "Interface",
+    "MonitorSignature",
+    "switch_for",
+]
+
+CHANNELS_PER_PORT = 3
+"""The sender's reads, the receiver's reads, the receiver's writes."""
+
+
+class Drain(wiring.Component):
+    """Holds a reset until every memory request is answered.
+
+    What is asked for before a reset is answered after it: an answer that found the interface
+    running again would be taken for one to the next collective's first request, and everything
+    would be off by one flit. The reset lasts at least two cycles; it begins in the cycle after
+    the command. It must not be reset itself.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    command : In(1)
+        Reset, a strobe.
+    requested : In(3 * num_ports)
+        Strobe per channel: a request was taken.
+    answered : In(3 * num_ports)
+        Strobe per channel: data or an acknowledgement came.
+    reset : Out(1)
+        Reset of all that asks; a register.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        channels = CHANNELS_PER_PORT * config.num_ports
+        super().__init__(
+            {
+                "command": In(1),
+                "requested": In(channels),
+                "answered": In(channels),
+                "reset": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A count per channel; in its first cycle a reset still lets requests through."""
+        m = Module()
+        waiting = []
+        for requested, answered in zip(self.requested, self.answered, strict=True):
+            # Room is reserved for every answer, so that there are never more.
+            outstanding = Signal(range(self._config.most_reads + 1))
+            m.d.sync += outstanding.eq(outstanding + requested - answered)
+            waiting.append(outstanding != 0)
+        lasts = Signal()
+        m.d.sync += lasts.eq(self.reset)
+        with m.If(self.command):
+            m.d.sync += self.reset.eq(1)
+        with m.Elif(lasts & ~Cat(waiting).any()):
+            m.d.sync += self.reset.eq(0)
+        return m
+
+
+SWITCH_MODULE_NAME = "multitree_switch"
+"""Name of the Verilog module."""
+
+
+def switch_for(config: Config, num_ports: int) -> Switch:
+    """A switch that reads the heads of such interfaces, with link buffers like theirs.
+
+    Parameters
+    ----------
+    config : Config
+        Of interfaces on shared links.
+    num_ports : int
+        Ports, 2 to 32.
+    """
+    head = head_layout(config)
+    return Switch(
+        num_ports=num_ports,
+        num_vcs=config.num_vcs,
+        flit_bytes=config.flit_bytes,
+        depth=config.buffer_flits,
+        submessage_flits=config.submessage_flits,
+        route_offset=head["route"].offset,
+        num_hops=NUM_HOPS,
+        sequence_offset=head["sequence"].offset,
+        step_offset=head["step"].offset,
+    )
+
 
 ADDRESS_WIDTH = 20
 """Bits of the register bus's byte address."""

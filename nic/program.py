@@ -5,16 +5,10 @@ from dataclasses import dataclass
 
 from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.registers import (
-    ADDRESS,
-    FLOW_WINDOW,
-    ROUTE_WINDOW,
-    TABLE_WINDOW,
-    register_field,
-)
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, register_field
 from multitree.nic.table import NO_PORT, Table
+from multitree.topology.collectives import Op
 from multitree.topology.elements import OPS
-from multitree.topology.schedule import Op
 
 __all__ = [
     "ACKNOWLEDGE",

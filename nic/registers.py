@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from multitree.hw.register_map import Field, Register, RegisterMap, Window
+from multitree.hw.export.register_map import Field, Register, RegisterMap, Window
 from multitree.nic.config import MOST_SHARED_ROWS, Config
 from multitree.nic.faults import Awaited, FaultCode
 

@@ -4,10 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.config import Config
-from multitree.nic.message import HOP_WIDTH, NUM_HOPS
+from multitree.nic.layouts import HOP_WIDTH, NUM_HOPS
 from multitree.topology.arrays import positions_in_group
+from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["places_in_sums", "routes_of", "slots_of"]
 

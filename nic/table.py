@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.config import Config
-from multitree.nic.message import head_layout
+from multitree.nic.layouts import head_layout
 from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
-from multitree.topology.collectives import ROOTED
+from multitree.topology.collectives import ROOTED, Op
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["MOST_STEPS", "NO_PORT", "Table", "compile_table"]
 

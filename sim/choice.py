@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from multitree.nic.program import DEPENDENCIES
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
-from multitree.sim.whole import check_whole, shares_links
-from multitree.topology.builders import ALGORITHMS, PACED, build
+from multitree.sim.store_and_forward import check_whole, shares_links
+from multitree.topology.algorithms.build import ALGORITHMS, PACED, build
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
-from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.schedules.sibling_order import LARGE_CHUNKS, SMALL_CHUNKS
 
 __all__ = ["AUTO", "Candidate", "Choice", "Chooser"]
 

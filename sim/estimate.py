@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.link_limits import LinkLimit, link_limits
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
-from multitree.topology.builders import PACED, build
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
-from multitree.topology.verify import verify
+from multitree.topology.algorithms.build import PACED, build
+from multitree.topology.checks.verify import verify
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Estimate", "estimate"]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.topology.beside import through_switches
 from multitree.topology.elements import DTYPES, check_dtype
 from multitree.topology.errors import TopologyError
-from multitree.topology.schedule import Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.mapping.attached_routers import through_switches
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "Buffers",

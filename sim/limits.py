@@ -8,9 +8,9 @@ import numpy as np
 from multitree.nic.program import RunSettings
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.topology.link_slots import link_slots
-from multitree.topology.schedule import Schedule
-from multitree.topology.verify import termination_cycles
+from multitree.topology.checks.verify import termination_cycles
+from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Limits", "estimated_step_cycles", "limits_of"]
 

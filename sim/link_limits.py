@@ -6,7 +6,7 @@ import numpy as np
 
 from multitree.nic.config import LIMITS
 from multitree.sim.link_model import LinkModel
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
 
 __all__ = ["LinkLimit", "link_limits"]
 
@@ -80,7 +80,7 @@ def link_limits(topology: Topology, link_model: LinkModel) -> tuple[LinkLimit, .
 
     Examples
     --------
-    >>> from multitree.topology.families import ring
+    >>> from multitree.topology.families.direct import ring
     >>> link_limits(ring(4), LinkModel())
     ()
     >>> print(*link_limits(ring(4), LinkModel(buffer_flits=153)))  # doctest: +NORMALIZE_WHITESPACE

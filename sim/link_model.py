@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from multitree.nic.config import LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.topology.pace import Pace
-from multitree.topology.topology import Topology
+from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.topology import Topology
 
 __all__ = ["LinkModel"]
 

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from multitree.hw.link import flit_layout
+from multitree.hw.link.link import flit_layout
 from multitree.nic.config import LIMITS, MOST_SHARED_ROWS, Config
 from multitree.nic.table import MOST_STEPS
 from multitree.sim.link_model import LinkModel
 from multitree.topology.arrays import largest_group
+from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.schedule import Op, Schedule
-from multitree.topology.silent import as_sent
-from multitree.topology.topology import Topology
+from multitree.topology.mapping.header_only import as_sent
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "MAX_PORTS",
@@ -136,8 +137,8 @@ def wire_bits_per_flit(schedule: Schedule, link_model: LinkModel) -> int:
 
     Examples
     --------
-    >>> from multitree.topology.builders import build
-    >>> from multitree.topology.families import torus
+    >>> from multitree.topology.algorithms.build import build
+    >>> from multitree.topology.families.direct import torus
     >>> model = LinkModel(flit_bytes=64)
     >>> wire_bits_per_flit(build(torus(4, 4), "multitree"), model) - 8 * 64
     40
@@ -210,8 +211,8 @@ def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | Non
 
     Examples
     --------
-    >>> from multitree.topology.families import ring
-    >>> from multitree.topology.rings import build_ring
+    >>> from multitree.topology.families.direct import ring
+    >>> from multitree.topology.algorithms.rings import build_ring
     >>> schedule = build_ring(ring(4))
     >>> sizes = least_sizes(schedule, 8)
     >>> beyond_interfaces(schedule, sizes) is None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from multitree.topology.schedule import Schedule
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Trace"]
 

@@ -17,9 +17,9 @@ from multitree import (
     ring,
     torus,
 )
-from multitree.host.engines import why_not
-from multitree.topology.builders import COMPARED, build
-from multitree.topology.execute import execute
+from multitree.host.engines.engines import why_not
+from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
 SEED = 20261120
@@ -45,7 +45,7 @@ TOPOLOGIES = [
     dgx2(),
     among(torus(4, 4), range(12)),
 ]
-# Rings here have routes over ranks, which run in RTL through switches: tests/sim/test_switched.py.
+# Rings here have routes over ranks, which run in RTL through switches: sim/rtl/test_switched.py.
 NO_CYCLE = {"mesh:5x3"}
 OTHERS = {"torus:4x4": ("bidirectional_ring_2d",), "hypercube:3": ("halving_doubling",)}
 SIZES = {

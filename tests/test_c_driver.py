@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from multitree import DeviceError, LinkModel, build, fully_connected, ring
-from multitree.host.emulated_bus import EmulatedBus
+from multitree.host.driver.emulated_bus import EmulatedBus
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import (
@@ -27,10 +27,10 @@ from multitree.nic.program import (
 )
 from multitree.nic.registers import ADDRESS, ID, REGISTERS, VERSION
 from multitree.nic.table import compile_table
-from multitree.sim.library import network_library
-from multitree.sim.network import Network
+from multitree.sim.emulator.library import network_library
+from multitree.sim.emulator.network import Network
+from multitree.sim.emulator.verilator import why_not
 from multitree.sim.sizing import config_for
-from multitree.sim.verilator import why_not
 
 RUN = Path(__file__).resolve().parent.parent / "examples" / "c_driver" / "run.py"
 STATUS = next(register for register in REGISTERS.registers if register.name == "STATUS")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from multitree.host.cli import main
-from multitree.sim.verilator import why_not
+from multitree.host.cli.main import main
+from multitree.sim.emulator.verilator import why_not
 from tests.repository import ROOT, listed_files
 
 README = (ROOT / "README.md").read_text()

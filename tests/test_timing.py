@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multitree.sim.verilator import why_not
+from multitree.sim.emulator.verilator import why_not
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 CHANNELS = ("send", "fetch", "write")

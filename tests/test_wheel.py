@@ -60,7 +60,7 @@ def scripts(wheel, tmp_path_factory):
 def test_the_wheel_holds_every_file_of_the_five_rooms_as_a_real_file(wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
-    wanted = {"multitree/__init__.py", "multitree/py.typed", "multitree/sim/harness.cpp"}
+    wanted = {"multitree/__init__.py", "multitree/py.typed", "multitree/sim/emulator/harness.cpp"}
     for room in ("topology", "hw", "nic", "sim", "host"):
         files = [p for ending in ("py", "cpp", "h") for p in (ROOT / room).rglob(f"*.{ending}")]
         wanted |= {f"multitree/{path.relative_to(ROOT)}" for path in files}

@@ -16,8 +16,8 @@ import re
 import sys
 from pathlib import Path
 
-from multitree.host.design_names import MEMORIES, DesignNames
-from multitree.host.verilog_files import write_verilog
+from multitree.host.design.names import MEMORIES, DesignNames
+from multitree.host.design.verilog_files import write_verilog
 from multitree.host.version import project_version
 from multitree.nic.config import Config
 

@@ -7,33 +7,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from multitree.host.communicator import Communicator
-    from multitree.host.engines import EngineError
+    from multitree.host.engines.engines import EngineError
     from multitree.host.work import Work, WorkReport
     from multitree.nic.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
     from multitree.sim.link_model import LinkModel
     from multitree.sim.trace import Trace
-    from multitree.topology.builders import build
-    from multitree.topology.clusters import dgx_a100, dragonfly
+    from multitree.topology.algorithms.build import build
+    from multitree.topology.algorithms.symmetric import symmetric_orbit
+    from multitree.topology.checks.implicit import Orbit, verify_orbit
+    from multitree.topology.checks.verify import verify
     from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
-    from multitree.topology.execute import execute
-    from multitree.topology.families import (
-        fully_connected,
-        hypercube,
-        mesh,
-        parse_topology,
-        ring,
-        torus,
+    from multitree.topology.families.clusters import dgx_a100, dragonfly
+    from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
+    from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
+    from multitree.topology.files.files import (
+        load_schedule,
+        load_topology,
+        save_schedule,
+        save_topology,
     )
-    from multitree.topology.files import load_topology, save_topology
-    from multitree.topology.orbit import Orbit, verify_orbit
-    from multitree.topology.schedule import Schedule
-    from multitree.topology.schedule_files import load_schedule, save_schedule
-    from multitree.topology.subsets import among
-    from multitree.topology.switched import bigraph, dgx2, fat_tree, kary_tree
-    from multitree.topology.symmetric import symmetric_orbit
-    from multitree.topology.topology import Topology
-    from multitree.topology.verify import verify
+    from multitree.topology.networks.subsets import among
+    from multitree.topology.networks.topology import Topology
+    from multitree.topology.schedules.execute import execute
+    from multitree.topology.schedules.schedule import Schedule
+    from multitree.topology.specs import parse_topology
 
 __all__ = [
     "Communicator",
@@ -77,33 +75,58 @@ __all__ = [
 
 _HOMES = {
     "host.communicator": ("Communicator",),
-    "host.engines": ("EngineError",),
-    "host.work": ("Work", "WorkReport"),
+    "host.engines.engines": ("EngineError",),
+    "host.work": (
+        "Work",
+        "WorkReport",
+    ),
     "nic.faults": ("DeviceError",),
-    "sim.estimate": ("Estimate", "estimate"),
+    "sim.estimate": (
+        "Estimate",
+        "estimate",
+    ),
     "sim.link_model": ("LinkModel",),
     "sim.trace": ("Trace",),
-    "topology.builders": ("build",),
-    "topology.clusters": ("dgx_a100", "dragonfly"),
-    "topology.errors": ("ScheduleError", "TopologyError", "TopologyWarning"),
-    "topology.execute": ("execute",),
-    "topology.families": (
+    "topology.algorithms.build": ("build",),
+    "topology.algorithms.symmetric": ("symmetric_orbit",),
+    "topology.checks.implicit": (
+        "Orbit",
+        "verify_orbit",
+    ),
+    "topology.checks.verify": ("verify",),
+    "topology.errors": (
+        "ScheduleError",
+        "TopologyError",
+        "TopologyWarning",
+    ),
+    "topology.families.clusters": (
+        "dgx_a100",
+        "dragonfly",
+    ),
+    "topology.families.direct": (
         "fully_connected",
         "hypercube",
         "mesh",
-        "parse_topology",
         "ring",
         "torus",
     ),
-    "topology.files": ("load_topology", "save_topology"),
-    "topology.orbit": ("Orbit", "verify_orbit"),
-    "topology.schedule": ("Schedule",),
-    "topology.schedule_files": ("load_schedule", "save_schedule"),
-    "topology.subsets": ("among",),
-    "topology.switched": ("bigraph", "dgx2", "fat_tree", "kary_tree"),
-    "topology.symmetric": ("symmetric_orbit",),
-    "topology.topology": ("Topology",),
-    "topology.verify": ("verify",),
+    "topology.families.switched": (
+        "bigraph",
+        "dgx2",
+        "fat_tree",
+        "kary_tree",
+    ),
+    "topology.files.files": (
+        "load_schedule",
+        "load_topology",
+        "save_schedule",
+        "save_topology",
+    ),
+    "topology.networks.subsets": ("among",),
+    "topology.networks.topology": ("Topology",),
+    "topology.schedules.execute": ("execute",),
+    "topology.schedules.schedule": ("Schedule",),
+    "topology.specs": ("parse_topology",),
 }
 _HOME_OF = {name: f"multitree.{home}" for home, names in _HOMES.items() for name in names}
 

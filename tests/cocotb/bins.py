@@ -5,7 +5,7 @@ from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS, REDUCTIONS
 from multitree.nic.table import NO_PORT
 from tests.cocotb.coverage import Coverage, Group
-from tests.cocotb.stalls import STALLS
+from tests.cocotb.models.stalls import STALLS
 
 __all__ = ["OPS", "WRAPS", "bins", "collective_bins", "plan_ops"]
 

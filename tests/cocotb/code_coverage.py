@@ -7,10 +7,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from multitree.hw.verilog import generate
+from multitree.hw.export.verilog import generate
 from multitree.nic.interface import MODULE_NAME, Interface
 from tests.cocotb.bins import bins
-from tests.cocotb.environment import CONFIG
+from tests.cocotb.models.environment import CONFIG
 from tests.cocotb.simulators import run_bench
 
 __all__ = ["Point", "by_module", "read_points", "run_benches", "unreached"]

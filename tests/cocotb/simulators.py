@@ -13,7 +13,7 @@ import pytest
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 
-from multitree.sim.cache import cached, content_key
+from multitree.sim.emulator.cache import cached, content_key
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SEED = 2021

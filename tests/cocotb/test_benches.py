@@ -2,24 +2,24 @@
 
 import pytest
 
-from multitree.host.verilog_files import write_verilog
-from multitree.hw.axi_lite import AxiLiteSubordinate
+from multitree.host.design.verilog_files import write_verilog
+from multitree.hw.axi.lite import AxiLiteSubordinate
+from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LaneUnit
-from multitree.hw.verilog import generate
 from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.interface import MODULE_NAME, Interface
-from multitree.nic.reducer import Reducer
-from tests.cocotb import bench_axi_memory, bench_link
-from tests.cocotb.crossed import CROSSED, RESET, crossed_top
-from tests.cocotb.network import (
+from multitree.nic.reduce.reducer import Reducer
+from tests.cocotb.benches import bench_axi_memory, bench_link
+from tests.cocotb.models.crossed import CROSSED, RESET, crossed_top
+from tests.cocotb.models.network import (
     CONFIG,
     PAIR_CONFIG,
     network_verilog,
     pair_verilog,
     star_verilog,
 )
+from tests.cocotb.models.tops import AxiManagers, LinkPair
 from tests.cocotb.simulators import run_bench
-from tests.cocotb.tops import AxiManagers, LinkPair
 
 BLOCKS = {
     "bench_link": lambda: LinkPair(

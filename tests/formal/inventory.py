@@ -6,7 +6,7 @@ from functools import cache
 
 from tests.components import COMPONENTS
 from tests.formal.mutants import ROOT
-from tests.formal.seeded import MUTANTS
+from tests.formal.seeded.all import MUTANTS
 
 __all__ = [
     "ARITHMETIC",
@@ -45,10 +45,10 @@ class Reason:
 
 
 REASONS = {
-    "hw.crossing.LinkCrossing": Reason(
+    "hw.link.crossing.LinkCrossing": Reason(
         CLOCKS,
         "a netlist that is proved has one clock; Amaranth's asynchronous queue and registers",
-        "tests/hw/test_crossing.py",
+        "tests/hw/link/test_crossing.py",
     ),
     "hw.float_add.FloatAdder": Reason(
         ARITHMETIC,
@@ -60,50 +60,50 @@ REASONS = {
         "adders side by side and a choice; sums held against NumPy",
         "tests/hw/test_lanes.py",
     ),
-    "hw.switch.Switch": Reason(
+    "hw.switch.switch.Switch": Reason(
         REGISTERED,
         "`VcPort`, `SwitchFabric` and `SwitchFaults`; a bit per port that its link was up",
-        "tests/hw/test_switch.py",
+        "tests/hw/switch/test_switch.py",
     ),
-    "hw.vc_port.VcPort": Reason(
+    "hw.link.vc_port.VcPort": Reason(
         WIRING,
         "`VcTransmitter`, `VcReceiver` and `LinkSession`",
-        "tests/hw/test_vc_port.py",
+        "tests/hw/link/test_vc_port.py",
     ),
     "nic.axi_interface.AxiInterface": Reason(
         WIRING,
         "`Interface` and an `AxiReader` or `AxiWriter` per channel",
-        "tests/nic/test_axi_interface.py",
+        "tests/nic/top/test_axi_interface.py",
     ),
-    "nic.core.Core": Reason(
+    "nic.top.core.Core": Reason(
         REGISTERED,
         "the blocks that `CONTROL.reset` resets; a register of the count that the bus asks for",
-        "tests/nic/test_interface.py",
+        "tests/nic/top/test_interface.py",
     ),
     "nic.interface.Interface": Reason(
         REGISTERED,
         "bus, registers, drain and core; a register of what observers are told",
-        "tests/nic/test_interface.py",
+        "tests/nic/top/test_interface.py",
     ),
-    "nic.memories.TableMemory": Reason(
+    "nic.control.memories.TableMemory": Reason(
         WIRING,
         "`BankedMemory` under other names",
-        "tests/nic/test_memories.py",
+        "tests/nic/control/test_memories.py",
     ),
-    "nic.port.Port": Reason(
+    "nic.top.port.Port": Reason(
         WIRING,
         "a queue of jobs, `Sender`, `Receiver`, the link's ends and `MemoryGuard`",
-        "tests/nic/test_port.py",
+        "tests/nic/top/test_port.py",
     ),
-    "nic.shared_core.SharedCore": Reason(
+    "nic.top.shared_core.SharedCore": Reason(
         REGISTERED,
         "`Core` with `Collector` and `Staging`; a count of what was staged, for the bus",
-        "tests/nic/test_shared_interface.py",
+        "tests/nic/top/test_shared_interface.py",
     ),
-    "nic.tables.Tables": Reason(
+    "nic.control.tables.Tables": Reason(
         WIRING,
         "`TableMemory`, `FlowMemory`, `Checker` and `Snapshot`",
-        "tests/nic/test_interface.py",
+        "tests/nic/top/test_interface.py",
     ),
 }
 """Blocks without a property; a block with a state machine is none of them."""

@@ -1,33 +1,21 @@
 """All properties by name."""
 
-from tests.formal import (
+from tests.formal.control import checker, control, faults, memories, registers, rules, tracker
+from tests.formal.hw import axi, axi_progress, link, session, streams, switch, vc_link
+from tests.formal.path import (
     admission,
-    axi,
-    axi_progress,
-    checker,
     collector,
     collector_arrivals,
-    control,
-    faults,
     fetcher,
     framer,
     guard,
     issuer,
     lane,
-    link,
-    memories,
     reception,
     reducer,
-    registers,
-    rules,
     sender,
-    session,
     shared_admission,
     staging,
-    streams,
-    switch,
-    tracker,
-    vc_link,
 )
 
 __all__ = ["PROPERTIES"]

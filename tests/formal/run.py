@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.formal.mutants import judge
 from tests.formal.properties import PROPERTIES
 from tests.formal.report import markdown
-from tests.formal.seeded import MUTANTS
+from tests.formal.seeded.all import MUTANTS
 from tests.formal.solve import ToolError, solve
 
 __all__ = ["check", "counts", "main"]

@@ -5,7 +5,7 @@ import pytest
 from tests.formal.mutants import ROOT
 from tests.formal.properties import PROPERTIES
 from tests.formal.run import check, counts
-from tests.formal.seeded import MUTANTS
+from tests.formal.seeded.all import MUTANTS
 from tests.formal.solve import missing
 
 

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
-from multitree.sim.verilator import why_not
-from multitree.topology.builders import ALGORITHMS, build
-from multitree.topology.families import parse_topology, ring
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.algorithms.build import ALGORITHMS, build
+from multitree.topology.collectives import Op
+from multitree.topology.families.direct import ring
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 from tests.benches import BENCH, bench_module
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

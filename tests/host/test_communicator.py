@@ -21,12 +21,12 @@ from multitree import (
     ring,
     torus,
 )
-from multitree.host import engines
+from multitree.host.engines import engines
 from multitree.host.outcome import average_of
 from multitree.sim.choice import Chooser
-from multitree.sim.verilator import why_not
-from multitree.topology.builders import ALGORITHMS, build
-from multitree.topology.execute import execute
+from multitree.sim.emulator.verilator import why_not
+from multitree.topology.algorithms.build import ALGORITHMS, build
+from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
 LENGTHS = (0, 1, 3, 4, 61, 1000)

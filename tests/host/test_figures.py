@@ -8,8 +8,8 @@ import pytest
 from multitree import LinkModel, Topology, torus
 from multitree.host.figures import bound_of, report_on
 from multitree.nic.counts import PortCounts
-from multitree.topology.beside import carried
-from multitree.topology.builders import build
+from multitree.topology.algorithms.build import build
+from multitree.topology.mapping.attached_routers import carried
 
 
 def report(schedule, cycles, model=None):

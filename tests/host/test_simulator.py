@@ -5,8 +5,8 @@ import pytest
 
 from multitree import ScheduleError, torus
 from multitree.host.simulator import Simulator, make_buffers
-from multitree.topology.builders import build
-from multitree.topology.schedule import Schedule
+from multitree.topology.algorithms.build import build
+from multitree.topology.schedules.schedule import Schedule
 from tests.host.values import bits
 
 

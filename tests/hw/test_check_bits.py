@@ -8,7 +8,7 @@ import pytest
 from amaranth import Cat, Module, Signal
 from amaranth.sim import Simulator
 
-from multitree.hw.check_bits import check_columns, check_of, check_width, is_intact
+from multitree.hw.checked_queue import check_columns, check_of, check_width, is_intact
 from tests.hw.streams import assert_refused
 
 WIDTHS = (1, 2, 9, 32, 54, 130)

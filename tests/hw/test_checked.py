@@ -7,7 +7,7 @@ from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked import Checked
+from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import Fifo, QuickFifo, Register
 from tests.hw.streams import PATTERNS, go, run, send
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.hw.read_share import ReadShare
+from multitree.hw.memory_channel import ReadShare
 from tests.hw.streams import PATTERNS, Clock, go, run
 from tests.nic.blocks import seeded
 from tests.nic.memory import latencies, reader

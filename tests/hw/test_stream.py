@@ -6,7 +6,7 @@ import random
 import pytest
 from amaranth.lib import data
 
-from multitree.hw.checked import Checked
+from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import Fifo, QuickFifo, Register
 from tests.hw.streams import (
     PATTERNS,

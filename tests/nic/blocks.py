@@ -6,8 +6,7 @@ from amaranth.lib import data
 from amaranth.sim import Simulator
 
 from multitree.nic.config import Config
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW
-from multitree.nic.message import head_layout
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW, head_layout
 
 SMALL = Config(
     num_ports=3,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from multitree.nic.config import Config
+from multitree.nic.control.monitor import FAULT
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.monitor import FAULT
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
@@ -22,9 +22,9 @@ from multitree.nic.program import (
 )
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, REGISTERS, TABLE_WINDOW
 from multitree.nic.table import NO_PORT, Table, compile_table
-from multitree.topology.builders import build
-from multitree.topology.families import hypercube, mesh, torus
-from multitree.topology.schedule import Op
+from multitree.topology.algorithms.build import build
+from multitree.topology.collectives import Op
+from multitree.topology.families.direct import hypercube, mesh, torus
 
 CODES = [code for code in FaultCode if code != FaultCode.NONE]
 

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from multitree.nic.config import Config
-from multitree.nic.layouts import SHARED_FLOW, SHARED_ROW
-from multitree.nic.message import HOP_WIDTH
+from multitree.nic.layouts import HOP_WIDTH, SHARED_FLOW, SHARED_ROW
 from multitree.nic.program import table_writes
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
 from multitree.nic.table import NO_PORT, compile_table
-from multitree.topology.beside import carried, through_switches
-from multitree.topology.builders import build
+from multitree.topology.algorithms.build import build
+from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families import parse_topology, ring
-from multitree.topology.schedule import Op, Schedule
+from multitree.topology.families.direct import ring
+from multitree.topology.mapping.attached_routers import carried, through_switches
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 CONFIG = Config(num_ports=4, num_classes=2, max_children=8)
 NUM_FLITS = 101

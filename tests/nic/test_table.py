@@ -7,11 +7,12 @@ import pytest
 
 from multitree.nic.config import Config
 from multitree.nic.table import NO_PORT, compile_table
-from multitree.topology.builders import build
+from multitree.topology.algorithms.build import build
+from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.families import hypercube, mesh, ring, torus
-from multitree.topology.schedule import Op, Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.families.direct import hypercube, mesh, ring, torus
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 CONFIG = Config()
 NONE = [NO_PORT]

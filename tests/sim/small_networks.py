@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from multitree.topology.schedule import Op, Schedule
-from multitree.topology.topology import Topology
+from multitree.topology.collectives import Op
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["UNEVEN", "around", "network"]
 

@@ -8,16 +8,18 @@ import pytest
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.program import DEPENDENCIES
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Candidate, Choice, Chooser
+from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl import RtlSession, Upcoming
-from multitree.sim.verilator import why_not
-from multitree.topology.builders import ALGORITHMS, PACED, build
+from multitree.sim.rtl.loads import Upcoming
+from multitree.sim.rtl.session import RtlSession
+from multitree.topology.algorithms.build import ALGORITHMS, PACED, build
 from multitree.topology.errors import ScheduleError
-from multitree.topology.execute import execute
-from multitree.topology.families import parse_topology, torus
-from multitree.topology.order import LARGE_CHUNKS, SMALL_CHUNKS
+from multitree.topology.families.direct import torus
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.sibling_order import LARGE_CHUNKS, SMALL_CHUNKS
+from multitree.topology.specs import parse_topology
 
 MODEL = LinkModel()
 MODELS = [replace(MODEL, dependency=dependency) for dependency in DEPENDENCIES]

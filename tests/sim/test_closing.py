@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.sim.closing import Closing
+from multitree.sim.context import Closing
 
 
 class _Door(Closing):

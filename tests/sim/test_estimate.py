@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from multitree import LinkModel, Schedule, ScheduleError, Trace, build, estimate, fat_tree, torus
-from multitree.sim.analytic import analytic
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
 
 SIZE_BYTES = 100_000

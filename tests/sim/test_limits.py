@@ -8,20 +8,21 @@ import pytest
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import compile_table
-from multitree.sim.analytic import analytic
-from multitree.sim.events import trace_of, turns_of
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.emulator.native import EVENT
+from multitree.sim.faults.message_trace import trace_of, turns_of
+from multitree.sim.faults.postmortem import first_missing
 from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.native import EVENT
-from multitree.sim.postmortem import first_missing
 from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
-from multitree.topology.builders import COMPARED, build
+from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.checks.verify import termination_cycles
 from multitree.topology.errors import TopologyError
-from multitree.topology.families import fully_connected, parse_topology, ring, torus
-from multitree.topology.multitree import build_multitree
-from multitree.topology.schedule import Schedule
-from multitree.topology.verify import termination_cycles
+from multitree.topology.families.direct import fully_connected, ring, torus
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
 
 
 def limits(schedule, num_flits, model=None, timing=None, *, skew=0, lockstep=False):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from multitree.sim.link_model import LinkModel
-from multitree.topology.families import parse_topology, torus
-from multitree.topology.topology import Topology
+from multitree.topology.families.direct import torus
+from multitree.topology.networks.topology import Topology
+from multitree.topology.specs import parse_topology
 
 
 def two_ranks(bandwidth, latency):

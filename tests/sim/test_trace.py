@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from multitree.sim.trace import Trace
-from multitree.topology.families import ring
-from multitree.topology.multitree import build_multitree
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.families.direct import ring
 
 SCHEDULE = build_multitree(ring(2))
 

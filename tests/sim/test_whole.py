@@ -5,14 +5,14 @@ import pytest
 
 from multitree.sim.choice import Chooser
 from multitree.sim.link_model import LinkModel
-from multitree.sim.loads import Loader, Upcoming
 from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.rtl.loads import Loader, Upcoming
 from multitree.sim.sizing import config_for, least_sizes
-from multitree.sim.whole import check_whole, shares_links
-from multitree.topology.builders import build
+from multitree.sim.store_and_forward import check_whole, shares_links
+from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families import parse_topology
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
+from multitree.topology.specs import parse_topology
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from multitree.topology.topology import Topology
+from multitree.topology.networks.topology import Topology
 
 
 def random_topology(seed, *, most_ranks=12, both_ways=True):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from multitree.topology.updown import up_down
+from multitree.topology.routing.updown import up_down
 
 
 def grow_naively(

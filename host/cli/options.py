@@ -1,0 +1,273 @@
+"""Options that several commands share: network, clock, flits and buffers."""
+
+import functools
+import inspect
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from multitree.nic.config import LIMITS
+from multitree.sim.link_limits import LinkLimit, link_limits
+from multitree.sim.link_model import LinkModel
+from multitree.topology.errors import TopologyError, TopologyWarning
+from multitree.topology.files.files import load_file
+from multitree.topology.networks.subsets import among
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import names_file, parse_topology
+
+__all__ = [
+    "ClockOptions",
+    "NetworkOptions",
+    "members_of",
+    "tell_limits",
+    "with_groups",
+]
+
+Result = TypeVar("Result")
+
+
+def with_groups(command: Callable[..., Result]) -> Callable[..., Result]:
+    """A command whose parameters that are dataclasses are options of their own, one per field.
+
+    Parameters
+    ----------
+    command : callable
+        What a command line calls with one argument per parameter. A parameter whose type is a
+        dataclass has no default; fields are annotated as the command's options are, and have one.
+
+    Returns
+    -------
+    callable
+        The same with the fields in the place of each such parameter.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Clock:
+    ...     ghz: float = 1.0
+    >>> def period(cycles: int, clock: Clock) -> float:
+    ...     return cycles / clock.ghz
+    >>> with_groups(period)(8, ghz=2.0), str(inspect.signature(with_groups(period)))
+    (4.0, '(cycles: int, ghz: float = 1.0) -> float')
+    """
+    signature = inspect.signature(command)
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        group = hints[name]
+        if not is_dataclass(group):
+            parameters.append(parameter.replace(annotation=group))
+            continue
+        types = get_type_hints(group, include_extras=True)
+        members = [field for field in fields(group) if field.init]
+        groups[name] = group, [field.name for field in members]
+        parameters += (
+            parameter.replace(name=field.name, default=field.default, annotation=types[field.name])
+            for field in members
+        )
+    expanded = signature.replace(parameters=parameters)
+
+    @functools.wraps(command)
+    def run(*values: Any, **named: Any) -> Result:
+        bound = expanded.bind(*values, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        for name, (group, members) in groups.items():
+            given[name] = group(**{member: given.pop(member) for member in members})
+        return command(**given)
+
+    del run.__wrapped__
+    changes = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__annotations__ = changes | {"return": hints.get("return", Any)}
+    run.__signature__ = expanded  # type: ignore[attr-defined]
+    return run
+
+
+_DEFAULTS = LinkModel()
+Read = TypeVar("Read")
+
+
+@dataclass
+class NetworkOptions:
+    """How a network is read from a spec or a file, and who takes part.
+
+    Parameters are the options; `warnings` are sentences that reading gave so far.
+    """
+
+    ranks: Annotated[
+        str | None,
+        typer.Option(help="Ranks that take part, such as 0-3,8, numbered anew.", metavar="RANKS"),
+    ] = None
+    forwarding: Annotated[
+        bool,
+        typer.Option("--forwarding", help="The others forward, as switches, and are not left out."),
+    ] = False
+    link_gbytes_per_s: Annotated[
+        float | None,
+        typer.Option(help="Of a family: speed of its fastest links.", metavar="GB/s"),
+    ] = None
+    latency_ns: Annotated[
+        float | None, typer.Option(help="Of a family: latency of its links.", metavar="NS")
+    ] = None
+    bandwidth_key: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a GraphML file: data of edges that are their speed, such as capacity:Gb/s.",
+            metavar="NAME:UNIT",
+        ),
+    ] = None
+    latency_key: Annotated[
+        str | None,
+        typer.Option(help="The same for latency, such as delay:us.", metavar="NAME:UNIT"),
+    ] = None
+    warnings: list[str] = field(default_factory=list, init=False)
+
+    def network(self, spec: str) -> Topology:
+        """The network of the ranks that take part.
+
+        Raises
+        ------
+        ValueError, TopologyError
+            As `read` and `members_of`.
+        """
+        given = self._noting(lambda: parse_topology(spec, **self._keys))
+        return self.members(self._scaled(spec, given))
+
+    def read(self, spec: str) -> Topology | Schedule:
+        """The whole network, or a file's schedule.
+
+        Raises
+        ------
+        ValueError
+            If speed or latency is given for a file, or is no positive number.
+        TopologyError, ScheduleError
+            As `load_file` and `parse_topology`.
+        """
+        if not names_file(spec):
+            return self._scaled(spec, self._noting(lambda: parse_topology(spec, **self._keys)))
+        given = self._noting(lambda: load_file(spec, **self._keys))
+        self._scaled(spec, given if isinstance(given, Topology) else given.topology)
+        return given
+
+    def members(self, network: Topology) -> Topology:
+        """The part of a network that takes part."""
+        return members_of(network, self.ranks, self.forwarding)
+
+    @property
+    def _keys(self) -> dict[str, str | None]:
+        return {"bandwidth_key": self.bandwidth_key, "latency_key": self.latency_key}
+
+    def _noting(self, read: Callable[[], Read]) -> Read:
+        """What is read, its warnings told on stderr and kept."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TopologyWarning)
+            given = read()
+        for each in caught:
+            sentence = " ".join(str(each.message).split())
+            if sentence not in self.warnings:  # a network is read again for each size
+                self.warnings.append(sentence)
+                typer.echo(f"multitree: warning: {sentence}", err=True)
+        return given
+
+    def _scaled(self, spec: str, network: Topology) -> Topology:
+        """A family's links at the speed and latency that are asked for."""
+        changes: dict[str, Any] = {}
+        for option, name, asked in (
+            ("--link-gbytes-per-s", "bandwidth_gbytes_per_s", self.link_gbytes_per_s),
+            ("--latency-ns", "latency_ns", self.latency_ns),
+        ):
+            if asked is None:
+                continue
+            if names_file(spec):
+                raise TopologyError(
+                    f"{option} must come with a family such as torus:4x4, not with the file "
+                    f"{spec!r}, whose links have their own"
+                )
+            if not 0 < asked < float("inf"):
+                raise ValueError(f"{option} must be positive and finite, not {asked:g}")
+            have = getattr(network, name)
+            changes[name] = have * (asked / float(have.max()))
+        return replace(network, **changes) if changes else network
+
+
+@dataclass(frozen=True)
+class ClockOptions:
+    """Clock, flits and link buffers of interfaces and switches."""
+
+    clock_ghz: Annotated[
+        float, typer.Option(help="Clock of interfaces and links.", metavar="GHZ")
+    ] = _DEFAULTS.clock_ghz
+    flit_bytes: Annotated[
+        int, typer.Option(help="Bytes of a flit, one per cycle and link: 8 to 64.", metavar="N")
+    ] = _DEFAULTS.flit_bytes
+    buffer_flits: Annotated[
+        int | None,
+        typer.Option(
+            help="Flits of a link buffer; by default as many as the longest link needs.",
+            metavar="N",
+        ),
+    ] = None
+
+    def model(self, **others: Any) -> LinkModel:
+        """The link model of these, and of other figures.
+
+        Raises
+        ------
+        ValueError
+            If interfaces cannot be built like this.
+        """
+        for name in ("flit_bytes", "buffer_flits"):
+            value, (low, high) = getattr(self, name), LIMITS[name]
+            option = "--" + name.replace("_", "-")
+            if value is not None and not low <= value <= high:
+                raise ValueError(f"{option} must be within {low}..{high}, not {value}")
+        if self.flit_bytes & (self.flit_bytes - 1):
+            raise ValueError(f"--flit-bytes must be a power of two, not {self.flit_bytes}")
+        mine: dict[str, Any] = {"clock_ghz": self.clock_ghz, "flit_bytes": self.flit_bytes}
+        return LinkModel(**mine, buffer_flits=self.buffer_flits, **others)
+
+    def figures(self, network: Topology, model: LinkModel) -> dict[str, Any]:
+        """Keys that say what links and interfaces were taken to be, for programs."""
+        return {
+            "clock_ghz": model.clock_ghz,
+            "flit_bytes": model.flit_bytes,
+            "buffer_flits": model.buffer_flits_on(network),
+            "limits": [vars(limit) for limit in link_limits(network, model)],
+        }
+
+
+def tell_limits(limits: tuple[LinkLimit, ...]) -> None:
+    """Print links that are not used at their speed."""
+    for limit in limits:
+        typer.echo(f"Limited: {limit}")
+
+
+def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:
+    """The network of the ranks that take part: all, or those of a list such as ``0-3,8``.
+
+    Raises
+    ------
+    ValueError
+        If that is no list, or others are to forward where all take part.
+    TopologyError
+        As `among`.
+    """
+    if ranks is None:
+        if forwarding:
+            raise ValueError("Forwarding must come with --ranks, which says who takes part")
+        return network
+    chosen: list[int] = []
+    for span in ranks.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", span, flags=re.ASCII)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise ValueError(f"Ranks must be like 0-3,8, not {ranks!r}")
+        chosen += range(first, min(last, max(first, network.num_ranks)) + 1)
+    return among(network, chosen, forwarding=forwarding)

@@ -1,0 +1,172 @@
+"""What commands print: JSON and CSV for programs, progress for people."""
+
+import csv
+import enum
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+
+from multitree.topology.progress import heard_by
+
+__all__ = [
+    "SCHEMA",
+    "Verbosity",
+    "Working",
+    "check_format",
+    "command_name",
+    "print_csv",
+    "print_json",
+    "print_sizes",
+    "set_verbosity",
+]
+
+SCHEMA = "multitree.{}.v1"
+"""Value of the key "schema" for each command; what it means is in output.schema.json."""
+
+command_name: ContextVar[str] = ContextVar("multitree_command")
+"""The command that is running."""
+
+_AT_ONCE = 100_000
+
+
+def check_format(as_json: bool, as_csv: bool) -> None:
+    """Raise before any work is done where two formats are asked for.
+
+    Raises
+    ------
+    ValueError
+    """
+    if as_json and as_csv:
+        raise ValueError("Output must be --json or --csv, not both")
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Print one object, as documented in docs/json.md; unknown is null."""
+    whole = {"schema": SCHEMA.format(command_name.get()), **data}
+    pieces = json.JSONEncoder(indent=2, allow_nan=False).iterencode(whole)
+    while text := "".join(islice(pieces, _AT_ONCE)):
+        sys.stdout.write(text)
+    sys.stdout.write("\n")
+
+
+def print_sizes(objects: Sequence[Mapping[str, Any]]) -> None:
+    """Print the object of one size, or those of several below the key "sizes"."""
+    print_json(objects[0] if len(objects) == 1 else {"sizes": [*objects]})
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows of the same keys as CSV; the first line has the keys, unknown is empty."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows([_cell(value) for value in row.values()] for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    """A value as JSON has it, but for text, which has no quotes."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, allow_nan=False)
+
+
+PATIENCE_SECONDS = 2.0
+EVERY_SECONDS = 0.25
+EVERY_LINE_SECONDS = 10.0
+
+
+class Verbosity(enum.Enum):
+    """How much is said on stderr beside errors."""
+
+    QUIET = "nothing"
+    TERMINAL = "progress, where stderr is a terminal"
+    VERBOSE = "progress, as lines where it is no terminal"
+
+
+_chosen = Verbosity.TERMINAL
+
+
+def set_verbosity(verbosity: Verbosity) -> None:
+    """Choose it for all that is said from now on."""
+    global _chosen
+    _chosen = verbosity
+
+
+class Working:
+    """Says on stderr what takes so long, once it takes longer than two seconds.
+
+    On a terminal that is a line which changes. On anything else nothing is said, or with
+    `Verbosity.VERBOSE` a line at once and then one every ten seconds.
+
+    Parameters
+    ----------
+    text : str
+        What is being done.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._console = Console(stderr=True)
+        self._text = text
+        self._part = ""
+        self._start = self._shown = time.monotonic()
+        on_terminal = self._console.is_terminal
+        self._spins = on_terminal and _chosen is not Verbosity.QUIET
+        self._lines = not on_terminal and _chosen is Verbosity.VERBOSE
+        self._status = Status(text, console=self._console)
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._status.start)
+        self._timer.daemon = True
+        self._heard = heard_by(self.update)
+
+    def update(self, part: str) -> None:
+        """Say which part of it is being done."""
+        self._part = part
+        now = time.monotonic()
+        every = EVERY_LINE_SECONDS if self._lines else EVERY_SECONDS
+        if now - self._shown >= every:
+            self._shown = now
+            if self._spins:
+                self._status.update(self._sentence(now))
+            elif self._lines:
+                self._print(self._sentence(now))
+
+    def say(self, sentence: str) -> None:
+        """Say that something begins which takes long."""
+        if self._spins or self._lines:
+            self._print(sentence)
+
+    def count_cycles(self, cycles: int) -> None:
+        """Say how many cycles have been emulated."""
+        self.update(f"{cycles:,} cycles")
+
+    def __enter__(self) -> "Working":
+        """Begin to wait, and to listen to what `progress.tell` says."""
+        self._heard.__enter__()
+        if self._spins:
+            self._timer.start()
+        elif self._lines:
+            self._print(f"{self._text} ...")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take the changing line away."""
+        if self._spins:
+            self._timer.cancel()
+            self._timer.join()
+            self._status.stop()
+        self._heard.__exit__(kind, error, trace)
+
+    def _sentence(self, now: float) -> str:
+        return f"{self._text}: {self._part} ({now - self._start:.0f} s)"
+
+    def _print(self, sentence: str) -> None:
+        self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,203 @@
+"""The commands topology and schedule: what is there, and what would be sent."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli.common import (
+    AlgorithmOption,
+    CollectiveOption,
+    JsonOption,
+    RootOption,
+    ScheduleArgument,
+    SizeOption,
+    SpecArgument,
+    build_compactly,
+    check_writable,
+    identity_of,
+    print_pairs,
+    written_out,
+)
+from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.output import Working, print_json
+from multitree.host.figures import bound_of
+from multitree.host.sizes import format_size, parse_size
+from multitree.sim.link_limits import link_limits
+from multitree.topology.atomic_write import replacing
+from multitree.topology.checks.implicit import Orbit
+from multitree.topology.files.files import save_schedule, save_topology
+from multitree.topology.files.schedule_rows import FIELDS, rows_of
+from multitree.topology.networks.bounds import bound_steps
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["add_commands"]
+
+SUFFIXES = (".json", ".graphml", ".csv")
+MOST_NODES = 64
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the command line."""
+    app.command("topology")(with_groups(topology))
+    app.command("schedule")(with_groups(schedule))
+
+
+def topology(
+    spec: SpecArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    size: SizeOption = "1MiB",
+    out: Annotated[Path | None, typer.Option(help="Save it as .json or .graphml.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Describe a topology, and what no schedule can beat on it."""
+    size_bytes, model, found = parse_size(size), clock.model(), network.network(spec)
+    if out is not None:
+        _check_target(out, SUFFIXES[:2])
+        save_topology(found, out)
+    degree = found.degree[: found.num_ranks]
+    with Working(f"Measuring {found.name}"):
+        data: dict[str, Any] = {
+            "topology": found.name,
+            "num_ranks": found.num_ranks,
+            "num_switches": found.num_switches,
+            "num_links": found.num_links,
+            "degree_min": int(degree.min()),
+            "degree_max": int(degree.max()),
+            "diameter": found.diameter,
+            "min_cut": found.min_cut,
+            "is_symmetric": found.is_symmetric,
+            "names": found.names,
+            "bandwidth_gbytes_per_s_min": float(found.bandwidth_gbytes_per_s.min()),
+            "bandwidth_gbytes_per_s_max": float(found.bandwidth_gbytes_per_s.max()),
+            "latency_ns_min": float(found.latency_ns.min()),
+            "latency_ns_max": float(found.latency_ns.max()),
+            "bound_steps": bound_steps(found),
+            "size_bytes": size_bytes,
+            "bound_cycles": bound_of(found, size_bytes, model),
+            **clock.figures(found, model),
+            "warnings": network.warnings,
+            "out": None if out is None else str(out),
+        }
+    if json:
+        print_json(data)
+        return
+    print_pairs(
+        f"Topology {found.name}",
+        [
+            ("ranks", f"{found.num_ranks}, and {found.num_switches} switches"),
+            ("directed links", found.num_links),
+            ("links of a rank", _span(data["degree_min"], data["degree_max"])),
+            ("diameter", f"{found.diameter} links"),
+            ("smallest cut", f"{found.min_cut} links"),
+            ("every link has a reverse", "yes" if found.is_symmetric else "no"),
+            ("link speed", _span(*_ends(data, "bandwidth_gbytes_per_s")) + " GB/s"),
+            ("link latency", _span(*_ends(data, "latency_ns")) + " ns"),
+            ("fewest steps of a phase", data["bound_steps"]),
+            (f"fewest cycles at {format_size(size_bytes)}", f"{data['bound_cycles']:.0f}"),
+            ("link buffers", f"{data['buffer_flits']} flits"),
+            *([] if found.names is None else [("nodes", _nodes(found))]),
+        ],
+    )
+    tell_limits(link_limits(found, model))
+
+
+def schedule(
+    spec: ScheduleArgument,
+    network: NetworkOptions,
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
+    root: RootOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Save it as .json or .graphml, to be read again, or its rows as .csv."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Build a schedule, or read one: steps, transfers, link load, hash."""
+    if out is not None:
+        _check_target(out, SUFFIXES)
+    built, seconds = build_compactly(spec, algorithm, collective, root, network)
+    if out is not None:
+        _save(written_out(built), out)
+    tree = built.tree if isinstance(built, Orbit) else built
+    data = identity_of(built) | {
+        "num_flows": built.num_flows,
+        "num_steps": tree.num_steps,
+        "steps_reduce_scatter": tree.steps_reduce_scatter,
+        "steps_all_gather": tree.steps_all_gather,
+        "bound_steps": bound_steps(built.topology),
+        "tree_height_hops": tree.tree_height_hops,
+        "num_transfers": built.num_transfers,
+        "max_link_load": built.max_link_load,
+        "num_waves": tree.num_waves,
+        "period": tree.period,
+        "build_seconds": seconds,
+        "warnings": network.warnings,
+        "out": None if out is None else str(out),
+    }
+    if json:
+        print_json(data)
+        return
+    print_pairs(
+        f"{tree.collective} by {tree.algorithm} on {built.topology.name}",
+        [
+            ("ranks", built.topology.num_ranks),
+            ("flows", built.num_flows),
+            ("transfers", built.num_transfers),
+            ("steps of reduce-scatter", tree.steps_reduce_scatter),
+            ("steps of all-gather", tree.steps_all_gather),
+            ("fewest steps of a phase", data["bound_steps"]),
+            ("transfers on one link in one step, at most", built.max_link_load),
+            *([("waves", _waves_of(tree))] if tree.num_waves > 1 else []),
+            ("height of the trees", f"{tree.tree_height_hops} hops"),
+            ("built in", f"{seconds:.3f} s"),
+            ("hash", data["schedule_hash"]),
+        ],
+    )
+
+
+def _check_target(out: Path, suffixes: Sequence[str]) -> None:
+    """Raise unless a file of this name can be written, and its ending says one of the formats."""
+    check_writable(out)
+    if out.suffix not in suffixes:
+        listed = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+        raise ValueError(f"File must end in {listed}, not {str(out)!r}")
+
+
+def _nodes(network: Topology) -> str:
+    """The first nodes by number and name."""
+    listed = ", ".join(map(network.label, range(min(network.num_nodes, MOST_NODES))))
+    return listed + (", ..." if network.num_nodes > MOST_NODES else "")
+
+
+def _waves_of(tree: Schedule) -> str:
+    """How many waves there are, and when they come."""
+    stages = (tree.num_steps - 1) // tree.period + 1
+    return f"{tree.num_waves}, one every {tree.period} steps, {stages} under way at once"
+
+
+def _save(built: Schedule, out: Path) -> None:
+    """Write a schedule as its file's name asks."""
+    if out.suffix != ".csv":
+        save_schedule(built, out)
+        return
+    with replacing(out) as path, path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(FIELDS)
+        for *cells, links, classes in rows_of(built):
+            writer.writerow([*cells, *(" ".join(map(str, hops)) for hops in (links, classes))])
+
+
+def _span(least: float, most: float) -> str:
+    """A range, or one number where both ends are the same."""
+    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
+
+
+def _ends(data: dict[str, Any], name: str) -> tuple[float, float]:
+    """The two ends of a range by its name."""
+    return data[f"{name}_min"], data[f"{name}_max"]

@@ -1,0 +1,205 @@
+"""The command simulate: when it happens, and whether the data come out right."""
+
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli.common import (
+    CollectiveOption,
+    CsvOption,
+    FlowControlOption,
+    JsonOption,
+    MemoryCyclesOption,
+    RootOption,
+    ScheduleArgument,
+    SizesOption,
+    build_schedule,
+    check_writable,
+    identity_of,
+    print_table,
+)
+from multitree.host.cli.explain import choose
+from multitree.host.cli.options import ClockOptions, NetworkOptions, with_groups
+from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
+from multitree.host.comparison import REPORT_COLUMNS, report_cells
+from multitree.host.simulator import SEED, Simulator
+from multitree.host.sizes import format_size, paced, parse_sizes
+from multitree.host.work import WorkReport
+from multitree.nic.counts import PortCounts
+from multitree.sim.choice import AUTO, Choice
+from multitree.sim.emulator.waveform import Waveform
+from multitree.topology.networks.topology import Topology
+
+__all__ = ["add_commands"]
+
+FAILED = 1
+
+EngineOption = Annotated[str, typer.Option(help="rtl or analytic.", metavar="NAME")]
+DtypeOption = Annotated[str, typer.Option(help="float32, int32 or bfloat16.", metavar="NAME")]
+OpOption = Annotated[str, typer.Option(help="sum, max, or average (avg).", metavar="NAME")]
+AnyAlgorithmOption = Annotated[
+    str | None,
+    typer.Option(
+        help="As for `multitree schedule`, or auto: the fastest by the engine analytic.",
+        metavar="NAME",
+    ),
+]
+AnyDependencyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="chunk, or submessage for cut-through; by default chunk, and with auto the faster.",
+        metavar="NAME",
+    ),
+]
+DependencyOption = Annotated[
+    str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
+]
+LockstepOption = Annotated[
+    bool,
+    typer.Option(
+        "--lockstep", help="Wait out every step's estimated time (analytic: on shared links)."
+    ),
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
+TraceOption = Annotated[
+    Path | None, typer.Option(help="Dump a waveform, .vcd or .fst (rtl).", metavar="FILE")
+]
+WindowOption = Annotated[
+    str | None, typer.Option(help="Cycles A up to B of the waveform only.", metavar="A:B")
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the command line."""
+    app.command("simulate")(with_groups(simulate))
+
+
+def simulate(
+    spec: ScheduleArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    algorithm: AnyAlgorithmOption = None,
+    collective: CollectiveOption = None,
+    root: RootOption = None,
+    size: SizesOption = "1MiB",
+    engine: EngineOption = "rtl",
+    dependency: AnyDependencyOption = None,
+    flow_control: FlowControlOption = "message",
+    lockstep: LockstepOption = False,
+    dtype: DtypeOption = "float32",
+    op: OpOption = "sum",
+    seed: SeedOption = SEED,
+    memory_cycles: MemoryCyclesOption = 12,
+    trace: TraceOption = None,
+    window: WindowOption = None,
+    csv: CsvOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Run a collective on an engine with a clock, for each size.
+
+    The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
+    """
+    check_format(json, csv)
+    sizes, waveform = parse_sizes(size), _waveform(trace, window, size)
+    modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
+    asked = clock.model(**modes).with_memory(memory_cycles)
+    given: dict[str, Any] = {"lockstep": lockstep, "dtype": dtype, "op": op, "seed": seed}
+    rest = {"memory_cycles": memory_cycles, "trace": None if trace is None else str(trace)}
+
+    def run(size_bytes: int) -> _Run:
+        choice, model = None, asked
+        if algorithm == AUTO:
+            topology = _network_of(spec, network, lockstep)
+            choice = choose(topology, model, size_bytes, collective, root, dependency)
+            built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
+        else:
+            pace = paced(model, size_bytes)
+            built, _ = build_schedule(spec, algorithm, collective, root, network, pace)
+        with (
+            Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
+            Simulator(
+                built.topology,
+                engine,
+                **(given | {"link_model": model, "waveform": waveform}),
+                progress=work.count_cycles,
+                say=work.say,
+            ) as simulator,
+        ):
+            report = simulator.run(built, size_bytes)
+        entry = identity_of(built) | _figures(report) | {"flow_control": flow_control} | given
+        entry |= {"op": simulator.op} | rest | {"reason": choice and choice.reason}
+        entry |= clock.figures(built.topology, model) | {"warnings": network.warnings}
+        return _Run(report, choice, entry)
+
+    runs = [run(size_bytes) for size_bytes in sizes]
+    entries = [each.entry for each in runs]
+    if json or csv:
+        (print_csv if csv else print_sizes)(entries)
+    else:
+        _show(runs, trace)
+    return FAILED if any(each.report.exact is False for each in runs) else 0
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One size's run: its report, why its algorithm was chosen, and both for programs."""
+
+    report: WorkReport
+    choice: Choice | None
+    entry: dict[str, Any]
+
+
+def _show(runs: list[_Run], trace: Path | None) -> None:
+    """Tell people of one run, or of several in a table."""
+    if len(runs) == 1:
+        typer.echo(str(runs[0].report))
+        if runs[0].choice is not None:
+            typer.echo(f"  chosen: {runs[0].choice.reason}")
+        if trace is not None:
+            typer.echo(f"  waveform in {trace}")
+        return
+    first = runs[0].report
+    title = f"{first.collective} on {runs[0].entry['topology']}, engine {first.engine}"
+    rows = [report_cells(each.report) for each in runs]
+    print_table(title, REPORT_COLUMNS, rows)
+    for limit in dict.fromkeys(limit for each in runs for limit in each.report.limits):
+        typer.echo(f"Limited: {limit}")
+    for each in runs:
+        if each.choice is not None:
+            typer.echo(f"{format_size(each.report.size_bytes)}: {each.choice.reason}")
+
+
+def _network_of(spec: str, network: NetworkOptions, lockstep: bool) -> Topology:
+    """What to choose an algorithm for; not in lockstep, since algorithms are timed without."""
+    if lockstep:
+        raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
+    return network.network(spec)
+
+
+def _figures(report: WorkReport) -> dict[str, Any]:
+    """A report for programs, with the counters of all ports together; unknown is None."""
+    named = asdict(report)
+    del named["ports"], named["limits"]
+    totals = {} if report.totals is None else asdict(report.totals)
+    return named | {field.name: totals.get(field.name) for field in fields(PortCounts)}
+
+
+def _waveform(trace: Path | None, window: str | None, size: str) -> Waveform | None:
+    """Where to dump what, from the options."""
+    if trace is None:
+        if window is not None:
+            raise ValueError("Window must come with --trace, which names the file")
+        return None
+    if "," in size:
+        raise ValueError(f"Size must be one for a waveform, not a list, {size!r}")
+    first, last = 0, None
+    if window is not None:
+        match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", window, flags=re.ASCII)
+        if match is None:
+            raise ValueError(f"Window must be cycles A:B, not {window!r}")
+        first, last = int(match[1] or 0), int(match[2]) if match[2] else None
+    check_writable(trace)
+    return Waveform(trace, first, last)

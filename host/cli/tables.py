@@ -1,0 +1,201 @@
+"""The commands verify and table: what was proved, and what an interface executes."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli.common import (
+    AlgorithmOption,
+    CollectiveOption,
+    JsonOption,
+    RootOption,
+    ScheduleArgument,
+    SizeOption,
+    build_compactly,
+    build_schedule,
+    identity_of,
+    print_pairs,
+    print_table,
+    written_out,
+)
+from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.output import Working, print_json
+from multitree.host.cli.table_rows import COLUMNS, NOTE, shown_cells, table_rows
+from multitree.host.cli.writes import (
+    CNameOption,
+    DependencyOption,
+    DtypeOption,
+    FirstArrivalOption,
+    FormatOption,
+    OpOption,
+    OutOption,
+    Wanted,
+    WatchdogOption,
+    WindowBaseOption,
+    write_list,
+)
+from multitree.host.engines.rtl import needs_of
+from multitree.host.sizes import format_size, paced, parse_size
+from multitree.nic.config import Config
+from multitree.nic.table import compile_table
+from multitree.sim.limits import limits_of
+from multitree.sim.link_limits import link_limits
+from multitree.sim.link_model import LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.sizing import beyond_interfaces, config_for
+from multitree.topology.checks.implicit import Orbit
+from multitree.topology.checks.verify import Report, verify
+from multitree.topology.mapping.header_only import as_sent, silent_ops
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["add_commands"]
+
+_TOTALS = ("num_rows", "num_flows", "memory_flits")
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the command line."""
+    app.command("verify")(with_groups(verify_schedule))
+    app.command("table")(with_groups(table))
+
+
+def verify_schedule(
+    spec: ScheduleArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
+    root: RootOption = None,
+    size: SizeOption = "1MiB",
+    json: JsonOption = False,
+) -> None:
+    """Prove that a schedule is right, and say what was proved."""
+    size_bytes, model = parse_size(size), clock.model()
+    asked = (algorithm, collective, root, network)
+    built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
+    with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
+        report = verify(built)
+        limits = limits_of(
+            as_sent(built),
+            model.num_flits(size_bytes, 1),
+            model,
+            memory_timing=MemoryTiming(),
+            queue_flits=Config().memory_queue_flits,
+            max_skew_cycles=0,
+            lockstep=False,
+        )
+    data = identity_of(built) | {"verified": True} | asdict(report)
+    data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
+    data |= clock.figures(built.topology, model) | {"warnings": network.warnings}
+    if json:
+        print_json(data)
+        return
+    causal = "yes" if report.causal else "no: slow links deliver later than the steps have it"
+    print_pairs(
+        f"Proved of {built.collective} by {built.algorithm} on {built.topology.name}:",
+        [
+            ("complete", "every rank's value is in every sum, and every rank gets its result"),
+            ("exactly once", f"each of {report.num_messages} messages adds what was not yet added"),
+            ("race-free", "nothing is written while it is read or before it is complete"),
+            (
+                "trees",
+                f"{built.num_flows} flows, each a tree with one root, up to "
+                f"{report.tree_height_hops} hops high",
+            ),
+            ("no circle", "no message waits for itself, on links or on data"),
+            ("contention in a step", _contention(report)),
+            ("steps keep to the links' speeds", causal),
+            ("siblings in a step", f"{report.max_siblings} at most, in a definite order"),
+            ("steps", f"{report.num_steps} in all; a phase takes at least {report.bound_steps}"),
+            (f"ends at {format_size(size_bytes)}", f"within {limits.collective_cycles} cycles"),
+            ("hash", built.hash),
+        ],
+    )
+    tell_limits(link_limits(built.topology, model))
+
+
+def _contention(report: Report) -> str:
+    """How many messages meet, in words."""
+    if report.contention_free:
+        return "none"
+    if report.max_link_load == 1:
+        return "on slow links, where a message is not through when the next one comes"
+    return f"{report.max_link_load} on one link"
+
+
+def table(
+    spec: ScheduleArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    rank: Annotated[int, typer.Option(help="Whose table.", metavar="RANK")] = 0,
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
+    root: RootOption = None,
+    size: SizeOption = "1MiB",
+    form: FormatOption = None,
+    out: OutOption = None,
+    dtype: DtypeOption = None,
+    op: OpOption = None,
+    dependency: DependencyOption = None,
+    window_base: WindowBaseOption = None,
+    watchdog_cycles: WatchdogOption = None,
+    first_arrival_cycles: FirstArrivalOption = None,
+    name: CNameOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print one rank's schedule table, in the paper's columns, or the writes that load it."""
+    limits = (watchdog_cycles, first_arrival_cycles)
+    wanted = Wanted(form, out, dtype, op, dependency, window_base, *limits, name)
+    if wanted.format is not None and json:
+        raise ValueError("--format must come without --json")
+    size_bytes, model = parse_size(size), clock.model()
+    pace = paced(model, size_bytes)
+    built, _ = build_compactly(spec, algorithm, collective, root, network, pace)
+    if wanted.format is not None:
+        writes = write_list(written_out(built), rank, size_bytes, wanted, model)
+        wanted.put(writes.text(wanted.format))
+        return
+    told = clock.figures(built.topology, model) | {"warnings": network.warnings}
+    _show(built, rank, size_bytes, model, told if json else None)
+
+
+def _show(
+    built: Schedule | Orbit,
+    rank: int,
+    size_bytes: int,
+    model: LinkModel,
+    told: dict[str, Any] | None,
+) -> None:
+    """Print a rank's table: as JSON, with more that it tells, or for people."""
+    part = built.at(rank) if isinstance(built, Orbit) else built
+    needs, sent = needs_of(part, model, size_bytes), as_sent(part)
+    problem = beyond_interfaces(sent, needs)
+    room = {name: need for name, need in needs.items() if problem is None or name not in _TOTALS}
+    config = config_for(built.topology, model, **room)
+    silent = silent_ops(part.collective) if config.shared else ()
+    num_flits = model.num_flits(size_bytes, 1)
+    compiled = compile_table(sent, rank, num_flits, config, bounded=problem is None)
+    rows = table_rows(compiled, sent, config.flit_bytes, silent=silent)
+    if told is not None:
+        print_json(
+            identity_of(built)
+            | {
+                "rank": rank,
+                "size_bytes": size_bytes,
+                "num_rows": compiled.num_rows,
+                "num_flows": compiled.num_flows,
+                "problem": problem,
+                "rows": rows,
+            }
+            | told
+        )
+        return
+    what = f"{part.collective} by {part.algorithm} on {built.topology.name}"
+    title = [f"Schedule table of rank {built.topology.label(rank)}: {what}"]
+    title += [] if problem is None else [f"No interface holds it: {problem}"]
+    title += [NOTE]
+    print_table(
+        "\n".join(title), list(COLUMNS), [shown_cells(row, built.topology.label) for row in rows]
+    )
+    tell_limits(link_limits(built.topology, model))

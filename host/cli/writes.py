@@ -1,0 +1,243 @@
+"""Register writes for a rank's table, as `multitree table --format` writes them."""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli.common import check_writable
+from multitree.host.design.names import DesignNames
+from multitree.host.design.write_lists import FORMATS, WriteList
+from multitree.host.engines.rtl import needs_of
+from multitree.nic.config import Config
+from multitree.nic.program import COMMIT, RunSettings, run_writes, table_writes
+from multitree.nic.table import Table, compile_table
+from multitree.sim.limits import limits_of
+from multitree.sim.link_model import LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.sizing import beyond_interfaces, config_for
+from multitree.sim.store_and_forward import check_whole
+from multitree.topology.atomic_write import write_file
+from multitree.topology.checks.verify import verify
+from multitree.topology.errors import ScheduleError
+from multitree.topology.mapping.header_only import as_sent, silent_ops
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = [
+    "CNameOption",
+    "DependencyOption",
+    "DtypeOption",
+    "FirstArrivalOption",
+    "FormatOption",
+    "OpOption",
+    "OutOption",
+    "Wanted",
+    "WatchdogOption",
+    "WindowBaseOption",
+    "write_list",
+]
+
+_PATIENT = 2**32 - 1
+
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Register writes instead: words (address and value), readmemh (Verilog) or c.",
+        metavar="NAME",
+    ),
+]
+OutOption = Annotated[
+    Path | None, typer.Option(help="With --format: file to write to.", metavar="FILE")
+]
+DtypeOption = Annotated[
+    str | None, typer.Option(help="With --format: float32, int32 or bfloat16.", metavar="NAME")
+]
+OpOption = Annotated[str | None, typer.Option(help="With --format: sum or max.", metavar="NAME")]
+DependencyOption = Annotated[
+    str | None,
+    typer.Option(help="With --format: chunk, or submessage for cut-through.", metavar="NAME"),
+]
+WindowBaseOption = Annotated[
+    int | None, typer.Option(help="With --format: first flit of the buffer.", metavar="FLIT")
+]
+WatchdogOption = Annotated[
+    int | None,
+    typer.Option(help="With --format: longest time without progress, 0 for ever.", metavar="N"),
+]
+FirstArrivalOption = Annotated[
+    int | None,
+    typer.Option(help="With --format: the same before the first message came in.", metavar="N"),
+]
+
+CNameOption = Annotated[
+    str | None,
+    typer.Option(help="With --format: what names in C begin with.", metavar="PREFIX"),
+]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for with --format; None where nothing is.
+
+    Parameters
+    ----------
+    format : str or None
+        One of `FORMATS`, or None for a table to look at.
+    out : Path or None
+        File to write to, in place of standard output.
+    dtype, op, dependency : str or None
+        By default float32, sum and chunk.
+    window_base, watchdog_cycles, first_arrival_cycles : int or None
+        By default 0, a bound on the collective, and 2^32 - 1.
+    name : str or None
+        What the array's name in C begins with.
+
+    Raises
+    ------
+    ValueError
+        If something is asked for that nothing is done with, a number is out of range, the name no
+        identifier, or the file cannot be written.
+    """
+
+    format: str | None
+    out: Path | None
+    dtype: str | None
+    op: str | None
+    dependency: str | None
+    window_base: int | None
+    watchdog_cycles: int | None
+    first_arrival_cycles: int | None
+    name: str | None
+
+    def __post_init__(self) -> None:
+        """Refuse what would be left out without a word."""
+        if self.format is None:
+            for field in fields(self):
+                if getattr(self, field.name) is not None:
+                    option = field.name.replace("_", "-")
+                    raise ValueError(f"--{option} must come with --format")
+        elif self.format not in FORMATS:
+            raise ValueError(f"Format must be one of {', '.join(FORMATS)}, not {self.format!r}")
+        for name in ("window_base", "watchdog_cycles", "first_arrival_cycles"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= _PATIENT:
+                option = name.replace("_", "-")
+                raise ValueError(f"--{option} must be in 0..{_PATIENT}, not {value}")
+        if self.name is not None:
+            DesignNames(self.name)
+        if self.out is not None:
+            check_writable(self.out)
+
+    def put(self, text: str) -> None:
+        """Write a text to the file, or print it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; a file that was there is as it was.
+        """
+        if self.out is None:
+            typer.echo(text, nl=False)
+        else:
+            write_file(self.out, text)
+
+
+def write_list(
+    schedule: Schedule,
+    rank: int,
+    size_bytes: int,
+    wanted: Wanted,
+    link_model: LinkModel | None = None,
+) -> WriteList:
+    """All writes that load and commit one rank's table, of a schedule that is verified here.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    rank : int
+    size_bytes : int
+        Of one rank's buffer.
+    wanted : Wanted
+    link_model : LinkModel, optional
+        Clock, flits and buffers.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is wrong, no interface holds the table or reaches the window, or messages
+        over shared links are to be cut.
+    TopologyError
+        As `compile_table`.
+    ValueError
+        If a type or an op is not known.
+    """
+    verify(schedule)
+    model = replace(link_model or LinkModel(), dependency=wanted.dependency or "chunk")
+    base = wanted.window_base or 0
+    needs = needs_of(schedule, model, size_bytes)
+    needs["memory_flits"] += base
+    sent, num_flits = as_sent(schedule), model.num_flits(size_bytes, 1)
+    problem = beyond_interfaces(sent, needs)
+    if problem is not None:
+        raise ScheduleError(f"No interface holds it: {problem}")
+    config = config_for(sent.topology, model, **needs)
+    if config.shared:
+        check_whole(schedule, model)
+    table = compile_table(sent, rank, num_flits, config)
+    settings = _settings(schedule, table, num_flits, config, model, wanted)
+    return WriteList(
+        name=wanted.name or DesignNames().prefix,
+        rank=rank,
+        about=_about(schedule, rank, size_bytes, config, settings),
+        ports=sum(1 << port for port in table.ports_in_use()),
+        writes=[*table_writes(table), *run_writes(settings), COMMIT],
+    )
+
+
+def _settings(
+    schedule: Schedule,
+    table: Table,
+    num_flits: int,
+    config: Config,
+    model: LinkModel,
+    wanted: Wanted,
+) -> RunSettings:
+    limits = limits_of(
+        as_sent(schedule),
+        num_flits,
+        model,
+        memory_timing=MemoryTiming(),
+        queue_flits=config.memory_queue_flits,
+        max_skew_cycles=0,
+        lockstep=False,
+    )
+    watchdog, first = wanted.watchdog_cycles, wanted.first_arrival_cycles
+    more: dict[str, Any] = {
+        "window_base": wanted.window_base or 0,
+        "watchdog_cycles": limits.watchdog_cycles if watchdog is None else watchdog,
+        # Hosts of different cards start at any time.
+        "first_arrival_cycles": _PATIENT if first is None else first,
+        "silent": silent_ops(schedule.collective) if config.shared else (),
+        "num_waves": schedule.num_waves,
+    }
+    settings = limits.settings(
+        wanted.dtype or "float32", table.end_flits, model, wanted.op or "sum"
+    )
+    return replace(settings, **more)
+
+
+def _about(
+    schedule: Schedule, rank: int, size_bytes: int, config: Config, settings: RunSettings
+) -> tuple[str, ...]:
+    """Lines that say of what the writes are, and what interface they are for."""
+    return (
+        f"{schedule.collective} by {schedule.algorithm} on {schedule.topology.name}, rank {rank}: "
+        f"{size_bytes} bytes of {settings.dtype} from flit {settings.window_base} on, "
+        f"{settings.reduction}.",
+        f"Schedule {schedule.hash}.",
+        f"For flits of {config.flit_bytes} bytes, "
+        f"{'shared' if config.shared else 'private'} links, addresses of at least "
+        f"{(settings.window_base + settings.window_flits).bit_length()} bits.",
+    )

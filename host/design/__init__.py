@@ -1,0 +1,1 @@
+"""Files of a hardware design: Verilog, benches, register writes."""

@@ -1,0 +1,88 @@
+"""Names of a design's files and modules, all with one prefix."""
+
+import re
+from dataclasses import dataclass
+
+from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME
+
+__all__ = ["MEMORIES", "PREFIX", "DesignNames"]
+
+PREFIX = "multitree"
+"""Prefix of all names unless another one is asked for."""
+
+_SUFFIXES = {"sram": "", "axi": "_axi"}
+
+MEMORIES = tuple(_SUFFIXES)
+"""Kinds of memory side: SRAM-style channels, AXI4 managers."""
+
+
+@dataclass(frozen=True)
+class DesignNames:
+    """Names of the modules and files that `multitree verilog` writes.
+
+    Designs with different prefixes have no module, file, core or C macro in common, as long as
+    the prefixes differ in more than upper and lower case.
+
+    Parameters
+    ----------
+    prefix : str
+        A Verilog identifier.
+
+    Raises
+    ------
+    ValueError
+        If the prefix is none.
+
+    Examples
+    --------
+    >>> names = DesignNames("torus")
+    >>> names.top("axi"), names.crossing, names.switch
+    ('torus_nic_axi', 'torus_link_crossing', 'torus_switch')
+    """
+
+    prefix: str = PREFIX
+
+    def __post_init__(self) -> None:
+        """Check the prefix."""
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.prefix):
+            raise ValueError(f"Name must be a Verilog identifier, not {self.prefix!r}")
+
+    def _of(self, default: str) -> str:
+        return self.prefix + default.removeprefix(PREFIX)
+
+    def top(self, memory: str) -> str:
+        """Name of the interface's module with one of `MEMORIES`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind.
+        """
+        if memory not in MEMORIES:
+            raise ValueError(f"Memory must be {' or '.join(MEMORIES)}, not {memory!r}")
+        return self.registers + _SUFFIXES[memory]
+
+    @property
+    def registers(self) -> str:
+        """Name of the register map, which starts the names of its macros in C."""
+        return self._of(MODULE_NAME)
+
+    @property
+    def crossing(self) -> str:
+        """Name of the module between a link's clock and the interface's."""
+        return f"{self.prefix}_link_crossing"
+
+    @property
+    def switch(self) -> str:
+        """What the names of all switches' modules begin with."""
+        return self._of(SWITCH_MODULE_NAME)
+
+    @property
+    def bench(self) -> str:
+        """Name of the test bench's module; what those below it begin with."""
+        return f"{self.prefix}_sim"
+
+    @property
+    def manifest(self) -> str:
+        """Name of the file that lists all others."""
+        return f"{self.prefix}_manifest.json"

@@ -1,0 +1,131 @@
+"""Switches of a network in Verilog, a module per shape, and how they are joined."""
+
+from dataclasses import dataclass
+
+from multitree.hw.export.verilog import generate
+from multitree.nic.config import Config
+from multitree.nic.interface import SWITCH_MODULE_NAME, switch_for
+from multitree.topology.errors import TopologyError
+from multitree.topology.networks.topology import Topology
+
+__all__ = ["SwitchModule", "switch_modules", "switch_verilog"]
+
+_LEAST_PORTS = 2
+
+
+@dataclass(frozen=True)
+class SwitchModule:
+    """Switches of a network that have one shape, so one Verilog module.
+
+    Parameters
+    ----------
+    module : str
+        Its name: ports and virtual channels stand in it.
+    num_ports : int
+        Up to the last by which a link leaves each of them, and at least 2.
+    nodes : tuple of int
+        The switches' numbers.
+    """
+
+    module: str
+    num_ports: int
+    nodes: tuple[int, ...]
+
+
+def switch_modules(
+    topology: Topology, config: Config, stem: str = SWITCH_MODULE_NAME
+) -> list[SwitchModule]:
+    """The shapes of a network's switches, by number of ports.
+
+    Parameters
+    ----------
+    topology : Topology
+    config : Config
+        Its interfaces.
+    stem : str
+        What the modules' names begin with.
+
+    Returns
+    -------
+    list of SwitchModule
+        Empty where there are no switches.
+
+    Raises
+    ------
+    TopologyError
+        If there are switches and a link has no reverse, or the interfaces are for private links.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.switched import fat_tree
+    >>> for shape in switch_modules(fat_tree(2, 4), Config(num_classes=1)):
+    ...     print(shape.module, shape.nodes)
+    multitree_switch_2x2 (10, 11, 12, 13)
+    multitree_switch_8x2 (8, 9)
+    """
+    if not topology.num_switches:
+        return []
+    if not topology.is_symmetric:
+        link = topology.reverse.tolist().index(-1)
+        raise TopologyError(f"{topology.name}: link {link} has no reverse link")
+    if not config.shared:
+        raise TopologyError(
+            f"{topology.name}: interfaces must be built for shared links, since there are switches"
+        )
+    shapes: dict[int, list[int]] = {}
+    for node in range(topology.num_ranks, topology.num_nodes):
+        shapes.setdefault(max(_LEAST_PORTS, int(topology.num_ports[node])), []).append(node)
+    return [
+        SwitchModule(f"{stem}_{ports}x{config.num_vcs}", ports, tuple(nodes))
+        for ports, nodes in sorted(shapes.items())
+    ]
+
+
+def switch_verilog(topology: Topology, config: Config, stem: str = SWITCH_MODULE_NAME) -> str:
+    """Verilog of all switches of a network: of each shape a module, as the emulator has it.
+
+    Parameters
+    ----------
+    topology : Topology
+        One with switches.
+    config : Config
+        Its interfaces, on shared links.
+    stem : str
+        What the modules' names begin with.
+
+    Returns
+    -------
+    str
+        Before the modules stands, as a comment, what every port of the network is joined with.
+
+    Raises
+    ------
+    TopologyError
+        As `switch_modules`.
+    ValueError
+        If a switch has more ports than there can be.
+    """
+    shapes = switch_modules(topology, config, stem)
+    modules = {node: shape.module for shape in shapes for node in shape.nodes}
+    texts = [generate(switch_for(config, s.num_ports), name=s.module) for s in shapes]
+    first, rest = "\n".join(texts).split("\n", 1)
+    wiring = "".join(f"// {line}".rstrip() + "\n" for line in _wiring(topology, modules))
+    return f"{first}\n{wiring}{rest}"
+
+
+def _wiring(topology: Topology, modules: dict[int, str]) -> list[str]:
+    """Lines that say of each node's ports which port of which node they are joined with."""
+    lines = ["", "What each link port is joined with: tx of either end with rx of the other.", ""]
+    for node in range(topology.num_nodes):
+        module = f" is a {modules[node]}" if node in modules else ""
+        lines.append(f"{_called(topology, node)}{module}:")
+        for link in topology.ports(node).tolist():
+            port = topology.port_of_link(link)
+            far = _called(topology, int(topology.links[link, 1]))
+            back = topology.port_of_link(int(topology.reverse[link]))
+            lines.append(f"  link_{port} with link_{back} of {far}")
+    return [*lines, ""]
+
+
+def _called(topology: Topology, node: int) -> str:
+    return f"{'rank' if node < topology.num_ranks else 'switch'} {node}"

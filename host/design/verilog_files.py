@@ -1,0 +1,205 @@
+"""The files a hardware project takes: Verilog, register map, bench, core file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from amaranth.lib import wiring
+
+from multitree.host.design.manifest import DesignFile, listed_before, replace_design
+from multitree.host.design.names import PREFIX, DesignNames
+from multitree.host.design.sim_bench import bench_files, why_no_bench
+from multitree.host.design.switch_files import SwitchModule, switch_modules, switch_verilog
+from multitree.host.version import project_version
+from multitree.hw.export.core_file import Bench, core_file
+from multitree.hw.export.register_formats import markdown, system_rdl
+from multitree.hw.export.register_map import c_header
+from multitree.hw.export.verilog import generate, instantiation_template
+from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing, crossing_depth
+from multitree.nic.axi_interface import AxiInterface
+from multitree.nic.config import Config
+from multitree.nic.interface import Interface
+from multitree.nic.registers import REGISTERS, VERSION
+from multitree.topology.networks.topology import Topology
+
+__all__ = ["Delivery", "write_verilog"]
+
+_INTERFACES = {"sram": Interface, "axi": AxiInterface}
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What `write_verilog` wrote.
+
+    Parameters
+    ----------
+    folder : Path
+    files : tuple of DesignFile
+        The interface's Verilog first, the core file last.
+    manifest : str
+        Name of the file that lists them.
+    removed : tuple of str
+        Files of the design before that this one does not have.
+    no_bench : str or None
+        Why there is no test bench; None if there is one.
+    """
+
+    folder: Path
+    files: tuple[DesignFile, ...]
+    manifest: str
+    removed: tuple[str, ...]
+    no_bench: str | None
+
+    @property
+    def paths(self) -> list[Path]:
+        """All files, the manifest last."""
+        return [self.folder / name for name in (*(f.name for f in self.files), self.manifest)]
+
+
+def write_verilog(
+    config: Config,
+    folder: Path,
+    *,
+    memory: str = "sram",
+    topology: Topology | None = None,
+    prefix: str = PREFIX,
+    built_for: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> Delivery:
+    """Write an interface's Verilog and what goes with it, in place of what is there.
+
+    Parameters
+    ----------
+    config : Config
+        Sizes of the interface.
+    folder : Path
+        Where to; made if it is not there. Files of the design before with this prefix, which its
+        manifest lists, are replaced, and removed if this design has none of their name.
+    memory : str
+        One of `MEMORIES`.
+    topology : Topology, optional
+        The network; its switches are written, too, if it has any.
+    prefix : str
+        Of all names, see `DesignNames`.
+    built_for : mapping, optional
+        What the sizes were chosen for, as the manifest is to say it.
+    force : bool
+        Replace and remove files that were edited or that something else wrote, too.
+
+    Returns
+    -------
+    Delivery
+        The Verilog of the interface, of the crossing to a link's clock and, where there are any,
+        of the switches; the register map as a C header, as Markdown and as SystemRDL, an
+        instantiation template, a test bench with what it reads, a FuseSoC core file and the
+        manifest. The same bytes for the same arguments, on every machine.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind of memory, the prefix is no identifier, a switch has too many
+        ports, or, unless forced, a file in the folder is not as it was written.
+    TopologyError
+        As `switch_files.switch_modules`.
+    OSError
+        If a file cannot be written.
+    """
+    names = DesignNames(prefix)
+    before = listed_before(folder, names.manifest, force=force)
+    top, no_bench = names.top(memory), why_no_bench(config)
+    interface = _INTERFACES[memory](config)
+    shapes = [] if topology is None else switch_modules(topology, config, names.switch)
+    sources = _sources(config, names, top, interface, topology if shapes else None)
+    documents = _documents(names.registers, top, interface)
+    bench = [] if no_bench else bench_files(config, names, memory, interface)
+    core = _core(top, names.bench, sources, documents, bench)
+    files = (*sources, *documents, *bench, core)
+    facts = {
+        "multitree_version": project_version(),
+        "register_map_version": VERSION,
+        "name": prefix,
+        "built_for": dict(built_for) if built_for else None,
+        "memory": memory,
+        "top_module": top,
+        "config": asdict(config),
+        "modules": _modules(sources, shapes, bench, names),
+    }
+    removed = replace_design(folder, names.manifest, files, facts, before=before, force=force)
+    return Delivery(folder, files, names.manifest, tuple(removed), no_bench)
+
+
+def _sources(
+    config: Config,
+    names: DesignNames,
+    top: str,
+    interface: wiring.Component,
+    switched: Topology | None,
+) -> list[DesignFile]:
+    """Verilog of the interface, of the crossing and of a network's switches."""
+    sources = [
+        DesignFile(f"{top}.v", "Verilog", generate(interface, name=top)),
+        DesignFile(f"{names.crossing}.v", "link crossing", _crossing(config, names.crossing)),
+    ]
+    if switched is not None:
+        text = switch_verilog(switched, config, names.switch)
+        sources.append(DesignFile(f"{names.switch}.v", "switches", text))
+    return sources
+
+
+def _crossing(config: Config, name: str) -> str:
+    """Verilog of a crossing that never overflows."""
+    depth = crossing_depth(buffer_flits=config.buffer_flits, num_vcs=config.num_vcs)
+    sizes = {"flit_bytes": config.flit_bytes, "num_vcs": config.num_vcs}
+    crossing = LinkCrossing(**sizes, depth=depth)
+    return generate(crossing, name=name, domains=[LINK_DOMAIN])
+
+
+def _documents(name: str, top: str, interface: wiring.Component) -> list[DesignFile]:
+    """The register map under a name, in three ways, and the template of an instance."""
+    registers = replace(REGISTERS, name=name)
+    template = instantiation_template(interface, name=top)
+    return [
+        DesignFile(f"{name}.h", "C header", c_header(registers)),
+        DesignFile(f"{name}_registers.md", "register map", markdown(registers)),
+        DesignFile(f"{name}.rdl", "SystemRDL", system_rdl(registers)),
+        DesignFile(f"{top}_template.vh", "template", template),
+    ]
+
+
+def _core(
+    top: str,
+    bench_top: str,
+    sources: Sequence[DesignFile],
+    documents: Sequence[DesignFile],
+    bench: Sequence[DesignFile],
+) -> DesignFile:
+    verilog, *data = [file.name for file in bench] or [""]
+    text = core_file(
+        name=top,
+        version=project_version(),
+        description="MultiTree network interface: all-reduce by a schedule table.",
+        top=top,
+        sources=[file.name for file in sources],
+        documents=[file.name for file in documents],
+        bench=Bench(bench_top, (verilog,), tuple(data)) if bench else None,
+    )
+    return DesignFile(f"{top}.core", "FuseSoC core", text)
+
+
+def _modules(
+    sources: Sequence[DesignFile],
+    shapes: Sequence[SwitchModule],
+    bench: Sequence[DesignFile],
+    names: DesignNames,
+) -> list[dict[str, Any]]:
+    """The modules that are meant to be instantiated, and the bench: names, files, which nodes."""
+    interface, crossing, *switches = sources
+    modules: list[dict[str, Any]] = [
+        {"module": file.name.removesuffix(".v"), "file": file.name}
+        for file in (interface, crossing)
+    ]
+    for shape in shapes:
+        nodes = list(shape.nodes)
+        modules.append({"module": shape.module, "file": switches[0].name, "nodes": nodes})
+    return modules + [{"module": names.bench, "file": file.name} for file in bench[:1]]

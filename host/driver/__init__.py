@@ -1,0 +1,1 @@
+"""The driver of one interface and the buses it works over."""

@@ -1,0 +1,1 @@
+"""Engines that a Communicator runs on."""

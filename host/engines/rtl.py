@@ -1,0 +1,164 @@
+"""The rtl engine as the host uses it: one network that stays between collectives."""
+
+from typing import Any
+
+from multitree.host.outcome import Outcome, finished, reduction_of
+from multitree.host.plans import Plan
+from multitree.host.tensors import to_array
+from multitree.sim.emulator.verilator import Say
+from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl.loads import Upcoming
+from multitree.sim.rtl.session import Progress, RtlSession
+from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
+from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["RtlEngine", "needs_of"]
+
+
+def needs_of(
+    schedule: Schedule, link_model: LinkModel, size_bytes: int, *, lockstep: bool = False
+) -> dict[str, Any]:
+    """Sizes that interfaces must have at least to run a schedule.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    link_model : LinkModel
+        Flits.
+    size_bytes : int
+        Bytes of one rank's buffer.
+    lockstep : bool
+
+    Returns
+    -------
+    dict
+        As `config_for` takes them, see `least_sizes`.
+    """
+    return least_sizes(schedule, link_model.num_flits(size_bytes, 1), lockstep=lockstep)
+
+
+class RtlEngine:
+    """Copies of the generated Verilog, one per rank; they stay between collectives.
+
+    Parameters
+    ----------
+    topology : Topology
+        Direct links only, each with a reverse link.
+    link_model : LinkModel
+        Clock, flits, buffers and memory.
+    lockstep : bool
+        Interfaces wait out the estimated time of every step, as in the paper.
+    waveform : Waveform, optional
+        Where to dump the first collective.
+    progress, say : callable, optional
+        Told the cycles run, and what takes long.
+    """
+
+    name = "rtl"
+
+    def __init__(
+        self,
+        topology: Topology,
+        link_model: LinkModel,
+        *,
+        lockstep: bool = False,
+        waveform: Waveform | None = None,
+        progress: Progress | None = None,
+        say: Say | None = None,
+    ) -> None:
+        # As wired: with switches beside the ranks while schedules need them, and only then.
+        self._topology = topology
+        self._link_model = link_model
+        self._lockstep = lockstep
+        self._waveform = waveform
+        self._progress = progress
+        self._say = say
+        self._needs: dict[str, int] = {}
+        self._dtypes = emulated_dtypes("float32")
+        config_for(topology, link_model)  # raises at once where no interface has so many ports
+        self._session: RtlSession | None = None
+        self._then: Upcoming | None = None
+
+    def _grown(self, schedule: Schedule, memory: Any) -> dict[str, int]:
+        """What interfaces need for all that ran and for this, too."""
+        size_bytes = memory.shape[1] * memory.dtype.itemsize
+        needs = needs_of(schedule, self._link_model, size_bytes, lockstep=self._lockstep)
+        return {name: max(value, self._needs.get(name, 0)) for name, value in needs.items()}
+
+    def _wired_for(self, schedule: Schedule) -> Topology:
+        """The network that a schedule is carried on, the one at hand if it is that."""
+        topology = carried(schedule).topology
+        return self._topology if topology.num_switches == self._topology.num_switches else topology
+
+    def prepare(self, schedule: Schedule, memory: Any) -> None:
+        """Compile the interfaces and wire them, unless those at hand are large enough."""
+        dtype = _dtype_name(memory)
+        if dtype not in self._dtypes:
+            self._dtypes = emulated_dtypes(dtype)
+        wired = self._wired_for(schedule)
+        if wired is not self._topology:
+            self.close()
+            self._topology, self._needs = wired, {}
+        self._needs = self._grown(schedule, memory)
+        sizes: dict[str, Any] = {**self._needs, "dtypes": self._dtypes}
+        config = config_for(self._topology, self._link_model, **sizes)
+        if self._session is not None and self._session.config != config:
+            self.close()
+        if self._session is None:
+            self._session = RtlSession(
+                self._topology,
+                link_model=self._link_model,
+                waveform=self._waveform,
+                say=self._say,
+                **sizes,
+            )
+
+    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
+        """Load this during the next run, if the interfaces that are prepared can hold it."""
+        schedule = plan.schedule
+        assert self._session is not None, "prepare comes first"
+        if self._wired_for(schedule) is not self._topology:
+            return
+        dtype = _dtype_name(memory)
+        sizes: dict[str, Any] = {**self._grown(schedule, memory), "dtypes": self._dtypes}
+        config = config_for(self._topology, self._link_model, **sizes)
+        if dtype in self._dtypes and config == self._session.config:
+            size = memory.shape[1], dtype
+            self._then = Upcoming(schedule, *size, reduction_of(op), plan.dependency)
+
+    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
+        """Run the interfaces; the division of an average is the host's."""
+        assert self._session is not None, "prepare comes first"
+        then, self._then = self._then, None
+        try:
+            runs = self._session.run(
+                plan.schedule,
+                [to_array(memory)],
+                op=reduction_of(op),
+                dependency=plan.dependency,
+                then=then,
+                lockstep=self._lockstep,
+                progress=self._progress,
+            )
+            ports = self._session.counts()
+            loading_cycles = self._session.loading_cycles
+        except BaseException:
+            self.close()  # interfaces that have stopped half-way are of no more use
+            raise
+        image, trace = runs[0]
+        image = finished(image, op, len(image))
+        return Outcome(image, trace.cycles, trace.link_utilization, ports, loading_cycles)
+
+    def close(self) -> None:
+        """Give back the network."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def _dtype_name(memory: Any) -> str:
+    """Name of an array's or tensor's type."""
+    return str(memory.dtype).removeprefix("torch.")

@@ -1,0 +1,1 @@
+"""AXI4 managers for memory and the AXI4-Lite subordinate for registers."""

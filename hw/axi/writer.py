@@ -1,0 +1,146 @@
+"""An AXI4 manager behind a write channel: writes consecutive flits in bursts."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arguments import check_integer
+from multitree.hw.axi.burst import (
+    MAX_BEATS,
+    BurstBuilder,
+    burst_layout,
+    byte_address_width,
+    offer_bursts,
+)
+from multitree.hw.axi.channels import OKAY, AxiWriteSignature
+from multitree.hw.checked_queue import Checked
+from multitree.hw.memory_channel import WriteChannelSignature
+from multitree.hw.stream import Fifo, Register
+
+__all__ = ["AxiWriter"]
+
+
+class AxiWriter(wiring.Component):
+    """Writes flits over AXI4 for a write channel, consecutive ones in bursts.
+
+    A write is acknowledged after the response to its burst, one write per cycle. With a response
+    that is not OKAY `channel.error` says so before the first acknowledgement of the burst; a
+    response to no burst is the error without one, and so are flipped bits of what is queued. Up to
+    `depth` writes are in flight, all with the same id, so that responses come in order. W never
+    waits for AW nor AW for W.
+
+    Latency from a write to AW 2 cycles and to W 3, and `gather_cycles` more at most
+    (`BurstBuilder`); from B to the burst's first acknowledgement 1 cycle. One flit per cycle as
+    long as the bus answers within `depth` - 2 * `gather_cycles` - 4 cycles after a burst's last
+    beat. What goes to the bus comes from registers.
+
+    Parameters
+    ----------
+    address_width : int
+        Bits of a flit's address.
+    flit_bytes : int
+        Bytes of a flit and of a beat, a power of two up to 128.
+    depth : int
+        Most writes in flight, at least 3.
+    gather_cycles : int
+        Longest time for which a write waits for others to form a burst (0..15).
+
+    Members
+    -------
+    channel : In(WriteChannelSignature)
+        The writes.
+    bus : Out(AxiWriteSignature)
+        The bus; byte addresses.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is no integer, or out of range.
+    """
+
+    def __init__(self, *, address_width: int, flit_bytes: int, depth: int, gather_cycles: int = 3):
+        self._sizes = {"address_width": address_width, "flit_bytes": flit_bytes}
+        self._depth = check_integer("Depth", depth, least=3)
+        self._gather_cycles = check_integer(
+            "Gather cycles", gather_cycles, least=0, most=MAX_BEATS - 1
+        )
+        wide = byte_address_width(**self._sizes)
+        super().__init__(
+            {
+                "channel": In(WriteChannelSignature(**self._sizes)),
+                "bus": Out(AxiWriteSignature(address_width=wide, data_bytes=flit_bytes)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A burst goes three ways: to AW, to the data that wait for it, and to the responses."""
+        m = Module()
+        channel, depth = self.channel, self._depth
+        layout = burst_layout(address_width=self._sizes["address_width"])
+        m.submodules.builder = builder = BurstBuilder(
+            **self._sizes, gather_cycles=self._gather_cycles
+        )
+        width, beats = 8 * self._sizes["flit_bytes"], range(MAX_BEATS)
+        m.submodules.bursts = bursts = Checked(Register, shape=layout)
+        m.submodules.flits = flits = Checked(Fifo, shape=width, depth=depth)
+        m.submodules.lengths = lengths = Checked(Fifo, shape=beats, depth=depth)
+        m.submodules.expected = expected = Checked(Fifo, shape=beats, depth=depth)
+        free, taken = Signal(), Signal()
+        m.d.comb += [
+            builder.i.valid.eq(channel.valid & free),
+            builder.i.payload.eq(channel.address),
+            channel.ready.eq(builder.i.ready & free),
+            taken.eq(channel.valid & channel.ready),
+            flits.i.valid.eq(taken),
+            flits.i.payload.eq(channel.data),
+            builder.room.eq(bursts.i.ready & lengths.i.ready & expected.i.ready),
+            bursts.i.payload.eq(builder.burst),
+            lengths.i.payload.eq(builder.burst.more),
+            expected.i.payload.eq(builder.burst.more),
+        ]
+        m.d.comb += [queue.i.valid.eq(builder.valid) for queue in (bursts, lengths, expected)]
+        offer_bursts(m, self.bus, "aw", bursts.o, flit_bytes=self._sizes["flit_bytes"])
+        self._send(m, flits.o, lengths.o)
+        flipped = Cat(queue.state_error for queue in (bursts, flits, lengths, expected)).any()
+        room = self._acknowledge(m, expected.o, taken, flipped)
+        m.d.comb += free.eq(room & flits.i.ready)
+        return m
+
+    def _send(self, m, flits, lengths):
+        """Data of the bursts whose length is known."""
+        bus = self.bus
+        beat, moved = Signal(range(MAX_BEATS)), Signal()
+        m.d.comb += [
+            bus.wdata.eq(flits.payload),
+            bus.wstrb.eq(~0),
+            bus.wvalid.eq(flits.valid & lengths.valid),
+            bus.wlast.eq(beat == lengths.payload),
+            moved.eq(bus.wvalid & bus.wready),
+            flits.ready.eq(moved),
+            lengths.ready.eq(moved & bus.wlast),
+        ]
+        with m.If(moved):
+            m.d.sync += beat.eq(Mux(bus.wlast, 0, beat + 1))
+
+    def _acknowledge(self, m, expected, taken, flipped):
+        """Turn responses into acknowledgements; returns whether a write may be taken.
+
+        Both counts together stay within the depth: at most one write per cycle is taken, and one
+        is acknowledged in every cycle in which one is due.
+        """
+        channel, bus = self.channel, self.bus
+        unanswered, due = (Signal(range(self._depth + 1), name=n) for n in ("unanswered", "due"))
+        answered, refused = Signal(range(MAX_BEATS + 1)), Signal()
+        m.d.comb += [
+            bus.bready.eq(1),
+            expected.ready.eq(bus.bvalid),
+            answered.eq(Mux(bus.bvalid & expected.valid, expected.payload + 1, 0)),
+            refused.eq(bus.bvalid & ((bus.bresp != OKAY) | ~expected.valid)),
+            channel.error.eq(refused | flipped),
+            channel.ack.eq(due != 0),
+        ]
+        m.d.sync += [
+            unanswered.eq(unanswered + taken - answered),
+            due.eq(due + answered - channel.ack),
+        ]
+        return unanswered != self._depth

@@ -1,0 +1,1 @@
+"""Verilog, register maps and core files written from components."""

@@ -1,0 +1,1 @@
+"""Credited links: their two ends, check, session and clock crossing."""

@@ -1,0 +1,225 @@
+"""The CRC of a message while its flits go by, the same at both ends of a link."""
+
+from amaranth import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arguments import check_integer
+from multitree.hw.crc import CRC32_INIT, crc32_step
+from multitree.hw.link.link import CHECK_WIDTH, Kind, check_num_vcs, unit_layout, vc_unit_layout
+
+__all__ = ["RunningCheck", "VcCheck", "compare"]
+
+
+def _check_sizes(flit_bytes, submessage_flits):
+    """Raise for sizes that are none; returns the flits of a sub-message."""
+    check_integer("Flit bytes", flit_bytes, least=1)
+    check_integer("Sub-message flits", submessage_flits, least=2)
+    if submessage_flits & (submessage_flits - 1):
+        raise ValueError(f"Sub-message flits must be a power of two, not {submessage_flits!r}")
+    return submessage_flits
+
+
+def _follow(m, block, content, register, place):
+    """What register and place become after the block's flit: a beginning starts them anew."""
+    kind = block.flit.kind
+    after = Signal(CHECK_WIDTH)
+    # The CRC is linear: what the flit does to it and what came before do not wait for each
+    # other, nor either for the kind.
+    fresh, follows = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
+    begins = (kind == Kind.HEAD) | (kind == Kind.SINGLE) | kind.as_value()[2]
+    ends = (kind == Kind.TAIL) | (kind == Kind.SINGLE) | kind.as_value()[2]
+    m.d.comb += [
+        fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), content)),
+        follows.eq(crc32_step(register ^ CRC32_INIT, Const(0, len(content)))),
+        after.eq(fresh ^ Mux(begins, 0, follows)),
+        block.check.eq(~after),
+        block.carries.eq(ends | ((kind == Kind.BODY) & place.all())),
+    ]
+    return after, Mux(begins, 0, place + 1)
+
+
+class RunningCheck(wiring.Component):
+    """Computes a message's CRC-32 up to each flit, and says which flits carry it.
+
+    A head begins anew. The end of every sub-message carries the CRC of the message as far as it
+    came: each `submessage_flits`-th payload flit, and whatever is a TAIL or a SINGLE. A control
+    flit carries a CRC of its own and leaves the message's alone.
+
+    Combinational from `flit` to `check` and `carries`.
+
+    Parameters
+    ----------
+    flit_bytes : int
+        Bytes of a flit's payload.
+    submessage_flits : int
+        Payload flits of a sub-message, a power of two.
+
+    Members
+    -------
+    flit : In(StructLayout)
+        The flit that goes by: `kind` and `payload`.
+    advance : In(1)
+        It does so in this cycle, and is no control flit.
+    clear : In(1)
+        Forget everything.
+    check : Out(32)
+        CRC up to and with `flit`.
+    carries : Out(1)
+        A flit like this has to carry it.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not an integer.
+    ValueError
+        If `flit_bytes` is less than 1, or `submessage_flits` no power of two from 2 on.
+    """
+
+    def __init__(self, *, flit_bytes: int, submessage_flits: int):
+        self._submessage_flits = _check_sizes(flit_bytes, submessage_flits)
+        super().__init__(
+            {
+                "flit": In(unit_layout(flit_bytes=flit_bytes)),
+                "advance": In(1),
+                "clear": In(1),
+                "check": Out(CHECK_WIDTH),
+                "carries": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One network of exclusive ors; a flit that begins something starts it anew."""
+        m = Module()
+        register = Signal(CHECK_WIDTH, init=CRC32_INIT)
+        place = Signal(range(self._submessage_flits))
+        # Kind and virtual channel 0 make the last byte.
+        content = Cat(self.flit.payload, self.flit.kind, Const(0, 5))
+        after, next_place = _follow(m, self, content, register, place)
+        with m.If(self.advance):
+            m.d.sync += [register.eq(after), place.eq(next_place)]
+        with m.If(self.clear):
+            m.d.sync += [register.eq(CRC32_INIT), place.eq(0)]
+        return m
+
+
+class VcCheck(wiring.Component):
+    """Computes the CRC-32 of messages whose flits take turns, one on each virtual channel.
+
+    Does for each virtual channel what `RunningCheck` does for one: each has a CRC and a place of
+    its own, and the network of exclusive ors is shared. A control flit is on channel 0.
+
+    Combinational from `flit` to `check` and `carries`.
+
+    Parameters
+    ----------
+    num_vcs : int
+        Virtual channels, 2 to 8.
+    flit_bytes : int
+        Bytes of a flit's payload.
+    submessage_flits : int
+        Payload flits of a sub-message, a power of two.
+
+    Members
+    -------
+    flit : In(StructLayout)
+        The flit that goes by: `kind`, `vc` and `payload`.
+    advance : In(1)
+        It does so in this cycle, and is no control flit.
+    clear : In(1)
+        Forget everything.
+    check : Out(32)
+        CRC of its channel's message up to and with `flit`.
+    carries : Out(1)
+        A flit like this has to carry it.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not an integer.
+    ValueError
+        If `num_vcs` is not from 2 to 8, `flit_bytes` less than 1, or `submessage_flits` no power
+        of two from 2 on.
+    """
+
+    def __init__(self, *, num_vcs: int, flit_bytes: int, submessage_flits: int):
+        self._num_vcs = check_num_vcs(num_vcs)
+        self._submessage_flits = _check_sizes(flit_bytes, submessage_flits)
+        super().__init__(
+            {
+                "flit": In(vc_unit_layout(flit_bytes=flit_bytes, num_vcs=num_vcs)),
+                "advance": In(1),
+                "clear": In(1),
+                "check": Out(CHECK_WIDTH),
+                "carries": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """The flit's channel chooses which register and place it follows."""
+        m = Module()
+        vc = self.flit.vc
+        registers = [
+            Signal(CHECK_WIDTH, init=CRC32_INIT, name=f"register_{k}") for k in range(self._num_vcs)
+        ]
+        places = [
+            Signal(range(self._submessage_flits), name=f"place_{k}") for k in range(self._num_vcs)
+        ]
+        register, place = Array(registers)[vc], Array(places)[vc]
+        content = Cat(self.flit.payload, self.flit.kind, vc, Const(0, 5 - len(vc)))
+        after, next_place = _follow(m, self, content, register, place)
+        with m.If(self.advance):
+            m.d.sync += [register.eq(after), place.eq(next_place)]
+        with m.If(self.clear):
+            m.d.sync += [signal.eq(CRC32_INIT) for signal in registers]
+            m.d.sync += [signal.eq(0) for signal in places]
+        return m
+
+
+def compare(m, receiver, check, flit, entry, taken, is_control):
+    """Hold each CRC against the one computed; low from the first wrong one on, until down.
+
+    The flit leaves its buffer no earlier than two cycles after it came: in the first one the
+    CRCs are registered, in the second they are compared.
+
+    Parameters
+    ----------
+    m : Module
+    receiver : Component
+        A receiver: `up`, `control` and `check_error`.
+    check : Component
+        Its running check.
+    flit, entry : View
+        The flit that came, and the one before it.
+    taken, is_control : Value
+        The flit is taken; it is a control flit.
+
+    Returns
+    -------
+    Value
+        No CRC was wrong.
+    """
+    control = receiver.control
+    found, told = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
+    pending, was_control, broken = Signal(), Signal(), Signal()
+    wrong = pending & (found != told)
+    m.d.comb += [check.flit[name].eq(flit[name]) for name, _ in check.flit.shape()]
+    m.d.comb += [check.advance.eq(taken), check.clear.eq(~receiver.up)]
+    m.d.sync += [
+        found.eq(check.check),
+        told.eq(flit.check),
+        pending.eq((taken & check.carries) | is_control),
+        was_control.eq(is_control),
+        control.valid.eq(was_control & (found == told)),
+        receiver.check_error.eq(wrong & receiver.up),
+        broken.eq((broken | wrong) & receiver.up),
+    ]
+    epoch = Signal.like(flit.epoch)
+    m.d.sync += epoch.eq(flit.epoch)
+    with m.If(was_control):
+        m.d.sync += [
+            control.kind.eq(entry.kind),
+            control.epoch.eq(epoch),
+            control.news.eq(entry.payload),
+        ]
+    return ~broken

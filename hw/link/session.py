@@ -1,0 +1,172 @@
+"""Brings both ends of a link up together, and down together."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link.link import ControlSignature, Kind
+
+__all__ = ["PERIOD_CYCLES", "LinkSession", "bring_up"]
+
+PERIOD_CYCLES = 16
+"""From one control flit of a link that is not up to the next."""
+
+
+def bring_up(m, end, session, transmitter, receiver):
+    """Wire the blocks of an end of a link: the session says when both ends take and send data.
+
+    What the end has to tell goes when the session has nothing to say; what the other end tells
+    counts if it told it as it is now, not before it was reset.
+
+    Parameters
+    ----------
+    m : Module
+    end : Component
+        Has `tell` and `notice`, and gets `told`, `heard`, `news` and `up`; see `VcPort`.
+    session : LinkSession
+    transmitter, receiver : Component
+        The blocks that carry data.
+    """
+    wiring.connect(m, receiver.control, session.received)
+    send, control, received = session.send, transmitter.control, receiver.control
+    current = session.up & (received.epoch == session.peer_epoch)
+    m.d.comb += [
+        end.told.eq(end.tell & session.open & ~send.valid),
+        control.valid.eq(send.valid | end.told),
+        control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
+        control.epoch.eq(send.epoch),
+        control.news.eq(Mux(send.valid, send.news, end.notice)),
+        end.heard.eq(received.valid & (received.kind == Kind.FAULT) & current),
+        end.news.eq(received.news),
+        transmitter.open.eq(session.open),
+        receiver.up.eq(session.up),
+        receiver.epoch.eq(session.peer_epoch),
+        end.up.eq(session.open),
+    ]
+
+
+class LinkSession(wiring.Component):
+    """One end of a three-way handshake: DOWN, then INIT, then UP.
+
+    An end that is not up says so once per `PERIOD_CYCLES`. It goes from DOWN to INIT when the
+    other says DOWN, and up when the other says INIT, or UP while it is in INIT itself; an end
+    that is up answers each INIT with UP. DOWN from the other end brings it down at once. Each
+    flit carries its sender's epoch, one bit, and the epoch last heard from the other end since
+    the last reset, if any: INIT and UP count only if they return the epoch of who hears them.
+
+    An end that said INIT or UP takes another epoch before it answers again, whether it was reset
+    or fell: it says DOWN in the old epoch until that comes back. Wires keep order, so that then
+    nothing on the way or kept at the other end has any other epoch than the old one, and what
+    returns the new one was said after it was taken. Hence one bit is enough for resets in any
+    cycle, however many, and wires of any latency. It has to outlive them, but not a loss of
+    power: while an end is without, what is on the way has to arrive.
+
+    An end that is up takes data at once and sends none for `PERIOD_CYCLES`, so that its UP is
+    heard before its data. On wires that keep order both ends then begin with empty buffers, full
+    credits and nothing in flight: what was sent before lies ahead of the DOWN, where it is
+    dropped.
+
+    Latency 1 cycle from `received` to `up`.
+
+    Parameters
+    ----------
+    flit_bytes : int
+        Bytes of a flit's payload.
+
+    Members
+    -------
+    received : In(ControlSignature)
+        Control flits from the other end.
+    send : Out(ControlSignature)
+        Control flits to it, taken at once; `epoch` is this end's, `news` the other's epoch and,
+        above it, whether that is known.
+    up : Out(1)
+        Data may come in.
+    open : Out(1)
+        Data may be sent.
+    peer_epoch : Out(1)
+        Of the other end, as last heard; while `up`, as it was when the link came up.
+    lost : Out(1)
+        Strobe: the other end went down while this one was up.
+
+    References
+    ----------
+    D. Katz, D. Ward, "Bidirectional Forwarding Detection (BFD)", RFC 5880, 2010, section 6.2.
+
+    A. E. Baratz, A. Segall, "Reliable link initialization procedures", IEEE Transactions on
+    Communications 36(2), 1988: one bit that outlives a reset is enough.
+    """
+
+    def __init__(self, *, flit_bytes: int):
+        control = ControlSignature(flit_bytes=flit_bytes)
+        super().__init__(
+            {
+                "received": In(control),
+                "send": Out(control),
+                "up": Out(1),
+                "open": Out(1),
+                "peer_epoch": Out(1),
+                "lost": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: LISTEN while down, ANSWER in INIT, CARRY data while up."""
+        m = Module()
+        received, send = self.received, self.send
+        timer = Signal(range(PERIOD_CYCLES))
+        # These two outlive a reset of everything else, or it could not change the epoch.
+        epoch, used = Signal(reset_less=True), Signal(reset_less=True)
+        known, answer, echoed = Signal(), Signal(), Signal()
+        comes = {
+            kind: Signal(name=f"comes_{kind.name}") for kind in (Kind.DOWN, Kind.INIT, Kind.UP)
+        }
+        m.d.comb += [
+            signal.eq(received.valid & (received.kind == kind)) for kind, signal in comes.items()
+        ]
+        m.d.comb += [
+            echoed.eq((received.news[:2] == Cat(epoch, 1)) & Cat(comes.values()).any()),
+            send.epoch.eq(epoch),
+            send.news.eq(Cat(self.peer_epoch, known)),
+        ]
+        m.d.sync += [timer.eq(timer + 1), answer.eq(0)]
+        with m.If(comes[Kind.DOWN]):
+            m.d.sync += [self.peer_epoch.eq(received.epoch), known.eq(1)]
+        with m.FSM():
+            with m.State("LISTEN"):
+                m.d.comb += [send.kind.eq(Kind.DOWN), send.valid.eq(timer == 0)]
+                with m.If(used & echoed):
+                    m.d.sync += [epoch.eq(~epoch), used.eq(0), timer.eq(0)]
+                with m.Elif(~used & comes[Kind.DOWN]):
+                    m.d.sync += timer.eq(0)
+                    m.next = "ANSWER"
+                with m.Elif(~used & comes[Kind.INIT] & echoed):
+                    self._rise(m, timer, answer, known)
+            with m.State("ANSWER"):
+                m.d.sync += used.eq(1)
+                m.d.comb += [send.kind.eq(Kind.INIT), send.valid.eq(timer == 0)]
+                with m.If((comes[Kind.INIT] | comes[Kind.UP]) & echoed):
+                    self._rise(m, timer, answer, known)
+            with m.State("CARRY"):
+                m.d.comb += [
+                    send.kind.eq(Kind.UP),
+                    send.valid.eq(answer),
+                    self.up.eq(1),
+                    self.open.eq(timer == PERIOD_CYCLES - 1),
+                    self.lost.eq(comes[Kind.DOWN]),
+                ]
+                m.d.sync += [
+                    used.eq(1),
+                    answer.eq(comes[Kind.INIT]),
+                    timer.eq(Mux(self.open, timer, timer + 1)),
+                ]
+                with m.If(self.lost):
+                    m.d.sync += timer.eq(0)
+                    m.next = "LISTEN"
+        return m
+
+    def _rise(self, m, timer, answer, known):
+        """Go up: say so, and wait for a period before data are sent."""
+        m.d.sync += [self.peer_epoch.eq(self.received.epoch), known.eq(1)]
+        m.d.sync += [timer.eq(0), answer.eq(1)]
+        m.next = "CARRY"

@@ -1,0 +1,131 @@
+"""One end of a link with virtual channels: both directions and their handshake."""
+
+from amaranth import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link.link import (
+    LinkSignature,
+    check_num_vcs,
+    news_width,
+    unit_layout,
+    vc_unit_layout,
+)
+from multitree.hw.link.session import LinkSession, bring_up
+from multitree.hw.link.vc_receiver import VcReceiver
+from multitree.hw.link.vc_transmitter import VcTransmitter
+
+__all__ = ["VcPort"]
+
+_FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow", "state_error")
+
+
+class VcPort(wiring.Component):
+    """A transmitter, a receiver, and the session that brings them up and down with the other end.
+
+    While `up`, flits go out on their virtual channels, and what comes in is offered per virtual
+    channel. When the other end goes down, what is on the way and in the
+    buffers is dropped; both ends come up again with empty buffers and all credits. FAULT flits
+    are sent and heard beside the data.
+
+    Latency 1 cycle from `flit` to `tx`, 3 from `rx` to `o`; one flit per cycle each way. Outputs to
+    the link, `may_send` and what is offered are registers.
+
+    Parameters
+    ----------
+    num_vcs : int
+        Virtual channels, 2 to 8.
+    flit_bytes : int
+        Bytes of a flit's payload.
+    depth : int
+        Places in the buffer of each virtual channel, at least 3; the same at the other end.
+    submessage_flits : int
+        Payload flits of a sub-message, a power of two; the same at the other end.
+
+    Members
+    -------
+    tx : Out(LinkSignature)
+        Outgoing link.
+    rx : In(LinkSignature)
+        Incoming link.
+    flit : In(StructLayout)
+        A flit to send: `kind`, `vc` and `payload`.
+    take : In(1)
+        Take it; only while its channel's `may_send` is high.
+    may_send : Out(num_vcs)
+        Per virtual channel: a flit of it may be taken in this cycle.
+    o : Out(stream.Signature(StructLayout)), one per virtual channel
+        Flits that came in: `kind` and `payload`.
+    up : Out(1)
+        The link carries data both ways.
+    lost : Out(1)
+        Strobe: the other end went down while this one was up; buffers are emptied with its end.
+    tell : In(1)
+        Send a FAULT flit.
+    notice : In
+        What it tells.
+    told, heard : Out(1)
+        Strobe: it is sent; one came in.
+    news : Out
+        What that tells.
+    available : Out(range(depth + 1)), one per virtual channel
+        Credits left.
+    sequence_error, epoch_error, check_error, overflow, state_error, fault_credit : Out(1)
+        Strobe: what `VcReceiver` and `VcTransmitter` find wrong.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not an integer.
+    ValueError
+        If `num_vcs` is not from 2 to 8, `flit_bytes` less than 1, `depth` less than 3, or
+        `submessage_flits` no power of two.
+    """
+
+    def __init__(self, *, num_vcs: int, flit_bytes: int, depth: int, submessage_flits: int):
+        sizes = {"num_vcs": check_num_vcs(num_vcs), "flit_bytes": flit_bytes}
+        flits = {**sizes, "submessage_flits": submessage_flits}
+        self._flit_bytes = flit_bytes
+        self._receiver = VcReceiver(depth=depth, **flits)
+        self._transmitter = VcTransmitter(credits=depth, **flits)
+        incoming = stream.Signature(unit_layout(flit_bytes=flit_bytes))
+        super().__init__(
+            {
+                "tx": Out(LinkSignature(**sizes)),
+                "rx": In(LinkSignature(**sizes)),
+                "flit": In(vc_unit_layout(**sizes)),
+                "take": In(1),
+                "may_send": Out(num_vcs),
+                "o": Out(incoming).array(num_vcs),
+                "up": Out(1),
+                "lost": Out(1),
+                "tell": In(1),
+                "notice": In(news_width(flit_bytes)),
+                "told": Out(1),
+                "heard": Out(1),
+                "news": Out(news_width(flit_bytes)),
+                "available": Out(range(depth + 1)).array(num_vcs),
+                **{name: Out(1) for name in (*_FAULTS, "fault_credit")},
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire the blocks."""
+        m = Module()
+        m.submodules.receiver = receiver = self._receiver
+        m.submodules.transmitter = transmitter = self._transmitter
+        m.submodules.session = session = LinkSession(flit_bytes=self._flit_bytes)
+        wiring.connect(m, transmitter.link, wiring.flipped(self.tx))
+        wiring.connect(m, wiring.flipped(self.rx), receiver.link)
+        m.d.comb += [transmitter.flit.eq(self.flit), transmitter.take.eq(self.take)]
+        for vc, incoming in enumerate(receiver.o):
+            wiring.connect(m, incoming, wiring.flipped(self.o[vc]))
+            m.d.comb += self.available[vc].eq(transmitter.available[vc])
+        bring_up(m, self, session, transmitter, receiver)
+        m.d.comb += [getattr(self, name).eq(getattr(receiver, name)) for name in _FAULTS]
+        m.d.comb += [
+            self.may_send.eq(transmitter.may_send),
+            self.lost.eq(session.lost),
+            self.fault_credit.eq(transmitter.fault_credit),
+        ]
+        return m

@@ -1,0 +1,147 @@
+"""The sending end of a credited link with virtual channels."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arguments import check_integer
+from multitree.hw.link.check import VcCheck
+from multitree.hw.link.link import (
+    SEQUENCE_WIDTH,
+    ControlSignature,
+    LinkSignature,
+    check_num_vcs,
+    flit_layout,
+    vc_unit_layout,
+)
+from multitree.hw.link.transmitter import stamp
+
+__all__ = ["VcTransmitter"]
+
+
+class VcTransmitter(wiring.Component):
+    """Puts flits of several virtual channels on one link, each only where there is a place for it.
+
+    While `open` each virtual channel begins with `credits` credits, spends one per flit and gets
+    one back with each of its bits of `credit`. `may_send` says which channels have one: no flit
+    is offered on another, so that nothing waits at the link for a credit. Every flit is stamped
+    with the number of flits sent on the link since it is `open`, modulo 8, the epoch, and at the
+    end of each sub-message the CRC of its channel's message. A credit that would make more than
+    `credits` changes nothing but is a fault. While not `open` credits mean nothing. A control flit
+    goes before every flit but the one that is taken beside it, at any time.
+
+    Latency 1 cycle from `flit` to `link`, 2 from `control`; one flit per cycle, of any channels.
+    `may_send` is a register: a bit is low while there is no credit, all are in the cycle after a
+    control flit came, and from one cycle after `open` falls to one after it rises: a flit that is
+    taken in between has the old epoch and costs no credit. The outputs to the link are registers.
+
+    Parameters
+    ----------
+    num_vcs : int
+        Virtual channels, 2 to 8.
+    flit_bytes : int
+        Bytes of a flit's payload.
+    credits : int
+        Places in the receiver's buffer of each virtual channel, at least 1.
+    submessage_flits : int
+        Payload flits of a sub-message, a power of two; the same at the receiver.
+
+    Members
+    -------
+    flit : In(StructLayout)
+        A flit to send: `kind`, `vc` and `payload`.
+    take : In(1)
+        Take it; only while its channel's `may_send` is high.
+    may_send : Out(num_vcs)
+        Per virtual channel: a flit of it may be taken in this cycle.
+    control : In(ControlSignature)
+        A control flit to send; `epoch` is this end's, at any time.
+    open : In(1)
+        The other end takes data.
+    link : Out(LinkSignature)
+        The link.
+    available : Out(range(credits + 1)), one per virtual channel
+        Credits left.
+    fault_credit : Out(1)
+        In the cycle before, a credit came that no flit had spent.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not an integer.
+    ValueError
+        If `num_vcs` is not from 2 to 8, another argument less than 1, or a sub-message's flits
+        are no power of two.
+
+    References
+    ----------
+    W. J. Dally, "Virtual-Channel Flow Control", IEEE Transactions on Parallel and Distributed
+    Systems 3(2), 1992.
+    """
+
+    def __init__(self, *, num_vcs: int, flit_bytes: int, credits: int, submessage_flits: int):
+        self._sizes = {"flit_bytes": flit_bytes, "num_vcs": check_num_vcs(num_vcs)}
+        self._credits = check_integer("Credits", credits, least=1)
+        self._check = VcCheck(submessage_flits=submessage_flits, **self._sizes)
+        super().__init__(
+            {
+                "link": Out(LinkSignature(**self._sizes)),
+                "flit": In(vc_unit_layout(**self._sizes)),
+                "take": In(1),
+                "may_send": Out(num_vcs),
+                "control": In(ControlSignature(flit_bytes=flit_bytes)),
+                "open": In(1),
+                "available": Out(range(credits + 1), init=credits).array(num_vcs),
+                "fault_credit": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Count credits per channel; stamp and register the flit that is taken."""
+        m = Module()
+        m.submodules.check = check = self._check
+        link, control, unit = self.link, self.control, self.flit
+        number = Signal(SEQUENCE_WIDTH)
+        stamped = Signal(flit_layout(**self._sizes), reset_less=True)
+        sent = self.take
+        # A control flit waits for a cycle, in which it is known that no other one is taken.
+        says, epoch = Signal(), Signal()
+        held = Signal(vc_unit_layout(**self._sizes), reset_less=True)
+        m.d.comb += [
+            check.flit.eq(Mux(says, held.as_value(), unit.as_value())),
+            check.advance.eq(sent),
+            check.clear.eq(~self.open),
+        ]
+        m.d.sync += [
+            says.eq(control.valid),
+            epoch.eq(control.epoch),
+            held.kind.eq(control.kind),
+            held.payload.eq(control.news),
+            number.eq(number + sent),
+            link.valid.eq(sent | says),
+            self.fault_credit.eq(0),
+        ]
+        for vc in range(len(self.may_send)):
+            self._count(m, vc, sent & (unit.vc == vc))
+        with m.If(~self.open):
+            m.d.sync += number.eq(0)
+        stamp(m, self, check, stamped, sent=sent, says=says, epoch=epoch, number=number)
+        return m
+
+    def _count(self, m, vc, spent):
+        """Credits of one channel, and whether it has one in the next cycle."""
+        available = self.available[vc]
+        unspent, back, left = Signal(), Signal(), Signal()
+        m.d.comb += [
+            unspent.eq(self.link.credit[vc] & (available == self._credits) & self.open),
+            back.eq(self.link.credit[vc] & ~unspent),
+            left.eq(Mux(spent, available > 1, available != 0) | back),
+        ]
+        m.d.sync += [
+            available.eq(Mux(spent, available - 1 + back, available + back)),
+            self.may_send[vc].eq(self.open & ~self.control.valid & left),
+        ]
+        with m.If(unspent):
+            m.d.sync += self.fault_credit.eq(1)
+        with m.If(~self.open):
+            m.d.sync += available.eq(self._credits)

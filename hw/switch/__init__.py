@@ -1,0 +1,1 @@
+"""A wormhole switch with virtual channels, from input to output."""

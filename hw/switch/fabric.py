@@ -1,0 +1,178 @@
+"""The middle of a switch: messages from its inputs to its outputs."""
+
+from amaranth import Cat, Const, Module, Mux
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arguments import check_integer
+from multitree.hw.link.link import unit_layout, vc_unit_layout
+from multitree.hw.switch.allocator import AGE, Ages
+from multitree.hw.switch.input import PORT_WIDTH, SwitchInput
+from multitree.hw.switch.output import SwitchOutput
+
+__all__ = ["SwitchFabric"]
+
+
+class SwitchFabric(wiring.Component):
+    """Joins an input per port and virtual channel with an output per port.
+
+    A route is a list of hops of 6 bits, output port (5) and virtual channel class (1), the next one
+    lowest; the fabric takes one off. A message leaves on twice the class plus the parity of the
+    channel it came on, and holds that from head to tail; channels share the output flit by flit,
+    the one with the oldest message first.
+    What waits holds up what comes behind it on its own channel, and nothing else. Heads that ask
+    for one channel get it by age, `Ages`, in turns among equals, `OldestFirst`. What cannot go on
+    is taken and dropped, as `SwitchInput` says.
+
+    Latency 1 cycle from `i` to `flits`; one flit per cycle, input and output. Messages on one
+    channel of an input are at least a cycle apart, which other channels can use.
+
+    Parameters
+    ----------
+    num_ports : int
+        Ports, 2 to 32.
+    num_vcs : int
+        Virtual channels of every port, 2 or 4: one or two classes, two parities.
+    flit_bytes : int
+        Bytes of a flit's payload.
+    route_offset, num_hops : int
+        Bit of a head's payload where the route begins; hops it has room for.
+    sequence_offset, step_offset : int
+        Bits of a head's payload where the collective's number (8 bits) and the step (16) begin.
+
+    Members
+    -------
+    i : In(stream.Signature(StructLayout)), one per port and virtual channel, port by port
+        Flits that came in: `kind` and `payload`.
+    lost : In(num_ports)
+        Strobe per port: its link goes down, or is at fault; what came in over it ends.
+    gone : In(num_ports)
+        Per port: its link was up and is not; what is to leave there ends.
+    may_send : In(num_vcs), one per port
+        Per virtual channel: a flit of it may leave.
+    take : Out(num_ports)
+        Per port: a flit leaves.
+    flits : Out(StructLayout), one per port
+        That flit: `kind`, `vc` and `payload`.
+    route_errors, framing_errors : Out(num_ports)
+        Strobe per port: a head came in whose route leads nowhere, a flit out of place.
+    lost_messages : Out(num_ports)
+        Strobe per port: a message ended since this port's link is lost.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not an integer.
+    ValueError
+        If one is out of range, or a field reaches over the end of a flit.
+
+    References
+    ----------
+    W. J. Dally, C. L. Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection
+    Networks", IEEE Transactions on Computers C-36(5), 1987.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_ports: int,
+        num_vcs: int,
+        flit_bytes: int,
+        route_offset: int,
+        num_hops: int,
+        sequence_offset: int,
+        step_offset: int,
+    ):
+        self._num_ports = check_integer("Ports", num_ports, least=2, most=1 << PORT_WIDTH)
+        if num_vcs not in (2, 4):
+            raise ValueError(f"VCs of a switch must be 2 or 4, not {num_vcs!r}")
+        self._num_vcs = num_vcs
+        self._age_offsets = {"sequence": sequence_offset, "step": step_offset}
+        for name, offset in self._age_offsets.items():
+            most = 8 * flit_bytes - AGE[name].width
+            check_integer(f"{name.capitalize()} offset", offset, least=0, most=most)
+        route = {"route_offset": route_offset, "num_hops": num_hops}
+        sizes = {"num_vcs": num_vcs, "flit_bytes": flit_bytes}
+        self._inputs = [
+            SwitchInput(num_ports=num_ports, port=port, vc=vc, **sizes, **route)
+            for port in range(num_ports)
+            for vc in range(num_vcs)
+        ]
+        others = (num_ports - 1) * num_vcs
+        self._outputs = [SwitchOutput(num_inputs=others, **sizes) for _ in range(num_ports)]
+        flits = stream.Signature(unit_layout(flit_bytes=flit_bytes))
+        super().__init__(
+            {
+                "i": In(flits).array(num_ports * num_vcs),
+                "lost": In(num_ports),
+                "gone": In(num_ports),
+                "may_send": In(num_vcs).array(num_ports),
+                "take": Out(num_ports),
+                "flits": Out(vc_unit_layout(**sizes)).array(num_ports),
+                "route_errors": Out(num_ports),
+                "framing_errors": Out(num_ports),
+                "lost_messages": Out(num_ports),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire the blocks."""
+        m = Module()
+        older, ages = self._compare_ages(m)
+        for number, end in enumerate(self._inputs):
+            port, vc = divmod(number, self._num_vcs)
+            m.submodules[f"input_{port}_{vc}"] = end
+            wiring.connect(m, wiring.flipped(self.i[number]), end.i)
+            m.d.comb += [end.gone.eq(self.gone), end.lost.eq(self.lost[port])]
+            with m.If(end.message_lost):
+                m.d.comb += self.lost_messages.bit_select(end.lost_port, 1).eq(1)
+        for number, output in enumerate(self._outputs):
+            m.submodules[f"output_{number}"] = output
+            ends = self._inputs[number * self._num_vcs : (number + 1) * self._num_vcs]
+            m.d.comb += [
+                output.gone.eq(self.gone[number]),
+                output.may_send.eq(self.may_send[number]),
+                self.take[number].eq(output.take),
+                self.flits[number].eq(output.flit),
+                self.route_errors[number].eq(Cat(end.route_error for end in ends).any()),
+                self.framing_errors[number].eq(Cat(end.framing_error for end in ends).any()),
+            ]
+            self._cross(m, number, output, older, ages)
+        return m
+
+    def _compare_ages(self, m):
+        """Per input: the inputs of its parity with older heads, a bit for each; and its age."""
+        count = len(self._inputs) // 2
+        parities = [Ages(count=count) for _ in range(2)]
+        m.submodules.ages_even, m.submodules.ages_odd = parities
+        older, ages = [], []
+        for number, end in enumerate(self._inputs):
+            compared = parities[number % 2]
+            head = end.i.payload.payload
+            ages.append(compared.ages[number // 2])
+            for name, offset in self._age_offsets.items():
+                field = ages[-1][name]
+                m.d.comb += field.eq(head[offset : offset + len(field)])
+            mine = compared.older[number // 2]
+            bits = range(len(self._inputs))
+            older.append([mine[k // 2] if k % 2 == number % 2 else Const(0) for k in bits])
+        return older, ages
+
+    def _cross(self, m, number, output, older, ages):
+        """Join an output with the inputs of all other ports."""
+        others = [k for k in range(len(self._inputs)) if k // self._num_vcs != number]
+        for place, k in enumerate(others):
+            end = self._inputs[k]
+            asks = end.request & (end.to_port == number)
+            m.d.comb += [
+                output.requests[place].eq(Mux(asks, 1 << end.to_vc, 0)),
+                output.older[place].eq(Cat(older[k][other] for other in others)),
+                output.ages[place].eq(ages[k]),
+                output.valid[place].eq(end.o.valid),
+                output.flits[place].eq(end.o.payload),
+                output.drops[place].eq(end.drops),
+            ]
+            with m.If(output.granted[place]):
+                m.d.comb += end.granted.eq(1)
+            with m.If(output.taken[place]):
+                m.d.comb += end.o.ready.eq(1)

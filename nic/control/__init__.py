@@ -1,0 +1,1 @@
+"""Commit, start, done: registers, memories, checker, tracker, faults."""

@@ -1,0 +1,241 @@
+"""Table and flow memory in two banks: one is executed, the other one written."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, MemoryData
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arbiter import RoundRobin
+from multitree.hw.checked_queue import check_of, check_width, is_intact
+from multitree.nic.config import Config
+from multitree.nic.layouts import FLOW_ENTRY, row_layout
+from multitree.nic.signatures import LookupSignature
+
+__all__ = ["BankedMemory", "FlowMemory", "TableMemory"]
+
+_STORED_WIDTH = 32 + check_width(32)
+
+
+class BankedMemory(wiring.Component):
+    """Entries of words of 32 bits in two banks, each word with its check bits.
+
+    Reads of the active bank and of the shadow bank do not disturb each other; writes go to the
+    shadow bank. A word is stored with seven check bits, so that up to three bits of it that flip in
+    memory show in every later read; nothing is corrected. What is read is registered once more, as
+    block memories are slow: the entry comes two cycles after its address.
+
+    Parameters
+    ----------
+    depth : int
+        Entries per bank.
+    num_words : int
+        Words of an entry.
+
+    Members
+    -------
+    bank : In(1)
+        The active bank; the other one is the shadow.
+    write : In(1)
+        Store `data` at word `word` of entry `index` of the shadow bank.
+    index : In(16)
+        Entry.
+    word : In(3)
+        Word of the entry.
+    data : In(32)
+        What to store.
+    address, shadow_address : In(16)
+        Entry to read of the active and of the shadow bank.
+    entry, shadow_entry : Out(32 * num_words)
+        The entry at the address two cycles before.
+    intact, shadow_intact : Out(1)
+        Its words are as they were written.
+    """
+
+    def __init__(self, *, depth: int, num_words: int):
+        self._num_words = num_words
+        stored = _STORED_WIDTH * num_words
+        # Held by the component, so that a test can flip bits in it.
+        self.banks = [MemoryData(shape=stored, depth=depth, init=[]) for _ in range(2)]
+        super().__init__(
+            {
+                "bank": In(1),
+                "write": In(1),
+                "index": In(16),
+                "word": In(3),
+                "data": In(32),
+                "address": In(16),
+                "shadow_address": In(16),
+                "entry": Out(32 * num_words),
+                "shadow_entry": Out(32 * num_words),
+                "intact": Out(1),
+                "shadow_intact": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Two memories, whose read ports change places with the bank."""
+        m = Module()
+        found = []
+        for number, content in enumerate(self.banks):
+            # What is read is not written, since writes are refused while a check goes on.
+            m.submodules[f"bank_{number}"] = memory = Memory(content, attrs={"no_rw_check": 1})
+            write = memory.write_port(granularity=_STORED_WIDTH)
+            read = memory.read_port()
+            shadow = self.bank != number
+            m.d.comb += [
+                write.addr.eq(self.index),
+                write.data.eq(Cat(self.data, check_of(self.data)).replicate(self._num_words)),
+                write.en.eq((self.write & shadow) << self.word),
+                read.addr.eq(Mux(shadow, self.shadow_address, self.address)),
+            ]
+            found.append(read.data)
+        for entry, intact, stored in (
+            (self.entry, self.intact, Mux(self.bank, found[1], found[0])),
+            (self.shadow_entry, self.shadow_intact, Mux(self.bank, found[0], found[1])),
+        ):
+            held = Signal.like(stored, reset_less=True)
+            m.d.sync += held.eq(stored)
+            words = [held[_STORED_WIDTH * k :][:_STORED_WIDTH] for k in range(self._num_words)]
+            m.d.comb += [
+                entry.eq(Cat(word[:32] for word in words)),
+                intact.eq(Cat(is_intact(word[:32], word[32:]) for word in words).all()),
+            ]
+        return m
+
+
+class TableMemory(wiring.Component):
+    """Rows of the schedule table, two or four words of 32 bits, in two banks (`BankedMemory`).
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    bank : In(1)
+        The active bank.
+    write : In(1)
+        Store `data` at word `word` of row `index` of the shadow bank.
+    index : In(16)
+        Row.
+    word : In(3)
+        Word of the row.
+    data : In(32)
+        What to store.
+    address, shadow_address : In(16)
+        Row to read of the active and of the shadow bank.
+    row, shadow_row : Out(row_layout(config))
+        The row at the address two cycles before.
+    intact, shadow_intact : Out(1)
+        It is as it was written.
+    """
+
+    def __init__(self, config: Config):
+        self.content = BankedMemory(
+            depth=config.table_depth, num_words=row_layout(config).size // 32
+        )
+        super().__init__(
+            {
+                "bank": In(1),
+                "write": In(1),
+                "index": In(16),
+                "word": In(3),
+                "data": In(32),
+                "address": In(16),
+                "shadow_address": In(16),
+                "row": Out(row_layout(config)),
+                "shadow_row": Out(row_layout(config)),
+                "intact": Out(1),
+                "shadow_intact": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Name the words."""
+        m = Module()
+        m.submodules.content = content = self.content
+        for name in ("bank", "write", "index", "word", "data", "address", "shadow_address"):
+            m.d.comb += getattr(content, name).eq(getattr(self, name))
+        m.d.comb += [
+            self.row.eq(content.entry),
+            self.shadow_row.eq(content.shadow_entry),
+            self.intact.eq(content.intact),
+            self.shadow_intact.eq(content.shadow_intact),
+        ]
+        return m
+
+
+class FlowMemory(wiring.Component):
+    """Entries of the flows, five words of 32 bits each, in two banks (`BankedMemory`).
+
+    Clients look up entries of the active bank, one per cycle, taken in turn: a look-up is granted
+    in the cycle it is asked for unless another client is before it, at most `num_clients - 1`
+    cycles later; the entry follows two cycles after. The shadow bank has one reader.
+
+    Parameters
+    ----------
+    config : Config
+    num_clients : int
+        Blocks that look entries up.
+
+    Members
+    -------
+    bank : In(1)
+        The active bank.
+    write : In(1)
+        Store `data` at word `word` of entry `index` of the shadow bank.
+    index : In(16)
+        Entry.
+    word : In(3)
+        Word of the entry.
+    data : In(32)
+        What to store.
+    shadow_address : In(16)
+        Entry to read of the shadow bank.
+    shadow_entry : Out(FLOW_ENTRY)
+        That entry, two cycles later.
+    shadow_intact : Out(1)
+        It is as it was written.
+    lookups : In(LookupSignature), one per client
+        Questions.
+    """
+
+    def __init__(self, config: Config, *, num_clients: int):
+        self._num_clients = num_clients
+        self.content = BankedMemory(depth=config.num_flows, num_words=FLOW_ENTRY.size // 32)
+        super().__init__(
+            {
+                "bank": In(1),
+                "write": In(1),
+                "index": In(16),
+                "word": In(3),
+                "data": In(32),
+                "shadow_address": In(16),
+                "shadow_entry": Out(FLOW_ENTRY),
+                "shadow_intact": Out(1),
+                "lookups": In(LookupSignature()).array(num_clients),
+            }
+        )
+
+    def elaborate(self, platform):
+        """The active bank behind a round-robin arbiter."""
+        m = Module()
+        m.submodules.content = content = self.content
+        m.submodules.arbiter = arbiter = RoundRobin(count=self._num_clients)
+        for name in ("bank", "write", "index", "word", "data", "shadow_address"):
+            m.d.comb += getattr(content, name).eq(getattr(self, name))
+        m.d.comb += [
+            arbiter.advance.eq(1),
+            self.shadow_entry.eq(content.shadow_entry),
+            self.shadow_intact.eq(content.shadow_intact),
+        ]
+        for client, lookup in enumerate(self.lookups):
+            m.d.comb += [
+                arbiter.requests[client].eq(lookup.valid),
+                lookup.granted.eq(arbiter.valid & (arbiter.grant == client)),
+                lookup.entry.eq(content.entry),
+                lookup.intact.eq(content.intact),
+            ]
+            with m.If(lookup.granted):
+                m.d.comb += content.address.eq(lookup.flow)
+        return m

@@ -1,0 +1,294 @@
+"""Watchdog, fault register, and the faults of neighbours."""
+
+from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link.link import news_width
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import NO_PORT, UNKNOWN
+from multitree.nic.signatures import WaitSignature
+
+__all__ = [
+    "FAULT",
+    "FaultMonitor",
+    "FaultRelay",
+    "Watchdog",
+]
+
+FAULT = data.StructLayout(
+    {
+        "code": 8,
+        "awaited": 3,
+        "op": 1,
+        "port": 4,
+        "at_port": 4,
+        "reserved": 12,
+        "row": 16,
+        "flow": 16,
+    }
+)
+"""The fault register: two words of 32 bits.
+
+`at_port` is the port that waits or faulted, `port` and `op` say what it awaited; `row` and `flow`
+are 0xFFFF, ports 15, where they are unknown.
+"""
+
+_OF_A_MESSAGE = (
+    FaultCode.FRAMING,
+    FaultCode.UNEXPECTED_MESSAGE,
+    FaultCode.STALE_SEQUENCE,
+    FaultCode.TABLE_PARITY,
+    FaultCode.DUPLICATE_MESSAGE,
+    FaultCode.LENGTH,
+)
+
+
+class Watchdog(wiring.Component):
+    """Counts the cycles in which a running collective makes no progress.
+
+    Until the first message of the collective came in, the longer `first_arrival_cycles` holds:
+    the other ranks may start later. A limit of 0 switches it off.
+
+    Members
+    -------
+    running : In(1)
+        A collective runs; low clears the count.
+    progress : In(1)
+        Something moved.
+    arrived : In(1)
+        A message of this collective came in.
+    watchdog_cycles, first_arrival_cycles : In(32)
+        Limits in cycles.
+    code : Out(8)
+        `FaultCode` when a limit is reached, else 0.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "running": In(1),
+                "progress": In(1),
+                "arrived": In(1),
+                "watchdog_cycles": In(32),
+                "first_arrival_cycles": In(32),
+                "code": Out(8),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One counter, one flag."""
+        m = Module()
+        waited, seen, limit = Signal(32), Signal(), Signal(32)
+        m.d.comb += limit.eq(Mux(seen, self.watchdog_cycles, self.first_arrival_cycles))
+        with m.If(~self.running):
+            m.d.sync += [waited.eq(0), seen.eq(0)]
+        with m.Else():
+            m.d.sync += [waited.eq(Mux(self.progress, 0, waited + 1)), seen.eq(seen | self.arrived)]
+            with m.If((limit != 0) & (waited >= limit)):
+                m.d.comb += self.code.eq(Mux(seen, FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL))
+        return m
+
+
+class FaultMonitor(wiring.Component):
+    """Latches the first fault with what it concerns, until reset.
+
+    In one cycle the order is: control, table, ports by number, watchdog. For the watchdog it
+    names what the lowest waiting sender waits for, else the lowest receiver in the middle of a
+    message, else that arrivals are missing.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    control : In(8)
+        `FaultCode` of the control, a strobe.
+    table : In(8)
+        `FaultCode` of checker or fetcher, a strobe.
+    table_index : In(16)
+        Row or flow of that.
+    table_of_flow : In(1)
+        It is a flow.
+    ports : In(8), one per port
+        `FaultCode` of a receiver, a link or memory, a strobe.
+    ports_awaited : In(3), one per port
+        `Awaited`, beside a fault of memory.
+    watchdog : In(8)
+        `FaultCode` of the watchdog.
+    waits : In(WaitSignature), senders then receivers
+        What each waits for.
+    faulted : Out(1)
+        There is a fault.
+    fault : Out(FAULT)
+        The first one.
+    wave : Out(17)
+        Where tables are repeated: its wave, and above that whether it is known.
+    """
+
+    def __init__(self, config: Config):
+        self._num_ports = config.num_ports
+        self._told_wave = Signal(17 if config.wave_width else 0)
+        super().__init__(
+            {
+                "control": In(8),
+                "table": In(8),
+                "table_index": In(16),
+                "table_of_flow": In(1),
+                "ports": In(8).array(config.num_ports),
+                "ports_awaited": In(3).array(config.num_ports),
+                "watchdog": In(8),
+                "waits": In(WaitSignature(config)).array(2 * config.num_ports),
+                "faulted": Out(1),
+                "fault": Out(FAULT),
+                "wave": Out(len(self._told_wave)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Later assignments win, so the sources come in ascending order of precedence."""
+        m = Module()
+        seen = Signal(FAULT)
+        with m.If(self.watchdog.any()):
+            m.d.comb += self._report(seen, self.watchdog, awaited=Awaited.ARRIVALS)
+            for index in reversed(range(2 * self._num_ports)):
+                self._waiting(m, seen, index)
+        for port in reversed(range(self._num_ports)):
+            code, wait = self.ports[port], self.waits[self._num_ports + port]
+            with m.If(code.any()):
+                known = Cat(code == kind for kind in _OF_A_MESSAGE).any()
+                flow = Mux(known, wait.flow, UNKNOWN)
+                awaited = self.ports_awaited[port]
+                m.d.comb += self._report(seen, code, awaited=awaited, at_port=port, flow=flow)
+                if len(self.wave):
+                    m.d.comb += self._told_wave.eq(Cat(wait.wave, flow != UNKNOWN))
+        with m.If(self.table.any()):
+            row = Mux(self.table_of_flow, UNKNOWN, self.table_index)
+            flow = Mux(self.table_of_flow, self.table_index, UNKNOWN)
+            m.d.comb += self._report(seen, self.table, row=row, flow=flow)
+        with m.If(self.control.any()):
+            m.d.comb += self._report(seen, self.control)
+        with m.If(seen.code.any() & ~self.faulted):
+            m.d.sync += [self.faulted.eq(1), self.fault.eq(seen)]
+            if len(self.wave):
+                m.d.sync += self.wave.eq(self._told_wave)
+        return m
+
+    def _report(self, seen, code, *, awaited=Awaited.NOTHING, **places):
+        """Set every field, so that nothing is left of a source that another one outranks."""
+        unknown = {"op": 0, "port": NO_PORT, "at_port": NO_PORT, "row": UNKNOWN, "flow": UNKNOWN}
+        fields = unknown | places | {"code": code, "awaited": awaited}
+        no_wave = [self._told_wave.eq(0)] if len(self.wave) else []
+        return [seen[name].eq(value) for name, value in fields.items()] + no_wave
+
+    def _waiting(self, m, seen, index):
+        """What block `index` waits for, if it waits."""
+        wait = self.waits[index]
+        row = wait.row if index < self._num_ports else UNKNOWN
+        places = {"op": wait.op, "port": wait.port, "row": row, "flow": wait.flow}
+        with m.If(wait.awaited != Awaited.NOTHING):
+            m.d.comb += self._report(
+                seen,
+                self.watchdog,
+                awaited=wait.awaited,
+                at_port=index % self._num_ports,
+                **places,
+            )
+            if len(self.wave):
+                m.d.comb += self._told_wave.eq(Cat(wait.wave, 1))
+
+
+class FaultRelay(wiring.Component):
+    """Sends each neighbour one FAULT flit per fault, with the rank where it began.
+
+    A fault of a cause of its own is told on every port, and again whenever a link comes up while
+    it lasts. A fault that a neighbour told of is passed on, as it came, on all other ports whose
+    links are up, and not again: else two neighbours that are reset one after the other would tell
+    each other of the same fault for ever. As a fault is latched once, the flood ends.
+
+    What is told, from bit 0: rank (16 bits), code (8), nothing (8), then the words FAULT_ROW and
+    FAULT, as far as they fit a flit. Latency 2 cycles from `faulted` to `tell`.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    rank : In(16)
+        This interface's.
+    faulted : In(1)
+        There is a fault.
+    fault : In(FAULT)
+        It.
+    heard : In(num_ports)
+        Strobe per port: a FAULT flit came in.
+    news : In, one per port
+        What it tells.
+    up, told : In(num_ports)
+        Per port: its link is up; strobe: it has sent what it had to tell.
+    tell : Out(num_ports)
+        Per port: send `notice`.
+    notice : Out
+        What to tell.
+    origin : Out(32)
+        The register FAULT_ORIGIN.
+    """
+
+    def __init__(self, config: Config):
+        self._num_ports = config.num_ports
+        self._width = news_width(config.flit_bytes)
+        super().__init__(
+            {
+                "rank": In(16),
+                "faulted": In(1),
+                "fault": In(FAULT),
+                "heard": In(self._num_ports),
+                "news": In(self._width).array(self._num_ports),
+                "up": In(self._num_ports),
+                "told": In(self._num_ports),
+                "tell": Out(self._num_ports),
+                "notice": Out(self._width),
+                "origin": Out(32),
+            }
+        )
+
+    def connect(self, m, ports, monitor, rank):
+        """Wire it to a monitor and to the ports that it speaks through."""
+        m.d.comb += [self.rank.eq(rank), self.faulted.eq(monitor.faulted)]
+        m.d.comb += self.fault.eq(monitor.fault)
+        for number, port in enumerate(ports):
+            for name in ("heard", "news", "up", "told"):
+                m.d.comb += getattr(self, name)[number].eq(getattr(port, name))
+            m.d.comb += [port.tell.eq(self.tell[number]), port.notice.eq(self.notice)]
+
+    def elaborate(self, platform):
+        """Keep what came with the fault; per port one bit that it is still to be told."""
+        m = Module()
+        fault = self.fault.as_value()
+        known, own = Signal(), Signal()
+        came = Signal(self._width, reset_less=True)
+        pending = Signal(self._num_ports)
+        told = Cat(self.rank, self.fault.code, Const(0, 8), fault[32:64], fault[:32])
+        m.d.comb += [
+            own.eq(self.fault.code != FaultCode.PEER_FAULT),
+            self.notice.eq(Mux(own, told[: self._width], came)),
+            self.tell.eq(pending & self.up),
+            self.origin.eq(Mux(known, Cat(self.notice[:24], 1), 0)),
+        ]
+        m.d.sync += known.eq(self.faulted)
+        for port in range(self._num_ports):
+            with m.If(self.faulted & ~known):
+                m.d.sync += pending[port].eq(own | (self.fault.at_port != port))
+            with m.Elif(~self.up[port]):
+                m.d.sync += pending[port].eq(self.faulted & own)
+            with m.Elif(self.told[port]):
+                m.d.sync += pending[port].eq(0)
+        # The lowest port wins, as in the monitor.
+        with m.If(~self.faulted):
+            for port in reversed(range(self._num_ports)):
+                with m.If(self.heard[port]):
+                    m.d.sync += came.eq(self.news[port])
+        return m

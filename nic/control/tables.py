@@ -1,0 +1,148 @@
+"""Tables: both memories in two banks, their checker, what a run goes by."""
+
+from amaranth import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.control.checker import Checker
+from multitree.nic.control.memories import FlowMemory, TableMemory
+from multitree.nic.control.register_file import Snapshot, writable
+from multitree.nic.layouts import row_layout
+from multitree.nic.signatures import LookupSignature
+
+__all__ = ["Tables"]
+
+
+class Tables(wiring.Component):
+    """What the interface executes and what it will execute next, side by side.
+
+    The bus writes the shadow bank and the registers; the fetcher and the receivers read the active
+    bank and the registers as they were when their collective was started.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    settings : In(32), one per written register
+        The registers, in the order of `writable()`.
+    used : Out(32), one per written register
+        What the running collective goes by, in the same order.
+    bank : In(1)
+        The active bank.
+    check : In(1)
+        Begin to check the shadow bank, by `settings`.
+    swap : In(1)
+        The shadow bank becomes the active one.
+    held : In(1)
+        A collective runs.
+    table_write, flow_write : In(1)
+        Store `data`.
+    index : In(16)
+        Row or flow.
+    word : In(3)
+        Word of it.
+    data : In(32)
+        What to store.
+    address : In(16)
+        Row of the active bank to read.
+    row : Out(row_layout(config))
+        That row, two cycles later.
+    row_intact : Out(1)
+        It is as it was written.
+    lookups : In(LookupSignature), one per port, on shared links the staging's, the fetcher's
+        Questions to the flow memory.
+    checking : Out(1)
+        The check is not over.
+    num_arrivals : Out(20)
+        Messages that come in with the table that was checked, of one wave.
+    last_stage : Out(wave_width)
+        Its highest stage.
+    code : Out(8)
+        `FaultCode` of the last check, or 0.
+    fault_index : Out(16)
+        Row or flow of that.
+    fault_of_flow : Out(1)
+        It is a flow.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        count = len(writable())
+        super().__init__(
+            {
+                "settings": In(32).array(count),
+                "used": Out(32).array(count),
+                "bank": In(1),
+                "check": In(1),
+                "swap": In(1),
+                "held": In(1),
+                "table_write": In(1),
+                "flow_write": In(1),
+                "index": In(16),
+                "word": In(3),
+                "data": In(32),
+                "address": In(16),
+                "row": Out(row_layout(config)),
+                "row_intact": Out(1),
+                "lookups": In(LookupSignature()).array(config.num_lookups),
+                "checking": Out(1),
+                "num_arrivals": Out(20),
+                "last_stage": Out(config.wave_width),
+                "code": Out(8),
+                "fault_index": Out(16),
+                "fault_of_flow": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire the blocks."""
+        m = Module()
+        m.submodules.table = table = TableMemory(self._config)
+        m.submodules.flows = flows = FlowMemory(self._config, num_clients=len(self.lookups))
+        m.submodules.checker = checker = Checker(self._config)
+        m.submodules.snapshot = snapshot = Snapshot()
+        for memory, write in ((table, self.table_write), (flows, self.flow_write)):
+            m.d.comb += memory.write.eq(write)
+            for name in ("bank", "index", "word", "data"):
+                m.d.comb += getattr(memory, name).eq(getattr(self, name))
+        for inner, outer in zip(flows.lookups, self.lookups, strict=True):
+            wiring.connect(m, wiring.flipped(outer), inner)
+        m.d.comb += [
+            table.address.eq(self.address),
+            self.row.eq(table.row),
+            self.row_intact.eq(table.intact),
+            table.shadow_address.eq(checker.row_address),
+            checker.row.eq(table.shadow_row),
+            checker.row_intact.eq(table.shadow_intact),
+            flows.shadow_address.eq(checker.flow_address),
+            checker.entry.eq(flows.shadow_entry),
+            checker.entry_intact.eq(flows.shadow_intact),
+            snapshot.swap.eq(self.swap),
+            snapshot.held.eq(self.held),
+        ]
+        for inner, written in zip(snapshot.settings, self.settings, strict=True):
+            m.d.comb += inner.eq(written)
+        for outer, used in zip(self.used, snapshot.used, strict=True):
+            m.d.comb += outer.eq(used)
+        self._check(m, checker)
+        return m
+
+    def _check(self, m, checker):
+        """The checker goes by what is written, which stays while it is busy."""
+        written = dict(zip(writable(), self.settings, strict=True))
+        m.d.comb += [
+            checker.start.eq(self.check),
+            checker.num_rows.eq(written["NUM_ROWS"]),
+            checker.num_flows.eq(written["NUM_FLOWS"]),
+            checker.window_flits.eq(written["WINDOW_FLITS"]),
+            checker.crc.eq(written["TABLE_CRC"]),
+            self.checking.eq(checker.busy),
+            self.num_arrivals.eq(checker.num_arrivals),
+            self.last_stage.eq(checker.last_stage),
+            self.code.eq(checker.code),
+            self.fault_index.eq(checker.index),
+            self.fault_of_flow.eq(checker.of_flow),
+        ]

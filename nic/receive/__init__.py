@@ -1,0 +1,1 @@
+"""From flits to memory: header check, lookup, and the datapath behind."""

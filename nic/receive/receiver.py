@@ -1,0 +1,108 @@
+"""A port's receiver: admission of messages, then reduction into memory."""
+
+from amaranth import Module, Mux
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.layouts import flit_stream
+from multitree.nic.receive.header_check import Admission
+from multitree.nic.reduce.reducer import Reducer
+from multitree.nic.signatures import (
+    ArrivalSignature,
+    LookupSignature,
+    MemoryReadSignature,
+    MemoryWriteSignature,
+    QuerySignature,
+    RunSignature,
+    WaitSignature,
+)
+
+__all__ = ["Receiver"]
+
+_OP_GATHER = 1
+
+
+class Receiver(wiring.Component):
+    """A port's receiving side: admission of messages, then reduction into memory.
+
+    A message without payload is reported two cycles after it may, one with payload a cycle after
+    its last write is acknowledged.
+
+    Parameters
+    ----------
+    config : Config
+    port : int
+        Number of this port.
+
+    Members
+    -------
+    flits : In(stream)
+        From the link's buffer.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    query : Out(QuerySignature)
+        Question to the dependency tracker.
+    fetch : Out(MemoryReadSignature)
+        Read channel.
+    write : Out(MemoryWriteSignature)
+        Write channel.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in memory.
+    fault : Out(8)
+        `FaultCode`, a strobe, a cycle after it was found.
+    wait : Out(WaitSignature)
+        What is awaited in the middle of a message, or was in the cycle before.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
+    """
+
+    def __init__(self, config: Config, *, port: int):
+        self._config = config
+        self._port = port
+        super().__init__(
+            {
+                "flits": In(stream.Signature(flit_stream(config))),
+                "run": In(RunSignature(config)),
+                "lookup": Out(LookupSignature()),
+                "query": Out(QuerySignature(config)),
+                "fetch": Out(MemoryReadSignature(config)),
+                "write": Out(MemoryWriteSignature(config)),
+                "arrival": Out(ArrivalSignature(config)),
+                "fault": Out(8),
+                "wait": Out(WaitSignature(config)),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Wire admission and reducer; an empty message reports only while the reducer is idle."""
+        m = Module()
+        m.submodules.admission = admission = Admission(self._config, port=self._port)
+        m.submodules.reducer = reducer = Reducer(self._config)
+        for name in ("flits", "run"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(admission, name))
+        for name in ("lookup", "query"):
+            wiring.connect(m, getattr(admission, name), wiring.flipped(getattr(self, name)))
+        for name in ("fetch", "write"):
+            wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
+        wiring.connect(m, admission.items, reducer.items)
+        m.d.comb += [
+            reducer.dtype.eq(self.run.dtype),
+            reducer.maximum.eq(self.run.maximum),
+            admission.drained.eq(reducer.idle),
+            self.state_error.eq(reducer.state_error),
+        ]
+        # Both together, so that a fault is told with what it concerns.
+        m.d.sync += self.fault.eq(admission.fault)
+        for name in self.wait.signature.members:
+            m.d.sync += getattr(self.wait, name).eq(getattr(admission.wait, name))
+        # Nothing can come in with it: the reducer was idle, and no message gets there sooner.
+        empty = ArrivalSignature(self._config).create()
+        for name in empty.signature.members:
+            m.d.sync += getattr(empty, name).eq(getattr(admission.empty, name))
+            chosen = Mux(empty.valid, getattr(empty, name), getattr(reducer.arrival, name))
+            m.d.comb += getattr(self.arrival, name).eq(chosen)
+        return m

@@ -1,0 +1,173 @@
+"""Which messages may come in on a port, and which have, each only once."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from multitree.hw.checked_queue import check_of, check_width, is_intact
+from multitree.nic.config import Config
+from multitree.nic.layouts import FLOW_ENTRY
+
+__all__ = [
+    "Expectation",
+    "Ledger",
+]
+
+_OP_GATHER = 1
+
+
+class Expectation(wiring.Component):
+    """Holds a head against the flow memory's entry: is it expected here, and after whom?
+
+    Combinational. A REDUCE is expected on a port that is among the flow's children, after the
+    child before it in the order of summation; a GATHER on the flow's parent port. A head without
+    payload is expected exactly for a flow of size 0.
+
+    Parameters
+    ----------
+    port : int
+        The port the message came in on.
+
+    Members
+    -------
+    entry : In(FLOW_ENTRY)
+        The flow's entry.
+    op, single : In(1)
+        Of the head.
+    expected : Out(1)
+        The message may come in on this port.
+    after : Out(1)
+        It has to wait for a sibling.
+    sibling : Out(4)
+        The port that sibling comes in on.
+    """
+
+    def __init__(self, *, port: int):
+        if not 0 <= port < 8:
+            raise ValueError(f"Expectation port must be in 0..7, not {port!r}")
+        self._port = port
+        super().__init__(
+            {
+                "entry": In(FLOW_ENTRY),
+                "op": In(1),
+                "single": In(1),
+                "expected": Out(1),
+                "after": Out(1),
+                "sibling": Out(4),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Compare the port with every child, the earlier sibling being the one before."""
+        m = Module()
+        children = self.entry.children
+        is_child = Cat(children[k] == self._port for k in range(8))
+        with m.If(self.op == _OP_GATHER):
+            m.d.comb += self.expected.eq(
+                (self.entry.parent == self._port) & (self.single == (self.entry.size == 0))
+            )
+        with m.Else():
+            m.d.comb += [
+                self.expected.eq(is_child.any() & (self.single == (self.entry.size == 0))),
+                self.after.eq(is_child[1:].any()),
+            ]
+        for k in range(1, 8):
+            with m.If(is_child[k]):
+                m.d.comb += self.sibling.eq(children[k - 1])
+        return m
+
+
+class Ledger(wiring.Component):
+    """Remembers every message that a port has admitted, so that none is admitted twice.
+
+    Per flow and op: that a message came, the lowest bit of the number of the collective that it
+    came in, and its wave, each of which must come behind the one before it. A mark of the
+    collective before is none. That is sound because a collective only ends when every expected
+    message is in, so that no mark of an expected message is ever two collectives old; another
+    table's marks are kept in another bank, which is cleared before that table may run. An answer
+    takes one cycle; a mark is seen from the next one on, and must not be asked for in the cycle
+    in which it is set. A mark is stored with check bits.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    bank : In(1)
+        The bank in use.
+    clear : In(1)
+        Begin to clear the other bank: over after `2 * num_flows` cycles, in which `bank` must
+        stay, whatever is marked.
+    op : In(1)
+        Of the message asked for, or marked.
+    flow : In(16)
+        Of that message.
+    phase : In(1)
+        Lowest bit of its collective's number, with an answer and with a mark.
+    wave : In(wave_width)
+        Its wave, in the same way.
+    seen : Out(1)
+        The message asked for in the cycle before has come in this collective.
+    early : Out(1)
+        One of an earlier wave has not come yet.
+    intact : Out(1)
+        What is known of the message asked for in the cycle before is as it was written.
+    mark : In(1)
+        The message has come.
+    """
+
+    def __init__(self, config: Config):
+        self._num_marks, self._wave_width = 2 * config.num_flows, config.wave_width
+        super().__init__(
+            {
+                "bank": In(1),
+                "clear": In(1),
+                "op": In(1),
+                "flow": In(16),
+                "phase": In(1),
+                "wave": In(config.wave_width),
+                "seen": Out(1),
+                "early": Out(1),
+                "intact": Out(1),
+                "mark": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A memory per bank, so that a sweep and a mark never meet."""
+        m = Module()
+        sweep, sweeping = Signal(ceil_log2(self._num_marks)), Signal()
+        m.d.sync += sweep.eq(Mux(self.clear, 0, sweep + 1))
+        with m.If(self.clear):
+            m.d.sync += sweeping.eq(1)
+        with m.Elif(sweep == self._num_marks - 1):
+            m.d.sync += sweeping.eq(0)
+        place, size = Cat(self.op, self.flow), 2 + self._wave_width
+        stored = size + check_width(size)
+        for number in range(2):
+            # A mark is not asked for in the cycle in which it is set: no logic for that case.
+            attrs = {"no_rw_check": 1}
+            marks = Memory(shape=stored, depth=self._num_marks, init=[], attrs=attrs)
+            m.submodules[f"marks_{number}"] = marks
+            write, read = marks.write_port(), marks.read_port()
+            used = self.bank == number
+            known = Mux(used, Cat(self.phase, 1, self.wave), 0)
+            m.d.comb += [
+                read.addr.eq(place),
+                write.en.eq(Mux(used, self.mark, sweeping)),
+                write.addr.eq(Mux(used, place, sweep)),
+                write.data.eq(Cat(known, check_of(known))),
+            ]
+            with m.If(used):
+                came = read.data[:2] == Cat(self.phase, 1)
+                m.d.comb += self.intact.eq(is_intact(read.data[:size], read.data[size:]))
+                if not self._wave_width:
+                    m.d.comb += self.seen.eq(came)
+                    continue
+                last = read.data[2:size]
+                m.d.comb += self.seen.eq(came & (self.wave <= last))
+                m.d.comb += self.early.eq(self.wave > Mux(came, last + 1, 0))
+        return m

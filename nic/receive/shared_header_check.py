@@ -1,0 +1,146 @@
+"""Admission on shared links: all virtual channels into memory, flit by flit."""
+
+from amaranth import Array, Cat, Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.arbiter import RoundRobin, stay
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import flit_stream
+from multitree.nic.receive.header_lookup import Reception
+from multitree.nic.receive.shared_lane import SharedLane
+from multitree.nic.reduce.reducer import item_layout
+from multitree.nic.signatures import (
+    ClaimSignature,
+    LookupSignature,
+    RunSignature,
+    TurnSignature,
+    WaitSignature,
+)
+
+__all__ = ["SharedAdmission"]
+
+
+class SharedAdmission(wiring.Component):
+    """Lets every message in at once: to its chunk if it is next in order, else to its slot.
+
+    Each virtual channel is a lane (`SharedLane`) that has at most one message in hand; their
+    payload takes turns flit by flit, so that none waits for another one's tail: one that waits is
+    passed over twice by each other one at most. What comes before those before it is staged in
+    memory (`Reception`): this end of a link sinks whatever may hold up another message. While
+    `run.faulted` everything is taken and dropped.
+
+    One flit per cycle; a message's payload begins nine cycles after its head at the earliest.
+
+    Parameters
+    ----------
+    config : Config
+        Of an interface on shared links.
+    port : int
+        Number of this port.
+    unwritten_width : int
+        Bits of `unwritten`.
+
+    Members
+    -------
+    flits : In(stream), one per virtual channel
+        From the link's buffers.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    claim : Out(ClaimSignature)
+        Question to the collector.
+    turn, following : In(TurnSignature)
+        Contributions whose turn has come, see `SharedLane`.
+    unwritten : In(unwritten_width)
+        Flits that the reducer has taken and memory has not acknowledged.
+    items : Out(stream)
+        Flits for the reducer (`item_layout`).
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    wait : Out(WaitSignature)
+        What one of the messages in hand waits for; its flow is that of a fault, too.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
+    """
+
+    def __init__(self, config: Config, *, port: int, unwritten_width: int):
+        self._config = config
+        self._port = port
+        flits = stream.Signature(flit_stream(config))
+        self._lanes = [
+            SharedLane(config, unwritten_width=unwritten_width) for _ in range(config.num_vcs)
+        ]
+        super().__init__(
+            {
+                "flits": In(flits).array(config.num_vcs),
+                "run": In(RunSignature(config)),
+                "lookup": Out(LookupSignature()),
+                "claim": Out(ClaimSignature()),
+                "turn": In(TurnSignature()),
+                "following": In(TurnSignature()),
+                "unwritten": In(unwritten_width),
+                "items": Out(stream.Signature(item_layout(config))),
+                "fault": Out(8),
+                "wait": Out(WaitSignature(config)),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Heads to the reception; payload in turns, each channel to where its message goes."""
+        m = Module()
+        m.submodules.reception = reception = Reception(self._config)
+        wiring.connect(m, wiring.flipped(self.run), reception.run)
+        for name in ("lookup", "claim"):
+            wiring.connect(m, getattr(reception, name), wiring.flipped(getattr(self, name)))
+        for vc, lane in enumerate(self._lanes):
+            m.submodules[f"lane_{vc}"] = lane
+            wiring.connect(m, wiring.flipped(self.flits[vc]), lane.flits)
+            wiring.connect(m, lane.head, reception.heads[vc])
+            for name in ("run", "turn", "following"):
+                wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(lane, name))
+            m.d.comb += [
+                lane.opened.eq(reception.opened[vc]),
+                lane.place.eq(reception.place),
+                lane.unwritten.eq(self.unwritten),
+            ]
+        self._take_turns(m)
+        self._report(m, reception)
+        return m
+
+    def _take_turns(self, m):
+        """One lane's flit to the reducer; what is offered stays until it is taken."""
+        m.submodules.turns = turns = RoundRobin(count=len(self._lanes))
+        items = Array(lane.items for lane in self._lanes)
+        moved = self.items.valid & self.items.ready
+        grant = stay(m, turns.grant, self.items.valid, moved)
+        m.d.comb += [
+            Cat(turns.requests).eq(Cat(lane.items.valid for lane in self._lanes)),
+            turns.advance.eq(moved),
+            self.items.valid.eq(turns.valid),
+            self.items.payload.eq(items[grant].payload),
+        ]
+        for vc, lane in enumerate(self._lanes):
+            m.d.comb += lane.items.ready.eq(self.items.ready & (grant == vc))
+
+    def _report(self, m, reception):
+        """Faults, and what one of the lanes waits for."""
+        m.d.comb += [
+            self.fault.eq(reception.fault),
+            self.state_error.eq(Cat(lane.state_error for lane in self._lanes).any()),
+            self.wait.port.eq(self._port),
+            self.wait.flow.eq(reception.flow),
+        ]
+        for lane in self._lanes:
+            with m.If((lane.awaited != Awaited.NOTHING) & (reception.fault == 0)):
+                m.d.comb += [
+                    self.wait.awaited.eq(lane.awaited),
+                    self.wait.flow.eq(lane.flow),
+                    self.wait.op.eq(lane.op),
+                ]
+        for lane in self._lanes:
+            with m.If(lane.wrong_kind):
+                m.d.comb += [self.fault.eq(FaultCode.FRAMING), self.wait.flow.eq(lane.flow)]

@@ -1,0 +1,1 @@
+"""Sums in memory, in a fixed order."""

@@ -1,0 +1,253 @@
+"""A port's reduction datapath: read, combine, write, count what is acknowledged."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.checked_queue import Checked
+from multitree.hw.lanes import LaneOp, LaneUnit
+from multitree.hw.stream import Fifo, QuickFifo, Register
+from multitree.nic.config import Config
+from multitree.nic.layouts import mark_layout
+from multitree.nic.signatures import ArrivalSignature, MemoryReadSignature, MemoryWriteSignature
+
+__all__ = ["Acknowledger", "Reducer", "item_layout"]
+
+
+def item_layout(config: Config) -> data.StructLayout:
+    """One payload flit on its way to memory.
+
+    `replace` writes the payload instead of adding it; `end` marks a sub-message's last flit,
+    for which `mark` tells what to report.
+    """
+    return data.StructLayout(
+        {
+            "payload": 8 * config.flit_bytes,
+            "address": config.address_width,
+            "replace": 1,
+            "end": 1,
+            "mark": mark_layout(config),
+        }
+    )
+
+
+class Acknowledger(wiring.Component):
+    """Reports a sub-message as arrived when the last of its writes is acknowledged.
+
+    Writes are noted in the order they are taken, one bit each, and acknowledgements are counted,
+    so that neither has to come at a known time. One acknowledgement per cycle; reports follow an
+    acknowledgement by one cycle at the earliest. Never more than `memory_queue_flits` writes are
+    outstanding: `room` is low when that many are.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    marks : In(stream)
+        What each sub-message's end reports, in order.
+    taken : In(1)
+        A write was taken; only while `room`.
+    end : In(1)
+        It is a sub-message's last.
+    ack : In(1)
+        A write is in memory.
+    room : Out(1)
+        One more write may be taken.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in.
+    idle : Out(1)
+        No write is outstanding.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "marks": In(stream.Signature(mark_layout(config))),
+                "taken": In(1),
+                "end": In(1),
+                "ack": In(1),
+                "room": Out(1),
+                "arrival": Out(ArrivalSignature(config)),
+                "idle": Out(1),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Pair acknowledgements with writes, and ends with marks."""
+        m = Module()
+        depth = self._config.memory_queue_flits
+        m.submodules.ends = ends = Checked(Fifo, shape=1, depth=depth)
+        outstanding, acked = Signal(range(depth + 2)), Signal(range(depth + 2))
+        retire = ends.o.valid & ((acked != 0) | self.ack) & (~ends.o.payload | self.marks.valid)
+        mark = self.marks.payload
+        m.d.sync += [
+            outstanding.eq(outstanding + self.taken - retire),
+            acked.eq(acked + self.ack - retire),
+        ]
+        m.d.comb += [
+            self.room.eq(outstanding < depth),
+            ends.i.valid.eq(self.taken),
+            ends.i.payload.eq(self.end),
+            ends.o.ready.eq(retire),
+            self.marks.ready.eq(retire & ends.o.payload),
+            self.idle.eq(outstanding == 0),
+            self.state_error.eq(ends.state_error),
+        ]
+        m.d.sync += self.arrival.valid.eq(self.marks.ready)
+        m.d.sync += [getattr(self.arrival, name).eq(mark[name]) for name, _ in mark.shape()]
+        return m
+
+
+class Reducer(wiring.Component):
+    """Adds payload flits to memory, or writes them over it, in order and at line rate.
+
+    A flit to be added is read, combined lane by lane (memory's value plus the contribution, or
+    the larger of the two) and written back; a flit to replace is not read and passes by an empty
+    adder. Writes stay in order. Room for all that is in flight is reserved when a flit is taken:
+    neither the adder nor a read ever waits for the write channel. The same address must not come
+    again before its arrival was reported: the receiver sees to it by waiting for the siblings
+    before it.
+
+    Latency from a flit to its write request: the memory's read latency + adder + 3 cycles, 2 for
+    a flit to replace while nothing is being added; one flit per cycle as long as that, with the
+    write's acknowledgement, is at most `memory_queue_flits`.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    items : In(stream)
+        Flits (`item_layout`).
+    dtype : In(2)
+        `hw.lanes.DType` of the lanes.
+    maximum : In(1)
+        Keep the larger one instead of the sum.
+    fetch : Out(MemoryReadSignature)
+        Read channel.
+    write : Out(MemoryWriteSignature)
+        Write channel.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in memory, acknowledged.
+    idle : Out(1)
+        Nothing is in flight.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "items": In(stream.Signature(item_layout(config))),
+                "dtype": In(2),
+                "maximum": In(1),
+                "fetch": Out(MemoryReadSignature(config)),
+                "write": Out(MemoryWriteSignature(config)),
+                "arrival": Out(ArrivalSignature(config)),
+                "idle": Out(1),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Operand and response queues, adder with a bypass, write queue."""
+        m = Module()
+        config = self._config
+        width, depth = 8 * config.flit_bytes, config.memory_queue_flits
+        item = self.items.payload
+        place = {"payload": width, "address": config.address_width, "end": 1}
+        operand = data.StructLayout({**place, "replace": 1})
+        m.submodules.operands = operands = Checked(QuickFifo, shape=operand, depth=depth)
+        m.submodules.responses = responses = Checked(QuickFifo, shape=width, depth=depth)
+        place = data.StructLayout(place)
+        m.submodules.writes = writes = Checked(QuickFifo, shape=place, depth=depth)
+        m.submodules.marks = marks = Checked(Fifo, shape=mark_layout(config), depth=depth)
+        m.submodules.reads = reads = Checked(Register, shape=config.address_width)
+        m.submodules.adder = adder = LaneUnit(
+            flit_bytes=config.flit_bytes, dtypes=config.lane_types
+        )
+        m.submodules.acknowledger = acknowledger = Acknowledger(config)
+
+        inflight = Signal(range(depth + 1))
+        take, written = Signal(), Signal()
+        m.d.sync += inflight.eq(inflight + take - written)
+        room = (inflight != depth) & marks.i.ready & operands.i.ready
+        m.d.comb += [
+            self.items.ready.eq(room & (item.replace | reads.i.ready)),
+            take.eq(self.items.valid & self.items.ready),
+            operands.i.valid.eq(take),
+            operands.i.payload.payload.eq(item.payload),
+            operands.i.payload.address.eq(item.address),
+            operands.i.payload.end.eq(item.end),
+            operands.i.payload.replace.eq(item.replace),
+            marks.i.valid.eq(take & item.end),
+            marks.i.payload.eq(item.mark),
+            reads.i.valid.eq(take & ~item.replace),
+            reads.i.payload.eq(item.address),
+            self.fetch.valid.eq(reads.o.valid),
+            self.fetch.address.eq(reads.o.payload),
+            reads.o.ready.eq(self.fetch.ready),
+            responses.i.valid.eq(self.fetch.data_valid),
+            responses.i.payload.eq(self.fetch.data),
+        ]
+        self._add(m, operands, responses, adder, writes)
+        queues = (operands, responses, writes, marks, reads, acknowledger)
+        m.d.comb += [
+            self.write.valid.eq(writes.o.valid & acknowledger.room),
+            self.write.address.eq(writes.o.payload.address),
+            self.write.data.eq(writes.o.payload.payload),
+            written.eq(self.write.valid & self.write.ready),
+            writes.o.ready.eq(acknowledger.room & self.write.ready),
+            acknowledger.taken.eq(written),
+            acknowledger.end.eq(writes.o.payload.end),
+            acknowledger.ack.eq(self.write.ack),
+            self.idle.eq((inflight == 0) & acknowledger.idle & ~self.arrival.valid),
+            self.state_error.eq(Cat(block.state_error for block in queues).any()),
+        ]
+        wiring.connect(m, marks.o, acknowledger.marks)
+        wiring.connect(m, acknowledger.arrival, wiring.flipped(self.arrival))
+        return m
+
+    def _add(self, m, operands, responses, adder, writes):
+        """Pair operands with responses; the address travels beside the adder.
+
+        A flit to replace passes by the adder while that is empty. Behind a flit that is being
+        added it goes through as the second operand as it is, so that writes stay in order.
+        """
+        operand = operands.o.payload
+        pair = operands.o.valid & (operand.replace | responses.o.valid)
+        added, passes = Signal(), Signal()
+        stage, busy = Cat(added, operand.end, operand.address), []
+        for index in range(LaneUnit.LATENCY):
+            delayed = Signal(len(stage), name=f"beside_{index}")
+            m.d.sync += delayed.eq(stage)
+            stage = delayed
+            busy.append(delayed[0])
+        place = Mux(passes, Cat(operand.end, operand.address), stage[1:])
+        m.d.comb += [
+            passes.eq(operands.o.valid & operand.replace & ~Cat(busy).any()),
+            added.eq(pair & ~passes),
+            operands.o.ready.eq(pair),
+            responses.o.ready.eq(pair & ~operand.replace),
+            adder.a.eq(responses.o.payload),
+            adder.b.eq(operand.payload),
+            adder.dtype.eq(self.dtype),
+            adder.op.eq(
+                Mux(
+                    operand.replace,
+                    LaneOp.SECOND,
+                    Mux(self.maximum, LaneOp.MAXIMUM, LaneOp.SUM),
+                )
+            ),
+            writes.i.valid.eq(stage[0] | passes),
+            Cat(writes.i.payload.end, writes.i.payload.address).eq(place),
+            writes.i.payload.payload.eq(Mux(passes, operand.payload, adder.o)),
+        ]

@@ -1,0 +1,1 @@
+"""From table row to flits: fetch, wait for dependencies, read, frame."""

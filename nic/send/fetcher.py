@@ -1,0 +1,264 @@
+"""The fetcher: hands a committed table's rows to the ports, one after the other."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.control.checker import RowCheck, flow_check
+from multitree.nic.faults import FaultCode
+from multitree.nic.layouts import NO_PORT, SHARED_FLOW, job_layout, row_layout
+from multitree.nic.send.steps import StepCounter
+from multitree.nic.send.wave_offset import WaveOffset
+from multitree.nic.signatures import LookupSignature, RunSignature
+
+__all__ = ["Fetcher"]
+
+_OP_GATHER = 1
+_OP_NOP = 2
+
+
+class _Hand:
+    """The row in hand: its index, and the job it became."""
+
+    def __init__(self, config):
+        self.index = Signal(17)
+        self.run = Signal(config.run_width)
+        self.wave = Signal(config.wave_width)
+        self.job = Signal(job_layout(config))
+        self.row = Signal(row_layout(config))
+        self.code = Signal(8)
+        self.nop = Signal()
+        self.taken = Signal()
+
+
+class Fetcher(wiring.Component):
+    """Reads the table in order, checks every row and its flow once more, and queues jobs.
+
+    On `start` the rows are read, each once, or in a periodic table once per run, and each is given
+    to its port, for the wave that it is at in this run, with the dependency that its flow's entry
+    implies: a REDUCE and a root's GATHER wait for the flow's last child,
+    another GATHER for the flow's parent. A row or flow that is illegal, or not as it was
+    written when it is taken over, ends in a fault with its index, and no job is made of it. Six
+    cycles per row, seven where tables are repeated, four where a row has no wave in a run.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    run : In(RunSignature)
+        Sizes and mode.
+    start : In(1)
+        Begin.
+    address : Out(16)
+        Row to read.
+    row : In(row_layout(config))
+        That row, two cycles later.
+    row_intact : In(1)
+        It is as it was written.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    jobs : Out(stream), one per port
+        Checked rows (`job_layout`).
+    busy : Out(1)
+        Not all rows are queued.
+    step : Out(16)
+        The step reached.
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    fault_index : Out(16)
+        Row or flow of the fault.
+    fault_of_flow : Out(1)
+        It is a flow.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "run": In(RunSignature(config)),
+                "start": In(1),
+                "address": Out(16),
+                "row": In(row_layout(config)),
+                "row_intact": In(1),
+                "lookup": Out(LookupSignature()),
+                "jobs": Out(stream.Signature(job_layout(config))).array(config.num_ports),
+                "busy": Out(1),
+                "step": Out(16),
+                "fault": Out(8),
+                "fault_index": Out(16),
+                "fault_of_flow": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: READ_ROW, ASK_ROW for its flow, CAPTURE that, PUSH the job.
+
+        What was found wrong is told a cycle after row or flow were taken over, before the job.
+        """
+        m = Module()
+        m.submodules.row_check = row_check = RowCheck(self._config)
+        m.submodules.flow_check = flows = flow_check(self._config)
+        m.submodules.steps = steps = StepCounter(self._config)
+        hand = _Hand(self._config)
+        self._connect(m, row_check, flows, steps, hand)
+        stop = self.fault.any() | self.run.faulted
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.sync += [hand.index.eq(0), row_check.previous_step.eq(0), hand.run.eq(0)]
+                with m.If(self.start):
+                    m.next = "READ_ROW"
+            self._take_rows(m, row_check, flows, steps, hand, stop)
+        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+        return m
+
+    def _take_rows(self, m, row_check, flows, steps, hand, stop):
+        """States that read a row, look its flow up, and push the job to its port."""
+        run = self.run
+        is_nop = (self.row.op == _OP_NOP) | self._has_no_wave(m, hand)
+        flipped = FaultCode.TABLE_PARITY
+        with m.State("READ_ROW"):
+            m.next = "AWAIT_ROW"
+            with m.If(hand.index == run.num_rows):
+                m.next = "IDLE"
+                self._repeat(m, row_check, hand)
+        with m.State("AWAIT_ROW"):
+            m.next = "ASK_ROW"
+        with m.State("ASK_ROW"):
+            m.d.comb += [self.lookup.valid.eq(~is_nop), self.lookup.flow.eq(self.row.flow)]
+            m.d.sync += [hand.row.eq(self.row), hand.nop.eq(is_nop)]
+            m.d.sync += hand.code.eq(Mux(self.row_intact, row_check.code, flipped))
+            with m.If(run.faulted):
+                m.next = "IDLE"
+            with m.Elif(self.lookup.granted):
+                m.next = "AWAIT_FLOW"
+            with m.Elif(is_nop):
+                m.next = "PUSH"
+        with m.State("AWAIT_FLOW"):
+            m.d.comb += self.fault.eq(hand.code)
+            m.next = "CAPTURE"
+            with m.If(stop):
+                m.next = "IDLE"
+        with m.State("CAPTURE"):
+            m.d.sync += hand.code.eq(Mux(self.lookup.intact, flows.code, flipped))
+            job = self._shared_job(m, hand) if self._config.shared else self._job(m, hand)
+            m.d.sync += hand.job.eq(job)
+            m.next = "MOVE" if self._config.wave_width else "PUSH"
+        self._move(m, hand)
+        with m.State("PUSH"):
+            m.d.comb += [
+                self.fault.eq(hand.code),
+                self.fault_of_flow.eq(~hand.nop),
+                self.fault_index.eq(Mux(hand.nop, hand.index, hand.row.flow)),
+                steps.row_valid.eq(~hand.code.any()),
+            ]
+            with m.If(stop):
+                m.next = "IDLE"
+            with m.Elif(steps.go & (hand.nop | hand.taken)):
+                m.d.sync += [
+                    hand.index.eq(hand.index + 1),
+                    row_check.previous_step.eq(hand.row.step),
+                ]
+                m.next = "READ_ROW"
+
+    def _move(self, m, hand):
+        """The state in which a job's chunk moves on to that of its wave, if there is such a place.
+
+        Where it is an address, the memory guard holds it against the window.
+        """
+        if not self._config.wave_width:
+            return
+        m.submodules.offset = offset = WaveOffset(self._config)
+        m.d.comb += [offset.wave.eq(hand.wave), offset.stride.eq(self.lookup.entry.stride)]
+        m.d.comb += offset.base.eq(hand.job.base)
+        with m.State("MOVE"):
+            m.d.sync += hand.job.base.eq(offset.address)
+            with m.If(offset.beyond & ~hand.code.any()):
+                m.d.sync += hand.code.eq(FaultCode.OUT_OF_WINDOW)
+            m.next = "PUSH"
+
+    def _has_no_wave(self, m, hand):
+        """Whether the row that was read has none in this run; if it has, it is noted."""
+        if not self._config.wave_width:
+            return 0
+        wave = Signal(self._config.run_width)
+        m.d.comb += wave.eq(hand.run - self.row.stage)
+        m.d.sync += hand.wave.eq(wave)
+        # Rows of a later stage than there were runs, too: less than none is beyond all waves.
+        return wave > self.run.last_wave
+
+    def _repeat(self, m, row_check, hand):
+        """Begin another run of the table behind its last row, unless that was the last one."""
+        if not self._config.wave_width:
+            return
+        with m.If(hand.run != self.run.last_run):
+            m.d.sync += [hand.run.eq(hand.run + 1), hand.index.eq(0)]
+            m.d.sync += row_check.previous_step.eq(0)
+            m.next = "READ_ROW"
+
+    def _connect(self, m, row_check, flows, steps, hand):
+        """Feed the checks and the step counter; offer the job to its port."""
+        m.d.comb += [
+            self.address.eq(hand.index),
+            self.fault_index.eq(hand.index),
+            row_check.row.eq(self.row),
+            row_check.num_flows.eq(self.run.num_flows),
+            flows.entry.eq(self.lookup.entry),
+            flows.window_flits.eq(self.run.window_flits),
+            steps.start.eq(self.start),
+            steps.row_step.eq(hand.row.step),
+            steps.nop.eq(hand.nop),
+            self.step.eq(steps.step),
+        ]
+        wiring.connect(m, wiring.flipped(self.run), steps.run)
+        for number, jobs in enumerate(self.jobs):
+            mine = hand.row.port == number
+            m.d.comb += [
+                jobs.payload.eq(hand.job),
+                jobs.valid.eq(steps.row_valid & steps.go & ~hand.nop & mine & ~self.run.faulted),
+            ]
+            with m.If(mine):
+                m.d.comb += hand.taken.eq(jobs.ready)
+
+    def _job(self, m, hand):
+        """The job of the row in hand and its flow's entry, which is valid in this cycle."""
+        entry, row = self.lookup.entry, hand.row
+        last_child = Signal(4, init=NO_PORT)
+        m.d.comb += last_child.eq(NO_PORT)
+        for k in range(8):
+            with m.If(entry.children[k] != NO_PORT):
+                m.d.comb += last_child.eq(entry.children[k])
+        from_parent = (row.op == _OP_GATHER) & (entry.parent != NO_PORT)
+        job = Signal(job_layout(self._config))
+        m.d.comb += [
+            job.row.eq(hand.index),
+            job.flow.eq(row.flow),
+            job.op.eq(row.op),
+            job.base.eq(entry.base),
+            job.size.eq(entry.size),
+            job.wave.eq(hand.wave),
+            job.needs.eq(from_parent | (last_child != NO_PORT)),
+            job.need_port.eq(Mux(from_parent, entry.parent, last_child)),
+            job.need_op.eq(from_parent),
+        ]
+        return data.View(job_layout(self._config), job.as_value())
+
+    def _shared_job(self, m, hand):
+        """The same on shared links: a sum is whole, or a result in, wherever it came from."""
+        row, entry = hand.row, data.View(SHARED_FLOW, self.lookup.entry.as_value())
+        from_parent = (row.op == _OP_GATHER) & entry.parent
+        job = Signal(job_layout(self._config))
+        m.d.comb += [
+            job.row.eq(hand.index),
+            job.flow.eq(row.flow),
+            job.op.eq(row.op),
+            job.base.eq(entry.base),
+            job.size.eq(Mux(self.run.silent.bit_select(row.op[0], 1), 0, entry.size)),
+            job.needs.eq(from_parent | (entry.num_children != 0)),
+            job.need_port.eq(0),
+            job.need_op.eq(from_parent),
+        ]
+        m.d.comb += [job[name].eq(row[name]) for name in ("order", "vc_class", "step", "route")]
+        return data.View(job_layout(self._config), job.as_value())

@@ -1,0 +1,1 @@
+"""Ports and cores: the blocks wired together."""

@@ -1,0 +1,302 @@
+"""The core: ports, memories, tracker, fetcher and control wired together."""
+
+from amaranth import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.link.link import LinkSignature
+from multitree.nic.config import Config
+from multitree.nic.control.checker import SettingsCheck
+from multitree.nic.control.control import Control
+from multitree.nic.control.counters import count_activity
+from multitree.nic.control.monitor import FaultMonitor, FaultRelay, Watchdog
+from multitree.nic.control.register_file import readable, writable
+from multitree.nic.control.tables import Tables
+from multitree.nic.control.tracker import DependencyTracker, ask_always
+from multitree.nic.faults import FaultCode
+from multitree.nic.registers import identity
+from multitree.nic.send.fetcher import Fetcher
+from multitree.nic.signatures import ArrivalSignature, MemorySignature, RunSignature
+from multitree.nic.top.port import Port
+
+__all__ = ["Core"]
+
+
+class Core(wiring.Component):
+    """The interface behind its bus: everything that `CONTROL.reset` resets.
+
+    Its links are private; `SharedCore` has another kind of port, and tracks messages otherwise.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    settings : In(32), one per written register
+        From the register file, in the order of `writable()`.
+    status : Out(32), one per read register
+        To the register file, in the order of `readable()`.
+    command : In(32)
+        What is written to CONTROL.
+    changed : In(32)
+        Strobe per written register.
+    table_write, flow_write : In(1)
+        Store `data`.
+    index : In(16)
+        Row, flow or port.
+    word : In(3)
+        Word of it.
+    data : In(32)
+        What to store.
+    counter : Out(32)
+        The counter of port `index` whose number is `word`.
+    claimed, start_waits : Out(1)
+        A commit or a start waits; a start waits.
+    irq : Out(1)
+        Interrupt.
+    tx, rx : LinkSignature, one per port
+        Links.
+    memory : Out(MemorySignature), one per port
+        Memory channels.
+    arrivals : Out(ArrivalSignature), one per port
+        What came in, for monitors.
+    """
+
+    port_class = Port
+
+    def __init__(self, config: Config):
+        self._config = config
+        self._tracker = self._make_tracker()
+        self._readable = readable(shared=config.shared, waves=config.wave_width > 0)
+        ports = config.num_ports
+        link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
+        super().__init__(
+            {
+                "settings": In(32).array(len(writable())),
+                "status": Out(32).array(len(self._readable)),
+                "command": In(32),
+                "changed": In(32),
+                "table_write": In(1),
+                "flow_write": In(1),
+                "index": In(16),
+                "word": In(3),
+                "data": In(32),
+                "counter": Out(32),
+                "claimed": Out(1),
+                "start_waits": Out(1),
+                "irq": Out(1),
+                "tx": Out(link).array(ports),
+                "rx": In(link).array(ports),
+                "memory": Out(MemorySignature(config)).array(ports),
+                "arrivals": Out(ArrivalSignature(config)).array(ports),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the blocks, then wire them group by group."""
+        m = Module()
+        config = self._config
+        ports = [self.port_class(config, port=number) for number in range(config.num_ports)]
+        for number, port in enumerate(ports):
+            m.submodules[f"port_{number}"] = port
+            wiring.connect(m, port.tx, wiring.flipped(self.tx[number]))
+            wiring.connect(m, wiring.flipped(self.rx[number]), port.rx)
+            wiring.connect(m, port.memory, wiring.flipped(self.memory[number]))
+        m.submodules.fetcher = fetcher = Fetcher(config)
+        m.submodules.tables = tables = Tables(config)
+        m.submodules.control = control = Control(config)
+        m.submodules.monitor = monitor = FaultMonitor(config)
+        settings = dict(zip(writable(), self.settings, strict=True))
+        used = dict(zip(writable(), tables.used, strict=True))
+        run = RunSignature(config).create()
+        for block in (fetcher, *ports):
+            wiring.connect(m, run, block.run)
+        for jobs, port in zip(fetcher.jobs, ports, strict=True):
+            wiring.connect(m, jobs, port.jobs)
+        self._drive_run(m, run, used, control, monitor)
+        self._wire_tables(m, ports, fetcher, tables, control)
+        missing_count = self._wire_tracker(m, ports, control, settings["COUNT_SELECT"])
+        self._check_settings(m, control, settings, used)
+        self._wire_control(m, ports, fetcher, control)
+        self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
+        self._check_state(m, monitor)
+        self._wire_counters(m, ports, control)
+        m.submodules.relay = relay = FaultRelay(config)
+        relay.connect(m, ports, monitor, settings["RANK"])
+        self._show_status(m, ports, fetcher, control, monitor, missing_count, used, relay.origin)
+        return m
+
+    def _make_tracker(self):
+        """Its clients are senders, receivers and the bus."""
+        return DependencyTracker(self._config, num_clients=2 * self._config.num_ports + 1)
+
+    def _arrived(self, ports):
+        """One bit per message that has done what it came for: of several waves the last one."""
+        whole = Cat(port.arrival.valid & port.arrival.last for port in ports)
+        if not self._config.wave_width:
+            return whole
+        low = self._config.part_width
+        return whole & Cat(port.arrival.count[low:] == port.run.last_wave for port in ports)
+
+    def _drive_run(self, m, run, used, control, monitor):
+        """What the blocks have to know of the collective that runs."""
+        mode = used["MODE"]
+        m.d.comb += [
+            run.running.eq(control.running),
+            run.faulted.eq(monitor.faulted),
+            run.sequence.eq(control.sequence),
+            run.dtype.eq(mode[0:2]),
+            run.lockstep.eq(mode[2]),
+            run.cut_through.eq(mode[3]),
+            run.packets.eq(mode[4]),
+            run.maximum.eq(mode[5]),
+            run.window_base.eq(used["WINDOW_BASE"]),
+            run.window_flits.eq(used["WINDOW_FLITS"]),
+            run.num_rows.eq(used["NUM_ROWS"]),
+            run.num_flows.eq(used["NUM_FLOWS"]),
+            run.last_wave.eq(used["ITERATIONS"]),
+            run.last_run.eq(control.last_run),
+            run.step_cycles.eq(used["STEP_CYCLES"]),
+            run.bank.eq(control.bank),
+            run.clear.eq(control.check),
+            control.faulted.eq(monitor.faulted),
+        ]
+
+    def _wire_tables(self, m, ports, fetcher, tables, control):
+        """Tables are written and checked for the next collective, and read for this one."""
+        m.d.comb += Cat(tables.settings).eq(Cat(self.settings))
+        for name in ("table_write", "flow_write", "index", "word", "data"):
+            m.d.comb += getattr(tables, name).eq(getattr(self, name))
+        for name in ("bank", "check", "swap", "held"):
+            m.d.comb += getattr(tables, name).eq(getattr(control, name))
+        m.d.comb += [
+            tables.address.eq(fetcher.address),
+            fetcher.row.eq(tables.row),
+            fetcher.row_intact.eq(tables.row_intact),
+            control.checking.eq(tables.checking),
+            control.refused.eq(tables.code.any()),
+            control.num_arrivals.eq(tables.num_arrivals),
+            control.last_stage.eq(tables.last_stage),
+        ]
+        # On shared links there is one more, between them.
+        for client, lookup in zip(ports, tables.lookups, strict=False):
+            wiring.connect(m, client.lookup, lookup)
+        wiring.connect(m, fetcher.lookup, tables.lookups[-1])
+
+    def _check_settings(self, m, control, settings, used):
+        """What a start would use is held against what the interface can run."""
+        m.submodules.settings_check = check = SettingsCheck(self._config)
+        for name in ("mode", "window_base", "iterations"):
+            m.d.comb += getattr(check, name).eq(used[name.upper()])
+        m.d.comb += [
+            check.window_flits.eq(settings["WINDOW_FLITS"]),
+            check.committed_flits.eq(used["WINDOW_FLITS"]),
+            control.first_sequence.eq(settings["RESET_SEQUENCE"]),
+            control.legal.eq(check.legal),
+            control.iterations.eq(used["ITERATIONS"]),
+        ]
+
+    def _wire_tracker(self, m, ports, control, select):
+        """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""
+        m.submodules.tracker = tracker = self._tracker
+        for number, port in enumerate(ports):
+            wiring.connect(m, port.send_query, tracker.queries[2 * number])
+            wiring.connect(m, port.receive_query, tracker.queries[2 * number + 1])
+            for name in port.arrival.signature.members:
+                value = getattr(port.arrival, name)
+                m.d.comb += [
+                    getattr(tracker.arrivals[number], name).eq(value),
+                    getattr(self.arrivals[number], name).eq(value),
+                ]
+        changed = self.changed[writable().index("COUNT_SELECT")]
+        count = ask_always(m, tracker.queries[-1], select, changed)
+        m.d.comb += [
+            tracker.running.eq(control.running),
+            tracker.phase.eq(control.sequence[0]),
+            tracker.bank.eq(control.bank),
+            tracker.clear.eq(control.check),
+            control.clearing.eq(tracker.clearing),
+        ]
+        return count
+
+    def _wire_control(self, m, ports, fetcher, control):
+        """Commands in, collective out."""
+        m.d.comb += [
+            control.commit.eq(self.command[0]),
+            control.start.eq(self.command[1]),
+            control.acknowledge.eq(self.command[2]),
+            control.fetching.eq(fetcher.busy),
+            control.sending.eq(~Cat(port.idle for port in ports).all()),
+            control.arrived.eq(self._arrived(ports)),
+            fetcher.start.eq(control.launch),
+            self.claimed.eq(control.claimed),
+            self.start_waits.eq(control.start_waits),
+            self.irq.eq(control.irq),
+        ]
+
+    def _wire_monitor(self, m, ports, fetcher, tables, control, monitor, used):
+        """Every source of a fault, and what everybody waits for."""
+        m.submodules.watchdog = watchdog = Watchdog()
+        m.d.comb += [
+            watchdog.running.eq(control.running),
+            watchdog.progress.eq(Cat(port.progress for port in ports).any()),
+            watchdog.arrived.eq(Cat(port.arrival.valid for port in ports).any()),
+            watchdog.watchdog_cycles.eq(used["WATCHDOG_CYCLES"]),
+            watchdog.first_arrival_cycles.eq(used["FIRST_ARRIVAL_CYCLES"]),
+            monitor.watchdog.eq(watchdog.code),
+            monitor.control.eq(control.fault),
+            monitor.table.eq(Mux(control.refuse, tables.code, fetcher.fault)),
+        ]
+        for told in ("index", "of_flow"):
+            found = [getattr(block, f"fault_{told}") for block in (tables, fetcher)]
+            m.d.comb += getattr(monitor, f"table_{told}").eq(Mux(control.refuse, *found))
+        for number, port in enumerate(ports):
+            m.d.comb += [
+                monitor.ports[number].eq(port.fault),
+                monitor.ports_awaited[number].eq(port.fault_awaited),
+            ]
+            wiring.connect(m, port.sender_wait, monitor.waits[number])
+            wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
+
+    def _check_state(self, m, monitor):
+        """Counts that have flipped are the fault of their port; told a cycle later."""
+        flipped = Signal(self._config.num_ports)
+        m.d.sync += flipped.eq(self._tracker.state_error)
+        for number, code in enumerate(monitor.ports):
+            with m.If(flipped[number]):
+                m.d.comb += code.eq(FaultCode.STATE_PARITY)
+
+    def _wire_counters(self, m, ports, control):
+        """Counters per port, and the one that the bus asks for."""
+        words = count_activity(m, self._config, ports, control)
+        m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
+
+    def _delivered(self, m, ports, control, monitor):
+        """A register: all that was ever sent is where it belongs, as far as credits tell."""
+        delivered, waits = Signal(), control.held | control.start_waits | monitor.faulted
+        m.d.sync += delivered.eq(~waits & Cat(port.delivered for port in ports).all())
+        return delivered
+
+    def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):
+        """The value of every register that is read."""
+        fault = monitor.fault.as_value()
+        states = [control.busy, control.committed, control.done, monitor.faulted, control.claimed]
+        states.append(self._delivered(m, ports, control, monitor))
+        values = {
+            **identity(self._config),
+            "STATUS": Cat(*states, Const(0, 16 - len(states)), fetcher.step),
+            "SEQUENCE": control.sequence,
+            "FAULT": fault[:32],
+            "FAULT_ROW": fault[32:],
+            "FAULT_WAVE": monitor.wave,
+            "CYCLES": control.cycles,
+            "ARRIVALS_MISSING": control.missing,
+            "COUNT": count,
+            "FAULT_ORIGIN": origin,
+            "LINKS": Cat(port.up for port in ports),
+            "ACTIVE_CRC": used["TABLE_CRC"],
+        }
+        for name, status in zip(self._readable, self.status, strict=True):
+            if name in values:
+                m.d.comb += status.eq(values[name])

@@ -1,0 +1,1 @@
+"""Cycle counts without data, from the schedule and a link model."""

@@ -1,0 +1,83 @@
+"""Groups of transfers of which none waits for another, timed together."""
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.topology.arrays import positions_in_group
+from multitree.topology.collectives import Op
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["fronts_of"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+def fronts_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
+    """Sort transfers into groups in which everything that one waits for lies in earlier groups.
+
+    A transfer waits for the earlier rows of its source's table, and so for what its link sends
+    before it, for all that came in earlier steps, and for the sibling that is added before it.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Returns
+    -------
+    fronts : list of int64 arrays
+        Transfers of each group.
+    sibling : int64 array, shape (num_transfers,)
+        The transfer whose contribution is added just before, -1 if there is none.
+
+    Raises
+    ------
+    ValueError
+        If transfers of one step wait for each other in a circle.
+
+    Notes
+    -----
+    O(num_transfers) per group of a step; a step has at most as many groups as a rank has rows
+    and siblings in it.
+    """
+    sibling = _siblings(schedule)
+    turn = positions_in_group(_group(schedule.step, schedule.src))
+    before = np.full(schedule.num_transfers, -1, dtype=np.int64)
+    by_turn = np.lexsort((turn, schedule.src, schedule.step))
+    follows = turn[by_turn] > 0
+    before[by_turn[follows]] = by_turn[np.flatnonzero(follows) - 1]
+    same_step = sibling >= 0
+    same_step &= schedule.step[sibling] == schedule.step
+    inside = np.where(same_step, sibling, -1)
+    level = np.zeros(schedule.num_transfers, dtype=np.int64)
+    for _ in range(schedule.num_transfers + 1):
+        raised = np.maximum(_after(level, before), _after(level, inside))
+        if np.array_equal(raised, level):
+            break
+        level = raised
+    else:
+        raise ValueError("Schedule must not have transfers of one step that wait in a circle")
+    key = schedule.step.astype(np.int64) * (int(level.max(initial=0)) + 1) + level
+    order = np.argsort(key, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(key[order])) + 1), sibling
+
+
+def _siblings(schedule: Schedule) -> IntArray:
+    """For each REDUCE the one of its flow at its destination that comes before it."""
+    sibling = np.full(schedule.num_transfers, -1, dtype=np.int64)
+    rows = np.flatnonzero(schedule.op == Op.REDUCE)
+    place = _group(schedule.flow, schedule.dst)[rows]
+    by_order = np.lexsort((schedule.src[rows], schedule.order[rows], schedule.step[rows], place))
+    rows, place = rows[by_order], place[by_order]
+    follows = np.flatnonzero(place[1:] == place[:-1]) + 1
+    sibling[rows[follows]] = rows[follows - 1]
+    return sibling
+
+
+def _group(major: npt.NDArray[np.int32], minor: npt.NDArray[np.int32]) -> IntArray:
+    """One number per pair."""
+    return major.astype(np.int64) * (int(minor.max(initial=0)) + 1) + minor
+
+
+def _after(level: IntArray, earlier: IntArray) -> IntArray:
+    """One more than the level of what comes earlier, 0 where nothing does."""
+    return np.where(earlier >= 0, level[earlier] + 1, 0)

@@ -1,0 +1,136 @@
+"""A schedule's messages on shared links as plain lists, to go event by event."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.receive.shared_lane import AHEAD_FLITS
+from multitree.nic.routed_rows import places_in_sums
+from multitree.sim.link_model import LinkModel
+from multitree.topology.collectives import Op
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["Channels", "Messages", "channels_of", "messages_of"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The virtual-channel classes of all links, link by link; lists per channel.
+
+    Parameters
+    ----------
+    classes : int
+        Of every link: channel c is class c % classes of link c // classes.
+    latency, interval : list of float
+        Cycles to the far end, and per flit.
+    depth : list of int
+        Flits that the buffer at the far end holds.
+    place : list of int
+        Number of the channel at its far end: port, then class.
+    """
+
+    classes: int
+    latency: list[float]
+    interval: list[float]
+    depth: list[int]
+    place: list[int]
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What every message is and needs; lists per message, in the order of the schedule's rows.
+
+    Parameters
+    ----------
+    size, step : list of int
+        Payload flits, and the step, by which switches know the older one.
+    src, dst : list of int
+        Ranks.
+    route : list of list of int
+        Channels.
+    adds : list of bool
+        It is a contribution to a sum.
+    order : list of int
+        Its place in that sum.
+    sum : list of int
+        The sum or result that it brings, a number below `num_sums`.
+    needs : list of int
+        The one that it waits for, -1 for none.
+    num_children : list of int
+        Contributions to each sum.
+    """
+
+    size: list[int]
+    step: list[int]
+    src: list[int]
+    dst: list[int]
+    route: list[list[int]]
+    adds: list[bool]
+    order: list[int]
+    sum: list[int]
+    needs: list[int]
+    num_children: list[int]
+
+    @property
+    def num_sums(self) -> int:
+        """Sums and results of all flows at all ranks."""
+        return len(self.num_children)
+
+
+def channels_of(topology: Topology, classes: int, model: LinkModel) -> Channels:
+    """All channels of a topology."""
+    ends = topology.reverse.tolist()
+    ports = [0 if back < 0 else topology.port_of_link(back) for back in ends]
+    to_rank = np.repeat(topology.links[:, 1] < topology.num_ranks, classes)
+    # Where it ends at a rank, a head is taken out and some payload is let in behind it.
+    depth = model.buffer_flits_on(topology) + np.where(to_rank, AHEAD_FLITS - 1, 0)
+    return Channels(
+        classes=classes,
+        latency=np.repeat(model.latency_cycles(topology), classes).astype(float).tolist(),
+        interval=np.repeat(model.cycles_per_flit(topology), classes).tolist(),
+        depth=depth.tolist(),
+        place=[port * classes + k for port in ports for k in range(classes)],
+    )
+
+
+def messages_of(schedule: Schedule, size: IntArray, classes: int) -> Messages:
+    """All messages of a schedule on shared links.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        As interfaces send it: `silent.as_sent`.
+    size : int64 array, shape (num_transfers,)
+        Payload flits.
+    classes : int
+        Of every link.
+    """
+    num_ranks = schedule.topology.num_ranks
+    flow, adds = schedule.flow.astype(np.int64), schedule.op == Op.REDUCE
+    results = schedule.num_flows * num_ranks
+    brings = flow * num_ranks + schedule.dst + np.where(adds, 0, results)
+    num_children = np.bincount(brings[adds], minlength=2 * results)
+    comes = np.zeros(2 * results, bool)
+    comes[brings] = True
+    whole = flow * num_ranks + schedule.src
+    needs = np.where(comes[whole], whole, -1)
+    needs = np.where(~adds & comes[whole + results], whole + results, needs)
+    channels = schedule.route_links.astype(np.int64) * classes + schedule.route_classes
+    offsets, along = schedule.route_offsets.tolist(), channels.tolist()
+    return Messages(
+        size=size.tolist(),
+        step=schedule.step.tolist(),
+        src=schedule.src.tolist(),
+        dst=schedule.dst.tolist(),
+        route=[along[a:b] for a, b in pairwise(offsets)],
+        adds=adds.tolist(),
+        order=places_in_sums(schedule).tolist(),
+        sum=brings.tolist(),
+        needs=needs.tolist(),
+        num_children=num_children.tolist(),
+    )

@@ -1,0 +1,92 @@
+"""Times of many waves from those of few, since most are like the one before."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.sim.trace import Trace
+from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["timed_in_waves"]
+
+Engine = Callable[[Schedule, int], Trace]
+IntArray = npt.NDArray[np.int64]
+
+ALL_STAGES, MORE_WAVES = 4, 24
+"""Waves that are timed: so many times the periods that one takes, and some more."""
+STEADY = 2e-3
+"""What is taken for steady: waves follow each other as fast, but for such a part, twice."""
+
+
+def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
+    """Time a periodic schedule by its rows written out for as many waves as differ.
+
+    The first waves find links free, the last ones leave them free; in between, waves follow each
+    other at one interval, at which those that are not timed are put in.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Of several waves.
+    num_flits : int
+        Of one rank's buffer.
+    engine : callable
+        Times a schedule of one wave, for a buffer of so many flits.
+
+    Returns
+    -------
+    Trace
+        Of shape (num_waves, num_transfers).
+
+    Notes
+    -----
+    What the engine takes for `ALL_STAGES` times as many waves as are under way at once, and
+    `MORE_WAVES`; twice as many as long as the interval is not `STEADY`.
+    """
+    wave_flits = schedule.padded(num_flits) // schedule.num_waves
+    num_stages = (schedule.num_steps - 1) // schedule.period + 1
+    timed = ALL_STAGES * num_stages + MORE_WAVES
+    while True:
+        timed = min(timed, schedule.num_waves)
+        few = replace(schedule, num_waves=timed)
+        found = engine(unrolled(few), timed * wave_flits)
+        sent, arrived = (_by_wave(few, times) for times in (found.sent[0], found.arrived[0]))
+        middle, part = timed // 2, max(timed // 6, 1)
+        now, before = (
+            float((sent[end] - sent[end - part]).mean()) / part for end in (middle, middle - part)
+        )
+        if timed == schedule.num_waves or abs(now - before) <= STEADY * now:
+            break
+        timed *= 2
+    more = schedule.num_waves - timed
+    later = round(more * now)
+    return replace(
+        found,
+        schedule=schedule,
+        num_flits=num_flits,
+        sent=_with_waves(sent, middle, more, now),
+        arrived=_with_waves(arrived, middle, more, now),
+        done=found.done + later,
+        link_flits=found.link_flits // timed * schedule.num_waves,
+    )
+
+
+def _by_wave(schedule: Schedule, times: IntArray) -> IntArray:
+    """Times of rows written out, as (num_waves, num_transfers).
+
+    Of each wave they are in the order of the schedule's rows, since all its steps and flows are as
+    much higher than those of the first wave.
+    """
+    written_out = unrolled(schedule)
+    by_wave = np.argsort(written_out.flow // schedule.num_flows, kind="stable")
+    return times[by_wave].reshape(schedule.num_waves, schedule.num_transfers)
+
+
+def _with_waves(times: IntArray, middle: int, more: int, interval: float) -> IntArray:
+    """Put waves in behind one in the middle, at an interval."""
+    added = np.rint(interval * np.arange(1, more + 1)).astype(np.int64)
+    later = times[middle + 1 :] + round(more * interval)
+    return np.concatenate([times[: middle + 1], times[middle] + added[:, None], later])

@@ -1,0 +1,165 @@
+"""The analytic engine on shared links: when every message goes and comes."""
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.layouts import NUM_HOPS
+from multitree.sim.analytic.event_queue import Agenda
+from multitree.sim.analytic.messages import channels_of, messages_of
+from multitree.sim.analytic.shared_receivers import Receivers
+from multitree.sim.analytic.shared_senders import Senders
+from multitree.sim.analytic.wormhole import Worms
+from multitree.sim.link_model import LinkModel
+from multitree.sim.store_and_forward import check_whole
+from multitree.sim.trace import Trace
+from multitree.topology.collectives import OPS_OF
+from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.mapping.header_only import as_sent, silent_ops
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["shared_analytic"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+def shared_analytic(
+    schedule: Schedule, num_flits: int, model: LinkModel, *, step_cycles: int | None = None
+) -> Trace:
+    """Time every transfer of a schedule on shared links, event by event.
+
+    Messages wind through switches as in hardware, channel by channel; senders read tables, and
+    receivers claim places, wait for turns and stage what comes out of order. An event is a head
+    that goes on or a tail that leaves, so that cost does not grow with the size of messages.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts, whose network has switches as `carried` has it.
+    num_flits : int
+        Of one rank's padded buffer.
+    model : LinkModel
+        Of whole chunks and messages.
+    step_cycles : int, optional
+        In lockstep, what a step is estimated to take.
+
+    Returns
+    -------
+    Trace
+        All ranks start at cycle 0.
+
+    Raises
+    ------
+    ScheduleError
+        If dependencies are not on chunks, flow control is not by messages, a route has more
+        switches than a head has room for, or messages wait for each other in a circle.
+    TopologyError
+        If a rank's link has no reverse.
+
+    Notes
+    -----
+    O(h log h) for h hops of all messages together, about 40 microseconds a hop.
+    """
+    _check(ran := as_sent(schedule), model)
+    topology, num_ranks = ran.topology, ran.topology.num_ranks
+    classes = int(ran.route_classes.max(initial=0)) + 1
+    messages = messages_of(ran, _payload(ran, schedule.collective, num_flits), classes)
+    agenda, into = Agenda(), np.unique(ran.route_links[ran.route_offsets[1:] - 1])
+    first_port = [int(topology.ports(rank)[0]) for rank in range(num_ranks)]
+    senders = Senders(
+        agenda,
+        model,
+        messages,
+        num_ranks=num_ranks,
+        classes=classes,
+        first_port=first_port,
+        step_cycles=step_cycles,
+    )
+    receivers = Receivers(
+        agenda,
+        model,
+        messages,
+        classes=classes,
+        number={int(link): topology.port_of_link(int(topology.reverse[link])) for link in into},
+        num_ranks=num_ranks,
+        whole=senders.whole,
+        reads=senders.reads,
+    )
+    channels = channels_of(topology, classes, model)
+    worms = Worms(agenda, model, messages, channels, _Ends(senders, receivers))
+    receivers.start(worms)
+    senders.start(worms)
+    agenda.run()
+    times = (senders.sent, senders.tails, receivers.collectors.arrived)
+    _check_all_came(ran, times[-1])
+    return _trace(schedule, ran, num_flits, model, times)
+
+
+def _payload(ran: Schedule, collective: str, num_flits: int) -> IntArray:
+    """Flits of each message; those of a silent phase have none."""
+    size = np.diff(ran.chunks(num_flits))[ran.flow].astype(np.int64)
+    size[np.isin(ran.op, silent_ops(collective))] = 0
+    return size
+
+
+class _Ends:
+    """What becomes of messages concerns senders and receivers."""
+
+    def __init__(self, senders: Senders, receivers: Receivers) -> None:
+        self.left, self.came, self.sunk = senders.left, receivers.came, receivers.sunk
+
+
+def _check(ran: Schedule, model: LinkModel) -> None:
+    """Raise unless interfaces on shared links can do what is asked."""
+    check_whole(ran, model)
+    last = ran.route_links[ran.route_offsets[1:] - 1]
+    one_way = np.flatnonzero(ran.topology.reverse[last] < 0)
+    if one_way.size:
+        row = int(one_way[0])
+        raise TopologyError(
+            f"{ran.describe(row)}: link {last[row]} into rank {ran.dst[row]} must have a reverse"
+        )
+    switches = np.diff(ran.route_offsets) - 1
+    if (switches > NUM_HOPS).any():
+        row = int(np.flatnonzero(switches > NUM_HOPS)[0])
+        raise ScheduleError(
+            f"{ran.describe(row)}: switches on the route must be at most {NUM_HOPS}, "
+            f"not {int(switches[row])}"
+        )
+
+
+def _check_all_came(ran: Schedule, arrived: npt.NDArray[np.float64]) -> None:
+    """Raise if a message never came."""
+    missing = np.flatnonzero(arrived < 0)
+    if missing.size:
+        raise ScheduleError(
+            f"{ran.describe(int(missing[0]))}: must not wait in a circle, {missing.size} messages "
+            f"of {ran.num_transfers} never come"
+        )
+
+
+def _trace(
+    schedule: Schedule,
+    ran: Schedule,
+    num_flits: int,
+    model: LinkModel,
+    times: tuple[npt.NDArray[np.float64], ...],
+) -> Trace:
+    """All times of the schedule's own transfers, rounded to cycles."""
+    topology = schedule.topology
+    sent, tails, arrived = (np.rint(cycles).astype(np.int64) for cycles in times)
+    done = np.zeros(topology.num_ranks, np.int64)
+    np.maximum.at(done, ran.dst, arrived)
+    np.maximum.at(done, ran.src, tails)
+    own = np.isin(ran.op, OPS_OF[schedule.collective])
+    payload = np.diff(schedule.chunks(num_flits))[schedule.flow]
+    weights = np.repeat(payload, np.diff(schedule.route_offsets))
+    return Trace(
+        schedule=schedule,
+        engine="analytic",
+        num_flits=num_flits,
+        sent=sent[own][None],
+        arrived=arrived[own][None],
+        start=np.zeros(topology.num_ranks, dtype=np.int64),
+        done=done + model.done_cycles,
+        link_flits=np.bincount(schedule.route_links, weights, topology.num_links).astype(np.int64),
+    )

@@ -1,0 +1,1 @@
+"""The generated Verilog compiled, wired into networks and clocked."""

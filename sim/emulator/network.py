@@ -1,0 +1,367 @@
+"""A network of interfaces in RTL: wired, clocked, one script per rank."""
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.hw.link.session import PERIOD_CYCLES
+from multitree.nic.config import Config
+from multitree.nic.faults import DeviceError
+from multitree.sim.context import Closing
+from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, OpKind, Status
+from multitree.sim.link_model import LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.topology.atomic_write import replacing
+from multitree.topology.errors import TopologyError
+from multitree.topology.networks.topology import Topology
+
+__all__ = [
+    "HostOp",
+    "MemoryTiming",
+    "Network",
+]
+
+
+@dataclass(frozen=True)
+class HostOp:
+    """One thing a rank's host does: write or read a register, wait, wait for the interrupt.
+
+    Parameters
+    ----------
+    kind : OpKind
+    address : int
+        Byte address of a WRITE or READ.
+    value : int
+        What to WRITE, or how many cycles to WAIT.
+    """
+
+    kind: OpKind
+    address: int = 0
+    value: int = 0
+
+    @classmethod
+    def write(cls, address: int, value: int) -> "HostOp":
+        """Write a register."""
+        return cls(OpKind.WRITE, address, value)
+
+    @classmethod
+    def read(cls, address: int) -> "HostOp":
+        """Read a register; the value is in the operation's result."""
+        return cls(OpKind.READ, address)
+
+    @classmethod
+    def wait(cls, cycles: int) -> "HostOp":
+        """Let cycles pass."""
+        return cls(OpKind.WAIT, value=cycles)
+
+    @classmethod
+    def wait_irq(cls) -> "HostOp":
+        """Wait until the interrupt is high."""
+        return cls(OpKind.WAIT_IRQ)
+
+
+_RESET_CYCLES = 8
+_SLICE_CYCLES = 3000
+
+
+class Network(Closing):
+    """N interfaces in RTL, joined by the links of a topology, each with a memory and a host.
+
+    Every rank's host runs a script of its own, at the same time as all others; `run` clocks
+    the network until all scripts are over. Links and memories live in the harness, in C++.
+    To be closed, or used in a `with` statement.
+
+    Parameters
+    ----------
+    topology : Topology
+        Direct links only, each with a reverse link.
+    config : Config
+        The interface; its ports are at least each rank's links.
+    library : Path
+        Compiled for `config`, see `library.network_library`.
+    link_model : LinkModel
+        Turns latencies and bandwidths into cycles.
+    memory_timing : MemoryTiming
+        Random memory latencies.
+    num_threads : int, optional
+        Among which ranks are shared out, by default as many as there are processors. The result
+        does not depend on it.
+
+    Attributes
+    ----------
+    link_up_cycles : int
+        Every sound link is up at both ends so long after a reset.
+
+    Raises
+    ------
+    TopologyError
+        If the topology has links without a reverse, or too many links at a rank.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Config,
+        library: Path,
+        *,
+        link_model: LinkModel | None = None,
+        memory_timing: MemoryTiming | None = None,
+        num_threads: int | None = None,
+    ) -> None:
+        model = link_model or LinkModel()
+        _check_topology(topology, config)
+        self.topology = topology
+        self.config = config
+        self._native = Native(library)
+        counts = topology.num_ranks, topology.num_switches
+        self._handle = self._native.create(*counts, num_threads or os.cpu_count() or 1)
+        self._connect(model)
+        timing = memory_timing or MemoryTiming()
+        more = (timing.extra_cycles, timing.stall_percent)
+        read, write = (model.memory_read_cycles, *more), (model.memory_write_cycles, *more)
+        self._native.set_timing(self._handle, read, write, timing.seed)
+        # What the harness points into must live as long as it does.
+        self._memory: npt.NDArray[np.uint8] | None = None
+        self._waveform: contextlib.ExitStack | None = None
+        self._scripts = [(np.zeros(0, OP), np.zeros(0, RESULT))] * topology.num_ranks
+        self.reset(_RESET_CYCLES)
+        # Both ends speak in turn, and a slow link falls behind what an end says of itself.
+        latency = model.latency_cycles(topology).max()
+        slow = 2 + model.cycles_per_flit(topology).max() / PERIOD_CYCLES
+        self.link_up_cycles = int((latency + 4 * PERIOD_CYCLES) * slow**3)
+
+    def _connect(self, model: LinkModel) -> None:
+        latencies = model.latency_cycles(self.topology).tolist()
+        intervals = (model.cycles_per_flit(self.topology) * 65536).round().astype(int).tolist()
+        for link, (src, dst) in enumerate(self.topology.links.tolist()):
+            back = int(self.topology.reverse[link])
+            near = src, self.topology.port_of_link(link)
+            far = dst, self.topology.port_of_link(back)
+            # A credit must not come later than a flit that goes the same way.
+            timing = (latencies[link], min(latencies[link], latencies[back]), intervals[link])
+            self._native.connect(self._handle, *near, *far, *timing)
+
+    def close(self) -> None:
+        """Give back the models and finish a waveform; the network is of no use afterwards.
+
+        Raises
+        ------
+        OSError
+            If the waveform could not be written: a file that had its name is as it was.
+        """
+        if self._handle is None:
+            return
+        waveform, self._waveform = self._waveform, None
+        with waveform or contextlib.nullcontext():
+            try:
+                number = self._native.close_trace(self._handle)
+            finally:
+                self._native.destroy(self._handle)
+                self._handle = None
+            if waveform is not None and number:
+                raise OSError(number, os.strerror(number))
+
+    @property
+    def cycle(self) -> int:
+        """Cycles since the network was made."""
+        return self._native.cycle(self._handle)
+
+    def set_memory(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Give every rank its memory; it is read and written in place.
+
+        Parameters
+        ----------
+        memory : uint8 array, shape (num_ranks, num_flits, flit_bytes)
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong or the array is not contiguous.
+        """
+        shape = (self.topology.num_ranks, memory.shape[1], self.config.flit_bytes)
+        if memory.dtype != np.uint8 or memory.shape != shape or not memory.flags.c_contiguous:
+            raise ValueError(f"Memory must be a contiguous uint8 array of shape {shape}")
+        self._memory = memory
+        for rank in range(self.topology.num_ranks):
+            self._native.set_memory(self._handle, rank, memory[rank].ctypes.data, shape[1])
+
+    def set_script(self, rank: int, ops: Sequence[HostOp]) -> None:
+        """Give a rank's host something to do from the next cycle on, in place of what it did.
+
+        Parameters
+        ----------
+        rank : int
+        ops : sequence of HostOp
+            Done one after the other; empty for a host that does nothing.
+        """
+        script = np.array([(op.kind, op.address, op.value) for op in ops], dtype=OP)
+        results = np.zeros(len(ops), dtype=RESULT)
+        while not self._native.set_script(
+            self._handle, rank, script.ctypes.data, len(ops), results.ctypes.data
+        ):
+            self._native.run(self._handle, 1)  # a register access in flight ends in some cycles
+        self._scripts[rank] = (script, results)
+
+    def results(self, rank: int) -> npt.NDArray[Any]:
+        """Per operation of a rank's script its first and last cycle, value and AXI response.
+
+        Returns
+        -------
+        structured array, shape (num_ops,)
+            Fields begin, end, value, response; end is 0 where an operation is not over.
+        """
+        return self._scripts[rank][1]
+
+    def script(self, rank: int) -> npt.NDArray[Any]:
+        """Operations of a rank's script, fields kind, address, value."""
+        return self._scripts[rank][0]
+
+    def irq_cycles(self) -> npt.NDArray[np.int64]:
+        """Cycle in which each rank's interrupt last went up, 0 if never; int64 (num_ranks,)."""
+        return self._native.irq_cycles(self._handle, self.topology.num_ranks)
+
+    def run(self, max_cycles: int, *, progress: Callable[[int], None] | None = None) -> bool:
+        """Clock the network until all scripts are over.
+
+        Parameters
+        ----------
+        max_cycles : int
+            Stop after so many cycles.
+        progress : callable, optional
+            Called with the cycles run, every some thousand cycles.
+
+        Returns
+        -------
+        bool
+            True if all scripts are over.
+
+        Raises
+        ------
+        DeviceError
+            If an interface asks for memory it does not have, or sends where there is no link.
+        """
+        first, status = self.cycle, Status.RUNNING
+        while status == Status.RUNNING and self.cycle - first < max_cycles:
+            left = first + max_cycles - self.cycle
+            status = self._native.run(self._handle, min(_SLICE_CYCLES, left))
+            if progress is not None:
+                progress(self.cycle - first)
+        if status in (Status.BAD_ADDRESS, Status.NO_LINK):
+            rank, port, address = self._native.culprit(self._handle)
+            what = (
+                f"memory has no address {address:#x}"
+                if status == Status.BAD_ADDRESS
+                else f"port {port} sent, and has no link"
+            )
+            raise DeviceError(f"Rank {rank}: {what}, in cycle {self.cycle}")
+        return status == Status.FINISHED
+
+    def reset(self, cycles: int) -> None:
+        """Hold the reset pin of all interfaces for some cycles; what is on links stays there."""
+        self._native.reset(self._handle, cycles)
+
+    def hold_switches(self, level: bool) -> None:
+        """Hold the reset pin of all switches, or let them go; nothing is clocked here."""
+        self._native.hold_switches(self._handle, level)
+
+    def switches_down(self) -> list[int]:
+        """Per switch its ports that have a link which is not up at both ends, bit by bit."""
+        numbers = range(self.topology.num_switches)
+        return [self._native.switch_down(self._handle, number) for number in numbers]
+
+    def access(self, rank: int, op: HostOp, max_cycles: int) -> int | None:
+        """Let one host do one thing alone: what was read, else 0; None after `max_cycles`."""
+        for other in range(self.topology.num_ranks):
+            self.set_script(other, [op] if other == rank else [])
+        return int(self.results(rank)["value"][0]) if self.run(max_cycles) else None
+
+    def inject(self, fault: tuple[int, ...]) -> bool:
+        """Let a fault strike, see `injection`; False if the library has no such one."""
+        return self._native.inject(self._handle, fault)
+
+    def heal(self) -> None:
+        """Let nothing go wrong from now on: faults that have not struck never will."""
+        self._native.heal(self._handle)
+
+    def num_faults_pending(self) -> int:
+        """How many faults have found no flit to strike yet."""
+        return self._native.pending(self._handle)
+
+    def forget_messages(self) -> None:
+        """Forget all messages seen; none may be on its way."""
+        self._native.forget(self._handle)
+
+    def sent(self) -> npt.NDArray[Any]:
+        """Messages whose head flit left since `forget_messages`, in order of time.
+
+        Returns
+        -------
+        structured array
+            Fields cycle, num_payload (payload flits so far), flow, sequence, rank, port, op.
+        """
+        return self._native.events(self._handle, self.topology.num_ranks, 0)
+
+    def arrived(self) -> npt.NDArray[Any]:
+        """Messages complete in memory, in order of time: fields cycle, flow, rank, port, op."""
+        return self._native.events(self._handle, self.topology.num_ranks, 1)
+
+    def crossings(self) -> tuple[int | None, list[Crossings]]:
+        """What went onto each shared link since `forget_messages`, until a fault was first told.
+
+        Returns
+        -------
+        cycle of that (None if there was none), and per link
+            its messages in the order of heads, fields low and high (the head's first 16 bytes),
+            num_flits so far, vc and ended, and the flits that its far end has taken, by channel.
+        """
+        links = range(self.topology.num_links)
+        crossings = [self._native.crossings(self._handle, link) for link in links]
+        return self._native.stopped(self._handle), crossings
+
+    def trace_to(self, path: Path, first_cycle: int = 0, last_cycle: int | None = None) -> None:
+        """Write a waveform of all interfaces; the library must have been built for its kind.
+
+        The file has its name from `close` on.
+
+        Parameters
+        ----------
+        path : Path
+        first_cycle, last_cycle : int
+            First cycle in the file, and the one after the last, counted from now. Time 0 is
+            now, and a cycle takes a nanosecond.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        DeviceError
+            If the library writes no waveforms.
+        """
+        last = 2**63 if last_cycle is None else last_cycle
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(replacing(path))
+            if not self._native.trace(self._handle, str(file), first_cycle, last):
+                raise DeviceError(f"Waveform {path} must be writable")
+            self._waveform = stack.pop_all()
+
+
+def _check_topology(topology: Topology, config: Config) -> None:
+    """Raise unless the harness can wire the topology."""
+    if not topology.is_symmetric:
+        link = int(np.flatnonzero(topology.reverse < 0)[0])
+        raise TopologyError(f"{topology.name}: link {link} has no reverse link")
+    if topology.num_switches and not config.shared:
+        raise TopologyError(
+            f"{topology.name}: interfaces must be built for shared links, since there are switches"
+        )
+    most = int(topology.num_ports[: topology.num_ranks].max())
+    if most > config.num_ports:
+        raise TopologyError(
+            f"{topology.name}: a rank has {most} links, the interface {config.num_ports} ports"
+        )

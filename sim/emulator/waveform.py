@@ -1,0 +1,47 @@
+"""Which cycles of a run to dump as a waveform, and into which kind of file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from multitree.sim.emulator.verilator import WAVEFORMS
+
+__all__ = ["Waveform"]
+
+
+@dataclass(frozen=True)
+class Waveform:
+    """A file to dump waveforms into.
+
+    Parameters
+    ----------
+    path : Path
+        Its ending says which kind, `.vcd` or `.fst`.
+    first_cycle, last_cycle : int or None
+        First cycle of a collective that is dumped, and the one after the last; None is the end.
+
+    Raises
+    ------
+    ValueError
+        If the ending or the cycles make no sense.
+    """
+
+    path: Path
+    first_cycle: int = 0
+    last_cycle: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check ending and window."""
+        if self.kind not in WAVEFORMS:
+            endings = " or ".join(f".{kind}" for kind in WAVEFORMS)
+            raise ValueError(f"Waveform must end in {endings}, not {str(self.path)!r}")
+        last = self.last_cycle
+        if self.first_cycle < 0 or (last is not None and last <= self.first_cycle):
+            raise ValueError(
+                "Waveform window must be A:B with 0 <= A < B, "
+                f"not {self.first_cycle}:{'' if last is None else last}"
+            )
+
+    @property
+    def kind(self) -> str:
+        """Ending of the file without the dot."""
+        return Path(self.path).suffix[1:]

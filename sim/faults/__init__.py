@@ -1,0 +1,1 @@
+"""Faults: injected on purpose, diagnosed, and explained."""

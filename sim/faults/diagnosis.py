@@ -1,0 +1,132 @@
+"""What went wrong in a network: every interface's fault, and which came first."""
+
+from multitree.nic.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.program import START, Fault, decode_fault, origin_of
+from multitree.nic.registers import ADDRESS, register_field
+from multitree.sim.emulator.network import HostOp, Network
+
+__all__ = ["StallError", "check_responses", "check_status"]
+
+_REGISTERS = ("STATUS", "FAULT", "FAULT_ROW", "ARRIVALS_MISSING", "FAULT_ORIGIN")
+_READ_CYCLES = 1000
+_MAX_LISTED = 8
+_WATCHDOGS = (FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL)
+_FROM_NEIGHBOUR = (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT)
+
+
+class StallError(DeviceError):
+    """Nothing moved any more until a watchdog said so: somebody waits in vain."""
+
+
+def check_responses(network: Network) -> None:
+    """Raise if an interface refused a register access of the scripts that ran last.
+
+    Raises
+    ------
+    DeviceError
+        Names rank and address.
+    """
+    for rank in range(network.topology.num_ranks):
+        for op, result in zip(network.script(rank), network.results(rank), strict=True):
+            if result["response"] and result["end"]:
+                raise DeviceError(f"Rank {rank}: refused access to register {op['address']:#x}")
+
+
+def check_status(network: Network, *, finished: bool, first_cycle: int, running: bool) -> None:
+    """Read every interface's status and raise if one has a fault, or is not done.
+
+    Parameters
+    ----------
+    network : Network
+        After a run.
+    finished : bool
+        Whether all scripts were over in time.
+    first_cycle : int
+        When the run began.
+    running : bool
+        Whether it ran a collective, or only loaded tables.
+
+    Raises
+    ------
+    DeviceError
+        For the fault nearest to its cause, the earliest of these, a `StallError` if it is a
+        watchdog's; if there is none, for the first rank that was not in time.
+    """
+    irq_cycles = network.irq_cycles()
+    idle = [rank for rank in range(network.topology.num_ranks) if not _started(network, rank)]
+    cycles = network.cycle - first_cycle
+    words = _read_all(network)
+    states = [
+        {name: register_field("STATUS", name, word[0]) for name in ("busy", "done", "fault")}
+        for word in words
+    ]
+    faults = {
+        rank: decode_fault(*words[rank][1:3], *words[rank][5:])
+        for rank, state in enumerate(states)
+        if state["fault"]
+    }
+    doing = "running a collective" if running else "loading the table"
+    if faults:
+        # A fault raises the interrupt, and keeps it up.
+        rank = min(faults, key=lambda rank: (*_remoteness(faults[rank]), int(irq_cycles[rank])))
+        text = f"{faults[rank].error(rank)}{_sender(network, rank, faults[rank])}; "
+        # Where all were told, it was a switch that stopped.
+        told = faults[rank].code == FaultCode.PEER_FAULT
+        origin = origin_of(words[rank][4], network.topology.num_ranks) if told else None
+        text += f"{origin or f'origin rank {rank}'}; "
+        text += f"{doing}, {int(irq_cycles[rank]) - first_cycle} cycles after it began"
+        text += _listed("; also stopped", [other for other in faults if other != rank])
+        kind = StallError if faults[rank].code in _WATCHDOGS else DeviceError
+        raise kind(text + (_listed("; never started", idle) if running else ""))
+    if not finished:
+        rank = next((rank for rank, state in enumerate(states) if state["busy"]), 0)
+        step = register_field("STATUS", "step", words[rank][0])
+        raise DeviceError(
+            f"Rank {rank}: {doing}, not over after {cycles} cycles, in step {step} with "
+            f"{words[rank][3]} messages still to come in"
+        )
+
+
+def _started(network: Network, rank: int) -> bool:
+    """Whether a rank's host has written a start."""
+    script, results = network.script(rank), network.results(rank)
+    starts = (script["address"] == START[0]) & (script["value"] == START[1])
+    return bool(results["end"][starts].any())
+
+
+def _remoteness(fault: Fault) -> tuple[bool, bool, bool]:
+    """How far a fault is from its cause: when one rank stops, others are told, or wait in vain."""
+    told = fault.code == FaultCode.PEER_FAULT
+    return told, fault.code in _WATCHDOGS, fault.awaited in (Awaited.ARRIVALS, Awaited.NOTHING)
+
+
+def _sender(network: Network, rank: int, fault: Fault) -> str:
+    """Who should have sent what a rank waited for."""
+    topology = network.topology
+    if fault.awaited not in _FROM_NEIGHBOUR or fault.port is None:
+        return ""
+    link = topology.link_at(rank, fault.port)
+    if link is None:
+        return ""
+    node = int(topology.links[link, 1])
+    return f" from {'rank' if node < topology.num_ranks else 'switch'} {node}"
+
+
+def _listed(what: str, ranks: list[int]) -> str:
+    """Some ranks in words, nothing where there are none."""
+    if not ranks:
+        return ""
+    shown = ", ".join(map(str, ranks[:_MAX_LISTED]))
+    more = f" and {len(ranks) - _MAX_LISTED} more" if len(ranks) > _MAX_LISTED else ""
+    return f"{what} rank{'s' if len(ranks) > 1 else ''} {shown}{more}"
+
+
+def _read_all(network: Network) -> list[list[int]]:
+    """Status, fault, place of fault and missing arrivals of every rank, and last the wave."""
+    ranks = range(network.topology.num_ranks)
+    names = (*_REGISTERS, "FAULT_WAVE") if network.config.wave_width else _REGISTERS
+    for rank in ranks:
+        network.set_script(rank, [HostOp.read(ADDRESS[name]) for name in names])
+    if not network.run(_READ_CYCLES):
+        raise DeviceError("Interfaces must answer on their register bus, but one does not")
+    return [[int(value) for value in network.results(rank)["value"]] for rank in ranks]

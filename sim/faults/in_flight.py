@@ -1,0 +1,236 @@
+"""Where messages on shared links are: in which buffers, with which channels."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from multitree.nic.config import Config
+from multitree.nic.faults import DeviceError
+from multitree.nic.layouts import HOP_WIDTH, NUM_HOPS, head_layout
+from multitree.nic.routed_rows import places_in_sums
+from multitree.sim.emulator.native import Crossings
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["Channel", "InFlight", "Message", "Place"]
+
+_PORT_MASK = (1 << HOP_WIDTH - 1) - 1
+_FAR = 128
+"""Numbers of collectives in heads wrap at twice as many."""
+
+
+class Message(NamedTuple):
+    """A transfer of one of the collectives that ran one after the other, from 0."""
+
+    collective: int
+    row: int
+
+
+class Channel(NamedTuple):
+    """A virtual channel of a link."""
+
+    link: int
+    vc: int
+
+
+class Place(NamedTuple):
+    """Where the first flit of a message is that has not come in.
+
+    `hop` counts the links of its route; `entered` says whether the flit lies in the buffer behind
+    that link, or waits in front of it, at its source or granted by a switch.
+    """
+
+    hop: int
+    entered: bool
+
+
+class _Part(NamedTuple):
+    """How much of a message went onto a link, and was taken out of the buffer behind it."""
+
+    vc: int
+    sent: int
+    taken: int
+    ended: bool
+
+
+class InFlight:
+    """What lies in every buffer of a network with switches, by what its links carried.
+
+    A link's near end tells which messages went onto it, in order, and its far end how many flits
+    it took out of the buffer of each channel: what lies between is what waits. A head that a
+    switch has taken and not sent on holds its channel already.
+
+    Parameters
+    ----------
+    schedules : sequence of Schedule
+        What ran, one after the other, silent phases included.
+    config : Config
+        The interfaces, on shared links.
+    crossings : list
+        Per link, as `Network.crossings` returns them, of these runs only.
+    first_sequence : int
+        Number of the first collective in heads.
+
+    Raises
+    ------
+    DeviceError
+        If a message is none of the schedules'; names the link.
+
+    Notes
+    -----
+    O(messages x links of a route).
+    """
+
+    def __init__(
+        self,
+        schedules: Sequence[Schedule],
+        config: Config,
+        crossings: list[Crossings],
+        first_sequence: int,
+    ) -> None:
+        self._schedules = schedules
+        self._first_sequence = first_sequence
+        self._topology = schedules[0].topology
+        self._depth = config.buffer_flits
+        self._parts: dict[tuple[Message, int], _Part] = {}
+        self._queues: dict[Channel, list[Message]] = defaultdict(list)
+        self._newest: dict[int, Message] = {}
+        self._rows = {schedule: _rows_by_name(schedule) for schedule in set(schedules)}
+        layout = head_layout(config)
+        fields = {name: (layout[name].offset, layout[name].width) for name in layout.members}
+        for link, (found, taken) in enumerate(crossings):
+            left, collective = taken.tolist(), 0
+            for low, high, num_flits, vc, ended, _ in found.tolist():
+                head = {
+                    name: (low | high << 64) >> offset & (1 << width) - 1
+                    for name, (offset, width) in fields.items()
+                }
+                message = self._message(link, head, collective)
+                collective = message.collective
+                part = _Part(vc, num_flits, min(left[vc], num_flits), bool(ended))
+                left[vc] -= part.taken
+                self._parts[message, link] = part
+                self._queues[Channel(link, vc)].append(message)
+                self._newest[link] = message
+        self._granted = self._find_granted()
+
+    def _message(self, link: int, head: dict[str, int], near: int) -> Message:
+        """Whose head this is; it is of a collective near the one of the message before it."""
+        ahead = (head["sequence"] - self._first_sequence - near + _FAR) % (2 * _FAR) - _FAR
+        collective = near + ahead
+        is_known = 0 <= collective < len(self._schedules)
+        rows = self._rows[self._schedules[collective]] if is_known else {}
+        name = head["op"], head["flow"], self._end_of_route(link, head["route"]), head["order"]
+        message = Message(collective, rows.get(name, -1))
+        if name not in rows or link not in self.links(message):
+            raise DeviceError(f"Link {link} carries a message that is none of the schedule")
+        return message
+
+    def _end_of_route(self, link: int, route: int) -> int | None:
+        """The rank that the hops ahead of a message on a link lead to; None if they lead to none.
+
+        A head as no sender makes it may name a port that is not there, or lead in a circle.
+        """
+        topology = self._topology
+        node = int(topology.links[link, 1])
+        for hop in range(NUM_HOPS):
+            port = route >> hop * HOP_WIDTH & _PORT_MASK
+            onward = None if node < topology.num_ranks else topology.link_at(node, port)
+            if onward is None:
+                break
+            node = int(topology.links[onward, 1])
+        return node if node < topology.num_ranks else None
+
+    def _find_granted(self) -> dict[Channel, Message]:
+        """Channels that switches have given to messages of which nothing went onto them yet."""
+        granted = {}
+        for (message, link), part in self._parts.items():
+            hop = self.links(message).index(link) + 1
+            if part.taken and hop < len(self.links(message)):
+                channel = self.channel(message, hop)
+                if (message, channel.link) not in self._parts:
+                    granted[channel] = message
+        return granted
+
+    def messages(self) -> list[Message]:
+        """All that went onto a link, each once."""
+        return sorted({message for message, _ in self._parts})
+
+    def links(self, message: Message) -> list[int]:
+        """The links of a message's route."""
+        schedule = self._schedules[message.collective]
+        entries = slice(*schedule.route_offsets[message.row : message.row + 2])
+        links: list[int] = schedule.route_links[entries].tolist()
+        return links
+
+    def channel(self, message: Message, hop: int) -> Channel:
+        """The channel that a message has, or asks for, on a link of its route.
+
+        The parity of a channel is that of the one before; the first one's is the collective's.
+        """
+        links = self.links(message)
+        part = self._parts.get((message, links[hop]))
+        if part is not None:
+            return Channel(links[hop], part.vc)
+        schedule = self._schedules[message.collective]
+        vc_class = int(schedule.route_classes[schedule.route_offsets[message.row] + hop])
+        parity = self._first_sequence + message.collective
+        if hop:
+            parity = self.channel(message, hop - 1).vc
+        return Channel(links[hop], 2 * vc_class + parity % 2)
+
+    def place(self, message: Message) -> Place | None:
+        """Where a message's first flit is that has not come in; None if all of it has."""
+        links = self.links(message)
+        parts = [self._parts.get((message, link), _Part(0, 0, 0, False)) for link in links]
+        delivered = parts[-1].taken
+        if parts[-1].ended and delivered == parts[-1].sent:
+            return None
+        for hop in reversed(range(len(links))):
+            if parts[hop].sent > delivered:
+                onward = parts[hop].taken > delivered
+                return Place(hop + onward, not onward)
+        return Place(0, False)
+
+    def has_begun(self, message: Message, hop: int) -> bool:
+        """Whether some of a message has gone onto a link of its route."""
+        return (message, self.links(message)[hop]) in self._parts
+
+    def has_left(self, message: Message) -> bool:
+        """Whether all of it has left its source."""
+        part = self._parts.get((message, self.links(message)[0]))
+        return part is not None and part.ended
+
+    def front(self, channel: Channel) -> Message | None:
+        """The message whose flit is the first in the buffer behind a link, if there is one."""
+        for message in self._queues.get(channel, ()):
+            part = self._parts[message, channel.link]
+            if part.taken < part.sent:
+                return message
+        return None
+
+    def holder(self, channel: Channel) -> Message | None:
+        """The message that has a channel: its tail has not gone onto the link."""
+        if channel in self._granted:
+            return self._granted[channel]
+        return self._unended(channel.link, self._queues.get(channel, [])[-1:])
+
+    def latest(self, link: int) -> Message | None:
+        """The message whose head was the last one to go onto a link, if its tail has not."""
+        return self._unended(link, [self._newest[link]] if link in self._newest else [])
+
+    def _unended(self, link: int, messages: list[Message]) -> Message | None:
+        return next((one for one in messages if not self._parts[one, link].ended), None)
+
+    def has_room(self, channel: Channel) -> bool:
+        """Whether the buffer behind a link has a place for one flit more of a channel."""
+        parts = (self._parts[one, channel.link] for one in self._queues.get(channel, ()))
+        return sum(part.sent - part.taken for part in parts) < self._depth
+
+
+def _rows_by_name(schedule: Schedule) -> dict[tuple[int | None, ...], int]:
+    """Rows by what tells them apart on shared links: op, flow, destination, place in the sum."""
+    columns = (schedule.op, schedule.flow, schedule.dst, places_in_sums(schedule))
+    names = np.stack([column.astype(np.int64) for column in columns], axis=1).tolist()
+    return {tuple(name): row for row, name in enumerate(names)}

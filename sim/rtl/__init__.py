@@ -1,0 +1,1 @@
+"""The rtl engine: hosts that load tables and run collectives."""

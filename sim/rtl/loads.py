@@ -1,0 +1,232 @@
+"""What the hosts of a network load for a collective: tables, settings, limits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from multitree.nic.config import Config
+from multitree.nic.program import RunSettings
+from multitree.nic.table import Table, compile_table
+from multitree.sim.inputs import Buffers, carried_on, check_buffers
+from multitree.sim.limits import Limits, limits_of
+from multitree.sim.link_model import LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.store_and_forward import check_whole
+from multitree.topology.collectives import Op
+from multitree.topology.elements import DTYPES
+from multitree.topology.mapping.header_only import silent_ops, with_silent_phase
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["Load", "Loader", "Upcoming"]
+
+_KEPT = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Upcoming:
+    """A collective that will be run next, so that it can be loaded while another one runs.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+    num_elements : int
+        Of one rank's buffer.
+    dtype : str
+        "int32", "float32" or "bfloat16".
+    op : str
+        "sum" or "max".
+    dependency : str, optional
+        What a row waits for, in place of what the link model has it wait for.
+    """
+
+    schedule: Schedule
+    num_elements: int
+    dtype: str
+    op: str = "sum"
+    dependency: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What is written to every rank's interface for a collective.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What the tables do, on the network's topology, with the silent phase on shared links.
+    tables : sequence of Table
+        One per rank; the same object stands for the same tables.
+    settings : RunSettings
+        Equal on all ranks.
+    limits : Limits
+        How long the collective may take.
+    num_flits : int
+        Of one rank's buffer; on shared links the window holds slots behind it.
+    """
+
+    schedule: Schedule
+    tables: Sequence[Table]
+    settings: RunSettings
+    limits: Limits
+    num_flits: int
+
+
+class Loader:
+    """Compiles loads for one network, and keeps the last few schedules' tables.
+
+    Parameters
+    ----------
+    topology : Topology
+        The network's.
+    config : Config
+        The interfaces.
+    link_model : LinkModel
+        Links, buffers and memory.
+    timing : MemoryTiming
+        What memory may take beyond its latency.
+    """
+
+    def __init__(
+        self, topology: Topology, config: Config, link_model: LinkModel, timing: MemoryTiming
+    ) -> None:
+        self._topology = topology
+        self._config = config
+        self._link_model = link_model
+        self._timing = timing
+        self._tables: dict[tuple[str, int, bool], Sequence[Table]] = {}
+
+    def load(
+        self,
+        upcoming: Upcoming,
+        *,
+        max_skew_cycles: int = 0,
+        lockstep: bool = False,
+        tables: Sequence[Table] | None = None,
+    ) -> Load:
+        """Compile what a collective needs, or return the tables that were compiled before.
+
+        Parameters
+        ----------
+        upcoming : Upcoming
+            The collective.
+        max_skew_cycles : int
+            The most that one rank starts after another.
+        lockstep : bool
+            Steps take their estimated time at least.
+        tables : sequence of Table, optional
+            In place of those that the schedule compiles to.
+
+        Returns
+        -------
+        Load
+
+        Raises
+        ------
+        ScheduleError, TopologyError
+            If the interfaces cannot hold it, or on shared links shall not send whole messages.
+        ValueError
+            If it is for another network.
+        """
+        schedule, dtype = upcoming.schedule, upcoming.dtype
+        model = replace(
+            self._link_model, dependency=upcoming.dependency or self._link_model.dependency
+        )
+        silent: tuple[Op, ...] = ()
+        if self._config.shared:
+            check_whole(schedule, model)
+            silent, schedule = silent_ops(schedule.collective), with_silent_phase(schedule)
+        schedule = carried_on(schedule, self._topology)
+        num_flits = model.num_flits(upcoming.num_elements, DTYPES[dtype].itemsize)
+        limits = limits_of(
+            schedule,
+            num_flits,
+            model,
+            memory_timing=self._timing,
+            queue_flits=self._config.memory_queue_flits,
+            max_skew_cycles=max_skew_cycles,
+            lockstep=lockstep,
+        )
+        held = tables or self._tables_of(schedule, num_flits, lockstep)
+        window = max(table.end_flits for table in held)
+        settings = limits.settings(dtype, window, model, upcoming.op)
+        settings = replace(settings, silent=silent, num_waves=schedule.num_waves)
+        return Load(schedule, held, settings, limits, num_flits)
+
+    def load_all(
+        self, queue: Sequence[Upcoming], *, max_skew_cycles: int = 0, **modes: Any
+    ) -> list[Load]:
+        """Compile what several collectives need that run one behind the other.
+
+        Parameters
+        ----------
+        queue : sequence of Upcoming
+        max_skew_cycles : int
+            The most that one rank starts the first one after another.
+        **modes
+            As for `load`.
+
+        Returns
+        -------
+        list of Load
+            With a window each, one behind the other, and the patience to wait for ranks that are
+            still at the collective before.
+
+        Raises
+        ------
+        ScheduleError, TopologyError, ValueError
+            As `load`.
+        """
+        different = dict.fromkeys(queue)
+        loads = {
+            upcoming: self.load(upcoming, max_skew_cycles=max_skew_cycles, **modes)
+            for upcoming in different
+        }
+        longest = max(load.settings.window_flits for load in loads.values())
+        patience = min(sum(load.limits.watchdog_cycles for load in loads.values()), 2**32 - 1)
+        return [
+            replace(
+                loads[upcoming],
+                settings=replace(
+                    loads[upcoming].settings,
+                    window_base=k * longest,
+                    watchdog_cycles=patience,
+                    first_arrival_cycles=patience,
+                ),
+            )
+            for k, upcoming in enumerate(queue)
+        ]
+
+    def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
+        """Tables of all ranks; the same objects where nothing has changed."""
+        key = schedule.hash, num_flits, lockstep
+        if key not in self._tables:
+            compiled = [
+                compile_table(schedule, rank, num_flits, self._config, lockstep=lockstep)
+                for rank in range(schedule.topology.num_ranks)
+            ]
+            while len(self._tables) >= _KEPT:
+                del self._tables[next(iter(self._tables))]
+            self._tables[key] = compiled
+        return self._tables[key]
+
+
+def check_queue(
+    queue: Sequence[Upcoming], buffers: Sequence[Buffers], dtypes: Sequence[str]
+) -> None:
+    """Raise unless there are buffers for each collective, of its length and type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_buffers`, or if lengths or types differ.
+    """
+    if len(queue) != len(buffers):
+        raise ValueError(f"Buffers must be one per collective, {len(queue)}, not {len(buffers)}")
+    for upcoming, buffer in zip(queue, buffers, strict=True):
+        check_buffers(upcoming.schedule, [buffer], dtypes)
+        wanted = upcoming.num_elements, upcoming.dtype
+        found = buffer.shape[1], buffer.dtype.name
+        if wanted != found:
+            raise ValueError(f"Buffers must be of length and type {wanted}, not {found}")

@@ -1,0 +1,1 @@
+"""Benches that run on generated Verilog."""

@@ -1,0 +1,124 @@
+"""Two interfaces with AXI4 memories that pause and fail, loaded over AXI4-Lite."""
+
+import logging
+import random
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge
+
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.program import RESET, START
+from multitree.nic.table import compile_table
+from multitree.topology.schedules.execute import execute
+from tests.cocotb.benches.bench_network import NUM_FLITS, as_flits, draw, settings
+from tests.cocotb.models.axi_memory import AxiMemory
+from tests.cocotb.models.host import BUSY, DONE, FAULT, Host
+from tests.cocotb.models.network import LATENCY_CYCLES, PAIR_CONFIG, PAIR_SCHEDULE
+
+BASE = 230
+"""First flit of the buffer: it lies over the end of a page."""
+NUM_CYCLES = 30000
+
+
+async def start(dut, buffers, *, pause_chance):
+    """Clock, reset until the links are empty, hosts, memories; returns the last two."""
+    logging.getLogger("cocotb.network").setLevel(logging.WARNING)
+    dut.rst.value = 1
+    cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
+    hosts = [Host(dut, f"rank_{rank}_") for rank in range(2)]
+    memories = []
+    for rank, row in enumerate(buffers):
+        before = bytes(BASE * PAIR_CONFIG.flit_bytes)
+        memory = AxiMemory(dut, before + as_flits(row).tobytes(), pause_chance=pause_chance)
+        memory.serve_reads(f"rank_{rank}_m_axi_0_send")
+        memory.serve(f"rank_{rank}_m_axi_0_receive")
+        memories.append(memory)
+    await ClockCycles(dut.clk, 2 * LATENCY_CYCLES)
+    await FallingEdge(dut.clk)
+    dut.rst.value = 0
+    await FallingEdge(dut.clk)
+    return hosts, memories
+
+
+async def run_both(hosts, how):
+    """Load and run both ranks at once; returns their states."""
+
+    async def run(rank, host):
+        await host.load(compile_table(PAIR_SCHEDULE, rank, NUM_FLITS, PAIR_CONFIG), how)
+        return await host.run(NUM_CYCLES)
+
+    return await at_once(run(rank, host) for rank, host in enumerate(hosts))
+
+
+async def at_once(coroutines):
+    """Run some at the same time; returns what they do."""
+    tasks = [cocotb.start_soon(coroutine) for coroutine in coroutines]
+    return [await task for task in tasks]
+
+
+def check(memories, buffers):
+    """Hold both memories, whole, against the definition."""
+    right = execute(PAIR_SCHEDULE, buffers, flit_bytes=PAIR_CONFIG.flit_bytes)
+    for row, memory in zip(right, memories, strict=True):
+        whole = bytes(BASE * PAIR_CONFIG.flit_bytes) + as_flits(row).tobytes()
+        assert bytes(memory.image) == whole
+
+
+@cocotb.test()
+@cocotb.parametrize(dtype=["float32", "int32"], pause_chance=[0.0, 0.3, 0.7])
+async def all_reduces_give_the_bits_of_execute_whatever_the_buses_do(dut, dtype, pause_chance):
+    buffers = draw(dtype, np.random.default_rng(random.getrandbits(32)))[:2]
+    hosts, memories = await start(dut, buffers, pause_chance=pause_chance)
+    states = await run_both(hosts, settings(dtype, BASE))
+    for host, state in zip(hosts, states, strict=True):
+        assert state & (DONE | FAULT) == DONE, await host.fault()
+    cycles = [await host.read("CYCLES") for host in hosts]
+    dut._log.warning("%s, pauses %s: %s cycles", dtype, pause_chance, cycles)
+    check(memories, buffers)
+
+
+@cocotb.test()
+@cocotb.parametrize(after_cycles=[20, 45, 70, 110])
+async def a_reset_lasts_until_the_buses_have_answered_and_leaves_nothing_behind(dut, after_cycles):
+    """Memory stands still around the reset: the links run empty, and accesses stay in flight."""
+    buffers = draw("int32", np.random.default_rng(after_cycles))[:2]
+    hosts, memories = await start(dut, buffers, pause_chance=0.1)
+    contents = [bytes(memory.image) for memory in memories]
+    for rank, host in enumerate(hosts):
+        table = compile_table(PAIR_SCHEDULE, rank, NUM_FLITS, PAIR_CONFIG)
+        await host.load(table, settings("int32", BASE))
+    await at_once(host.write(*START) for host in hosts)
+    await ClockCycles(dut.clk, after_cycles)
+    for memory in memories:
+        memory.pause_chance = 1.0
+    await ClockCycles(dut.clk, 100)
+    await at_once(host.write(*RESET) for host in hosts)
+    await ClockCycles(dut.clk, 100)
+    busy = [await host.read("STATUS") & BUSY for host in hosts]
+    assert busy == [BUSY, BUSY]
+    for memory in memories:
+        memory.pause_chance = 0.5
+    for host, memory, content in zip(hosts, memories, contents, strict=True):
+        while await host.read("STATUS") & BUSY:
+            pass
+        memory.image[:] = content
+    states = await run_both(hosts, settings("int32", BASE))
+    assert [state & (DONE | FAULT) for state in states] == [DONE, DONE]
+    check(memories, buffers)
+
+
+@cocotb.test()
+async def a_place_that_memory_refuses_ends_in_the_fault_of_that_name(dut):
+    buffers = draw("int32", np.random.default_rng(1))[:2]
+    hosts, memories = await start(dut, buffers, pause_chance=0.2)
+    place = PAIR_CONFIG.flit_bytes * (BASE + random.randrange(NUM_FLITS))
+    memories[0].broken_reads = memories[0].broken_writes = range(place, place + 1)
+    limits = {"watchdog_cycles": 400, "first_arrival_cycles": 600}
+    states = await run_both(hosts, settings("int32", BASE, **limits))
+    assert states[0] & (DONE | FAULT) == FAULT
+    fault = await hosts[0].fault()
+    assert (fault.code, fault.at_port) == (FaultCode.MEMORY_ERROR, 0)
+    # A read of the place comes before any write to it.
+    assert fault.awaited == Awaited.MEMORY_READ

@@ -1,0 +1,103 @@
+"""Four interfaces all-reduce over switches that are on a clock of their own."""
+
+import logging
+import random
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, Timer
+
+from multitree.nic.program import RunSettings
+from multitree.nic.table import compile_table
+from multitree.topology.algorithms.build import build
+from multitree.topology.schedules.execute import execute
+from tests.cocotb.models.crossed import CROSSED
+from tests.cocotb.models.host import DONE, FAULT, Host
+from tests.cocotb.models.memory import Memory
+
+TOPOLOGY, CONFIG = CROSSED["fat_tree"]
+SCHEDULE = build(TOPOLOGY, "multitree")
+NUM_RANKS = TOPOLOGY.num_ranks
+LANES = CONFIG.flit_bytes // 4
+NUM_FLITS = 61
+NUM_CYCLES = 20000
+TIMES = 2
+
+
+def as_flits(row):
+    """Elements as the bytes of flits."""
+    return row.view(np.uint8).reshape(-1, CONFIG.flit_bytes)
+
+
+async def count_losses(dut, clock, name, losses):
+    """Note every word that a crossing had no place for."""
+    strobes = [getattr(dut, f"rank_{rank}_{name}") for rank in range(NUM_RANKS)]
+    while True:
+        await FallingEdge(clock)
+        losses.extend(strobe._name for strobe in strobes if strobe.value != 0)
+
+
+async def start(dut, switch_period_ps, losses):
+    """Clock both sides, reset them together, and watch the crossings."""
+    dut.rst_n.value = 0
+    cocotb.start_soon(Clock(dut.clk, 2000, "ps").start())
+    await Timer(random.randrange(1, 2000), "ps")
+    cocotb.start_soon(Clock(dut.switch_clk, switch_period_ps, "ps").start())
+    for clock in (dut.clk, dut.switch_clk):
+        await ClockCycles(clock, 4)
+    dut.rst_n.value = 1
+    for clock in (dut.clk, dut.switch_clk):
+        await ClockCycles(clock, 4)
+    cocotb.start_soon(count_losses(dut, dut.clk, "tx_lost", losses))
+    cocotb.start_soon(count_losses(dut, dut.switch_clk, "link_rx_lost", losses))
+
+
+async def all_reduce(dut, switch_period_ps):
+    """Some all-reduces without a barrier, ranks starting when they like; sums, faults, losses."""
+    rng = np.random.default_rng(random.getrandbits(32))
+    shape = (NUM_RANKS, NUM_FLITS * LANES)
+    buffers = rng.integers(-(1 << 31), 1 << 31, size=shape).astype(np.int32)
+    tables = [compile_table(SCHEDULE, rank, NUM_FLITS, CONFIG) for rank in range(NUM_RANKS)]
+    logging.getLogger("cocotb.network").setLevel(logging.WARNING)
+    losses, memories = [], []
+    hosts = [Host(dut, f"rank_{rank}_") for rank in range(NUM_RANKS)]
+    for rank, table in enumerate(tables):
+        flits = np.zeros((table.end_flits, CONFIG.flit_bytes), np.uint8)
+        flits[:NUM_FLITS] = as_flits(buffers[rank])
+        seed = random.getrandbits(32)
+        memories.append(Memory(dut, [f"rank_{rank}_memory_0_"], flits, seed=seed))
+        cocotb.start_soon(memories[-1].serve())
+    await start(dut, switch_period_ps, losses)
+
+    async def run(rank):
+        host, table = hosts[rank], tables[rank]
+        limits = {"watchdog_cycles": 4000, "first_arrival_cycles": 9000}
+        await host.load(table, RunSettings("int32", 0, table.end_flits, **limits))
+        for _ in range(TIMES):
+            await ClockCycles(dut.clk, random.randrange(1, 500))
+            status = await host.run(NUM_CYCLES)
+            assert status & (DONE | FAULT) == DONE, await host.fault()
+            await host.acknowledge()
+
+    for task in [cocotb.start_soon(run(rank)) for rank in range(NUM_RANKS)]:
+        await task
+    wanted = buffers
+    for _ in range(TIMES):
+        wanted = execute(SCHEDULE, wanted, flit_bytes=CONFIG.flit_bytes)
+    for rank, memory in enumerate(memories):
+        assert np.array_equal(memory.flits[:NUM_FLITS], as_flits(wanted[rank])), f"rank {rank}"
+    for switch in range(NUM_RANKS, TOPOLOGY.num_nodes):
+        up, fault = (getattr(dut, f"switch_{switch}_{name}").value for name in ("up", "fault"))
+        assert int(up) == (1 << int(TOPOLOGY.degree[switch])) - 1 and int(fault) == 0
+    assert not losses
+
+
+@cocotb.test()
+async def switches_on_a_slower_clock_give_the_bits_of_execute(dut):
+    await all_reduce(dut, 4602)
+
+
+@cocotb.test()
+async def switches_on_a_faster_clock_give_the_bits_of_execute(dut):
+    await all_reduce(dut, 1186)

@@ -1,0 +1,88 @@
+"""Everything that can go wrong around an interface ends in the fault of its name."""
+
+import random
+
+import cocotb
+from cocotb.triggers import ClockCycles
+
+from multitree.nic.faults import FaultCode
+from multitree.nic.program import COMMIT, START, RunSettings, run_writes, table_writes
+from multitree.topology.elements import OPS
+from tests.cocotb.bins import bins
+from tests.cocotb.fault_cases import NEWS, cases
+from tests.cocotb.models.environment import Environment
+from tests.cocotb.models.host import CLAIMED, DONE, FAULT
+from tests.cocotb.models.random_table import RANK, Round
+from tests.cocotb.models.stalls import STALLS
+
+COVERAGE_FILE = "coverage_faults.json"
+"""Where it runs."""
+COVERAGE = bins()
+
+
+async def play(env, case):
+    """Run a collective in which one thing is wrong; returns the fault."""
+    await env.reset()
+    for end in env.ends:
+        end.news.clear()
+    env.choose_stalls(STALLS[:2])
+    plan = case.plan(env.data_rng)
+    settings = RunSettings(
+        dtype=env.rng.choice(("int32", "float32", "bfloat16")),
+        window_base=0,
+        window_flits=plan.window_flits,
+        watchdog_cycles=300,
+        first_arrival_cycles=600,
+        dependency="chunk",
+        flow_control="packet" if case.packets else "message",
+        reduction=env.rng.choice(OPS),
+    )
+    now = Round(0, plan, settings)
+    now.play(env.model.copy(), env.data_rng)
+    case.act(env)
+    env.rounds.append(now)
+    for address, value in case.change([*table_writes(plan.table), *run_writes(settings), COMMIT]):
+        await env.host.write(address, value)
+    while await env.host.read("STATUS") & CLAIMED:
+        pass
+    case.poke(env.dut)
+    for address, value in (*case.then, START):
+        await env.host.write(address, value)
+    await ClockCycles(env.dut.clk, env.rng.randrange(20, 30))
+    case.later(env)
+    await env.until(lambda: env.dut.irq.value == 1)
+    assert await env.host.read("STATUS") & (DONE | FAULT) == FAULT
+    fault = await env.host.fault()
+    await check_news(env, fault)
+    return fault
+
+
+async def check_news(env, fault):
+    """Every neighbour is told where the fault began, but the one that told of it."""
+    told = [env.ends[port] for port in env.ports if fault.code != FaultCode.PEER_FAULT or port]
+    await env.until(lambda: all(end.news for end in told))
+    origin = NEWS if fault.code == FaultCode.PEER_FAULT else fault.code << 16 | RANK
+    assert {end.news[-1] & 0xFFFFFF for end in told} == {origin}
+    assert await env.host.read("FAULT_ORIGIN") == origin | 1 << 24
+
+
+@cocotb.test()
+async def what_goes_wrong_ends_in_the_fault_of_its_name(dut):
+    seed = random.getrandbits(32)
+    dut._log.warning("seed %d", seed)
+    env = Environment(dut, COVERAGE, seed)
+    await env.start()
+    failed = []
+    for number, case in enumerate(cases()):
+        fault = await play(env, case)
+        told = (fault.code, fault.awaited if case.awaited else None)
+        if told != (case.code, case.awaited):
+            failed.append(f"case {number}: {told} for {case.code.name}, {case.awaited}")
+            continue
+        COVERAGE.hit("fault", code=fault.code.name)
+        if case.op:
+            COVERAGE.hit("fault of a message x op", code=fault.code.name, op=case.op)
+        if case.awaited:
+            COVERAGE.hit("what a stopped collective waited for", awaited=fault.awaited.name)
+    COVERAGE.save(COVERAGE_FILE)
+    assert not failed, "\n".join(failed)

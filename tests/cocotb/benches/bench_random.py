@@ -1,0 +1,160 @@
+"""One interface between Python neighbours: random tables, data, modes and stalls."""
+
+import random
+
+import cocotb
+import numpy as np
+
+from multitree.nic.config import LANE_TYPES
+from multitree.nic.program import (
+    ACKNOWLEDGE,
+    COMMIT,
+    DEPENDENCIES,
+    FLOW_CONTROLS,
+    REDUCTIONS,
+    START,
+    RunSettings,
+    run_writes,
+    table_writes,
+)
+from tests.cocotb.bins import bins, collective_bins
+from tests.cocotb.models.environment import CONFIG, NUM_FLITS, NUMBERS, Environment
+from tests.cocotb.models.host import CLAIMED, DONE, FAULT
+from tests.cocotb.models.random_table import Round, draw_plan
+from tests.cocotb.models.stalls import STALLS
+
+COVERAGE_FILE = "coverage_random.json"
+"""Where it runs."""
+COVERAGE = bins()
+NUM_GROUPS, MOST_GROUPS = 40, 120
+CLOSED_HERE = ("op x type x siblings", "boundary x op x stall", "mode x op", "waves x op")
+"""Groups of bins that are drawn for until none is missing."""
+NUM_CANDIDATES = 8
+
+
+def draw_settings(env, plan):
+    """How to run a plan: any type, mode and place."""
+    draw = env.rng.choice
+    return RunSettings(
+        dtype=draw(tuple(LANE_TYPES)),
+        window_base=env.rng.randrange(NUM_FLITS - plan.window_flits + 1),
+        window_flits=plan.window_flits,
+        watchdog_cycles=20000,
+        first_arrival_cycles=20000,
+        lockstep=plan.num_waves == 1 and env.rng.random() < 0.6,
+        step_cycles=env.rng.randrange(40),
+        dependency=draw(DEPENDENCIES),
+        flow_control=draw(FLOW_CONTROLS),
+        reduction=draw(REDUCTIONS),
+        num_waves=plan.num_waves,
+    )
+
+
+def draw_collective(env, plan):
+    """A table, if there is none, and settings: of some that are drawn those that cover most."""
+    drawn = []
+    for _ in range(NUM_CANDIDATES):
+        candidate = plan or draw_plan(CONFIG, env.data_rng)
+        settings = draw_settings(env, candidate)
+        new = [COVERAGE.misses(g, **v) for g, v in collective_bins(candidate, settings)]
+        drawn.append((sum(new), candidate, settings))
+    return max(drawn, key=lambda entry: entry[0])[1:]
+
+
+def draw_rounds(env, count):
+    """Some collectives, one after the other: new tables now and then, new settings always."""
+    rounds, plan = [], env.rounds[-1].plan if env.rounds else None
+    for _ in range(count):
+        plan, settings = draw_collective(env, plan if env.rng.random() < 0.6 else None)
+        number = len(env.rounds) + len(rounds)
+        now = Round(number, plan, settings)
+        now.play(env.model, env.data_rng)
+        rounds.append(now)
+    return rounds
+
+
+def repeat_rounds(env, count):
+    """A small collective again and again."""
+    plan = draw_plan(CONFIG, env.data_rng, num_flows=2, window_flits=4)
+    settings, rounds = draw_settings(env, plan), []
+    for number in range(len(env.rounds), len(env.rounds) + count):
+        now = Round(number, plan, settings)
+        now.play(env.model, env.data_rng)
+        rounds.append(now)
+    return rounds
+
+
+async def load_and_start(env, now, before):
+    """Write what differs from what is there, then start; also while something runs."""
+    host = env.host
+    new = before is None or now.plan is not before.plan
+    writes = table_writes(now.plan.table) if new else []
+    if before is None or now.settings is not before.settings:
+        writes += run_writes(now.settings)
+    if new:
+        writes.append(COMMIT)
+        env.num_commits += 1
+        if env.num_started > env.num_done:
+            env.coverage.hit("meeting", meeting="a table was loaded while one ran")
+    for address, value in [*writes, START]:
+        await host.write(address, value)
+    env.num_started += 1
+    if env.num_started - env.num_done > 1 and await host.read("STATUS") & CLAIMED:
+        env.coverage.hit("meeting", meeting="a start waited for the collective before")
+
+
+async def play(env, rounds):
+    """Run some collectives, each loaded after the one before is done, or while it runs."""
+    host, irq = env.host, env.dut.irq
+    before = env.rounds[-1] if env.rounds else None
+    env.rounds.extend(rounds)
+    for now in rounds:
+        await load_and_start(env, now, before)
+        before = now
+        while await host.read("STATUS") & CLAIMED:
+            pass
+        ahead = env.num_started - env.num_done < 2 and env.rng.random() < 0.5
+        while env.num_done < env.num_started and not (ahead and now is not rounds[-1]):
+            await env.until(lambda: irq.value == 1)
+            status = await host.read("STATUS")
+            assert status & (DONE | FAULT) == DONE, (await host.fault()).error(0)
+            await host.write(*ACKNOWLEDGE)
+            env.num_done += 1
+    number = (env.first_sequence + env.num_started) % NUMBERS
+    assert await host.read("SEQUENCE") == number
+    await env.until(lambda: all(neighbour.idle for neighbour in env.neighbours))
+    assert np.array_equal(env.memory.flits, env.model), "memory is not as defined"
+    for now in rounds:
+        env.note_round(now)
+
+
+@cocotb.test()
+async def every_collective_gives_what_is_defined_whatever_stalls(dut):
+    seed = random.getrandbits(32)
+    dut._log.warning("seed %d", seed)
+    env = Environment(dut, COVERAGE, seed)
+    await env.start()
+    for number in range(MOST_GROUPS):
+        if number >= NUM_GROUPS and not COVERAGE.missing(CLOSED_HERE):
+            break
+        env.choose_stalls()
+        await play(env, draw_rounds(env, env.rng.randrange(1, 4)))
+        if env.rng.random() < 0.1:
+            await env.reset()
+    COVERAGE.save(COVERAGE_FILE)
+
+
+@cocotb.test()
+async def the_number_of_a_collective_goes_round(dut):
+    seed = random.getrandbits(32)
+    dut._log.warning("seed %d", seed)
+    env = Environment(dut, COVERAGE, seed)
+    await env.start()
+    env.choose_stalls(STALLS[:1])
+    await env.reset(NUMBERS - 3)
+    await play(env, repeat_rounds(env, 5))
+    for number in range(MOST_GROUPS):
+        if number >= 7 and not COVERAGE.missing(("wrap x op",)):
+            break
+        await play(env, draw_rounds(env, 2))
+    COVERAGE.save(COVERAGE_FILE)

@@ -1,0 +1,1 @@
+"""Python models that stand around the design: hosts, memories, neighbours."""

@@ -1,0 +1,201 @@
+"""What stands around one interface: neighbours, memory, host, and stalls."""
+
+import logging
+import random
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge
+
+from multitree.nic.config import Config
+from multitree.nic.layouts import sequence_width
+from multitree.nic.program import reset_writes
+from multitree.nic.top.port import JOB_QUEUE_DEPTH
+from multitree.topology.collectives import Op
+from tests.cocotb.bins import WRAPS, collective_bins, plan_ops
+from tests.cocotb.models.host import BUSY, Host
+from tests.cocotb.models.link_end import LinkEnd
+from tests.cocotb.models.memory import Memory
+from tests.cocotb.models.neighbour import Neighbour
+from tests.cocotb.models.stalls import STALLS, Stall, worst
+
+__all__ = ["CONFIG", "NUMBERS", "Environment"]
+
+CONFIG = Config(
+    num_ports=3,
+    flit_bytes=16,
+    table_depth=32,
+    num_flows=8,
+    buffer_flits=20,
+    submessage_flits=4,
+    memory_queue_flits=12,
+    address_width=8,
+    wave_width=3,
+)
+"""Small, so that everything that goes round does so soon."""
+NUMBERS = 1 << sequence_width(CONFIG)
+NUM_FLITS = 1 << CONFIG.address_width
+LONGEST_CYCLES = 60000
+
+
+class Environment:
+    """One interface between Python neighbours, a Python memory and a host on AXI4-Lite.
+
+    Parameters
+    ----------
+    dut : handle
+        The interface.
+    coverage : Coverage
+    seed : int
+        Of everything that is drawn.
+    """
+
+    def __init__(self, dut, coverage, seed):
+        logging.getLogger(f"cocotb.{dut._name}").setLevel(logging.WARNING)
+        self.dut, self.coverage = dut, coverage
+        self.rng, self.data_rng = random.Random(seed), np.random.default_rng(seed)
+        self.ports = range(CONFIG.num_ports)
+        self.ends = [LinkEnd(dut, port, CONFIG, self.rng) for port in self.ports]
+        self.channel_stalls = [Stall(self.rng) for _ in range(3 * CONFIG.num_ports)]
+        flits = self.data_rng.integers(0, 256, (NUM_FLITS, CONFIG.flit_bytes), dtype=np.uint8)
+        self.memory = Memory(
+            dut,
+            [f"memory_{port}_" for port in self.ports],
+            flits,
+            seed=seed,
+            stalls=self.channel_stalls,
+        )
+        self.bus_stalls = [Stall(self.rng) for _ in range(5)]
+        self.model = flits.copy()
+        self.rounds, self.neighbours = [], []
+        self.num_started = self.num_done = self.num_commits = 0
+
+    async def start(self):
+        """Clock, reset, host; from now on neighbours and memory do their part."""
+        dut = self.dut
+        dut.rst.value = 1
+        cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
+        self.host = Host(dut, "")
+        self._bus_channels = self.host.channels
+        for _ in range(4):
+            await FallingEdge(dut.clk)
+        dut.rst.value = 0
+        cocotb.start_soon(self._run())
+        await self.links_up()
+        self._meet()
+
+    async def reset(self, first_sequence=0):
+        """Reset the interface, or both ends of its links; memory is as the model has it.
+
+        The next collective has the number `first_sequence`.
+        """
+        self.neighbours = []
+        for end in self.ends:
+            end.to_send.clear()
+            end.tamper = None
+            if self.rng.random() < 0.5:
+                end.fall()
+        for address, value in reset_writes(first_sequence):
+            await self.host.write(address, value)
+        while await self.host.read("STATUS") & BUSY:
+            pass
+        await self.links_up()
+        self.memory.broken_reads = self.memory.broken_writes = range(0)
+        self.memory.flits[:] = self.model
+        self._meet(first_sequence)
+
+    async def links_up(self):
+        """Wait until both ends of every link are up."""
+        # The interface first: an end that has not heard of its reset is still open.
+        while await self.host.read("LINKS") != (1 << CONFIG.num_ports) - 1:
+            pass
+        await self.until(lambda: all(end.handshake.open for end in self.ends))
+
+    def _meet(self, first_sequence=0):
+        self.first_sequence = first_sequence
+        self.num_started = self.num_done = self.num_commits = 0
+        self.rounds = []
+        self.neighbours = [
+            Neighbour(self.ends[port], port, self.rounds, CONFIG, self.rng, first_sequence)
+            for port in self.ports
+        ]
+        for neighbour in self.neighbours:
+            neighbour.on_send = self._note_send
+
+    async def _run(self):
+        while True:
+            await FallingEdge(self.dut.clk)
+            for end in self.ends:
+                end.step()
+            for neighbour in self.neighbours:
+                neighbour.step()
+            self.memory.step()
+            for channel, stall in zip(self._bus_channels, self.bus_stalls, strict=True):
+                channel.pause = stall.held()
+
+    async def until(self, condition):
+        """Wait for something, not for ever."""
+        for _ in range(LONGEST_CYCLES):
+            if condition():
+                return
+            await FallingEdge(self.dut.clk)
+        raise AssertionError(f"nothing within {LONGEST_CYCLES} cycles")
+
+    def choose_stalls(self, kinds=STALLS):
+        """Draw a class of stalls for each boundary."""
+        for stalls in self._boundaries().values():
+            kind = self.rng.choice(kinds)
+            for stall in stalls:
+                stall.choose(kind)
+
+    def _boundaries(self):
+        reads = [stall for k, stall in enumerate(self.channel_stalls) if k % 3 < 2]
+        return {
+            "link credits": [end.credit_stall for end in self.ends],
+            "link data": [end.data_stall for end in self.ends],
+            "memory reads": reads,
+            "memory writes": self.channel_stalls[2::3],
+            "AXI4-Lite": self.bus_stalls,
+        }
+
+    def _note_send(self, key, number):
+        """Count what a message that goes to the interface meets there."""
+        if number >= self.num_started and self.num_started == self.num_done:
+            self.coverage.hit("meeting", meeting="a message came while nothing ran")
+        elif number > self.num_done:
+            self.coverage.hit("meeting", meeting="a message came for a later collective")
+        same = [n for n in self.neighbours if n.end.to_send and n.key[:2] == key[:2]]
+        if key[0] == Op.REDUCE and len(same) > 1:
+            self.coverage.hit("meeting", meeting=f"siblings came in at once: {len(same)}")
+
+    def note_round(self, now):
+        """Count what a collective that went right has covered."""
+        for group, values in collective_bins(now.plan, now.settings):
+            self.coverage.hit(group, **values)
+        for op in sorted(plan_ops(now.plan)):
+            for boundary, stalls in self._boundaries().items():
+                kind = worst(stalls)
+                if kind:
+                    hit = {"boundary": boundary, "op": op, "stall": kind}
+                    self.coverage.hit("boundary x op x stall", **hit)
+            for wrap in self._wraps(now):
+                self.coverage.hit("wrap x op", wrap=wrap, op=op)
+
+    def _wraps(self, now):
+        """What has gone round since the last reset, for one of the ports at least."""
+        sent = max(end.num_sent for end in self.ends)
+        taken = max(end.num_taken for end in self.ends)
+        rows = max((now.plan.table.port == port).sum() for port in self.ports)
+        reached = (
+            (self.first_sequence + now.number + 1, NUMBERS),
+            (taken, 8),
+            (sent, 8),
+            (taken, CONFIG.buffer_flits),
+            (sent, CONFIG.buffer_flits),
+            (taken, 2 * CONFIG.memory_queue_flits),
+            (rows, JOB_QUEUE_DEPTH),
+            (self.num_commits, 2),
+        )
+        pairs = zip(WRAPS, reached, strict=True)
+        return [wrap for wrap, (number, limit) in pairs if number > limit]

@@ -1,0 +1,68 @@
+"""How a link's end comes up and goes down, told once more in Python."""
+
+from multitree.hw.link.link import Kind
+from multitree.hw.link.session import PERIOD_CYCLES
+
+__all__ = ["CONTROL_KINDS", "Handshake"]
+
+CONTROL_KINDS = tuple(kind.value for kind in (Kind.DOWN, Kind.INIT, Kind.UP, Kind.FAULT))
+
+
+class Handshake:
+    """One end of the three-way handshake: DOWN, INIT, UP.
+
+    A session that is over leaves its epoch behind once the other end has returned it.
+
+    Attributes
+    ----------
+    up, open : bool
+        Data may come; data may be sent.
+    epoch, peer_epoch : int
+        Of this end; of the other one as last heard, 0 if never.
+    """
+
+    def __init__(self):
+        self.epoch = self.peer_epoch = 0
+        self._knows = self._used = False
+        self._state, self._timer, self._answer = Kind.DOWN, 0, False
+
+    @property
+    def up(self):
+        """Data may come."""
+        return self._state == Kind.UP
+
+    @property
+    def open(self):
+        """Data may be sent: the other end has heard that this one is up."""
+        return self.up and self._timer >= PERIOD_CYCLES
+
+    def fall(self):
+        """Go down."""
+        self._used |= self._state != Kind.DOWN
+        self._state, self._timer, self._answer = Kind.DOWN, 0, False
+
+    def hear(self, kind, epoch, payload):
+        """A control flit has come."""
+        echoed = payload & 3 == self.epoch | 2
+        if kind == Kind.DOWN:
+            self.peer_epoch, self._knows = epoch, True
+        if self.up:
+            self._answer |= kind == Kind.INIT
+            if kind == Kind.DOWN:
+                self.fall()
+        elif self._used:
+            if echoed:
+                self.epoch, self._used, self._timer = self.epoch ^ 1, False, 0
+        elif kind == Kind.DOWN:
+            if self._state == Kind.DOWN:
+                self._state, self._timer = Kind.INIT, 0
+        elif echoed and (kind == Kind.INIT or self._state == Kind.INIT):
+            self._state, self._timer, self._answer = Kind.UP, 0, True
+            self.peer_epoch, self._knows = epoch, True
+
+    def step(self):
+        """What to send in this cycle as (kind, payload), or None."""
+        due = self._answer if self.up else self._timer % PERIOD_CYCLES == 0
+        self._timer += 1
+        self._answer = False
+        return (self._state.value, self.peer_epoch | self._knows << 1) if due else None

@@ -1,0 +1,184 @@
+"""Verilog of small designs around the interface's blocks, for benches to drive."""
+
+import re
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from multitree.hw.axi.burst import byte_address_width
+from multitree.hw.axi.channels import AxiSignature
+from multitree.hw.axi.reader import AxiReader
+from multitree.hw.axi.writer import AxiWriter
+from multitree.hw.link.receiver import LinkReceiver
+from multitree.hw.link.transmitter import LinkTransmitter
+from multitree.nic.interface import SWITCH_MODULE_NAME
+
+__all__ = ["AxiManagers", "LinkPair", "module_ports", "network_top"]
+
+_DELAY = """
+module delay_line #(parameter WIDTH = 1, parameter CYCLES = 2) (
+  input clk, input rst, input [WIDTH-1:0] i, output [WIDTH-1:0] o
+);
+  reg [WIDTH*CYCLES-1:0] line;
+  always @(posedge clk) line <= rst ? 0 : {line[WIDTH*(CYCLES-1)-1:0], i};
+  assign o = line[WIDTH*CYCLES-1 -: WIDTH];
+endmodule
+"""
+_SIDEBAND = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
+
+
+class LinkPair(wiring.Component):
+    """A transmitter and a receiver with a link of some latency between them, which is up.
+
+    Parameters
+    ----------
+    latency_cycles : int
+        Registers on the link, each way.
+    depth : int
+        Places in the receiver's buffer.
+    flit_bytes : int
+        Bytes of a flit.
+    """
+
+    def __init__(self, *, latency_cycles, depth, flit_bytes):
+        self._latency_cycles = latency_cycles
+        sizes = {"flit_bytes": flit_bytes, "submessage_flits": 4}
+        self._transmitter = LinkTransmitter(credits=depth, **sizes)
+        self._receiver = LinkReceiver(depth=depth, **sizes)
+        super().__init__(
+            {
+                "i": self._transmitter.signature.members["i"],
+                "o": self._receiver.signature.members["o"],
+                "error": Out(5),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Both ends, and a chain of registers for each signal of the link."""
+        m = Module()
+        m.submodules.transmitter = near = self._transmitter
+        m.submodules.receiver = far = self._receiver
+        wiring.connect(m, wiring.flipped(self.i), near.i)
+        wiring.connect(m, far.o, wiring.flipped(self.o))
+        for name in _SIDEBAND:
+            self._delay(m, getattr(near.link, name), getattr(far.link, name))
+        self._delay(m, far.link.credit, near.link.credit)
+        m.d.comb += [near.open.eq(1), far.up.eq(1)]
+        faults = (near.fault_credit, far.sequence_error, far.overflow)
+        faults += (far.check_error, far.epoch_error)
+        for bit, fault in enumerate(faults):
+            with m.If(fault):
+                m.d.sync += self.error[bit].eq(1)
+        return m
+
+    def _delay(self, m, source, target):
+        for _ in range(self._latency_cycles):
+            later = Signal.like(source)
+            m.d.sync += later.eq(source)
+            source = later
+        m.d.comb += target.eq(source)
+
+
+class AxiManagers(wiring.Component):
+    """A reader and a writer on the two halves of one bus.
+
+    Parameters
+    ----------
+    address_width, flit_bytes, depth : int
+        As those of the managers.
+    """
+
+    def __init__(self, *, address_width, flit_bytes, depth):
+        sizes = {"address_width": address_width, "flit_bytes": flit_bytes, "depth": depth}
+        self._reader, self._writer = AxiReader(**sizes), AxiWriter(**sizes)
+        reads, writes = self._reader.signature.members, self._writer.signature.members
+        wide = byte_address_width(address_width=address_width, flit_bytes=flit_bytes)
+        super().__init__(
+            {
+                "read": reads["channel"],
+                "write": writes["channel"],
+                "m_axi": Out(AxiSignature(address_width=wide, data_bytes=flit_bytes)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Both managers."""
+        m = Module()
+        m.submodules.reader, m.submodules.writer = self._reader, self._writer
+        wiring.connect(m, wiring.flipped(self.read), self._reader.channel)
+        wiring.connect(m, wiring.flipped(self.write), self._writer.channel)
+        for manager in (self._reader, self._writer):
+            for label, member in manager.bus.signature.members.items():
+                ends = getattr(self.m_axi, label), getattr(manager.bus, label)
+                target, source = ends if member.flow == Out else ends[::-1]
+                m.d.comb += target.eq(source)
+        return m
+
+
+def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitree_nic", switch=""):
+    """Verilog of a network of interfaces, joined by links, perhaps over switches.
+
+    Parameters
+    ----------
+    interface : str
+        Verilog of the interface.
+    wires : list of (node, port, node, port)
+        Links, each one direction; nodes from `num_ranks` on are switches.
+    num_ranks : int
+        Interfaces.
+    latency_cycles : int
+        Registers on each link, each way, at least 2.
+    design : str
+        Name of the interface's module.
+    switch : str
+        Verilog of the switches' module, `SWITCH_MODULE_NAME`.
+
+    Returns
+    -------
+    str
+        All that, and a module `network` with every port that is no link's, named
+        `rank_<r>_<port>` or `switch_<n>_<port>`. Each switch has a reset of its own.
+    """
+    outside, body, ports = ["input clk", "input rst"], [], {}
+    for node in sorted({wire[0] for wire in wires}):
+        text, module = (interface, design) if node < num_ranks else (switch, SWITCH_MODULE_NAME)
+        ports[node] = module_ports(text, module)
+        pins = [".clk(clk)", *([".rst(rst)"] if node < num_ranks else [])]
+        for name, (kind, width) in ports[node].items():
+            if name == "clk" or f".{name}({name})" in pins:
+                continue
+            wire = f"{_label(node, num_ranks)}_{name}"
+            if name.startswith("link_"):
+                body.append(f"wire [{width - 1}:0] {wire};")
+            else:
+                outside.append(f"{kind} [{width - 1}:0] {wire}")
+            pins.append(f".{name}({wire})")
+        body.append(f"{module} {_label(node, num_ranks)} ({', '.join(pins)});")
+    for number, (src, out, dst, back) in enumerate(wires):
+        near, far = (
+            f"{_label(node, num_ranks)}_link_{port}" for node, port in ((src, out), (dst, back))
+        )
+        lines = [(f"{near}_tx_{name}", f"{far}_rx_{name}", name) for name in _SIDEBAND]
+        lines.append((f"{far}_rx_credit", f"{near}_tx_credit", "credit"))
+        for source, target, name in lines:
+            width = ports[src][f"link_{out}_tx_{name}"][1]
+            body.append(
+                f"delay_line #(.WIDTH({width}), .CYCLES({latency_cycles})) link_{number}_{name} "
+                f"(.clk(clk), .rst(rst), .i({source}), .o({target}));"
+            )
+    top = f"module network({', '.join(outside)});\n  " + "\n  ".join(body) + "\nendmodule\n"
+    return interface + switch + _DELAY + top
+
+
+def module_ports(text, module):
+    """Direction and width of every port of a module in Verilog."""
+    declarations = text[text.index(f"module {module}(") :].split("endmodule")[0]
+    line = r"^\s*(input|output) (?:\[(\d+):0\] )?(\w+);"
+    found = re.findall(line, declarations, re.MULTILINE)
+    return {name: (kind, int(high or 0) + 1) for kind, high, name in found}
+
+
+def _label(node, num_ranks):
+    """What a node is called in the network."""
+    return f"{'rank' if node < num_ranks else 'switch'}_{node}"

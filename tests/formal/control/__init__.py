@@ -1,0 +1,1 @@
+"""Properties of what controls an interface: registers, tables, tracker, faults."""

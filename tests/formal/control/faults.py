@@ -1,0 +1,205 @@
+"""Properties of faults: the first one is kept and told to each neighbour once."""
+
+from amaranth import Array, Cat, Mux, Signal
+
+from multitree.hw.switch.faults import SwitchFault, SwitchFaults
+from multitree.nic.config import Config
+from multitree.nic.control.monitor import FAULT, FaultMonitor, FaultRelay, Watchdog
+from multitree.nic.faults import Awaited, FaultCode
+from tests.formal.bench import Property
+from tests.formal.stand_ins import free_outputs
+
+__all__ = ["PROPERTIES"]
+
+
+def watchdog(bench, *, width):
+    """A fault exactly when nothing moved for the limit that holds, named by which one it is."""
+    m = bench.m
+    m.submodules.block = block = Watchdog()
+    running, progress, arrived = (bench.free(n) for n in ("running", "progress", "arrived"))
+    limits = [bench.constant(f"limit_{k}", width) for k in range(2)]
+    m.d.comb += [
+        block.running.eq(running),
+        block.progress.eq(progress),
+        block.arrived.eq(arrived),
+        block.watchdog_cycles.eq(limits[0]),
+        block.first_arrival_cycles.eq(limits[1]),
+    ]
+    still, seen = Signal(width + 1), Signal()
+    limit = Mux(seen, limits[0], limits[1])
+    with m.If(~running):
+        m.d.sync += [still.eq(0), seen.eq(0)]
+    with m.Else():
+        m.d.sync += [still.eq(Mux(progress, 0, still + ~still.all())), seen.eq(seen | arrived)]
+    bites = running & (limit != 0) & (still >= limit)
+    code = Mux(seen, FaultCode.WATCHDOG.value, FaultCode.FIRST_ARRIVAL.value)
+    # A limit is reached after less time than the counter of this bench holds.
+    bench.check(still.all() | (block.code == Mux(bites, code, 0)))
+    bench.cover("bites", bites & seen)
+    bench.cover("off", running & ~limit.any() & (still == 3))
+
+
+def first(bench, *, num_ports):
+    """The first fault is kept as it came, whatever comes after; what outranks others is told."""
+    m = bench.m
+    m.submodules.block = block = FaultMonitor(Config(num_ports=num_ports))
+    free_outputs(bench, "code", block.control, block.table, block.watchdog, *block.ports)
+    free_outputs(bench, "place", block.table_index, block.table_of_flow, *block.ports_awaited)
+    for number, wait in enumerate(block.waits):
+        free_outputs(bench, f"wait_{number}", wait.awaited, wait.row, wait.flow, wait.port, wait.op)
+    codes = [block.control, block.table, *block.ports, block.watchdog]
+    some = Cat(code.any() for code in codes).any()
+    kept = bench.past(block.faulted)
+    fault = block.fault.as_value()
+    bench.check(~kept | (block.faulted & (fault == bench.past(fault))))
+    bench.check(block.faulted == (kept | bench.past(some)))
+    begins, expected = ~kept & bench.past(some), 0
+    for code in reversed(codes):
+        expected = Mux(code.any(), code, expected)
+    bench.check(~begins | (block.fault.code == bench.past(expected)))
+    of_table = ~block.control.any() & block.table.any()
+    told = Mux(bench.past(block.table_of_flow), block.fault.flow, block.fault.row)
+    bench.check(~(begins & bench.past(of_table)) | (told == bench.past(block.table_index)))
+    # Of ports the lowest one is named; a watchdog's fault names who waits, senders first.
+    above = ~block.control.any() & ~block.table.any()
+    at_port = 15
+    for number in reversed(range(num_ports)):
+        at_port = Mux(block.ports[number].any(), number, at_port)
+    of_port = above & Cat(code.any() for code in block.ports).any()
+    bench.check(~(begins & bench.past(of_port)) | (block.fault.at_port == bench.past(at_port)))
+    waited, awaited, flow = 15, Awaited.ARRIVALS.value, 0xFFFF
+    for index in reversed(range(2 * num_ports)):
+        wait = block.waits[index]
+        waits = wait.awaited != Awaited.NOTHING.value
+        waited = Mux(waits, index % num_ports, waited)
+        awaited, flow = Mux(waits, wait.awaited, awaited), Mux(waits, wait.flow, flow)
+    of_watchdog = above & ~of_port & block.watchdog.any()
+    named = Cat(
+        block.fault.at_port == bench.past(waited),
+        block.fault.awaited == bench.past(awaited),
+        block.fault.flow == bench.past(flow),
+    ).all()
+    bench.check(~(begins & bench.past(of_watchdog)) | named)
+    bench.check(block.faulted | ~fault.any())
+    bench.cover("watchdog", begins & bench.past(of_watchdog) & (block.fault.at_port == 0))
+    bench.cover("another", kept & bench.past(block.control.any()))
+
+
+class _Told:
+    """What one arbitrary neighbour is told of a fault that is kept.
+
+    Parameters
+    ----------
+    fault : Value
+        There is a fault, for good.
+    own, from_port : Value
+        It began here; else the port whose neighbour told of it.
+    """
+
+    def __init__(self, bench, block, *, fault, own, from_port, num_ports):
+        m = bench.m
+        port = bench.constant("port", range(max(num_ports, 2)))
+        bench.assume(port < num_ports)
+        tell, up, told = (bits.bit_select(port, 1) for bits in (block.tell, block.up, block.told))
+        bench.assume(~told | tell)
+        known, owed = Signal(), Signal()
+        m.d.sync += known.eq(fault)
+        with m.If(fault & ~known):
+            m.d.sync += owed.eq(own | (from_port != port))
+        with m.Elif(~up):
+            m.d.sync += owed.eq(fault & own)
+        with m.Elif(told):
+            m.d.sync += owed.eq(0)
+        # Owed since the fault or since the link came up, paid once: offered all the while.
+        bench.check(tell == (owed & up & known))
+        bench.cover("passed_on", known & ~own & told)
+        bench.cover("again", known & own & told & bench.past(bench.past(~up)))
+
+
+def relay(bench, *, num_ports):
+    """A fault is told to each neighbour once, but to the one that told of it, as it came."""
+    m = bench.m
+    m.submodules.block = block = FaultRelay(Config(num_ports=num_ports, flit_bytes=8))
+    free_outputs(bench, "in", block.rank, block.heard, block.up, block.told, *block.news)
+    fault = bench.constant("fault", FAULT.size)
+    faulted = Signal()
+    # As the monitor latches it: for good, and after a neighbour's word if that is what it is.
+    begins = bench.free("begins") & ~faulted
+    m.d.sync += faulted.eq(faulted | begins)
+    m.d.comb += [block.faulted.eq(faulted), block.fault.as_value().eq(fault)]
+    own = block.fault.code != FaultCode.PEER_FAULT.value
+    heard, from_port = block.heard, block.fault.at_port
+    lowest = heard & (~heard + 1)[:num_ports]
+    bench.assume(~begins | own | ((1 << from_port)[:num_ports] == lowest) & heard.any())
+    _Told(bench, block, fault=faulted, own=own, from_port=from_port, num_ports=num_ports)
+    came = Signal(len(block.notice))
+    with m.If(begins):
+        m.d.sync += came.eq(Array(block.news)[from_port])
+    words = block.fault.as_value()
+    # A flit of 8 bytes tells rank and code, and the word of row and flow.
+    is_said = (block.notice[:24] == Cat(block.rank, block.fault.code)) & (block.notice[24:32] == 0)
+    is_said &= block.notice[32:] == words[32:64][: len(block.notice) - 32]
+    bench.check(~block.tell.any() | Mux(own, is_said, block.notice == came))
+
+
+def switch_faults(bench, *, num_ports):
+    """The first fault of a switch is kept and told to each neighbour once, as it came."""
+    m = bench.m
+    m.submodules.block = block = SwitchFaults(num_ports=num_ports, flit_bytes=8)
+    free_outputs(bench, "in", block.number, block.heard, block.up, block.told)
+    free_outputs(bench, "news", *block.news)
+    free_outputs(bench, "faults", *block.faults)
+    peer = SwitchFault.PEER_FAULT.value
+    for code in block.faults:
+        bench.assume(code != peer)
+    fault = block.fault.as_value()
+    faulted, kept = block.fault.code.any(), bench.past(block.fault.code.any())
+    bench.check(~kept | (fault == bench.past(fault)))
+    wrong = Cat(code.any() for code in block.faults) | block.heard
+    bench.check(faulted == (kept | bench.past(wrong).any()))
+    port, expected = 0, 0
+    for number in reversed(range(num_ports)):
+        own, mine = block.faults[number], wrong[number]
+        expected = Mux(mine, Mux(own.any(), own, peer), expected)
+        port = Mux(mine, number, port)
+    begins = faulted & ~kept
+    named = (block.fault.code == bench.past(expected)) & (block.fault.port == bench.past(port))
+    bench.check(~begins | named)
+    own = block.fault.code != peer
+    _Told(bench, block, fault=faulted, own=own, from_port=block.fault.port, num_ports=num_ports)
+    came, news = Signal(len(block.notice)), Array(block.news)[port]
+    with m.If(~faulted):
+        m.d.sync += came.eq(news)
+    is_own = block.notice[:24] == Cat(block.number, block.fault.code)
+    bench.check(~(faulted & own) | is_own)
+    bench.check(~(block.tell.any() & ~own) | (block.notice == came))
+
+
+_PORTS = ({"num_ports": 2}, {"num_ports": 4})
+PROPERTIES = (
+    Property(
+        "watchdog.bites",
+        "a fault exactly when nothing moved for the limit that holds; 0 switches it off",
+        watchdog,
+        ({"width": 2}, {"width": 4}),
+    ),
+    Property(
+        "monitor.first",
+        "the first fault is kept as it came, with what it concerns; of several the one that ranks"
+        " highest",
+        first,
+        _PORTS,
+    ),
+    Property(
+        "relay.told",
+        "each neighbour is told once, an own fault again when its link comes up, never who told",
+        relay,
+        _PORTS,
+    ),
+    Property(
+        "switch_faults.told",
+        "the first fault is kept, and told to each neighbour once, as an interface's is",
+        switch_faults,
+        _PORTS,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Properties of the data path: from row to flit, and from flit to memory."""

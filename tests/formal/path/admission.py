@@ -1,0 +1,261 @@
+"""Properties of what comes in on a port: no address outside the window."""
+
+from amaranth import Cat, Signal
+from amaranth.lib import data
+
+from multitree.hw.link.link import Kind
+from multitree.nic.config import Config
+from multitree.nic.control.checker import FlowCheck
+from multitree.nic.faults import FaultCode
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, head_layout, sequence_width
+from multitree.nic.receive.header_check import Admission
+from multitree.nic.receive.receiver import Receiver
+from multitree.nic.reduce.reducer import Reducer
+from tests.formal.bench import Property, driven
+from tests.formal.stand_ins import free_outputs, hand_out, hollow
+
+__all__ = ["PROPERTIES"]
+
+WAVES_CYCLES = 22
+"""Cycles searched for waves: two of them, of three flits each, take 20."""
+
+
+def flow_check(bench, *, num_ports, address_width):
+    """An entry that passes names existing ports, no child twice, and lies in the window."""
+    m = bench.m
+    config = Config(num_ports=num_ports, address_width=address_width)
+    m.submodules.block = block = FlowCheck(config)
+    entry = data.View(block.entry.shape(), bench.constant("entry", block.entry.shape().size))
+    m.d.comb += [
+        block.entry.eq(entry),
+        block.window_flits.eq(bench.free("window_flits", address_width)),
+    ]
+    legal = block.code == 0
+    children = [entry.children[k] for k in range(8)]
+    exists = [(port == NO_PORT) | (port < num_ports) for port in (*children, entry.parent)]
+    first, second = bench.free("first", 3), bench.free("second", 3)
+    child, other = entry.children[first], entry.children[second]
+    bench.check(~legal | ((entry.base + entry.size) <= block.window_flits))
+    bench.check(~legal | Cat(exists).all())
+    bench.check(~legal | (first == second) | (child != other) | (child == NO_PORT))
+    bench.check(~legal | (first > second) | (child != NO_PORT) | (other == NO_PORT))
+    bench.cover("legal", legal & (entry.size > 4) & (entry.children[0] != NO_PORT))
+
+
+def _admission(bench, config, sequence):
+    """The block with free flits, grants, answers and state; what faults stays faulted."""
+    m = bench.m
+    m.submodules.block = block = Admission(config, port=0)
+    driven(bench, "flits", block.flits)
+    faulted = Signal()
+    m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
+    m.d.comb += [
+        block.run.running.eq(bench.free("running") & ~faulted),
+        block.run.faulted.eq(faulted),
+        block.run.sequence.eq(sequence),
+        block.run.cut_through.eq(bench.constant("cut_through")),
+        block.run.packets.eq(bench.constant("packets")),
+        block.run.num_flows.eq(bench.free("num_flows", 17)),
+        block.run.window_base.eq(bench.constant("window_base", config.address_width)),
+        block.run.bank.eq(bench.constant("bank")),
+        block.lookup.intact.eq(bench.free("intact")),
+        block.lookup.granted.eq(block.lookup.valid & bench.free("granted")),
+        block.query.answered.eq(bench.free("answered")),
+        block.query.count.eq(bench.free("count", config.count_width)),
+        block.items.ready.eq(bench.free("items_ready")),
+        block.drained.eq(bench.free("drained")),
+    ]
+    return block
+
+
+def _config(address_width, submessage_flits, wave_width=0):
+    return Config(
+        wave_width=wave_width,
+        num_ports=2,
+        num_flows=2,
+        flit_bytes=8,
+        address_width=address_width,
+        submessage_flits=submessage_flits,
+    )
+
+
+def window(bench, *, address_width, submessage_flits):
+    """Whatever an entry that passes the check and whatever the flits say."""
+    m = bench.m
+    config = _config(address_width, submessage_flits)
+    block = _admission(bench, config, bench.free("sequence", sequence_width(config)))
+    m.submodules.flow_check = check = FlowCheck(config)
+    entry = bench.free("entry", check.entry.shape().size)
+    window_flits = bench.constant("window_flits", address_width)
+    m.d.comb += [
+        check.entry.eq(data.View(check.entry.shape(), entry)),
+        block.lookup.entry.eq(data.View(check.entry.shape(), entry)),
+        check.window_flits.eq(window_flits),
+    ]
+    bench.assume(check.code == 0)
+    end = block.run.window_base + window_flits
+    bench.assume(end <= 1 << address_width)
+    address = block.items.payload.address
+    base, size = Signal(address_width), Signal(address_width)
+    place = Signal(address_width + 1)
+    with m.If(bench.past(bench.past(block.lookup.granted))):
+        m.d.sync += [base.eq(check.entry.base), size.eq(check.entry.size), place.eq(0)]
+    with m.Elif(block.items.valid & block.items.ready):
+        m.d.sync += place.eq(place + 1)
+    # The chunk's bounds first: with them the window's follow from the entry's check.
+    bench.check(~block.items.valid | (place < size))
+    bench.check(~block.items.valid | (address == (block.run.window_base + base + place)))
+    bench.check(base + size <= window_flits)
+    inside = (address >= block.run.window_base) & (address < end)
+    bench.check(~block.items.valid | inside)
+    bench.check(~block.items.valid | block.run.running)
+    bench.cover("last", block.items.valid & (address == end - 1) & (window_flits > 3))
+    bench.cover("sibling", block.items.valid & block.query.valid)
+
+
+def once(bench, *, address_width, submessage_flits):
+    """In one collective each message of a flow is admitted once, and none by a broken entry."""
+    m = bench.m
+    config = _config(address_width, submessage_flits)
+    block = _admission(bench, config, bench.constant("sequence", sequence_width(config)))
+    bench.assume(block.run.num_flows <= config.num_flows)
+    entry = bench.constant("entry", block.lookup.entry.shape().size)
+    m.d.comb += block.lookup.entry.eq(data.View(block.lookup.entry.shape(), entry))
+    key = bench.constant("key", 2)
+    item, empty = block.items.payload.mark, block.empty
+    moved = block.items.valid & block.items.ready
+    ends = (moved & item.last & (Cat(item.op, item.flow) == key)) | (
+        empty.valid & (Cat(empty.op, empty.flow) == key)
+    )
+    came = Signal()
+    m.d.sync += came.eq(came | ends)
+    bench.check(~(came & ends))
+    broken = bench.past(bench.past(block.lookup.granted)) & ~block.lookup.intact
+    bench.check(~broken | block.fault.any() | block.run.faulted)
+    bench.check(~(block.items.valid | empty.valid) | ~broken)
+    bench.cover("message", came & (entry[32:64] == 3))
+    bench.cover("again", came & (block.fault == FaultCode.DUPLICATE_MESSAGE))
+
+
+def waves(bench, *, address_width, submessage_flits, wave_width):
+    """In one collective each wave of a message is admitted once, in order, to its own place."""
+    m = bench.m
+    config = _config(address_width, submessage_flits, wave_width)
+    block = _admission(bench, config, bench.constant("sequence", sequence_width(config)))
+    run = block.run
+    last_wave = bench.constant("last_wave", wave_width)
+    m.d.comb += run.last_wave.eq(last_wave)
+    bench.assume(run.num_flows <= config.num_flows)
+    # One entry for both flows: small enough that no place is beyond the last address but a wave's.
+    entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
+    m.d.comb += block.lookup.entry.eq(entry)
+    fits = (entry.base + entry.size + run.window_base) <= 1 << address_width
+    bench.assume(fits & (entry.stride < 1 << address_width))
+    key = bench.constant("key", 2)
+    item, empty = block.items.payload.mark, block.empty
+    mine = Cat(item.op, item.flow) == key
+    moved = block.items.valid & block.items.ready & mine
+    came, place = Signal(wave_width + 1), Signal(address_width + 1)
+    reported = empty.valid & (Cat(empty.op, empty.flow) == key)
+    with m.If(reported | (moved & item.last)):
+        m.d.sync += [came.eq(came + 1), place.eq(0)]
+    with m.Elif(moved):
+        m.d.sync += place.eq(place + 1)
+    shift, low = submessage_flits.bit_length() - 1, config.part_width
+    due = came <= last_wave
+    # All bits of what the head says, also of waves without a number.
+    told = Signal(16)
+    flit = block.flits.payload
+    is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
+    with m.If(block.flits.valid & block.flits.ready & is_head):
+        m.d.sync += told.eq(
+            data.View(head_layout(config), flit.payload[: head_layout(config).size]).wave
+        )
+    bench.check(~((reported & ~run.faulted) | moved) | (told == came))
+    bench.check(~reported | (due & (empty.count == (came << low) + 1) & (entry.size == 0)))
+    wave_place = run.window_base + entry.base + came * entry.stride + place
+    right = block.items.payload.address == wave_place[:address_width]
+    bench.check(~moved | (due & (place < entry.size) & right))
+    # Where a chunk begins; behind that the guard holds each address against the window.
+    bench.check(~moved | (place != 0) | (wave_place < 1 << address_width))
+    bench.check(~moved | (item.count == (came << low) + (place >> shift) + 1))
+    bench.check(~moved | (item.last == (place + 1 == entry.size)))
+    refused = block.fault == FaultCode.UNEXPECTED_MESSAGE
+    bench.cover("second", moved & item.last & (came == 1) & (entry.size == 3))
+    bench.cover("again", (came == 2) & (block.fault == FaultCode.DUPLICATE_MESSAGE))
+    bench.cover("beyond", refused & (came == 2) & (last_wave == 1))
+
+
+def receiver(bench, *, address_width):
+    """Every sub-message that is in is reported once, with payload or without; faults are told."""
+    m = bench.m
+    config = _config(address_width, 2)
+    admission, reducer = hollow(Admission)(config, port=0), hollow(Reducer)(config)
+    hand_out(bench, "multitree.nic.receive.receiver.Admission", admission)
+    hand_out(bench, "multitree.nic.receive.receiver.Reducer", reducer)
+    m.submodules.block = block = Receiver(config, port=0)
+    names = ("valid", "op", "flow", "count")
+    for name, report in (("empty", admission.empty), ("arrival", reducer.arrival)):
+        free_outputs(bench, name, *(getattr(report, field) for field in names))
+    free_outputs(bench, "rest", reducer.idle, admission.fault, admission.wait.flow)
+    # An idle reducer reports nothing in this cycle, nor in the next one.
+    bench.assume(~(reducer.idle | bench.past(reducer.idle)) | ~reducer.arrival.valid)
+    # An empty message waits for that (`admission.once` takes any answer).
+    bench.assume(~admission.empty.valid | admission.drained)
+    bench.check(admission.drained == reducer.idle)
+    empty, arrival, told = admission.empty, reducer.arrival, block.arrival
+    was_empty = bench.past(empty.valid)
+    bench.check(told.valid == (was_empty | arrival.valid))
+    for name in names[1:]:
+        value = getattr(told, name)
+        bench.check(~arrival.valid | (value == getattr(arrival, name)))
+        bench.check(~was_empty | (value == bench.past(getattr(empty, name))))
+    bench.check(block.fault == bench.past(admission.fault))
+    bench.check(block.wait.flow == bench.past(admission.wait.flow))
+    bench.cover("both", was_empty & bench.past(bench.past(bench.past(arrival.valid))))
+
+
+PROPERTIES = (
+    Property(
+        "flow_check.window",
+        "an entry that passes lies in the window and names existing ports, none twice",
+        flow_check,
+        ({"num_ports": 1, "address_width": 4}, {"num_ports": 8, "address_width": 24}),
+    ),
+    Property(
+        "receiver.joins",
+        "each sub-message that is in is reported once, with payload or without; faults are told",
+        receiver,
+        ({"address_width": 4}, {"address_width": 12}),
+    ),
+    Property(
+        "admission.window",
+        "no address outside the window, whatever entry and flits; nothing while faulted",
+        window,
+        (
+            {"address_width": 4, "submessage_flits": 2},
+            {"address_width": 4, "submessage_flits": 4},
+        ),
+        quick_depth=14,
+    ),
+    Property(
+        "admission.once",
+        "each message of a flow comes in once per collective, none by an entry that flipped",
+        once,
+        (
+            {"address_width": 4, "submessage_flits": 2},
+            {"address_width": 4, "submessage_flits": 4},
+        ),
+    ),
+    Property(
+        "admission.waves",
+        "each wave of a message comes in once, in order, at its own place, counted as its own",
+        waves,
+        (
+            {"address_width": 4, "submessage_flits": 2, "wave_width": 1},
+            {"address_width": 4, "submessage_flits": 4, "wave_width": 2},
+        ),
+        depth=WAVES_CYCLES,
+        quick_depth=16,
+    ),
+)

@@ -1,0 +1,358 @@
+"""Properties of the collector: sums in order, each contribution once, in time."""
+
+from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import Config
+from multitree.nic.layouts import mark_layout
+from multitree.nic.reduce.sequencer import Collector
+from multitree.nic.signatures import Verdict
+from tests.formal.bench import Property
+
+__all__ = ["PROPERTIES"]
+
+REDUCE, GATHER = 0, 1
+EVENT_CYCLES = 4
+"""Cycles that a claim takes, or a message that is in."""
+
+
+class _Passing(wiring.Component):
+    """In the place of a queue: what comes in stays outside until it is asked for.
+
+    A queue keeps its order whatever it holds (`stream.fifo`), and a message may be in memory at any
+    time; so any order of arrivals is one that queues of some length would show.
+    """
+
+    def __init__(self, config):
+        incoming = stream.Signature(mark_layout(config))
+        super().__init__({"i": In(incoming), "o": Out(incoming), "state_error": Out(1)})
+
+    def elaborate(self, platform):
+        """Wires."""
+        m = Module()
+        wiring.connect(m, wiring.flipped(self.i), wiring.flipped(self.o))
+        return m
+
+
+class _Flow:
+    """One arbitrary flow of the collective that runs: what its contributions have done so far.
+
+    Members, a bit per contribution but for `gathered`: `claimed`; `began`, it may be added from
+    then on; `staged`, it was told to go to its slot; `lies`, it is there; `waits`, it was told to
+    wait for its turn; `added`.
+    """
+
+    def __init__(self, bench, num_children):
+        self.gathered, self.result = Signal(), Signal()
+        names = ("claimed", "began", "staged", "lies", "waits", "added")
+        for name in names:
+            setattr(self, name, Signal(num_children, name=name))
+        self.every = [getattr(self, name) for name in names] + [self.gathered, self.result]
+
+
+class _Bench:
+    """The collector, and all that ports, staging and control may do as far as one flow sees it."""
+
+    def __init__(self, bench, *, num_ports, num_flows, max_children):
+        self.m, self.bench = bench.m, bench
+        self.config = config = Config(
+            num_ports=num_ports,
+            num_flows=num_flows,
+            max_children=max_children,
+            num_classes=1,
+            memory_queue_flits=4,
+            address_width=4,
+        )
+        self.block = block = Collector(config)
+        self.queues = [_Passing(config) for _ in range(num_ports)]
+        rest = iter(self.queues)
+        bench.replace("multitree.nic.reduce.sequencer.Checked", lambda *_, **__: next(rest))
+        self.m.submodules.block = block
+        self.children = bench.constant("children", range(max_children + 1))
+        bench.assume(self.children <= max_children)
+        self.key = bench.constant("key", range(max(num_flows, 2)))
+        bench.assume(self.key < num_flows)
+        self.flow = _Flow(bench, max_children)
+        self.m.d.comb += block.drains.ready.eq(bench.free("drains_ready"))
+        for number in range(num_ports):
+            self._claim(number)
+            self._arrival(number)
+
+    def _claim(self, number):
+        """A claim of any message, held until it is answered."""
+        bench, claim = self.bench, self.block.claims[number]
+        fields = Cat(claim.op, claim.flow, claim.order, claim.empty, claim.last)
+        self.m.d.comb += [
+            claim.valid.eq(bench.free(f"claims_{number}")),
+            claim.op.eq(bench.free(f"claim_op_{number}")),
+            claim.flow.eq(bench.free(f"claim_flow_{number}", len(self.key))),
+            claim.order.eq(bench.free(f"claim_order_{number}", 3)),
+            claim.empty.eq(bench.free(f"claim_empty_{number}")),
+            claim.last.eq(self.children - 1),
+        ]
+        stood = bench.past(claim.valid & ~claim.answered)
+        bench.assume(~stood | (claim.valid & (fields == bench.past(fields))))
+        bench.assume(
+            (claim.flow < self.config.num_flows) & (claim.order < self.config.max_children)
+        )
+        # Reception lets no contribution pass that its flow does not have.
+        reduces = claim.valid & (claim.flow == self.key) & (claim.op == REDUCE)
+        bench.assume(~reduces | (claim.order < self.children))
+
+    def _arrival(self, number):
+        """Any message is in at any time, if it may be."""
+        bench, arrival = self.bench, self.block.arrivals[number]
+        self.m.d.comb += [
+            arrival.valid.eq(bench.free(f"arrives_{number}")),
+            arrival.op.eq(bench.free(f"arrival_op_{number}")),
+            arrival.flow.eq(bench.free(f"arrival_flow_{number}", len(self.key))),
+            arrival.order.eq(bench.free(f"arrival_order_{number}", 3)),
+            arrival.staged.eq(bench.free(f"arrival_staged_{number}")),
+            arrival.final.eq(arrival.order == (self.children - 1)[:6]),
+        ]
+        bench.assume(arrival.flow < self.config.num_flows)
+        bench.assume(arrival.order < self.config.max_children)
+        mine = arrival.valid & (arrival.flow == self.key)
+        flow, place = self.flow, arrival.order
+        may_stage = (flow.staged & ~flow.lies).bit_select(place, 1)
+        may_add = (flow.began & ~flow.added).bit_select(place, 1)
+        may = Mux(arrival.staged, may_stage, may_add)
+        gathers = flow.gathered & ~flow.result & ~arrival.staged
+        bench.assume(~mine | Mux(arrival.op == GATHER, gathers, may))
+
+    def taken(self):
+        """The message that is in and of the flow, whose event begins: (whether, its mark)."""
+        came = Signal()
+        mark = Signal(mark_layout(self.config))
+        for queue in self.queues:
+            with self.m.If(queue.i.valid & queue.i.ready & (queue.i.payload.flow == self.key)):
+                self.m.d.comb += [came.eq(1), mark.eq(queue.i.payload)]
+        return came, mark
+
+    def answered(self):
+        """The claim of the flow that is answered: (whether, its op, order, empty, verdict)."""
+        hit, op, order, empty = Signal(), Signal(), Signal(6), Signal()
+        for claim in self.block.claims:
+            with self.m.If(claim.answered & (claim.flow == self.key)):
+                self.m.d.comb += [hit.eq(1), op.eq(claim.op)]
+                self.m.d.comb += [order.eq(claim.order), empty.eq(claim.empty)]
+        return hit, op, order, empty, self.block.claims[0].verdict.as_value()
+
+    def follow(self):
+        """Note what the flow's contributions do, from answers, turns and arrivals."""
+        m, flow = self.m, self.flow
+        hit, op, order, empty, verdict = self.answered()
+        came, mark = self.taken()
+        place = Signal(len(flow.claimed))
+        in_place = Signal(len(flow.claimed))
+        m.d.comb += [place.eq(1 << order), in_place.eq(1 << mark.order)]
+        fresh = hit & (verdict != Verdict.TWICE.value)
+        with m.If(fresh & (op == GATHER)):
+            m.d.sync += [flow.gathered.eq(1), flow.result.eq(empty)]
+        with m.If(fresh & (op == REDUCE)):
+            m.d.sync += flow.claimed.eq(flow.claimed | place)
+            with m.If(empty):
+                m.d.sync += [flow.began.eq(flow.began | place), flow.added.eq(flow.added | place)]
+            with m.Elif(verdict == Verdict.DIRECT.value):
+                m.d.sync += flow.began.eq(flow.began | place)
+            with m.Elif(verdict == Verdict.STAGED.value):
+                m.d.sync += flow.staged.eq(flow.staged | place)
+            with m.Else():
+                m.d.sync += flow.waits.eq(flow.waits | place)
+        with m.If(came & (mark.op == GATHER)):
+            m.d.sync += flow.result.eq(1)
+        with m.Elif(came & mark.staged):
+            m.d.sync += flow.lies.eq(flow.lies | in_place)
+        with m.Elif(came):
+            m.d.sync += flow.added.eq(flow.added | in_place)
+        drain, turn = self.begins()
+        # Turns and drains come with an event of the same flow, answers with another one.
+        with m.If((drain | turn).any()):
+            m.d.sync += flow.began.eq(flow.began | drain | turn)
+        return hit, op, order, empty, verdict, came
+
+    def begins(self):
+        """Contributions of the flow whose turn comes in this cycle: drained ones, waiting ones."""
+        m, block, flow = self.m, self.block, self.flow
+        drain, turn = (Signal(len(flow.claimed), name=name) for name in ("drain", "turn"))
+        job = block.drains.payload
+        with m.If(block.drains.valid & block.drains.ready & (job.flow == self.key)):
+            m.d.comb += drain.eq(1 << job.order)
+        with m.If(block.turn.valid & (block.turn.flow == self.key)):
+            m.d.comb += turn.eq((1 << block.turn.order) & flow.waits & ~flow.began)
+        return drain, turn
+
+    def settled(self, came):
+        """Nothing of the flow is being judged."""
+        m, block = self.m, self.block
+        age = Signal(range(EVENT_CYCLES + 1), init=EVENT_CYCLES)
+        with m.If(came):
+            m.d.sync += age.eq(1)
+        with m.Elif((age != EVENT_CYCLES) & ~(block.drains.valid & ~block.drains.ready)):
+            m.d.sync += age.eq(age + 1)
+        return age == EVENT_CYCLES
+
+    def asked(self):
+        """A claim of the flow waits."""
+        return Cat(claim.valid & (claim.flow == self.key) for claim in self.block.claims).any()
+
+
+def _all_before(bits, place):
+    """Whether all bits below this place are set, `place` being one bit."""
+    before = place - 1
+    return (bits & before) == before[: len(bits)]
+
+
+def _control(test, settled, expects_result):
+    """Collectives that end when all of the flow is in; tables whose bank was cleared before."""
+    bench, m, flow, block = test.bench, test.m, test.flow, test.block
+    every = (1 << test.children) - 1
+    fresh = ~Cat(flow.claimed, flow.gathered).any()
+    whole = (flow.added == every[: len(flow.added)]) & (flow.result == expects_result)
+    ends, swaps, clear = (bench.free(name) for name in ("ends", "swaps", "clear"))
+    phase, bank = Signal(), Signal()
+    dirty = Array(Signal(name=f"dirty_{k}") for k in range(2))
+    m.d.comb += [block.phase.eq(phase), block.bank.eq(bank), block.clear.eq(clear)]
+    m.d.sync += [phase.eq(phase ^ ends), bank.eq(bank ^ swaps)]
+    bench.assume(~ends | (whole & settled & ~test.asked()))
+    bench.assume(~swaps | (fresh & settled & ~test.asked() & ~block.clearing & ~clear & ~ends))
+    bench.assume(~swaps | ~dirty[~bank])
+    bench.assume(~clear | ~block.clearing)
+    with m.If(bench.past(block.clearing) & ~block.clearing):
+        m.d.sync += dirty[~bank].eq(0)
+    # What a mark says of this bank is only forgotten by a sweep.
+    with m.If(~fresh):
+        m.d.sync += dirty[bank].eq(1)
+    with m.If(ends):
+        m.d.sync += [signal.eq(0) for signal in flow.every]
+    return ends, swaps
+
+
+def order(bench, *, num_ports, num_flows, max_children):
+    """Verdicts, turns, drains and reports of an arbitrary flow, collective by collective."""
+    sizes = {"num_ports": num_ports, "num_flows": num_flows, "max_children": max_children}
+    test = _Bench(bench, **sizes)
+    m, flow, block = bench.m, test.flow, test.block
+    hit, op, place_number, empty, verdict, came = test.follow()
+    settled = test.settled(came)
+    expects_result, empties = bench.constant("expects_result"), bench.constant("empties", 2)
+    for claim in block.claims:
+        mine = claim.valid & (claim.flow == test.key)
+        bench.assume(~mine | (claim.empty == empties.bit_select(claim.op, 1)))
+        bench.assume(~mine | (claim.op == REDUCE) | expects_result)
+    place = Signal(max_children)
+    m.d.comb += place.eq(1 << place_number)
+    # Verdicts: what came before is refused, and who may begin is told so.
+    reduces, known = hit & (op == REDUCE), (flow.claimed & place).any()
+    before, claimed_before = _all_before(flow.added, place), _all_before(flow.claimed, place)
+    late = Mux(claimed_before, Verdict.WAITS.value, Verdict.STAGED.value)
+    told = Mux(before, Verdict.DIRECT.value, late)
+    bench.check(~reduces | (verdict == Mux(known, Verdict.TWICE.value, Mux(empty, verdict, told))))
+    bench.check(~reduces | known | (verdict != Verdict.TWICE.value))
+    gathers = hit & (op == GATHER)
+    bench.check(
+        ~gathers | (verdict == Mux(flow.gathered, Verdict.TWICE.value, Verdict.DIRECT.value))
+    )
+    # Turns: one at a time, in order, once, of what lies in its slot or waits.
+    drain, turn = test.begins()
+    for begins, ready in ((drain, flow.lies), (turn, flow.waits)):
+        bench.check(~begins.any() | ((begins & ready & ~flow.began) == begins))
+        bench.check(~begins.any() | _all_before(flow.added, begins))
+    bench.check(~(drain.any() & turn.any()))
+    due = (flow.lies | flow.waits) & ~flow.began
+    next_place = (flow.added + 1)[:max_children]
+    bench.check(~settled | ~(due & next_place).any())
+    _reports(test, settled, expects_result)
+    _control(test, settled, expects_result)
+    again, whole = Signal(), (flow.added == (1 << max_children) - 1)
+    m.d.sync += again.eq(again | (whole & block.bank))
+    bench.cover("staged", whole & flow.staged[max_children - 1])
+    bench.cover("waits", whole & flow.waits[max_children - 1])
+    bench.cover("twice", hit & (verdict == Verdict.TWICE.value))
+    bench.cover("another", again & ~block.bank & flow.staged[max_children - 1])
+
+
+def _reports(test, settled, expects_result):
+    """Each message is counted once; a whole sum and a result are reported once, when they are."""
+    bench, m, flow, block = test.bench, test.m, test.flow, test.block
+    mine = block.arrival.flow == test.key
+    sums, results = (block.arrival.valid & mine & (block.arrival.op == op) for op in (0, 1))
+    every = ((1 << test.children) - 1)[: len(flow.added)]
+    reported, told, counted, seen = Signal(), Signal(), Signal(4), Signal(4)
+    flow.every += [reported, told, counted]
+    m.d.comb += seen.eq(sum(flow.added) + flow.result)
+    with m.If(sums):
+        m.d.sync += reported.eq(1)
+    with m.If(results):
+        m.d.sync += told.eq(1)
+    with m.If(block.counted & mine):
+        m.d.sync += counted.eq(counted + 1)
+    whole = Signal()
+    m.d.comb += whole.eq((flow.added == every) & (test.children != 0))
+    hit, op, _, empty, _ = test.answered()
+    last = hit & (op == REDUCE) & empty
+    bench.check(~(sums & reported) & ~(results & told))
+    bench.check(~sums | whole | last)
+    bench.check(~results | flow.result | (hit & (op == GATHER) & empty))
+    bench.check(~settled | ((counted == seen) & (reported == whole) & (told == flow.result)))
+    bench.cover("sum", reported & told & expects_result)
+
+
+def answers(bench, *, num_ports, num_flows):
+    """A claim is passed over by each other port once at most; every event takes four cycles."""
+    test = _Bench(bench, num_ports=num_ports, num_flows=num_flows, max_children=2)
+    m, block = bench.m, test.block
+    m.d.comb += [block.phase.eq(bench.free("phase")), block.bank.eq(bench.constant("bank"))]
+    # What staging makes it wait for is staging's (`staging.progress`).
+    bench.assume(~block.drains.valid | block.drains.ready)
+    waiter = bench.constant("waiter", range(max(num_ports, 2)))
+    bench.assume(waiter < num_ports)
+    asks = Array(claim.valid for claim in block.claims)[waiter]
+    mine = Array(claim.answered for claim in block.claims)[waiter]
+    answered = Cat(claim.answered for claim in block.claims)
+    came = Cat(queue.i.valid & queue.i.ready for queue in test.queues)
+    for events in (answered, came):
+        bench.check((events & (events - 1)[: len(events)]) == 0)
+    for claim in block.claims:
+        # No sooner than reception has found the slot (`reception.place`).
+        stood = claim.valid
+        for _ in range(EVENT_CYCLES - 1):
+            stood = bench.past(stood) & claim.valid
+        bench.check(~claim.answered | stood)
+    passed, owed = Signal(range(num_ports + 1)), Signal(range(4 * EVENT_CYCLES))
+    with m.If(~asks | mine):
+        m.d.sync += [passed.eq(0), owed.eq(0)]
+    with m.Else():
+        m.d.sync += passed.eq(passed + (answered.any() & ~mine))
+        # Each event that is before it buys the time that an event takes.
+        event = answered.any() | came.any()
+        m.d.sync += owed.eq(Mux(event, Mux(owed > 2, owed - 3, 0), owed + 1))
+    bench.check(passed < num_ports)
+    bench.check(owed < 2 * EVENT_CYCLES)
+    behind = Signal()
+    m.d.sync += behind.eq(asks & ~mine & (behind | came.any()))
+    bench.cover("passed", mine & behind & (passed == num_ports - 1))
+
+
+PROPERTIES = (
+    Property(
+        "collector.answers",
+        "a claim is answered once each other port's and each message that is in was judged, four"
+        " cycles each, and in its fourth cycle at the earliest",
+        answers,
+        ({"num_ports": 2, "num_flows": 2}, {"num_ports": 3, "num_flows": 2}),
+    ),
+    Property(
+        "collector.order",
+        "contributions begin one by one, in order, once; each message counted once; no table's, no"
+        " collective's state meets another's",
+        order,
+        (
+            {"num_ports": 1, "num_flows": 1, "max_children": 2},
+            {"num_ports": 2, "num_flows": 2, "max_children": 2},
+            {"num_ports": 1, "num_flows": 1, "max_children": 3},
+        ),
+        quick_depth=20,
+    ),
+)

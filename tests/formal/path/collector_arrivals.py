@@ -1,0 +1,125 @@
+"""Property of the collector's queues: no message that is in is lost."""
+
+from types import SimpleNamespace
+
+from amaranth import Elaboratable, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.stream import Fifo
+from multitree.nic.config import Config
+from multitree.nic.layouts import mark_layout
+from multitree.nic.reduce.sequencer import Collector
+from multitree.nic.signatures import Verdict
+from tests.formal.bench import Property
+from tests.formal.stand_ins import free_outputs
+
+__all__ = ["PROPERTIES"]
+
+SPARED = 5
+"""Places that queues of arrivals lack in the bench, and messages that ports then have fewer."""
+STATE_BITS = 64
+"""More than the state of a flow has."""
+
+
+class _Counted(wiring.Component):
+    """A queue that is some places shorter than it would be, and tells when it refuses something.
+
+    As many places fewer as the ports then have messages: what is counted is the same.
+    """
+
+    def __init__(self, config):
+        self._layout, self.depth = mark_layout(config), None
+        incoming = stream.Signature(self._layout)
+        super().__init__(
+            {"i": In(incoming), "o": Out(incoming), "lost": Out(1), "state_error": Out(1)}
+        )
+
+    def of(self, depth):
+        """This queue, of that length."""
+        self.depth = depth - SPARED
+        return self
+
+    def elaborate(self, platform):
+        """A queue."""
+        m = Module()
+        m.submodules.queue = queue = Fifo(shape=self._layout, depth=self.depth)
+        wiring.connect(m, wiring.flipped(self.i), queue.i)
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+        m.d.comb += self.lost.eq(queue.i.valid & ~queue.i.ready)
+        return m
+
+
+class _AnyState(Elaboratable):
+    """In the place of the memory of flows: any word, whatever is asked for."""
+
+    def __init__(self, bench):
+        self._told = bench.free("state", STATE_BITS)
+
+    def of(self, *, shape, depth, init):
+        """This memory, of words of that width."""
+        del depth, init
+        self._told = self._told[:shape]
+        return self
+
+    def write_port(self):
+        """What is written is forgotten."""
+        return SimpleNamespace(en=Signal(), addr=Signal(8), data=Signal(STATE_BITS))
+
+    def read_port(self):
+        """Any word."""
+        return SimpleNamespace(addr=Signal(8), data=self._told)
+
+    def elaborate(self, platform):
+        """Nothing."""
+        return Module()
+
+
+def arrivals(bench, *, num_ports):
+    """No message that is in is lost, however many come, whatever is known of their flows."""
+    m = bench.m
+    config = Config(
+        num_ports=num_ports,
+        num_flows=1,
+        max_children=2,
+        num_classes=1,
+        memory_queue_flits=4,
+        address_width=4,
+    )
+    m.submodules.block = block = Collector(config)
+    queues = [_Counted(config) for _ in range(num_ports)]
+    rest = iter(queues)
+    bench.replace(
+        "multitree.nic.reduce.sequencer.Checked", lambda *_, depth, **__: next(rest).of(depth)
+    )
+    # What is known of a flow may be anything: so many flows there are.
+    bench.replace("multitree.nic.reduce.sequencer.Memory", _AnyState(bench).of)
+    limit = config.memory_queue_flits + 2 * config.num_vcs - SPARED
+    free_outputs(bench, "in", block.phase, block.drains.ready)
+    drained = block.drains.valid & block.drains.ready
+    for number, (claim, arrival) in enumerate(zip(block.claims, block.arrivals, strict=True)):
+        free_outputs(bench, f"claim_{number}", claim.valid, claim.order[:1])
+        free_outputs(bench, f"arrival_{number}", arrival.valid, arrival.order[:1], arrival.staged)
+        stood = bench.past(claim.valid & ~claim.answered)
+        bench.assume(~stood | (claim.valid & (claim.order == bench.past(claim.order))))
+        # Between claim and arrival; at port 0 those of staging, which has one in hand.
+        under_way = Signal(range(2 * limit), name=f"under_way_{number}")
+        opens = claim.answered & (claim.verdict.as_value() != Verdict.TWICE.value)
+        more = drained if number == 0 else 0
+        m.d.sync += under_way.eq(under_way + opens + more - arrival.valid)
+        bench.assume(~arrival.valid | (under_way != 0))
+        bench.assume(~claim.valid | stood | (under_way < limit))
+        if number == 0:
+            bench.assume(~more | ((under_way + claim.valid) <= limit))
+        bench.check(~queues[number].lost)
+        bench.cover(f"full_{number}", under_way == limit)
+
+
+PROPERTIES = (
+    Property(
+        "collector.arrivals",
+        "no message that is in is lost, however many come at once",
+        arrivals,
+        ({"num_ports": 3}, {"num_ports": 2}),
+    ),
+)

@@ -1,0 +1,57 @@
+"""Properties of the guard: memory sees no access outside the window."""
+
+from amaranth import Cat, Signal
+
+from multitree.nic.config import Config
+from multitree.nic.top.memory_guard import MemoryGuard
+from tests.formal.bench import Property
+
+__all__ = ["PROPERTIES"]
+
+_CHANNELS = ("send", "fetch", "write")
+
+
+def window(bench, *, address_width):
+    """Whatever the blocks ask for; what is inside passes as it is, the rest is a fault."""
+    m = bench.m
+    config = Config(address_width=address_width, flit_bytes=8)
+    m.submodules.block = block = MemoryGuard(config)
+    base = bench.free("window_base", address_width)
+    flits = bench.free("window_flits", address_width)
+    m.d.comb += [block.run.window_base.eq(base), block.run.window_flits.eq(flits)]
+    # A new window holds from the next cycle on: only where it stands still is it looked at.
+    old_base, old_flits = bench.past(base), bench.past(flits)
+    still = (base == old_base) & (flits == old_flits) & bench.past(1)
+    end = bench.past((base + flits)[: address_width + 1])
+    outside, errors, reached = [], [], []
+    for name in _CHANNELS:
+        inner, outer = getattr(block.inner, name), getattr(block.outer, name)
+        asks, address = bench.free(f"{name}_asks"), bench.free(f"{name}_address", address_width)
+        takes, error = bench.free(f"{name}_takes"), bench.free(f"{name}_error")
+        back = "ack" if name == "write" else "data_valid"
+        answers = bench.free(f"{name}_answers")
+        m.d.comb += [inner.valid.eq(asks), inner.address.eq(address)]
+        m.d.comb += [outer.ready.eq(takes), outer.error.eq(error)]
+        m.d.comb += getattr(outer, back).eq(answers)
+        inside = Signal(name=f"{name}_is_inside")
+        m.d.comb += inside.eq((address >= base) & (address < end))
+        bench.check(~still | ~outer.valid | inside)
+        bench.check(~still | ~inside | (Cat(outer.valid, inner.ready) == Cat(asks, takes)))
+        bench.check(~(inner.ready & inner.valid) | (outer.valid & outer.ready))
+        bench.check((outer.address == address) & (getattr(inner, back) == answers))
+        outside.append(asks & ~inside)
+        errors.append(error)
+        reached.append(outer.valid & (address + 1 == end))
+    bench.check(~still | (block.fault.any() == (Cat(outside) | Cat(errors)).any()))
+    bench.cover("last", still & Cat(reached).all() & (flits > 3))
+    bench.cover("fault", still & block.fault.any())
+
+
+PROPERTIES = (
+    Property(
+        "guard.window",
+        "memory sees no address outside the window; inside all passes, outside is a fault",
+        window,
+        ({"address_width": 4}, {"address_width": 8}, {"address_width": 24}),
+    ),
+)

@@ -1,0 +1,240 @@
+"""Properties of what joins lanes, reducer and link of a shared port."""
+
+from unittest.mock import patch
+
+from amaranth import Array, Cat, Mux, Signal
+
+from multitree.hw.link.vc_port import VcPort
+from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.receive.header_lookup import Reception
+from multitree.nic.receive.shared_header_check import SharedAdmission
+from multitree.nic.receive.shared_lane import SharedLane
+from multitree.nic.receive.shared_receiver import SharedReceiver
+from multitree.nic.reduce.reducer import Reducer
+from multitree.nic.send.sender import Sender
+from multitree.nic.top.shared_port import SharedPort
+from tests.formal.bench import Property, steady
+from tests.formal.stand_ins import free_outputs, hand_out, hollow
+
+__all__ = ["PROPERTIES"]
+
+
+def _tell(bench, item, name):
+    """An item that says so little that it is easily compared: payload and address."""
+    content = bench.free(name, 4)
+    bench.m.d.comb += [
+        item.payload.eq(content),
+        item.end.eq(content[2]),
+        item.replace.eq(content[3]),
+    ]
+
+
+def turns(bench, *, num_classes):
+    """Any lanes that keep what they offer: one at a time has the reducer, each in its turn."""
+    m = bench.m
+    config = Config(num_classes=num_classes, address_width=4)
+    with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
+        m.submodules.block = block = SharedAdmission(config, port=1, unwritten_width=3)
+    reception = hollow(Reception)(config)
+    hand_out(bench, "multitree.nic.receive.shared_header_check.Reception", reception)
+    free_outputs(bench, "reception", reception.fault, reception.flow)
+    m.d.comb += block.items.ready.eq(bench.free("items_ready"))
+    lanes, running = block._lanes, bench.free("running")
+    for vc, lane in enumerate(lanes):
+        item, valid = lane.items, bench.free(f"lane_{vc}") & running
+        _tell(bench, item.payload, f"item_{vc}")
+        free_outputs(bench, f"of_lane_{vc}", lane.wrong_kind, lane.awaited, lane.flow, lane.op)
+        m.d.comb += item.valid.eq(valid)
+        shown = Cat(item.payload.payload[:2], item.payload.end, item.payload.replace)
+        # What a lane offers stays (`lane.flits`), unless all of it stops for good.
+        stood = bench.past(item.valid & ~item.ready)
+        bench.assume(~(stood & running) | (valid & (shown == bench.past(shown))))
+    stopped = Signal()
+    m.d.sync += stopped.eq(stopped | ~running)
+    bench.assume(~stopped | ~running)
+    taken = Cat(lane.items.valid & lane.items.ready for lane in lanes)
+    moved = block.items.valid & block.items.ready
+    bench.check(taken.any() == moved)
+    bench.check((taken & (taken - 1)[: len(taken)]) == 0)
+    bench.check(block.items.valid == Cat(lane.items.valid for lane in lanes).any())
+    for vc, lane in enumerate(lanes):
+        same = block.items.payload.as_value() == lane.items.payload.as_value()
+        bench.check(~taken[vc] | same)
+    waits = bench.past(block.items.valid & ~block.items.ready) & running
+    item = block.items.payload.as_value()
+    bench.check(~waits | (block.items.valid & (item == bench.past(item))))
+    _no_lane_starves(bench, config, taken, lanes)
+    _faults(bench, block, reception, lanes)
+
+
+def _no_lane_starves(bench, config, taken, lanes):
+    """A lane that offers a flit is passed over twice by each other lane at most."""
+    m = bench.m
+    waiter = bench.constant("waiter", range(config.num_vcs))
+    stands = Array(lane.items.valid for lane in lanes)[waiter]
+    mine = taken.bit_select(waiter, 1)
+    most = 2 * (config.num_vcs - 1)
+    passed = Signal(range(most + 2))
+    with m.If(~stands | mine):
+        m.d.sync += passed.eq(0)
+    with m.Elif(taken.any()):
+        m.d.sync += passed.eq(passed + 1)
+    bench.check(passed <= most)
+    bench.cover("passed", stands & (passed == config.num_vcs - 1))
+
+
+def _faults(bench, block, reception, lanes):
+    """What the reception or a lane finds wrong is told, with its flow."""
+    wrong = Cat(lane.wrong_kind for lane in lanes).any()
+    bench.check(block.fault == Mux(wrong, FaultCode.FRAMING.value, reception.fault))
+    of_head = reception.fault.any() & ~wrong
+    bench.check(~of_head | (block.wait.flow == reception.flow))
+    of_lane = Cat(lane.wrong_kind & (block.wait.flow == lane.flow) for lane in lanes).any()
+    bench.check(~wrong | of_lane)
+    nothing = Awaited.NOTHING.value
+    told = Cat(
+        (block.wait.awaited == lane.awaited)
+        & (block.wait.op == lane.op)
+        & (wrong | (block.wait.flow == lane.flow))
+        for lane in lanes
+    ).any()
+    bench.check((block.wait.awaited == nothing) | told)
+    some = Cat(lane.awaited != nothing for lane in lanes).any()
+    bench.check(~some | reception.fault.any() | (block.wait.awaited != nothing))
+
+
+def receiver(bench, *, memory_queue_flits):
+    """Flits of links before staged ones, each stays; what is not acknowledged is counted."""
+    m = bench.m
+    queue = memory_queue_flits
+    config = Config(num_classes=1, address_width=4, memory_queue_flits=queue)
+    width = (2 * queue).bit_length()
+    with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
+        admission = hollow(SharedAdmission)(config, port=1, unwritten_width=width)
+    reducer = hollow(Reducer)(config)
+    hand_out(bench, "multitree.nic.receive.shared_receiver.SharedAdmission", admission)
+    hand_out(bench, "multitree.nic.receive.shared_receiver.Reducer", reducer)
+    m.submodules.block = block = SharedReceiver(config, port=1)
+    came, staged, items = admission.items, block.staged, reducer.items
+    free_outputs(bench, "admission", admission.fault, admission.wait.flow, admission.wait.awaited)
+    running = bench.free("running")
+    m.d.comb += [
+        block.run.running.eq(running),
+        block.write.ack.eq(bench.free("ack")),
+        items.ready.eq(bench.free("reducer_ready")),
+    ]
+    for name, offered in (("came", came), ("staged", staged)):
+        _tell(bench, offered.payload, f"{name}_item")
+        free_outputs(bench, f"{name}_mark", offered.payload.mark.flow, offered.payload.mark.order)
+        m.d.comb += offered.valid.eq(bench.free(f"{name}_valid"))
+        shown = offered.payload.as_value()
+        stood = bench.past(offered.valid & ~offered.ready)
+        bench.assume(~stood | (offered.valid & (shown == bench.past(shown))))
+    taken = [offered.valid & offered.ready for offered in (came, staged)]
+    moved, item = items.valid & items.ready, items.payload
+    bench.check(moved == (taken[0] ^ taken[1]))
+    bench.check(~(taken[0] & taken[1]))
+    for offered, goes in zip((came, staged), taken, strict=True):
+        bench.check(~goes | (item.as_value() == offered.payload.as_value()))
+    steady(bench, items.valid, items.ready, item.as_value())
+    # A staged flit goes only into a gap, or stays where a gap was.
+    began = taken[1] & ~bench.past(items.valid & ~items.ready)
+    bench.check(~began | ~came.valid)
+    bench.check(items.valid | ~(came.valid | staged.valid))
+    unwritten = Signal(width + 1)
+    m.d.sync += unwritten.eq(unwritten + moved - block.write.ack)
+    # The reducer has no room for more (`reducer.arrivals`), and memory answers what it was asked.
+    bench.assume(~block.write.ack | (unwritten != 0))
+    bench.assume(~moved | (unwritten < 2 * queue))
+    bench.check(admission.unwritten == unwritten)
+    _following(bench, admission.following, moved, item, running)
+    for name in ("flow", "awaited"):
+        bench.check(getattr(block.wait, name) == bench.past(getattr(admission.wait, name)))
+    bench.check(block.fault == bench.past(admission.fault))
+    bench.cover("gap", taken[1] & came.valid)
+    bench.cover("full", unwritten == 2 * queue)
+
+
+def _following(bench, following, moved, item, running):
+    """What follows the last contribution that was taken as a whole, while a collective runs."""
+    m = bench.m
+    known, flow, order = Signal(), Signal(16), Signal(6)
+    with m.If(~running):
+        m.d.sync += known.eq(0)
+    with m.Elif(moved & item.end & ~item.replace):
+        m.d.sync += [known.eq(1), flow.eq(item.mark.flow), order.eq(item.mark.order + 1)]
+    bench.check(following.valid == known)
+    bench.check(~known | ((following.flow == flow) & (following.order == order)))
+    bench.cover("following", known & (following.order == 3))
+
+
+def port(bench, *, num_classes):
+    """A flit goes out with a credit of its own channel; what comes goes to its own lane."""
+    m = bench.m
+    config = Config(num_classes=num_classes, address_width=4, memory_queue_flits=4, buffer_flits=4)
+    sizes = {"num_vcs": config.num_vcs, "flit_bytes": config.flit_bytes}
+    link = hollow(VcPort)(depth=4, submessage_flits=2, **sizes)
+    sender = hollow(Sender)(config)
+    with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
+        receiver_ = hollow(SharedReceiver)(config, port=1)
+    for name, stand_in in (("VcPort", link), ("Sender", sender), ("SharedReceiver", receiver_)):
+        hand_out(bench, f"multitree.nic.top.shared_port.{name}", stand_in)
+    m.submodules.block = block = SharedPort(config, port=1)
+    flits = sender.flits
+    free_outputs(bench, "sender", sender.vc, flits.valid, flits.payload.payload[:2], sender.idle)
+    free_outputs(bench, "kind", flits.payload.kind.as_value())
+    free_outputs(bench, "link", link.may_send, link.lost, link.fault_credit, link.check_error)
+    free_outputs(bench, "receiver", receiver_.fault, receiver_.arrival.valid)
+    m.d.comb += [block.jobs.valid.eq(bench.free("jobs")), sender.jobs.ready.eq(bench.free("takes"))]
+    running = bench.free("running")
+    m.d.comb += block.run.running.eq(running)
+    for vc, (came, lane) in enumerate(zip(link.o, receiver_.flits, strict=True)):
+        free_outputs(bench, f"came_{vc}", came.valid, came.payload.payload[:2])
+        free_outputs(bench, f"came_kind_{vc}", came.payload.kind.as_value())
+        m.d.comb += lane.ready.eq(bench.free(f"lane_ready_{vc}"))
+        bench.check(lane.valid == came.valid)
+        bench.check(came.ready == lane.ready)
+        bench.check(lane.payload.as_value() == came.payload.as_value())
+    sent, vc = flits.valid & flits.ready, sender.vc
+    bench.check(link.take == sent)
+    bench.check(~sent | link.may_send.bit_select(vc, 1))
+    bench.check(~(flits.valid & link.may_send.bit_select(vc, 1)) | sent)
+    said = Cat(link.flit.kind, link.flit.payload) == Cat(flits.payload.kind, flits.payload.payload)
+    bench.check(~sent | ((link.flit.vc == vc) & said))
+    jobs, held = block.jobs, Signal(range(20))
+    gone = sender.jobs.valid & sender.jobs.ready
+    m.d.sync += held.eq(held + (jobs.valid & jobs.ready) - gone)
+    bench.check(block.idle == (sender.idle & (held == 0)))
+    taken = Cat(came.valid & came.ready for came in link.o).any()
+    moves = sent | taken | receiver_.arrival.valid
+    bench.check(~moves | block.progress)
+    added = receiver_.staged.valid & receiver_.staged.ready
+    bench.check(~block.progress | moves | added)
+    wrong = receiver_.fault.any() | link.fault_credit | link.check_error | (link.lost & running)
+    bench.check(~wrong | block.fault.any())
+    bench.cover("no_credit", flits.valid & ~sent & (link.may_send != 0))
+    bench.cover("queued", held == 2)
+
+
+PROPERTIES = (
+    Property(
+        "shared_admission.turns",
+        "what is offered stays until taken; no lane is passed over more than twice by each other;"
+        " what is found wrong is told",
+        turns,
+        ({"num_classes": 1}, {"num_classes": 2}),
+    ),
+    Property(
+        "shared_receiver.joins",
+        "links before staging, each offer stays; what is not acknowledged and who follows is told",
+        receiver,
+        ({"memory_queue_flits": 4}, {"memory_queue_flits": 7}),
+    ),
+    Property(
+        "shared_port.channels",
+        "a flit goes with a credit of its own channel, what comes to its own lane; a fault is told",
+        port,
+        ({"num_classes": 1}, {"num_classes": 2}),
+    ),
+)

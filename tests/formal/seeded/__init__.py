@@ -1,0 +1,1 @@
+"""Faults that are seeded, each of which a property has to catch."""

@@ -1,0 +1,85 @@
+"""What a command writes is whole, or what was there before stays."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from multitree.host.cli.main import main
+from multitree.host.cli.schedule import SUFFIXES
+from multitree.host.design import verilog_files
+from multitree.host.design.names import DesignNames
+from tests.topology.test_atomic_write import contents, file_limit
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(capsys, *arguments):
+    """What a command says that cannot write, in one sentence and with status 2."""
+    assert main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(r"multitree: [^\n]*\n", captured.err)
+    return captured.err.removeprefix("multitree: ").rstrip()
+
+
+@pytest.mark.parametrize(
+    ("command", "suffix"),
+    [
+        *((command, suffix) for command in ("topology", "schedule") for suffix in SUFFIXES[:2]),
+        ("schedule", ".csv"),
+    ],
+)
+def test_a_file_that_does_not_fit_leaves_the_one_that_was_there(capsys, command, suffix):
+    path = f"kept{suffix}"
+    assert main([command, "torus:2x2", "--out", path]) == 0
+    capsys.readouterr()
+    before = contents(Path())
+    with file_limit(512):
+        assert refused(capsys, command, "torus:8x8", "--out", path) in (
+            f"{path}: file must be writable, not: File too large",
+            f"{path}: File too large",
+        )
+    assert contents(Path()) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "formats"),
+    [("topology", ".json or .graphml"), ("schedule", ".json, .graphml or .csv")],
+)
+def test_a_file_of_a_format_that_is_not_written_is_refused(capsys, command, formats):
+    said = refused(capsys, command, "ring:4", "--out", "net.xml")
+    assert said == f"File must end in {formats}, not 'net.xml'"
+    assert contents(Path()) == {}
+
+
+def test_verilog_that_does_not_fit_leaves_all_files_that_were_there(capsys, monkeypatch):
+    def write(text, *arguments):
+        def generate(_, name, **kinds):
+            return text if name == DesignNames().crossing else f"new {name}"
+
+        monkeypatch.setattr(verilog_files, "generate", generate)
+        return lambda: refused(capsys, "verilog", "ring:4", *arguments)
+
+    write("old")
+    assert main(["verilog", "ring:4"]) == 0
+    capsys.readouterr()
+    before = contents(Path("build"))
+    assert len(before) == 12
+    with file_limit(max(map(len, before.values()))):
+        # The file before it could have been written.
+        assert write("x" * 50_000)() == "build/multitree_link_crossing.v: File too large"
+        assert contents(Path("build")) == before
+    with file_limit(512):
+        write("x" * 513, "--out", "other/folder")()
+    assert not Path("other").exists()
+
+
+def test_yosys_that_fails_is_an_error_of_one_sentence(capsys):
+    with file_limit(512):
+        assert main(["verilog", "ring:4"]) == 1
+    assert re.fullmatch(r"multitree: Yosys failed: [^\n]+\n", capsys.readouterr().err)
+    assert contents(Path()) == {}

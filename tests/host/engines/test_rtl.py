@@ -1,0 +1,193 @@
+"""The rtl engine behind the Communicator: exact, kept open, honest on faults."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multitree import (
+    Communicator,
+    DeviceError,
+    LinkModel,
+    TopologyError,
+    fully_connected,
+    mesh,
+    ring,
+    torus,
+)
+from multitree.host.engines.rtl import RtlEngine
+from multitree.host.plans import Plan
+from multitree.sim.emulator.verilator import why_not
+from multitree.sim.rtl.session import RtlSession
+from multitree.sim.sizing import config_for
+from multitree.topology.algorithms.build import build
+from multitree.topology.elements import DTYPES
+from multitree.topology.schedules.execute import execute
+from tests.host.values import bits, make_buffers, with_odd_values
+
+needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+
+
+@pytest.fixture(scope="module")
+def comm():
+    with Communicator(torus(4, 4), engine="rtl", check=True) as opened:
+        yield opened
+
+
+@needs_rtl
+@pytest.mark.parametrize(
+    ("call", "collective", "root"),
+    [
+        (lambda c, b: c.all_reduce(b), "all_reduce", None),
+        (lambda c, b: c.broadcast(b, root=6), "broadcast", 6),
+        (lambda c, b: c.reduce(b, root=6), "reduce", 6),
+    ],
+)
+def test_memory_equals_execute_bit_for_bit(comm, call, collective, root):
+    buffers = with_odd_values(make_buffers(3, 16, 333))
+    work = call(comm, buffers)
+    expected = execute(build(torus(4, 4), "multitree", collective, root=root), buffers)
+    assert (bits(work.wait()) == bits(expected)).all()
+    assert work.report.exact is True
+
+
+@needs_rtl
+def test_the_two_phases_are_inverse(comm):
+    buffers = make_buffers(4, 16, 777)
+    gathered = comm.all_gather(comm.reduce_scatter(buffers).wait()).wait()
+    assert (bits(gathered) == bits(comm.all_reduce(buffers).wait())).all()
+
+
+@needs_rtl
+def test_average_is_one_division_after_the_sum(comm):
+    buffers = make_buffers(5, 16, 100)
+    total, average = (comm.all_reduce(buffers, op=op) for op in ("sum", "average"))
+    assert (bits(average.wait()) == bits(total.wait() / np.float32(16))).all()
+    assert average.report.exact is True
+
+
+@needs_rtl
+def test_the_report_has_cycles_and_what_follows(comm):
+    report = comm.all_reduce(make_buffers(6, 16, 4096)).report
+    assert report.engine == "rtl"
+    assert [len(ports) for ports in report.ports] == [4] * 16
+    # Every rank sends its share of every flow but its own up and down the trees.
+    assert report.totals.flits_sent == report.totals.flits_received == 2 * 15 * 1024
+    cycles = report.cycles * report.link_utilization * 64
+    assert report.totals.flits_sent == pytest.approx(cycles)
+    assert "port-cycles waited: dependency " in str(report)
+    assert report.cycles > report.bound_cycles == 600
+    assert report.link_utilization == pytest.approx(30 * 1024 / (64 * report.cycles))
+    assert report.bandwidth_gbytes_per_s == pytest.approx(16384 / report.cycles)
+
+
+@needs_rtl
+def test_after_a_fault_the_next_collective_runs_on_fresh_interfaces(comm, monkeypatch):
+    def fault(*arguments, **options):
+        raise DeviceError("Rank 3, port 1, flow 2: nothing progressed")
+
+    buffers = make_buffers(7, 16, 40)
+    comm.all_reduce(buffers).wait()
+    before = comm._runner.engine._session
+    with monkeypatch.context() as patch:
+        patch.setattr(RtlSession, "run", fault)
+        with pytest.raises(DeviceError, match="Rank 3, port 1, flow 2"):
+            comm.all_reduce(buffers).wait()
+    assert comm.all_reduce(buffers).report.exact is True
+    assert comm._runner.engine._session is not before
+
+
+@needs_rtl
+def test_interfaces_with_too_few_ports_are_refused_when_the_communicator_is_made():
+    with pytest.raises(TopologyError, match="a rank has 9 links, an interface at most 8 ports"):
+        Communicator(fully_connected(10), engine="rtl")
+
+
+@needs_rtl
+def test_what_is_queued_is_loaded_while_the_one_before_it_runs(monkeypatch):
+    """Unless it needs larger interfaces: then it is loaded when these are there."""
+    told, run = [], RtlSession.run
+
+    def watched(session, schedule, buffers, *, then, **options):
+        told.append(then and (then.num_elements, then.dtype, then.op, then.dependency))
+        return run(session, schedule, buffers, then=then, **options)
+
+    monkeypatch.setattr(RtlSession, "run", watched)
+    buffers, more = make_buffers(8, 4, 500), np.broadcast_to(np.int32(0), (4, 1 << 27))
+    engine = RtlEngine(torus(2, 2), LinkModel())
+    trees, ring = build(torus(2, 2), "multitree"), build(torus(2, 2), "ring")
+    engine.prepare(trees, buffers)
+    engine.expect(Plan(ring, "submessage"), buffers, op="average")
+    image = engine.run(Plan(trees), buffers, op="sum").memory
+    assert (bits(image) == bits(execute(trees, buffers))).all()
+    engine.prepare(ring, buffers)
+    engine.expect(Plan(trees), more, op="sum")
+    image = engine.run(Plan(ring, "submessage"), buffers, op="average").memory
+    assert (bits(image) == bits(execute(ring, buffers) / np.float32(4))).all()
+    engine.close()
+    assert told == [(500, "float32", "sum", "submessage"), None]
+
+
+class Recorder:
+    """Stands for a session and records what it was opened with."""
+
+    opened = ()
+
+    def __init__(self, topology, *, link_model, waveform, say, **needs):
+        self.config = config_for(topology, link_model, **needs)
+        self.num_switches = topology.num_switches
+        self.is_open = True
+        Recorder.opened.append(self)
+
+    def close(self):
+        self.is_open = False
+
+
+def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypatch):
+    monkeypatch.setattr("multitree.host.engines.rtl.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
+    engine, buffers = RtlEngine(ring(8), LinkModel()), np.zeros((8, 100), np.float32)
+    for algorithm in ("multitree", "swing", "double_tree", "ring"):
+        schedule = build(ring(8), algorithm)
+        engine.prepare(schedule, buffers)
+    assert [session.num_switches for session in Recorder.opened] == [0, 8, 0]
+    assert [session.config.num_classes for session in Recorder.opened] == [0, 2, 0]
+    assert [session.is_open for session in Recorder.opened] == [False, False, True]
+
+
+def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
+    """Waves on links, then what goes through switches beside ranks: each runs on its own."""
+    monkeypatch.setattr("multitree.host.engines.rtl.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
+    topology, memory = mesh(3, 3), np.zeros((9, 4096), np.float32)
+    engine = RtlEngine(topology, LinkModel())
+    waves = replace(build(topology, "forest"), num_waves=3)
+    routed = build(topology, "halving_doubling")
+    for now, then in ((waves, routed), (routed, waves)):
+        engine.prepare(now, memory)
+        engine.expect(Plan(then), memory, op="sum")
+        assert engine._then is None
+        engine.expect(Plan(now), memory, op="sum")
+        assert engine._then is not None
+        engine._then = None
+    engine.close()
+
+
+def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):
+    monkeypatch.setattr("multitree.host.engines.rtl.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
+    engine = RtlEngine(torus(16, 16), LinkModel())
+    small = build(torus(16, 16), "multitree", "broadcast", root=0)
+    large = build(torus(16, 16), "multitree")
+    for schedule in (small, small, large, small, large):
+        engine.prepare(schedule, np.zeros((256, 100), np.float32))
+    first, second = Recorder.opened
+    assert not first.is_open and second.is_open
+    assert second.config.num_flows >= 256 > first.config.num_flows
+    for dtype in (DTYPES["bfloat16"], np.int32):
+        engine.prepare(small, np.zeros((256, 100), dtype))
+    *_, third = Recorder.opened
+    assert len(Recorder.opened) == 3 and not second.is_open
+    assert "bfloat16" in third.config.dtypes and "bfloat16" not in second.config.dtypes
+    engine.close()
+    assert not third.is_open

@@ -1,0 +1,270 @@
+"""The torch engine has the bits of execute, on every device there is."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from multitree import Communicator, Topology, mesh, ring, torus
+from multitree.host.buffers import take_buffers
+from multitree.host.outcome import average_of
+from multitree.host.tensors import to_array, to_tensor
+from multitree.topology.algorithms.build import build
+from multitree.topology.elements import DTYPES
+from multitree.topology.errors import ScheduleError
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from tests.host.values import bits, make_buffers, with_odd_values
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+LENGTHS = (0, 1, 3, 4, 17, 61, 64, 1000, 4099)
+RANDOM_GRAPH_SEED = 11
+
+
+def topologies():
+    graph = nx.connected_watts_strogatz_graph(11, 4, 0.5, seed=RANDOM_GRAPH_SEED)
+    return [torus(4, 4), mesh(5, 3), ring(2), Topology.from_networkx(graph, name="random graph")]
+
+
+@pytest.fixture
+def executor():
+    from multitree.host.engines.torch import TorchExecutor
+
+    return TorchExecutor()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("topology", topologies(), ids=lambda topology: topology.name)
+@pytest.mark.parametrize(
+    ("collective", "root"),
+    [
+        ("all_reduce", None),
+        ("reduce_scatter", None),
+        ("all_gather", None),
+        ("broadcast", 1),
+        ("reduce", 1),
+    ],
+)
+def test_every_memory_equals_execute_bit_for_bit(executor, topology, collective, root, device):
+    schedule = build(topology, "multitree", collective, root=root)
+    for n in LENGTHS:
+        for dtype, op in itertools.product(DTYPES, ("sum", "max")):
+            values = make_buffers(n, topology.num_ranks, n, dtype)
+            if n > 16 and dtype != "int32":
+                values = with_odd_values(values)
+            tensor = to_tensor(values.copy()).to(device)
+            image = executor.execute(schedule, tensor, op)
+            assert image.device == tensor.device and image.dtype == tensor.dtype
+            right = bits(execute(schedule, values, op))
+            assert (bits(to_array(image)) == right).all(), (n, dtype, op)
+            assert (bits(to_array(tensor)) == bits(values)).all()
+
+
+def lopsided_schedule():
+    """Two trees on three ranks, one of which carries nine tenths of the buffer."""
+    rows = [(0, 0, f, 2, 1) for f in (0, 1)] + [(1, 0, f, 1, 0) for f in (0, 1)]
+    rows += [(2, 1, f, 0, 1) for f in (0, 1)] + [(3, 1, f, 1, 2) for f in (0, 1)]
+    return Schedule.from_rows(
+        mesh(3),
+        algorithm="by hand",
+        collective="all_reduce",
+        flow_offsets=[0, 9, 10],
+        rows=rows,
+    )
+
+
+def test_chunks_of_very_unequal_length_are_cut_into_pieces(executor):
+    schedule = lopsided_schedule()
+    for n in (4, 39, 40, 403):
+        values = make_buffers(n, 3, n)
+        image = executor.execute(schedule, torch.from_numpy(values)).numpy()
+        assert (bits(image) == bits(execute(schedule, values))).all()
+
+
+def test_an_addition_after_a_copy_of_its_flow_is_refused(executor):
+    rows = [(0, 1, 0, 0, 1), (1, 0, 0, 1, 0)]
+    schedule = Schedule.from_rows(
+        ring(2), algorithm="wrong", collective="all_reduce", flow_offsets=[0, 1], rows=rows
+    )
+    with pytest.raises(ScheduleError, match="Flow 0: REDUCE in step 1 must be before GATHER"):
+        executor.execute(schedule, torch.zeros(2, 8))
+
+
+def test_copies_to_some_ranks_only_are_left_as_execute_leaves_them(executor):
+    rows = [(0, 0, 0, 2, 1), (1, 1, 0, 1, 0), (2, 1, 1, 0, 1)]
+    schedule = Schedule.from_rows(
+        mesh(3), algorithm="partial", collective="all_reduce", flow_offsets=[0, 1, 2], rows=rows
+    )
+    values = make_buffers(3, 3, 40)
+    image = executor.execute(schedule, torch.from_numpy(values)).numpy()
+    assert (bits(image) == bits(execute(schedule, values))).all()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error"),
+    [
+        (torch.zeros(4, 8, dtype=torch.float64), TypeError),
+        (torch.zeros(3, 8), ValueError),
+        (torch.zeros(4, 2, 2), ValueError),
+    ],
+)
+def test_memory_that_does_not_fit_is_refused(executor, tensor, error):
+    with pytest.raises(error, match="Memory must"):
+        executor.execute(build(torus(2, 2), "multitree"), tensor)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+@pytest.mark.parametrize("stacked", [True, False])
+def test_tensors_come_back_as_tensors_on_their_device(engine, stacked, device):
+    values = make_buffers(5, 15, 77)
+    tensors = torch.from_numpy(values).reshape(15, 7, 11).to(device)
+    with Communicator(mesh(5, 3), engine=engine, check=True) as comm:
+        work = comm.all_reduce(tensors if stacked else list(tensors))
+        result = work.wait()
+        assert work.report.exact is True
+        assert work.report.engine == engine
+    assert isinstance(result, torch.Tensor) == stacked
+    rows = result if stacked else torch.stack(result)
+    assert rows.device == tensors.device
+    assert rows.shape == (15, 7, 11)
+    expected = execute(build(mesh(5, 3), "multitree"), values)
+    assert (bits(rows.cpu().numpy().reshape(15, 77)) == bits(expected)).all()
+
+
+def calls_on(comm):
+    """The five collectives on a tensor of shape (4, 8), or a list of its rows."""
+    with_root = [lambda t, call=call: call(t, root=1) for call in (comm.broadcast, comm.reduce)]
+    return [comm.all_reduce, comm.reduce_scatter, *with_root, lambda t: comm.all_gather(list(t))]
+
+
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+def test_a_tensor_that_requires_grad_is_refused_where_gradients_are_recorded(engine):
+    tensor = torch.ones(4, 8, requires_grad=True)
+    rows = [torch.ones(8), torch.ones(8), torch.ones(8, requires_grad=True), torch.ones(8)]
+    with Communicator(torus(2, 2), engine=engine) as comm:
+        for call in calls_on(comm):
+            for given in (tensor, rows):
+                with pytest.raises(ValueError, match=r"must not require grad.*`\.detach\(\)`"):
+                    call(given)
+
+
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+def test_without_gradients_a_tensor_that_requires_grad_is_its_values(engine):
+    tensor = torch.arange(8.0).reshape(4, 2).requires_grad_()
+    with Communicator(torus(2, 2), engine=engine) as comm:
+        with torch.no_grad():
+            summed = [comm.all_reduce(given).wait() for given in (tensor, list(tensor))]
+            pieces = comm.reduce_scatter(tensor).wait()
+            gathered = comm.all_gather([piece.requires_grad_() for piece in pieces]).wait()
+        detached = comm.all_reduce(tensor.detach()).wait()
+    for result in (summed[0], torch.stack(summed[1]), gathered, detached):
+        assert result.tolist() == [[12.0, 16.0]] * 4
+        assert not result.requires_grad
+    assert tensor.tolist() == torch.arange(8.0).reshape(4, 2).tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("algorithm", ["forest", "auto"])
+def test_tensors_without_elements_are_summed(algorithm, device):
+    with Communicator(torus(2, 2), algorithm=algorithm, engine="torch", check=True) as comm:
+        work = comm.all_reduce(torch.zeros(4, 3, 0, device=device))
+        assert work.wait().shape == (4, 3, 0)
+        assert work.report.exact is True
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("op", ["sum", "max", "average"])
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+def test_bfloat16_tensors_stay_bfloat16_tensors(engine, op, device):
+    values = with_odd_values(make_buffers(5, 15, 77, "bfloat16"))
+    tensors = to_tensor(values).to(device)
+    with Communicator(mesh(5, 3), engine=engine, check=True) as comm:
+        work = comm.all_reduce(tensors, op=op)
+        result = work.wait()
+        assert work.report.exact is True
+        pieces = comm.reduce_scatter(list(tensors), op=op).wait()
+    assert (result.dtype, result.device) == (torch.bfloat16, tensors.device)
+    assert (bits(to_array(torch.cat(pieces))) == bits(to_array(result[0]))).all()
+
+
+def test_the_divisor_of_an_average_is_not_rounded_to_the_type_of_the_sums(executor):
+    schedule = build(ring(259), "multitree", "reduce", root=0)
+    values = make_buffers(5, 259, 77, "bfloat16")
+    average = executor.execute(schedule, to_tensor(values), "average")
+    right = average_of(execute(schedule, values), 259)
+    assert (bits(to_array(average)) == bits(right)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_average_divides_and_does_not_multiply_by_the_reciprocal(device):
+    values = with_odd_values(make_buffers(5, 15, 5000))
+    with Communicator(mesh(5, 3), engine="torch") as comm:
+        result = comm.all_reduce(torch.from_numpy(values).to(device), op="average").wait()
+    total = execute(build(mesh(5, 3), "multitree"), values)
+    quotient = total / np.float32(15)
+    assert (bits(total * np.float32(1 / 15)) != bits(quotient)).any()
+    bits(quotient)[np.isnan(quotient)] = 0x7FC00000
+    assert (bits(result.cpu().numpy()) == bits(quotient)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_nan_of_an_average_is_canonical_also_where_nothing_was_added(device):
+    values = torch.from_numpy(with_odd_values(make_buffers(5, 15, 60))).to(device)
+    with Communicator(mesh(5, 3), engine="torch", check=True) as comm:
+        work = comm.reduce(values, root=4, op="average")
+        result = work.wait().cpu().numpy()
+        assert work.report.exact is True
+    assert set(bits(result)[np.isnan(result)]) == {0x7FC00000}
+
+
+def test_a_tensor_is_copied_before_the_collective_starts():
+    for tensors in (torch.zeros(3, 5), list(torch.zeros(3, 5))):
+        memory, form = take_buffers(tensors, 3)
+        memory += 1
+        assert not any(part.any() for part in tensors)
+        assert form.device == torch.device("cpu")
+
+
+def test_results_go_back_to_the_device_the_tensors_came_from():
+    memory, form = take_buffers(torch.zeros(3, 5, device="meta"), 3)
+    assert form.give_back(np.zeros(memory.shape, np.float32)).device == torch.device("meta")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_pieces_of_tensors_are_gathered(device):
+    values = torch.from_numpy(make_buffers(6, 15, 200, "int32")).to(device)
+    with Communicator(mesh(5, 3), engine="torch") as comm:
+        pieces = comm.reduce_scatter(values).wait()
+        gathered = comm.all_gather(pieces).wait()
+        assert pieces[0].device == gathered.device == values.device
+        assert (gathered == comm.all_reduce(values).wait()).all()
+
+
+def test_arrays_may_be_given_to_the_torch_engine():
+    values = make_buffers(6, 4, 30)
+    with Communicator(torus(2, 2), engine="torch", check=True) as comm:
+        work = comm.all_reduce(values)
+        assert isinstance(work.wait(), np.ndarray)
+        assert work.report.exact is True
+
+
+def test_tensors_on_different_devices_are_refused():
+    tensors = [torch.zeros(4)] * 3 + [torch.zeros(4, device="meta")]
+    with (
+        Communicator(torus(2, 2), engine="torch") as comm,
+        pytest.raises(ValueError, match="agree in device: rank 0 cpu, rank 3 meta"),
+    ):
+        comm.all_reduce(tensors)
+
+
+def test_index_tensors_are_kept_for_the_last_few_lengths(executor):
+    schedule = build(torus(2, 2), "multitree")
+    for n in range(1, 30):
+        executor.execute(schedule, torch.zeros(4, n))
+    first = executor._plan(schedule, 29, 4, torch.device("cpu"))
+    assert first is executor._plan(schedule, 29, 4, torch.device("cpu"))
+    assert len(executor._plans) == 8

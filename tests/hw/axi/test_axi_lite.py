@@ -1,0 +1,209 @@
+"""Tests of the AXI4-Lite subordinate against a memory of registers."""
+
+import itertools
+import random
+
+import pytest
+from amaranth.lib.wiring import Out
+
+from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
+from tests.hw.streams import PATTERNS, Clock, assert_no_path, assert_refused, go, run
+
+WIDTH = 6
+FORBIDDEN = 0x3C  # The address that the registers of these tests refuse.
+OKAY, SLVERR = 0, 2
+
+
+async def transfer(ctx, bus, channel, values, moves):
+    """Send one transfer over a channel that the manager drives."""
+    clock = Clock(ctx)
+    while not next(moves):
+        await clock.tick()
+    for name, value in values.items():
+        ctx.set(getattr(bus, name), value)
+    ctx.set(getattr(bus, f"{channel}valid"), 1)
+    ready = False
+    while not ready:
+        (ready,) = await clock.tick(getattr(bus, f"{channel}ready"))
+    ctx.set(getattr(bus, f"{channel}valid"), 0)
+
+
+async def response(ctx, bus, channel, names, moves):
+    """Take one transfer of a channel that the subordinate drives; it must not change."""
+    clock, offered = Clock(ctx), None
+    signals = [getattr(bus, name) for name in names]
+    while True:
+        ready = next(moves)
+        ctx.set(getattr(bus, f"{channel}ready"), ready)
+        valid, *values = await clock.tick(getattr(bus, f"{channel}valid"), *signals)
+        assert offered is None or (valid and values == offered)
+        offered = values if valid else None
+        if valid and ready:
+            ctx.set(getattr(bus, f"{channel}ready"), 0)
+            return values
+
+
+def registers(block, memory, log, moves):
+    """Background process that answers requests out of a dictionary, at once or later."""
+    request, answer = block.request, block.response
+
+    async def process(ctx):
+        clock = Clock(ctx)
+        while True:
+            while not ctx.get(request.valid):
+                await clock.tick()
+            held = [ctx.get(s) for s in (request.write, request.address, request.data)]
+            while not next(moves):
+                await clock.tick()
+                now = [ctx.get(s) for s in (request.write, request.address, request.data)]
+                assert ctx.get(request.valid) and now == held, "a request changed"
+            write, address, value = held
+            refused = address == FORBIDDEN
+            if write and not refused:
+                memory[address] = value
+            log.append((write, address))
+            ctx.set(answer.done, 1)
+            ctx.set(answer.error, refused)
+            ctx.set(answer.data, memory.get(address, 0))
+            await clock.tick()
+            ctx.set(answer.done, 0)
+
+    return process
+
+
+def reference(accesses):
+    """Responses to (write, address, data, strobe) by an ideal memory, and what reaches it."""
+    memory, responses, log = {}, [], []
+    for write, address, value, strobe in accesses:
+        legal = address % 4 == 0 and (not write or strobe == 0xF)
+        if legal:
+            log.append((write, address))
+        okay = legal and address != FORBIDDEN
+        if write and okay:
+            memory[address] = value
+        shown = [] if write else [memory.get(address, 0) if okay else 0]
+        responses.append([OKAY if okay else SLVERR, *shown])
+    return responses, log
+
+
+def simulate(accesses, *, stall_manager, stall_bus, stall_registers, first):
+    """The same of the block, one access after the other, `first` the write channel sent first."""
+    block, responses, log = AxiLiteSubordinate(address_width=WIDTH), [], []
+    bus = block.bus
+    manager, taker = go(stall_manager, "manager"), go(stall_bus, "bus")
+
+    async def drive(ctx):
+        for write, address, value, strobe in accesses:
+            if not write:
+                await transfer(ctx, bus, "ar", {"araddr": address}, manager)
+                data, code = await response(ctx, bus, "r", ["rdata", "rresp"], taker)
+                responses.append([code, data])
+                continue
+            channels = {"aw": {"awaddr": address}, "w": {"wdata": value, "wstrb": strobe}}
+            for channel in (first, "w" if first == "aw" else "aw"):
+                await transfer(ctx, bus, channel, channels[channel], manager)
+            responses.append(await response(ctx, bus, "b", ["bresp"], taker))
+
+    answering = registers(block, {}, log, go(stall_registers, "registers"))
+    run(block, drive, background=[answering])
+    return responses, log
+
+
+def random_accesses(count, seed):
+    rng = random.Random(seed)
+    return [
+        (
+            rng.getrandbits(1),
+            rng.choice([4 * rng.randrange(16), rng.randrange(64), FORBIDDEN]),
+            rng.getrandbits(32),
+            rng.choice([0xF, 0xF, 0xF, rng.randrange(16)]),
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("manager", "bus"), list(itertools.product(PATTERNS, PATTERNS)))
+@pytest.mark.parametrize("stall_registers", ["never", "often"])
+@pytest.mark.parametrize("first", ["aw", "w"])
+def test_accesses_behave_as_on_an_ideal_memory(manager, bus, stall_registers, first):
+    accesses = random_accesses(40, 5)
+    got = simulate(
+        accesses,
+        stall_manager=manager,
+        stall_bus=bus,
+        stall_registers=stall_registers,
+        first=first,
+    )
+    # The dictionary shows what it holds at the forbidden address: nothing, as the reference.
+    assert got == reference(accesses)
+
+
+def simulate_both(count, stall):
+    """Order of accesses of a manager that always wants to read and to write."""
+    block, log, memory = AxiLiteSubordinate(address_width=WIDTH), [], {}
+    bus, moves = block.bus, {name: go(stall, name) for name in ("aw", "w", "b", "ar", "r")}
+
+    async def write_addresses(ctx):
+        for number in range(count):
+            await transfer(ctx, bus, "aw", {"awaddr": 4 * (number % 8)}, moves["aw"])
+
+    async def write_data(ctx):
+        for number in range(count):
+            await transfer(ctx, bus, "w", {"wdata": number, "wstrb": 0xF}, moves["w"])
+
+    async def write_responses(ctx):
+        for _ in range(count):
+            assert await response(ctx, bus, "b", ["bresp"], moves["b"]) == [OKAY]
+
+    async def read_addresses(ctx):
+        for number in range(count):
+            await transfer(ctx, bus, "ar", {"araddr": 4 * (number % 8)}, moves["ar"])
+
+    async def read_responses(ctx):
+        for _ in range(count):
+            values = await response(ctx, bus, "r", ["rdata", "rresp"], moves["r"])
+            assert values[1] == OKAY
+
+    benches = (write_addresses, write_data, write_responses, read_addresses, read_responses)
+    run(block, *benches, background=[registers(block, memory, log, go("never", 0))])
+    return log, memory
+
+
+@pytest.mark.parametrize("stall", PATTERNS)
+def test_the_channels_are_independent_and_nothing_is_lost(stall):
+    log, memory = simulate_both(50, stall)
+    assert [address for write, address in log if write] == [4 * (n % 8) for n in range(50)]
+    assert [address for write, address in log if not write] == [4 * (n % 8) for n in range(50)]
+    assert memory == {4 * (n % 8): n for n in range(50)}
+
+
+def test_reads_and_writes_take_turns():
+    log, _ = simulate_both(30, "never")
+    kinds = [write for write, _ in log]
+    # Both wait all the time, but in the first two accesses and when one kind comes to its end.
+    assert all(a != b for a, b in itertools.pairwise(kinds[2:-2]))
+
+
+def test_a_write_to_part_of_a_register_reaches_nobody():
+    for strobe in range(15):
+        accesses = [(1, 8, 0x12345678, strobe), (0, 8, 0, 0xF)]
+        patterns = dict.fromkeys(("stall_manager", "stall_bus", "stall_registers"), "never")
+        assert simulate(accesses, **patterns, first="aw") == ([[SLVERR], [OKAY, 0]], [(0, 8)])
+
+
+def test_no_path_leads_through_the_block():
+    block = AxiLiteSubordinate(address_width=WIDTH)
+    members = AxiLiteSignature(address_width=WIDTH).members
+    from_manager = [name for name, member in members.items() if member.flow is Out]
+    inputs = [getattr(block.bus, name) for name in from_manager]
+    outputs = [getattr(block.bus, name) for name in members if name not in from_manager]
+    inputs += [block.response.done, block.response.data, block.response.error]
+    outputs += [block.request.valid, block.request.write, block.request.address, block.request.data]
+    assert len(inputs) == 11 + 3 and len(outputs) == 8 + 4
+    assert_no_path(block, inputs, outputs)
+
+
+@pytest.mark.parametrize(("width", "error"), [(2, ValueError), ("20", TypeError)])
+def test_a_wrong_width_is_named(width, error):
+    message = rf"Address width must be .*, not {width!r}"
+    assert_refused(lambda: AxiLiteSubordinate(address_width=width), error, message)

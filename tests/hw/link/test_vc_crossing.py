@@ -1,0 +1,158 @@
+"""Two ends with virtual channels, on two clocks, with a crossing in between."""
+
+import random
+
+import pytest
+from amaranth import DomainRenamer, Module
+from amaranth.lib import wiring
+
+from multitree.hw.link.crossing import LinkCrossing, crossing_depth
+from multitree.hw.link.session import PERIOD_CYCLES
+from multitree.hw.link.vc_port import VcPort
+from tests.hw.link.crossing import DOMAINS, FAR, FLIT_BYTES, NEAR
+from tests.hw.link.vc_streams import message
+from tests.hw.streams import run
+
+DEPTH = 6
+FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow", "fault_credit")
+RATIOS = [(1000, 1000), (1000, 1003), (1000, 290), (310, 1000), (1000, 9700), (9700, 1000)]
+"""Periods of both clocks, in nanoseconds."""
+
+
+class CrossedLink(wiring.Component):
+    """An end in each domain."""
+
+    def __init__(self, num_vcs):
+        sizes = {"num_vcs": num_vcs, "flit_bytes": FLIT_BYTES}
+        ends = {"depth": DEPTH, "submessage_flits": 4}
+        self.ends = {domain: VcPort(**sizes, **ends) for domain in DOMAINS}
+        depth = crossing_depth(buffer_flits=DEPTH, num_vcs=num_vcs)
+        self.crossing = LinkCrossing(**sizes, depth=depth)
+        super().__init__({})
+
+    def elaborate(self, platform):
+        """Join the near end to the near side and the far end to the other."""
+        m = Module()
+        near, far = (self.ends[domain] for domain in DOMAINS)
+        m.submodules.crossing = crossing = self.crossing
+        m.submodules.near = near
+        m.submodules.far = DomainRenamer(FAR)(far)
+        wiring.connect(m, near.tx, crossing.tx)
+        wiring.connect(m, crossing.rx, near.rx)
+        wiring.connect(m, far.tx, crossing.link_rx)
+        wiring.connect(m, crossing.link_tx, far.rx)
+        return m
+
+
+def sender(end, domain, flits, rng, chance):
+    """Send each channel's flits in order, in turns drawn at random, each as soon as it may."""
+
+    async def process(ctx):
+        left = [list(queue) for queue in flits]
+        while any(left):
+            may_send = ctx.get(end.may_send)
+            ready = [vc for vc, queue in enumerate(left) if queue and may_send >> vc & 1]
+            goes = bool(ready) and rng.random() < chance
+            if goes:
+                vc = rng.choice(ready)
+                ctx.set(end.flit, {"vc": vc, **left[vc].pop(0)})
+            ctx.set(end.take, goes)
+            await ctx.tick(domain)
+        ctx.set(end.take, 0)
+
+    return process
+
+
+def listener(end, domain, got, wanted, rng, shut):
+    """Take flits of each channel now and then, of those in `shut` only when the others are done."""
+
+    async def process(ctx):
+        num_vcs = len(end.o)
+        while got != wanted:
+            others = all(got[vc] == wanted[vc] for vc in range(num_vcs) if vc not in shut)
+            goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in range(num_vcs)]
+            for o, ready in zip(end.o, goes, strict=True):
+                ctx.set(o.ready, ready)
+            streams = [value for o in end.o for value in (o.valid, o.payload)]
+            _, _, *now = await ctx.tick(domain).sample(*streams)
+            for vc, ready in enumerate(goes):
+                valid, unit = now[2 * vc : 2 * vc + 2]
+                if valid and ready:
+                    got[vc].append({"kind": unit.kind, "payload": unit.payload})
+                    assert got[vc] == wanted[vc][: len(got[vc])], f"{domain} channel {vc}"
+        for o in end.o:
+            ctx.set(o.ready, 0)
+
+    return process
+
+
+def exchange(rng, num_vcs, periods, shut=()):
+    """Carry messages both ways on all channels; checks order, credits at rest, and no fault."""
+    link, wrong = CrossedLink(num_vcs), []
+    got = {domain: [[] for _ in range(num_vcs)] for domain in DOMAINS}
+    flits = {
+        domain: [
+            [
+                f
+                for _ in range(9)
+                for f in message(rng, rng.choice([0, 1, 5]), flit_bytes=FLIT_BYTES)
+            ]
+            for _ in range(num_vcs)
+        ]
+        for domain in DOMAINS
+    }
+
+    def watcher(domain):
+        lost = link.crossing.tx_lost if domain == NEAR else link.crossing.link_rx_lost
+        strobes = [lost, *(getattr(link.ends[domain], name) for name in FAULTS)]
+
+        async def watch(ctx):
+            async for _, _, *now in ctx.tick(domain).sample(*strobes):
+                wrong.extend(
+                    (domain, name)
+                    for name, strobe in zip(("lost", *FAULTS), now, strict=True)
+                    if strobe
+                )
+
+        return watch
+
+    here, there = DOMAINS
+    ends = [
+        process
+        for near, far in ((here, there), (there, here))
+        for process in (
+            sender(link.ends[near], near, flits[near], rng, rng.choice([0.5, 1])),
+            listener(link.ends[far], far, got[near], flits[near], rng, shut),
+        )
+    ]
+
+    async def drive(ctx):
+        while any(got[domain] != flits[domain] for domain in DOMAINS):
+            await ctx.tick(there)
+        for domain in DOMAINS:
+            await ctx.tick(domain).repeat(3 * PERIOD_CYCLES)
+        for domain, end in link.ends.items():
+            credits = [ctx.get(available) for available in end.available]
+            assert credits == [DEPTH] * num_vcs, f"{domain} has credits {credits}"
+
+    background = [watcher(domain) for domain in DOMAINS]
+    clocks = dict(zip(DOMAINS, (1e-9 * period for period in periods), strict=True))
+    run(link, drive, *ends, background=background, clocks=clocks, deadline_cycles=8_000)
+    assert not wrong
+
+
+@pytest.mark.parametrize("periods", RATIOS)
+@pytest.mark.parametrize("num_vcs", [2, 4])
+def test_each_channel_keeps_its_order_its_flits_and_its_credits_whatever_the_clocks(
+    periods, num_vcs
+):
+    seed = f"{periods} {num_vcs}"
+    print("seed", seed)
+    exchange(random.Random(seed), num_vcs, periods)
+
+
+@pytest.mark.parametrize("periods", [RATIOS[1], RATIOS[4], RATIOS[5]])
+def test_a_channel_that_nobody_takes_blocks_no_other_through_a_crossing(periods):
+    seed = f"shut {periods}"
+    print("seed", seed)
+    exchange(random.Random(seed), 4, periods, shut=(1, 2))

@@ -1,0 +1,79 @@
+"""Tests of faults that travel: who tells whom, what, and how often."""
+
+import pytest
+
+from multitree.nic.control.monitor import FaultRelay
+from multitree.nic.faults import FaultCode
+from tests.hw.streams import run
+from tests.nic.blocks import SMALL, put
+
+PORTS = SMALL.num_ports
+RANK = 0x1234
+TOLD = 77
+
+
+def told_by(script, *, cycles=40):
+    """What a relay tells, as (cycle, port, notice), and the last origin; `script` has inputs."""
+    block, said, script = FaultRelay(SMALL), [], dict(script)
+    origin = 0
+
+    async def drive(ctx):
+        nonlocal origin
+        put(ctx, block, rank=RANK, up=(1 << PORTS) - 1)
+        for cycle in range(cycles):
+            for name, value in script.get(cycle, {}).items():
+                if name == "news":
+                    for port, word in value.items():
+                        ctx.set(block.news[port], word)
+                else:
+                    ctx.set(getattr(block, name), value)
+            tell = ctx.get(block.tell)
+            ctx.set(block.told, tell)
+            said.extend((cycle, p, ctx.get(block.notice)) for p in range(PORTS) if tell >> p & 1)
+            await ctx.tick()
+        origin = ctx.get(block.origin)
+
+    run(block, drive)
+    return said, origin
+
+
+OWN = {"faulted": 1, "fault": {"code": FaultCode.FRAMING, "row": 3, "flow": 9, "at_port": 1}}
+NOTICE = RANK | FaultCode.FRAMING << 16 | (3 | 9 << 16) << 32
+
+
+def test_a_fault_of_its_own_is_told_once_on_every_port_with_rank_code_and_place():
+    said, origin = told_by({5: OWN})
+    assert said == [(6, port, NOTICE) for port in range(PORTS)]
+    assert origin == RANK | FaultCode.FRAMING << 16 | 1 << 24
+
+
+def test_a_link_that_comes_up_later_is_told_then():
+    script = {5: OWN | {"up": 0b101}, 20: {"up": 0b111}, 25: {"up": 0b110}, 30: {"up": 0b111}}
+    said, _ = told_by(script)
+    assert [(cycle, port) for cycle, port, _ in said] == [(6, 0), (6, 2), (20, 1), (30, 0)]
+
+
+@pytest.mark.parametrize("port", range(PORTS))
+def test_what_a_neighbour_told_is_passed_on_as_it_came_on_all_other_ports_and_never_again(port):
+    peer = {"faulted": 1, "fault": {"code": FaultCode.PEER_FAULT, "at_port": port}}
+    script = {
+        4: {"heard": 1 << port, "news": {port: TOLD | 6 << 16}},
+        5: {"heard": 0} | peer,
+        8: {"heard": 7, "news": dict.fromkeys(range(PORTS), 1)},
+        20: {"up": 0},
+        25: {"up": 7},
+    }
+    said, origin = told_by(script)
+    assert said == [(6, p, TOLD | 6 << 16) for p in range(PORTS) if p != port]
+    assert origin == TOLD | 6 << 16 | 1 << 24
+
+
+def test_of_two_that_tell_at_once_the_lower_port_is_passed_on():
+    news = {0: 1, 1: TOLD, 2: 2}
+    peer = {"faulted": 1, "fault": {"code": FaultCode.PEER_FAULT, "at_port": 1}}
+    said, _ = told_by({4: {"heard": 0b110, "news": news}, 5: {"heard": 0} | peer})
+    assert [(port, notice) for _, port, notice in said] == [(0, TOLD), (2, TOLD)]
+
+
+def test_without_a_fault_nothing_is_told():
+    assert told_by({4: {"heard": 7}, 6: {"up": 0}, 9: {"up": 7}}) == ([], 0)

@@ -1,0 +1,47 @@
+"""Tests of admission on shared links: what is offered stays until it is taken."""
+
+import numpy as np
+import pytest
+
+from multitree.nic.layouts import FLOW_ENTRY
+from multitree.nic.receive.shared_header_check import SharedAdmission
+from multitree.nic.signatures import Verdict
+from tests.hw.streams import go, receive, run, send
+from tests.nic.blocks import put
+from tests.nic.receive.shared_receivers import CONFIG, LANES, REDUCE, SEQUENCE, flow_entry, message
+
+SIZE, NUM_MESSAGES = 4, 6
+CHANNELS = [vc for vc in range(CONFIG.num_vcs) if vc % 2 == SEQUENCE % 2]
+
+
+@pytest.mark.parametrize("stall", ["often", "seldom", "bursts"])
+def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels(stall):
+    block = SharedAdmission(CONFIG, port=0, unwritten_width=4)
+    values = np.arange(SIZE * LANES, dtype=np.float32).reshape(SIZE, LANES)
+    got = []
+
+    async def drive(ctx):
+        put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=len(CHANNELS))
+        entry = flow_entry(size=SIZE, num_children=NUM_MESSAGES)
+        put(ctx, block.lookup, granted=1, intact=1, entry=FLOW_ENTRY.const(entry))
+        put(ctx, block.claim, answered=1, verdict=Verdict.DIRECT)
+        count = len(CHANNELS) * NUM_MESSAGES * SIZE
+        # Fails where what is offered changes before it is taken.
+        got.extend(await receive(ctx, block.items, count, go(stall, 1)))
+
+    def source(flow, vc):
+        flits = [
+            flit
+            for order in range(NUM_MESSAGES)
+            for flit in message(REDUCE, flow, order, values + order)
+        ]
+
+        async def feed(ctx):
+            await send(ctx, block.flits[vc], flits, go("often", vc))
+
+        return feed
+
+    run(block, drive, background=[source(*each) for each in enumerate(CHANNELS)])
+    for flow in range(len(CHANNELS)):
+        orders = [item.mark.order for item in got if item.mark.flow == flow]
+        assert orders == [order for order in range(NUM_MESSAGES) for _ in range(SIZE)]

@@ -1,0 +1,73 @@
+"""Tests of the fetcher where tables are repeated: each row for its wave."""
+
+from dataclasses import replace
+
+import pytest
+
+from multitree.nic.faults import FaultCode
+from tests.hw.streams import PATTERNS
+from tests.nic.blocks import SMALL, seeded
+from tests.nic.send.test_fetcher import DEPTH, expected_jobs, random_table, simulate, without_need
+
+REPEATS = replace(SMALL, wave_width=4)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("num_waves", [1, 2, 5, 16])
+def test_a_periodic_table_is_run_once_per_wave_and_stage_each_row_for_its_wave(num_waves, pattern):
+    rng = seeded(num_waves)
+    rows, flows = random_table(rng)
+    for flow in flows:
+        flow |= {"base": rng.randrange(30), "size": rng.choice([0, 1, 9]), "stride": 40}
+    for fields in rows:
+        fields["stage"] = rng.choice([0, 1, 2, 9])
+    last_run = num_waves - 1 + max(fields["stage"] for fields in rows)
+    waves = {"last_wave": num_waves - 1, "last_run": last_run, "config": REPEATS}
+    seen = simulate(rows, flows, pattern=pattern, **waves)
+    assert without_need(seen.jobs) == expected_jobs(rows, flows, num_waves)
+    assert not seen.faults
+
+
+def test_an_illegal_row_is_a_fault_though_it_has_no_wave_yet():
+    rows = [{"step": 1, "stage": stage} for stage in range(3)]
+    broken = [*rows, {"step": 1, "stage": 16}]
+    seen = simulate(broken, [{}], last_wave=4, last_run=20, config=REPEATS)
+    assert seen.faults == [(FaultCode.ITERATIONS, "row", 3)]
+    assert without_need(seen.jobs) == expected_jobs(rows[:1], [{}])
+
+
+@pytest.mark.parametrize("op", [0, 1])
+@pytest.mark.parametrize("base", [0, 30])
+def test_a_row_whose_wave_begins_beyond_all_addresses_does_not_go_and_its_flow_is_named(base, op):
+    """It would wrap around into the first wave's chunk."""
+    flows = [{}, {"base": base, "size": 8, "stride": 1024 // 4 - (base > 0)}]
+    seen = simulate([{"op": op, "flow": 1}], flows, last_wave=6, last_run=6, config=REPEATS)
+    assert seen.faults == [(FaultCode.OUT_OF_WINDOW, "flow", 1)]
+    fits = (1023 - base) // flows[1]["stride"] + 1
+    assert without_need(seen.jobs) == expected_jobs([{"op": op, "flow": 1}], flows, fits)
+
+
+def test_a_stride_that_flips_is_named_as_such_though_it_leads_beyond_all_addresses():
+    flow = {"base": 200, "size": 9, "stride": 400}
+    flip = (8, "flows", 0, 2 * 39 + 9, True)
+    seen = simulate([{}], [flow], flip=flip, last_wave=1, last_run=1, config=REPEATS)
+    assert seen.faults == [(FaultCode.TABLE_PARITY, "flow", 0)]
+    assert without_need(seen.jobs) == expected_jobs([{}], [flow])
+
+
+def test_each_start_begins_with_the_first_run():
+    rows, flows = [{"stage": 1}, {"step": 1}], [{"size": 1, "stride": 2}]
+    seen = simulate(rows, flows, starts=3, last_wave=2, last_run=3, config=REPEATS)
+    assert without_need(seen.jobs) == [3 * jobs for jobs in expected_jobs(rows, flows, 3)]
+
+
+def test_a_row_takes_seven_cycles_and_one_without_a_wave_four():
+    rows, flows = random_table(seeded(1))
+    once, twice = (
+        simulate(rows, flows, last_wave=runs - 1, last_run=runs - 1, config=REPEATS).cycles
+        for runs in (1, 2)
+    )
+    assert twice - once == 7 * DEPTH + 1
+    later = [fields | {"stage": 15} for fields in rows]
+    idle, idler = (simulate(later, flows, last_run=run, config=REPEATS).cycles for run in (2, 3))
+    assert idler - idle == 4 * DEPTH + 1

@@ -1,0 +1,103 @@
+"""Tests of the step counter: exact in lockstep, out of the way otherwise."""
+
+import pytest
+
+from multitree.nic.send.steps import StepCounter
+from tests.hw.streams import run
+from tests.nic.blocks import SMALL, put, start
+
+FETCH_CYCLES = 3
+"""Cycles from a row that went to the next one in hand, as the fetcher has them."""
+
+
+def simulate(rows, *, step_cycles, lockstep=1, blocked=()):
+    """For each row (step, nop) the cycle it went in, counted from the start, and the step then.
+
+    Rows are in hand one at a time; a row of index in `blocked` goes so many cycles after it may,
+    as if its port's queue were full.
+    """
+    block, went = StepCounter(SMALL), []
+    blocked = dict(blocked)
+
+    async def drive(ctx):
+        start(ctx, block, lockstep=lockstep, step_cycles=step_cycles)
+        ctx.set(block.start, 1)
+        await ctx.tick()
+        ctx.set(block.start, 0)
+        cycle = 0
+        for index, (step, nop) in enumerate(rows):
+            await ctx.tick().repeat(FETCH_CYCLES)
+            cycle += FETCH_CYCLES
+            put(ctx, block, row_valid=1, row_step=step, nop=nop)
+            waits, go = blocked.get(index, 0), 0
+            while not go or waits >= 0:
+                _, _, go, reached = await ctx.tick().sample(block.go, block.step)
+                cycle += 1
+                waits -= go
+            went.append((cycle - 1, reached))
+            ctx.set(block.row_valid, 0)
+
+    run(block, drive)
+    return went
+
+
+@pytest.mark.parametrize("step_cycles", [9, 20, 100])
+def test_in_lockstep_a_row_goes_when_its_step_begins_and_steps_last_their_time(step_cycles):
+    steps = [0, 1, 2, 5, 6]
+    went = simulate([(step, 0) for step in steps], step_cycles=step_cycles)
+    assert went == [(max(FETCH_CYCLES, step * step_cycles), step) for step in steps]
+
+
+@pytest.mark.parametrize("step_cycles", [9, 20])
+def test_a_nop_waits_out_its_step_and_does_not_make_the_next_ones_late(step_cycles):
+    rows = [(0, 1), (1, 1), (2, 0), (3, 1), (4, 0)]
+    went = [cycle for cycle, _ in simulate(rows, step_cycles=step_cycles)]
+    for (step, nop), cycle in zip(rows, went, strict=True):
+        if nop:
+            assert cycle == (step + 1) * step_cycles - 1, "the last cycle of its step"
+        else:
+            # Fetched while its step had begun.
+            assert cycle == step * step_cycles + FETCH_CYCLES
+
+
+def test_rows_of_one_step_go_one_after_the_other():
+    went = simulate([(0, 0), (3, 0), (3, 0), (3, 0), (4, 0)], step_cycles=30)
+    assert went == [(3, 0), (90, 3), (94, 3), (98, 3), (120, 4)]
+
+
+def test_a_row_that_goes_late_makes_its_step_longer_and_the_next_ones_as_long_as_ever():
+    rows = [(step, 0) for step in range(4)]
+    went = simulate(rows, step_cycles=20, blocked=[(1, 50)])
+    assert went[:2] == [(3, 0), (70, 1)]
+    # Step 2 begins when its row comes into hand, and step 3 a step's time later.
+    assert went[2:] == [(75, 2), (95, 3)]
+
+
+@pytest.mark.parametrize("step_cycles", [0, 1])
+def test_a_step_lasts_at_least_a_cycle(step_cycles):
+    assert simulate([(0, 0), (40, 0)], step_cycles=step_cycles)[1] == (47, 40)
+
+
+def test_without_lockstep_rows_go_when_they_come_and_the_step_is_the_rows():
+    rows = [(0, 0), (2, 1), (9, 0), (9, 0)]
+    went = simulate(rows, step_cycles=1000, lockstep=0)
+    assert [cycle for cycle, _ in went] == [3, 7, 11, 15]
+    # The step follows in the cycle after.
+    assert [step for _, step in went] == [0, 0, 2, 9]
+
+
+def test_a_start_begins_at_step_0_again():
+    block = StepCounter(SMALL)
+
+    async def drive(ctx):
+        start(ctx, block, lockstep=1, step_cycles=10)
+        for _ in range(2):
+            ctx.set(block.start, 1)
+            await ctx.tick()
+            put(ctx, block, start=0, row_valid=1, row_step=3)
+            for cycle in range(35):
+                assert ctx.get(block.step) == min(3, cycle // 10)
+                assert ctx.get(block.go) == (cycle >= 30)
+                await ctx.tick()
+
+    run(block, drive)

@@ -1,0 +1,156 @@
+"""Tests of whole interfaces on a shared link: two of them, with memories."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from amaranth import Elaboratable, Module
+from amaranth.lib import wiring
+
+from multitree.nic.config import Config
+from multitree.nic.interface import Interface
+from multitree.nic.program import ACKNOWLEDGE, START, RunSettings
+from multitree.nic.table import compile_table
+from multitree.topology.collectives import Op
+from multitree.topology.families.direct import ring
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from tests.hw.streams import run
+from tests.nic.blocks import seeded
+from tests.nic.memory import latencies, reader, writer
+from tests.nic.top.pair import Host, prepare
+
+CONFIG = Config(
+    num_ports=1,
+    table_depth=8,
+    num_flows=4,
+    buffer_flits=16,
+    submessage_flits=4,
+    memory_queue_flits=8,
+    address_width=8,
+    num_classes=1,
+    max_children=2,
+    dtypes=("float32",),
+)
+LANES = CONFIG.flit_bytes // 4
+BASE = 5
+# Two flows to each root, so that a rank sends while it takes in.
+SCHEDULE = Schedule.from_rows(
+    ring(2),
+    algorithm="by hand",
+    collective="all_reduce",
+    flow_offsets=[0, 1, 2, 3, 4],
+    rows=[
+        (flow // 2 + 2 * op, op, flow, (flow + op + 1) % 2, (flow + op) % 2)
+        for flow in range(4)
+        for op in (Op.REDUCE, Op.GATHER)
+    ],
+)
+
+
+class Pair(Elaboratable):
+    """Two interfaces of one port each, joined without delay."""
+
+    def __init__(self):
+        self.ranks = [Interface(CONFIG), Interface(CONFIG)]
+
+    def elaborate(self, platform):
+        """Cross the links."""
+        m = Module()
+        m.submodules.rank_0, m.submodules.rank_1 = self.ranks
+        for here, there in (self.ranks, self.ranks[::-1]):
+            wiring.connect(m, here.link[0].tx, there.link[0].rx)
+        return m
+
+
+the_pair = cache(Pair)
+
+
+def as_words(flits):
+    return [int.from_bytes(flit.tobytes(), "little") for flit in flits]
+
+
+def simulate(buffers, tables, script, stall):
+    """Run `script(rank, host)` of both ranks and return both buffers in memory after it."""
+    num_flits = buffers.shape[1] // LANES
+    memories = [[0] * (1 << CONFIG.address_width) for _ in range(2)]
+    for memory, row in zip(memories, buffers, strict=True):
+        memory[BASE : BASE + num_flits] = as_words(row.reshape(-1, LANES))
+    pair, background = the_pair(), []
+    for rank, (interface, memory) in enumerate(zip(pair.ranks, memories, strict=True)):
+        channels = interface.memory[0]
+        late = [latencies(seeded(f"{rank} {k}"), 9) for k in range(3)]
+        background += [
+            reader(channels.send, memory, latency=late[0], stall=stall, seed=f"{rank} s"),
+            reader(channels.fetch, memory, latency=late[1], stall=stall, seed=f"{rank} f"),
+            writer(channels.write, memory, latency=late[2], stall=stall, seed=f"{rank} w"),
+        ]
+
+    def host_of(rank):
+        async def process(ctx):
+            host = Host(ctx, pair.ranks[rank])
+            end = int(tables[rank].slots[-1])
+            limits = {"watchdog_cycles": 2000, "first_arrival_cycles": 5000}
+            how = RunSettings(dtype="float32", window_base=BASE, window_flits=end, **limits)
+            await prepare(host, tables[rank], how)
+            await host.committed()
+            await script(rank, host)
+
+        return process
+
+    run(pair, host_of(0), host_of(1), background=background, keep=True)
+    return [memory[BASE : BASE + num_flits] for memory in memories]
+
+
+@pytest.mark.parametrize(("num_flits", "stall"), [(27, "seldom"), (2, "often"), (8, "bursts")])
+def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_flits, stall):
+    """A length that divides nothing, two flows of four empty, and equal chunks."""
+    rng = np.random.default_rng(num_flits)
+    buffers = rng.standard_normal((2, num_flits * LANES)).astype(np.float32)
+    wanted, times = buffers, 3
+    for _ in range(times):
+        wanted = execute(SCHEDULE, wanted)
+    tables = [compile_table(SCHEDULE, rank, num_flits, CONFIG) for rank in range(2)]
+
+    async def script(rank, host):
+        for number in range(times):
+            await host.wait(300 * ((rank + number) % 2))
+            await host.write(START)
+            await host.interrupt()
+            status = await host.status()
+            assert (status["done"], status["busy"], status["fault"]) == (1, 0, 0)
+            assert await host.read("SEQUENCE") == number + 1
+            await host.write(ACKNOWLEDGE)
+
+    results = simulate(buffers, tables, script, stall)
+    assert results == [as_words(row.reshape(-1, LANES)) for row in wanted]
+
+
+def test_a_contribution_that_comes_before_its_turn_is_staged_and_counted_and_added_in_its_turn():
+    """Rank 1 contributes twice to the sum of rank 0, the second place first."""
+    num_flits, values = 3, (1e8, 1.0)
+    schedule = Schedule.from_rows(
+        ring(2),
+        algorithm="by hand",
+        collective="all_reduce",
+        flow_offsets=[0, 1],
+        rows=[[0, Op.REDUCE, 0, 1, 0], [1, Op.GATHER, 0, 0, 1]],
+    )
+    root, leaf = (compile_table(schedule, rank, num_flits, CONFIG) for rank in range(2))
+    root = replace(root, children=np.zeros((1, 2), int), slots=np.array([3, 9]))
+    twice = {name: np.zeros(2, int) for name in ("op", "flow", "port", "stage", "vc_class")}
+    twice |= {"step": np.arange(2), "order": np.array([1, 0]), "route": leaf.route.repeat(2)}
+    buffers = np.array([[value] * num_flits * LANES for value in values], np.float32)
+    staged = {}
+
+    async def script(rank, host):
+        await host.write(START)
+        await host.interrupt()
+        assert (await host.status())["fault"] == 0
+        staged[rank] = await host.read("STAGED")
+
+    results = simulate(buffers, [root, replace(leaf, **twice)], script, "never")
+    total = (buffers[0] + buffers[1]) + buffers[1]
+    assert results == [as_words(total.reshape(-1, LANES))] * 2
+    assert staged == {0: 1, 1: 0}

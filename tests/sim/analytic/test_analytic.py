@@ -1,0 +1,275 @@
+"""The analytic engine as equations in the figures of its link model."""
+
+import numpy as np
+import pytest
+
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.analytic.generations import fronts_of
+from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.collectives import Op
+from multitree.topology.families.direct import fully_connected, mesh, ring, torus
+from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.networks.bounds import bound_cycles
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
+
+MODELS = [
+    LinkModel(),
+    LinkModel(memory_read_cycles=18, memory_write_cycles=11, add_cycles=6, buffer_flits=2000),
+    LinkModel(start_cycles=30, dependency_cycles=9, receive_cycles=7, complete_cycles=2),
+]
+
+
+def way(model, num_flits, op, latency=150):
+    """From a head flit that nothing delays to the arrival of its message."""
+    to_memory = model.receive_cycles + model.memory_write_cycles
+    cycles = model.memory_read_cycles + model.payload_cycles + num_flits - 1 + latency
+    if op == Op.REDUCE:
+        cycles += model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+    return cycles + to_memory + model.complete_cycles
+
+
+def chain(topology, hops, flow_offsets=(0, 1)):
+    """One flow handed on along ranks 0, 1, 2 and so on, one hop per step."""
+    rows = [[hop, Op.GATHER, 0, hop, hop + 1] for hop in range(hops)]
+    return Schedule.from_rows(
+        topology,
+        algorithm="chain",
+        collective="broadcast",
+        root=0,
+        flow_offsets=flow_offsets,
+        rows=rows,
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("num_flits", [2, 32, 1000])
+def test_an_exchange_of_two_ranks_is_there_and_back_again(model, num_flits):
+    n = num_flits // 2
+    found = analytic(build_multitree(ring(2)), num_flits, model)
+    there, back = way(model, n, Op.REDUCE), way(model, n, Op.GATHER)
+    sent = model.start_cycles + there + model.dependency_cycles
+    assert found.sent.tolist() == [[model.start_cycles] * 2 + [sent] * 2]
+    assert found.arrived.tolist() == [[model.start_cycles + there] * 2 + [sent + back] * 2]
+    assert found.done.tolist() == [sent + back + model.done_cycles] * 2
+    assert found.cycles == sent + back + model.done_cycles
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("hops", [1, 5])
+def test_a_chain_takes_its_hops_one_after_the_other(model, hops):
+    found = analytic(chain(ring(8), hops), 100, model)
+    cycles = hops * way(model, 100, Op.GATHER) + (hops - 1) * model.dependency_cycles
+    assert found.cycles == model.start_cycles + cycles + model.done_cycles
+
+
+@pytest.mark.parametrize("hops", [1, 5])
+@pytest.mark.parametrize("num_flits", [10, 16, 100])
+def test_with_cut_through_a_hop_is_its_overhead_and_one_submessage(hops, num_flits):
+    model = LinkModel(dependency="submessage")
+    found = analytic(chain(ring(8), hops), num_flits, model)
+    first = min(num_flits, model.submessage_flits)
+    cycles = way(model, num_flits, Op.GATHER)
+    cycles += (hops - 1) * (way(model, first, Op.GATHER) + model.dependency_cycles)
+    assert found.cycles == model.start_cycles + cycles + model.done_cycles
+
+
+@pytest.mark.parametrize(("num_flits", "num_packets"), [(0, 1), (16, 1), (17, 2), (160, 10)])
+def test_a_packet_is_a_head_more_on_the_link_and_no_payload(num_flits, num_packets):
+    packets = analytic(chain(ring(4), 1), num_flits, LinkModel(flow_control="packet"))
+    message = analytic(chain(ring(4), 1), num_flits)
+    assert packets.cycles == message.cycles + num_packets - 1
+    assert packets.link_flits.tolist() == message.link_flits.tolist()
+
+
+def test_messages_that_are_ready_follow_each_other_on_a_link():
+    rows = [[step, Op.GATHER, step, 0, 1] for step in range(3)]
+    schedule = Schedule.from_rows(
+        ring(2), algorithm="x", collective="broadcast", root=0, flow_offsets=[0, 1, 2, 3], rows=rows
+    )
+    model = LinkModel()
+    sent = analytic(schedule, 300, model).sent[0]
+    first_tail = model.start_cycles + model.memory_read_cycles + model.payload_cycles + 99
+    assert sent[0] == model.start_cycles and sent[1] == first_tail + 1
+    # From then on a port loses only what its reader needs between two messages.
+    assert sent[2] - sent[1] == 100 + model.issue_cycles
+
+
+def test_a_late_sibling_costs_one_submessage_not_a_chunk():
+    """All children of a root send at once; each is added behind the one before."""
+    model = LinkModel()
+    rows = [[0, Op.REDUCE, 0, src, 0] for src in (1, 2, 3)]
+    schedule = Schedule.from_rows(
+        fully_connected(4),
+        algorithm="x",
+        collective="reduce",
+        root=0,
+        flow_offsets=[0, 1],
+        rows=rows,
+    )
+    found = analytic(schedule, 160, model).arrived[0]
+    assert found[0] == model.start_cycles + way(model, 160, Op.REDUCE)
+    settle = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+    settle += model.memory_write_cycles + model.complete_cycles
+    behind = settle + model.sibling_cycles + model.submessage_flits - 1
+    assert np.diff(found[np.argsort(schedule.order)]).tolist() == [behind, behind]
+
+
+def test_a_link_of_half_the_speed_takes_twice_as_long_per_flit():
+    slow = Topology("slow", 2, 0, [[0, 1], [1, 0]], [8.0, 8.0], [150.0, 150.0])
+    cycles = [
+        analytic(chain(topology, 1), flits).cycles
+        for topology in (ring(2), slow)
+        for flits in (100, 500)
+    ]
+    assert cycles[1] - cycles[0] == 400 and cycles[3] - cycles[2] == 800
+
+
+def test_a_buffer_shorter_than_the_round_trip_sends_one_buffer_per_round_trip():
+    model = LinkModel(buffer_flits=100)
+    around = 2 * 150 + model.receive_cycles + model.credit_cycles
+    cycles = [analytic(chain(ring(2), 1), flits, model).cycles for flits in (1050, 2050)]
+    assert cycles[1] - cycles[0] == 10 * around
+
+
+def one_way(sizes, *, rows=None, topology=None):
+    """A flow of each size, sent from rank 0 to rank 1 in steps of their own unless told else."""
+    told = [[step, Op.GATHER, step, 0, 1] for step in range(len(sizes))]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Schedule.from_rows(
+        topology or ring(2),
+        algorithm="x",
+        collective="all_reduce",
+        flow_offsets=offsets,
+        rows=rows or told,
+    )
+
+
+def test_credits_count_flits_not_messages():
+    """Many short messages wait for places as one long message of as many flits does."""
+    model = LinkModel(buffer_flits=100)
+    many = analytic(one_way([20] * 60), 20 * 60, model).cycles
+    one = analytic(one_way([21 * 60]), 21 * 60, model).cycles
+    assert abs(many / one - 1) < 0.02 and one > 12 * 300
+
+
+def test_a_row_is_read_only_when_its_port_s_queue_has_a_place():
+    """Six messages for one port wait; the table is stuck before the row of the other port."""
+    rows = [[0, Op.REDUCE, 0, 1, 0]]
+    rows += [[1, Op.REDUCE, 0, 0, 2], *([2 + k, Op.GATHER, 1 + k, 0, 2] for k in range(5))]
+    rows += [[9, Op.GATHER, 6, 0, 1]]
+    schedule = one_way([10] * 7, rows=rows, topology=fully_connected(3))
+
+    def sent(port_queue_rows):
+        found = analytic(schedule, 70, LinkModel(port_queue_rows=port_queue_rows))
+        return found.sent[0][-1], found.arrived[0][0]
+
+    last, awaited = sent(4)
+    assert last > awaited
+    last, awaited = sent(10)
+    assert last < awaited
+
+
+def test_a_message_without_payload_waits_until_all_before_it_is_in_memory():
+    found = analytic(one_way([16, 0]), 16).arrived[0]
+    assert found[1] == found[0] + 1 + LinkModel().empty_cycles
+
+
+def test_a_contribution_ends_behind_a_sibling_that_came_slowly():
+    base = fully_connected(3)
+    bandwidth = np.where((base.links == [1, 0]).all(axis=1), 4.0, 16.0)
+    slow = Topology("slow", 3, 0, base.links, bandwidth, base.latency_ns)
+    rows = [[0, Op.REDUCE, 0, 1, 0], [1, Op.REDUCE, 0, 2, 0]]
+    model = LinkModel()
+    found = analytic(one_way([100], rows=rows, topology=slow), 100, model).arrived[0]
+    settle = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+    settle += model.memory_write_cycles + model.complete_cycles
+    last_submessage = 99 % model.submessage_flits
+    assert found[1] - found[0] == settle + model.sibling_cycles + last_submessage
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "hypercube:4"])
+def test_larger_buffers_and_smaller_sizes_never_take_longer(spec):
+    schedule = build_multitree(parse_topology(spec))
+    depths, sizes = (16, 64, 200, 400, 1000, 4000), (0, 1, 16, 100, 1000, 5000, 30_000)
+    cycles = np.array(
+        [[analytic(schedule, n, LinkModel(buffer_flits=d)).cycles for n in sizes] for d in depths]
+    )
+    assert (np.diff(cycles, axis=0) <= 0).all() and (np.diff(cycles, axis=1) >= 0).all()
+    assert (cycles[-2] == cycles[-1]).all()
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "torus:8x8", "mesh:4x4", "ring:5"])
+@pytest.mark.parametrize("algorithm", COMPARED)
+def test_no_prediction_beats_the_bound(spec, algorithm):
+    schedule = build(parse_topology(spec), algorithm)
+    for num_flits in (1, 2048, 65_536):
+        bound = bound_cycles(schedule.topology, num_flits, latency_cycles=150.0)
+        assert analytic(schedule, num_flits).cycles >= bound
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:5x3", "full:6"])
+def test_messages_wait_for_their_dependencies_and_links_carry_one_at_a_time(spec):
+    schedule = build_multitree(parse_topology(spec))
+    found = analytic(schedule, 5000)
+    sent, arrived = found.sent[0], found.arrived[0]
+    link = schedule.route_links[schedule.route_offsets[:-1]]
+    size = np.diff(schedule.chunks(5000))[schedule.flow]
+    for row in range(schedule.num_transfers):
+        needed = (schedule.flow == schedule.flow[row]) & (schedule.dst == schedule.src[row])
+        needed &= schedule.step < schedule.step[row]
+        assert (arrived[needed] < sent[row]).all()
+        next_on_link = np.flatnonzero((link == link[row]) & (sent > sent[row]))
+        assert (sent[next_on_link] > sent[row] + size[row]).all()
+    payload = np.bincount(link, size, schedule.topology.num_links)
+    assert (found.link_flits == payload).all()
+
+
+def test_the_4x4_torus_sums_a_mebibyte_in_less_than_the_published_45909_cycles():
+    assert analytic(build_multitree(torus(4, 4)), 65_536).cycles < 45_909
+
+
+def test_messages_without_payload_touch_no_memory():
+    model = LinkModel()
+    found = analytic(build_multitree(ring(2)), 0, model)
+    way = 150 + model.receive_cycles + model.empty_cycles
+    sent = model.start_cycles + way + model.dependency_cycles
+    assert found.arrived.tolist() == [[model.start_cycles + way] * 2 + [sent + way] * 2]
+
+
+def test_nothing_to_send_still_takes_the_messages_that_say_so():
+    found = analytic(build_multitree(mesh(3, 3)), 0)
+    assert found.link_flits.sum() == 0 and found.cycles > 300
+
+
+def test_routes_through_ranks_are_timed_over_switches_beside_them():
+    schedule = build(ring(5), "double_tree")
+    through = carried(schedule)
+    assert through.topology.num_switches == 5
+    found, wanted = analytic(schedule, 100), analytic(through, 100)
+    assert found.schedule is schedule
+    assert (found.arrived == wanted.arrived).all() and found.cycles == wanted.cycles
+    assert found.link_flits.shape == (schedule.topology.num_links,)
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "full:5"])
+def test_all_that_a_transfer_waits_for_lies_in_earlier_fronts(spec):
+    schedule = build_multitree(parse_topology(spec))
+    fronts, sibling = fronts_of(schedule)
+    front = np.empty(schedule.num_transfers, dtype=int)
+    for number, rows in enumerate(fronts):
+        front[rows] = number
+    assert sorted(np.concatenate(fronts)) == list(range(schedule.num_transfers))
+    assert (front[sibling[sibling >= 0]] < front[sibling >= 0]).all()
+    assert (np.diff(schedule.step[np.concatenate(fronts)]) >= 0).all()
+    for rank in range(schedule.topology.num_ranks):
+        assert (np.diff(front[schedule.src == rank]) > 0).all()
+    for row in np.flatnonzero(sibling >= 0):
+        before = sibling[row]
+        assert schedule.flow[row] == schedule.flow[before]
+        assert schedule.dst[row] == schedule.dst[before]
+        key = [(schedule.step[r], schedule.order[r]) for r in (before, row)]
+        assert key[0] < key[1]

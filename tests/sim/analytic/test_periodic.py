@@ -1,0 +1,43 @@
+"""Times of many waves from few: as if all had been timed."""
+
+import numpy as np
+import pytest
+
+from multitree.sim.analytic import periodic
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.link_model import LinkModel
+from multitree.topology.packing.forest import build_forest
+from multitree.topology.specs import parse_topology
+
+MODEL = LinkModel(dependency="submessage")
+
+
+@pytest.mark.parametrize("spec", ["mesh:4x4", "torus:4x4", "ring:6"])
+def test_times_are_those_of_all_waves_timed(spec, monkeypatch):
+    topology, num_flits = parse_topology(spec), 1 << 21
+    schedule = build_forest(topology, pace=MODEL.pace(topology, num_flits))
+    assert schedule.num_waves > 100
+    few = analytic(schedule, num_flits, MODEL)
+    monkeypatch.setattr(periodic, "MORE_WAVES", 10_000)
+    full = analytic(schedule, num_flits, MODEL)
+    assert abs(few.cycles / full.cycles - 1) < 1e-3
+    for times in ("sent", "arrived"):
+        off = np.abs(getattr(few, times) - getattr(full, times))
+        assert off.max() < 2e-3 * full.cycles
+    assert (few.link_flits == full.link_flits).all()
+
+
+def test_a_trace_has_every_wave_after_the_one_before():
+    topology, num_flits = parse_topology("mesh:3x3"), 1 << 24
+    schedule = build_forest(topology, pace=MODEL.pace(topology, num_flits))
+    trace = analytic(schedule, num_flits, MODEL)
+    assert trace.sent.shape == (schedule.num_waves, schedule.num_transfers)
+    assert (np.diff(trace.sent, axis=0) > 0).all() and (trace.arrived > trace.sent).all()
+    assert trace.done.max() > trace.arrived.max()
+
+
+def test_all_flits_of_all_waves_go_over_the_links():
+    topology, num_flits = parse_topology("mesh:3x3"), 1 << 20
+    schedule = build_forest(topology, pace=MODEL.pace(topology, num_flits))
+    flits = analytic(schedule, num_flits, MODEL).link_flits.sum()
+    assert flits == 2 * (topology.num_ranks - 1) * schedule.padded(num_flits)

@@ -1,0 +1,156 @@
+"""The fault campaign: a hundred runs, and that it tells what must not happen."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from multitree.sim.emulator.verilator import why_not
+from multitree.sim.faults.injection import EVERY_ENTRY, FlipState
+from multitree.sim.link_model import LinkModel
+from multitree.sim.memory_timing import MemoryTiming
+from tests.benches import BENCH, bench_module
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+SEED = int(os.environ.get("MULTITREE_SEED", "1"))
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    return bench_module("fault_campaign")
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return bench_module("_fault_cases")
+
+
+@pytest.fixture(scope="module")
+def libraries(campaign):
+    return campaign.libraries_of()
+
+
+@pytest.fixture(scope="module")
+def exact_seed(campaign, libraries):
+    """A run that a fault does not disturb."""
+    runs = (campaign.Run(campaign.draw(seed), libraries).outcome() for seed in range(50))
+    return next(outcome.seed for outcome in runs if outcome.name == campaign.EXACT)
+
+
+def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(libraries):
+    print(f"seed {SEED}")
+    command = [sys.executable, str(BENCH / "fault_campaign.py"), "--json", "--seed", str(SEED)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    *kinds, everything = told["rows"]
+    assert told["good"] and everything["runs"] == 100 == sum(row["runs"] for row in kinds)
+    assert everything["exact"] + everything["faults"] == 100
+    assert everything["recovered"] == everything["faults"] > 30
+    assert everything["worst_time_over_bound"] < 1
+
+
+def struck(campaign, cases, *, switched):
+    """A case with enough to do, and the states of a rank whose bits may flip in it, by number."""
+    case = replace(
+        campaign.draw(SEED),
+        network="twin:4" if switched else "full:4",
+        algorithm="multitree",
+        model=LinkModel(buffer_flits=campaign.CONFIG.buffer_flits),
+        timing=MemoryTiming(seed=SEED),
+        num_elements=599,
+        op="sum",
+        loads_ahead=False,
+        num_collectives=1,
+        lockstep=False,
+        skews=(),
+        kinds=("flip queue",),
+    )
+    return case, cases.states_of(switched, False)
+
+
+def flips(states, node, name, distance, every):
+    """One or two check bits of every entry of a state flip again and again."""
+    number = next(k for k, state in enumerate(states) if state.name == name)
+    first = states[number].width - 1 - distance
+    cycles = range(0, 1400, every)
+    return tuple(FlipState(node, cycle, number, EVERY_ENTRY, first, distance) for cycle in cycles)
+
+
+USED = {
+    False: (
+        *("link.buffer.queue.o__payload", "port_0.queue.queue.storage", "ledger.marks_1"),
+        *("reads.queue.o__payload", "acknowledger.ends.queue.storage", "marks.queue.storage"),
+        *("operands.queue.o__payload", "responses.queue.o__payload", "writes.queue.o__payload"),
+        *("sender.payload.queue.o__payload", "bank_1", "tracker.counts_0"),
+    ),
+    True: (
+        *("collector.states", "arrivals_0.queue.storage", "buffer_0.queue.o__payload"),
+        *("port_0.queue.queue.storage", "lane_0.ahead.queue.o__payload", "reads.queue.o__payload"),
+        *("acknowledger.ends.queue.storage", "marks.queue.storage", "operands.queue.o__payload"),
+        *("responses.queue.o__payload", "writes.queue.o__payload", "payload.queue.o__payload"),
+        *("bank_1", "tracker.counts_0"),
+    ),
+}
+"""Ends of the names of what is in use, on private links and with switches; each has to be told."""
+
+
+@pytest.mark.parametrize("switched", [False, True])
+@pytest.mark.parametrize("distance", [0, 1])
+def test_every_state_of_an_interface_in_use_whose_bits_flip_is_told(
+    campaign, cases, libraries, switched, distance
+):
+    case, states = struck(campaign, cases, switched=switched)
+    names = {}
+    for state in states:
+        if "port_" not in state.name or "port_0" in state.name:
+            # Once what stays; what is held for a cycle in that, and what is held longer not twice.
+            for every in (1400, 3, 1):
+                faults = flips(states, 1, state.name, distance, every)
+                outcome = campaign.Run(replace(case, faults=faults), libraries).outcome()
+                names[state.name] = outcome.name
+                if outcome.name != campaign.EXACT:
+                    break
+    print(names)
+    for name, told in names.items():
+        code = "TABLE_PARITY" if "tables." in name else "STATE_PARITY"
+        assert told in (code, campaign.EXACT), name
+        if any(name.endswith(end) for end in USED[switched]) and "staging" not in name:
+            assert told == code, name
+
+
+def test_a_run_is_the_same_when_it_is_run_again(campaign, libraries):
+    first, again = (campaign.Run(campaign.draw(SEED), libraries).outcome() for _ in range(2))
+    assert first == again
+
+
+def test_a_wrong_sum_without_a_fault_is_told(campaign, libraries, exact_seed, monkeypatch):
+    monkeypatch.setattr(campaign, "execute", lambda schedule, buffers, op: buffers + 1)
+    outcome = campaign.Run(campaign.draw(exact_seed), libraries).outcome()
+    assert outcome.name == "WRONG" and campaign.table_of([outcome])[-1]["bad"] == 1
+
+
+def test_a_run_beyond_its_bound_is_told(campaign, libraries, exact_seed, monkeypatch):
+    monkeypatch.setattr(campaign.Run, "_bound", lambda *sizes, ahead: 1)
+    outcome = campaign.Run(campaign.draw(exact_seed), libraries).outcome()
+    assert outcome.name == "HANG" and campaign.table_of([outcome])[-1]["bad"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Rank 0: nothing progressed (WATCHDOG); origin rank 0", "WATCHDOG"),
+        ("Rank 0: another stopped (PEER_FAULT); origin switch 4 (LINK_EPOCH)", "LINK_EPOCH"),
+        ("Rank 0: another stopped (PEER_FAULT); origin rank 4", "PEER_FAULT"),
+        ("Rank 0: running a collective, not over after 900 cycles, in step 1", "HANG"),
+        ("Rank 0, port 1: link is not up after 900 cycles", "LINK_DOWN"),
+        ("Rank 0: table is not accepted", "UNNAMED"),
+        ("Rank 0: (SOMETHING) else", "UNNAMED"),
+    ],
+)
+def test_errors_are_counted_by_the_fault_they_name(campaign, text, name):
+    assert campaign.name_of(text) == name

@@ -1,0 +1,62 @@
+"""Tests of interfaces whose messages differ in class one behind the other, in RTL."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl.session import RtlSession
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.families.clusters import dragonfly
+from multitree.topology.mapping.header_only import with_silent_phase
+from multitree.topology.schedules.execute import execute
+from multitree.topology.specs import parse_topology
+
+MODEL = LinkModel(buffer_flits=64)
+SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
+
+
+def half_slow(seed):
+    """An all-reduce on a dragonfly of which a random half of the links takes two cycles a flit."""
+    topology = dragonfly(2, 1, 1)
+    slow = np.random.default_rng(seed).permutation(topology.num_links) < topology.num_links // 2
+    near = np.full(topology.num_links, 20.0)
+    speeds = np.where(slow, 8.0, 16.0)
+    return build(replace(topology, bandwidth_gbytes_per_s=speeds, latency_ns=near), "multitree")
+
+
+@cache
+def reduce_in_class_1():
+    """Contributions in class 1; the heads of the silent phase behind them are in class 0."""
+    topology = parse_topology("fat_tree:2x2")
+    near = replace(topology, latency_ns=np.full(topology.num_links, 20.0))
+    schedule = build(near, "multitree", "reduce", root=2)
+    return replace(schedule, route_classes=np.ones_like(schedule.route_classes))
+
+
+def first_classes(schedule):
+    """The class of the first hop of each row, with the rows that shared links add."""
+    rows = with_silent_phase(schedule)
+    return rows.src, rows.route_classes[rows.route_offsets[:-1]]
+
+
+CASES = {f"seed {seed}": (half_slow, seed) for seed in range(5)} | {"reduce": (reduce_in_class_1,)}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("count", [6, 200])
+def test_classes_that_mix_at_an_interface_give_exact_results(case, count):
+    make, *seed = CASES[case]
+    schedule = make(*seed)
+    verify(schedule)
+    sources, classes = first_classes(schedule)
+    assert any(len(set(classes[sources == rank])) == 2 for rank in set(sources))
+    buffer = np.random.default_rng(3).standard_normal((2, schedule.topology.num_ranks, count))
+    buffers = buffer.astype(np.float32)
+    with RtlSession(schedule.topology, link_model=MODEL, **SIZES) as session:
+        runs = session.run(schedule, list(buffers))
+    for buffer, (memory, _) in zip(buffers, runs, strict=True):
+        assert memory.tobytes() == execute(schedule, buffer).tobytes()

@@ -1,0 +1,99 @@
+"""Tests of collectives' numbers in RTL: ranks far ahead, cards reset alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl.loads import Upcoming
+from multitree.sim.rtl.session import RtlSession
+from multitree.topology.algorithms.build import build
+from multitree.topology.collectives import Op
+from multitree.topology.families.direct import ring
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
+
+PRIVATE = {"num_rows": 16, "num_flows": 8, "link_model": LinkModel(buffer_flits=1024)}
+SHARED = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
+SHARED |= {"link_model": LinkModel(buffer_flits=64)}
+LATE_CYCLES = 60_000
+
+
+def near(topology):
+    return replace(topology, latency_ns=np.full(topology.num_links, 20.0))
+
+
+def broadcast(*edges):
+    """A broadcast over a ring of three ranks along these edges, one after the other."""
+    return Schedule.from_rows(
+        near(ring(3)),
+        algorithm="by hand",
+        collective="broadcast",
+        root=0,
+        flow_offsets=[0, 1],
+        rows=[(step, Op.GATHER, 0, *edge) for step, edge in enumerate(edges)],
+    )
+
+
+def assert_exact(schedule, buffer, memory):
+    assert memory.tobytes() == execute(schedule, buffer).tobytes()
+
+
+@pytest.mark.parametrize("ahead", [128, 129, 300])
+def test_a_rank_may_be_any_number_of_collectives_ahead_over_a_link_unused_so_far(ahead):
+    """Rank 1 passes tiny broadcasts on to rank 2, then the root sends one there by itself."""
+    through, direct = broadcast((0, 1), (1, 2)), broadcast((0, 2), (2, 1))
+    queue = [Upcoming(through, 1, "int32")] * ahead + [Upcoming(direct, 1, "int32")]
+    buffers = [np.array([[100 + k], [-1], [-2]], np.int32) for k in range(ahead + 1)]
+    with RtlSession(through.topology, **PRIVATE) as session:
+        results = session.run_each(queue, buffers, start_skew_cycles=[0, 0, LATE_CYCLES])
+    for each, buffer, (memory, _) in zip(queue, buffers, results, strict=True):
+        assert_exact(each.schedule, buffer, memory)
+    first, last = results[0][1], results[-1][1]
+    assert last.sent.min() < first.start[2]
+
+
+CASES = [
+    ("torus:2x2", "all_reduce", None, PRIVATE, 2**32),
+    ("torus:2x2", "broadcast", 1, PRIVATE, 2**32),
+    ("fat_tree:2x2", "all_reduce", None, SHARED, 256),
+    ("fat_tree:2x2", "reduce", 2, SHARED, 256),
+]
+
+
+@pytest.mark.parametrize(("spec", "collective", "root", "sizes", "numbers"), CASES)
+def test_one_idle_card_is_reset_rejoins_and_every_result_is_exact(
+    spec, collective, root, sizes, numbers
+):
+    """After even and odd numbers of collectives, and where the numbers go round."""
+    schedule = build(near(parse_topology(spec)), "multitree", collective, root)
+    rng = np.random.default_rng(5)
+    with RtlSession(schedule.topology, **sizes) as session:
+        for first in (0, numbers - 2):
+            session.reset(first)
+            for count, rank in ((1, 2), (2, 0), (1, 3), (3, 1)):
+                buffers = rng.standard_normal((count, 4, 37)).astype(np.float32)
+                for buffer, (memory, _) in zip(
+                    buffers, session.run(schedule, list(buffers)), strict=True
+                ):
+                    assert_exact(schedule, buffer, memory)
+                session.rejoin(rank)
+            buffer = rng.standard_normal((4, 37)).astype(np.float32)
+            ((memory, _),) = session.run(schedule, [buffer])
+            assert_exact(schedule, buffer, memory)
+
+
+def test_a_card_does_not_rejoin_while_something_would_be_lost_with_it():
+    """A leaf that never starts has not taken what the root of a broadcast sent it."""
+    schedule, buffer = broadcast((0, 1), (1, 2)), np.array([[7], [-1], [-2]], np.int32)
+    with RtlSession(schedule.topology, **PRIVATE) as session:
+        with pytest.raises(DeviceError, match="Rank 2"):
+            session.run(schedule, [buffer], idle_ranks=[2])
+        with pytest.raises(DeviceError, match="Rank 1: must have delivered what it sent before"):
+            session.rejoin(2)
+        session.reset()
+        ((memory, _),) = session.run(schedule, [buffer])
+        assert_exact(schedule, buffer, memory)

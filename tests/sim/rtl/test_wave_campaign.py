@@ -1,0 +1,73 @@
+"""A few runs of the campaign with waves, and that it tells what is wrong."""
+
+from dataclasses import replace
+
+import pytest
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.emulator.verilator import why_not
+from multitree.sim.sizing import least_sizes
+from tests.benches import bench_module
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    return bench_module("wave_campaign")
+
+
+@pytest.fixture(scope="module")
+def seeds(campaign):
+    """Of one size of link buffers, so that one network is compiled."""
+    drawn = ((seed, campaign.draw(seed)) for seed in range(1, 60))
+    return [seed for seed, (_, model, *_) in drawn if model.buffer_flits == 100][:3]
+
+
+@pytest.fixture(scope="module")
+def outcomes(campaign, seeds):
+    print(f"seeds {seeds}")
+    return [campaign.run_once(seed) for seed in seeds]
+
+
+def test_every_kind_is_drawn_and_its_interfaces_hold_it(campaign):
+    seen = set()
+    for seed in range(1, 22):
+        spec, model, queue, *_ = campaign.draw(seed)
+        for each in queue:
+            schedule = each.schedule
+            seen |= {spec, schedule.algorithm, each.dependency, model.flow_control}
+            seen |= {schedule.num_waves > 1, schedule.period > schedule.num_steps}
+            sizes = least_sizes(schedule, model.num_flits(each.num_elements, 4))
+            config = campaign.config_of(model)
+            assert sizes["num_rows"] <= config.table_depth
+            assert sizes["num_flows"] <= config.num_flows
+            assert sizes["num_waves"] <= 1 << config.wave_width
+        assert any(each.schedule.num_waves > 1 for each in queue)
+    wanted = {"packed", "multitree", "bidirectional_ring", "chunk", "submessage", "packet"}
+    assert wanted | {"message", True, False} | set(campaign.NETWORKS) <= seen
+
+
+def test_every_result_is_exact_in_waves_and_without(campaign, outcomes):
+    assert all(outcome.exact and not outcome.text for outcome in outcomes)
+    assert all(outcome.waves > 1 for outcome in outcomes)
+    rows = {row["network"]: row for row in campaign.CAMPAIGN.table_of(outcomes)}
+    assert rows["all"]["exact"] == rows["all"]["runs"] == len(outcomes)
+    assert rows["all"]["waves"] == sum(outcome.waves for outcome in outcomes)
+    assert sum(row["exact"] for row in rows.values()) == 2 * len(outcomes)
+
+
+def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, seeds, outcomes):
+    with monkeypatch.context() as patch:
+        patch.setattr(campaign, "execute", lambda schedule, buffer, op: buffer + 1)
+        wrong = campaign.run_once(seeds[0])
+    assert wrong.text == "wrong results of collectives [0, 1, 2, 3]"
+
+    def stuck(*arguments, **options):
+        raise DeviceError("Rank 1: not over")
+
+    monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
+    told = campaign.run_once(seeds[0])
+    assert told == replace(told, exact=False, text="stuck: Rank 1: not over", waves=0, cycles=0)
+    row = campaign.CAMPAIGN.table_of([wrong, told, outcomes[1]])[-1]
+    assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)

@@ -1,0 +1,113 @@
+"""Every algorithm on every family: a schedule that is right, or why none."""
+
+import numpy as np
+import pytest
+
+from multitree.topology.algorithms.build import ALGORITHMS, COMPARED, build
+from multitree.topology.checks.verify import verify
+from multitree.topology.collectives import COLLECTIVES, ROOTED
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families.clusters import dgx_a100, dragonfly
+from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
+from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from tests.topology.graphs import random_topology
+from tests.topology.oracles import does_its_collective
+
+SEED = 5
+STAR = Topology("star", 3, 1, [[0, 3], [3, 0], [1, 3], [3, 1], [2, 3], [3, 2]], 16.0, 150.0)
+TOPOLOGIES = [
+    ring(2),
+    ring(6),
+    torus(3, 4),
+    torus(4, 4),
+    torus(2, 2, 3),
+    mesh(3, 3),
+    hypercube(3),
+    fully_connected(5),
+    fat_tree(3, 2),
+    kary_tree(2, 3),
+    bigraph(2, 4),
+    dgx2(),
+    dgx_a100(2),
+    dragonfly(2, 1, 1),
+    STAR,
+    random_topology(SEED),
+]
+BASELINES = [algorithm for algorithm in ALGORITHMS if algorithm != "multitree"]
+ONE_FLOW_PER_RANK = ("ring", "halving_doubling", "hdrm", "symmetric")
+ONLY = {
+    "ring_2d": {"torus:3x4", "torus:4x4"},
+    "bidirectional_ring_2d": {"torus:3x4", "torus:4x4"},
+    "hdrm": {"bigraph:2x4"},
+    "swing": {"ring:2", "torus:4x4"},
+    "symmetric": {
+        "ring:2",
+        "ring:6",
+        "torus:3x4",
+        "torus:4x4",
+        "torus:2x2x3",
+        "hypercube:3",
+        "full:5",
+    },
+}
+
+
+def is_there(algorithm, topology):
+    return algorithm not in ONLY or topology.name in ONLY[algorithm]
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
+@pytest.mark.parametrize("algorithm", BASELINES)
+def test_a_schedule_is_right_or_the_error_names_the_topology(algorithm, topology):
+    if not is_there(algorithm, topology):
+        for collective in COLLECTIVES:
+            with pytest.raises(ScheduleError, match=f"'{topology.name}'"):
+                build(topology, algorithm, collective, 1 if collective in ROOTED else None)
+        return
+    for collective in COLLECTIVES:
+        if collective in ("reduce_scatter", "all_gather") and algorithm not in ONE_FLOW_PER_RANK:
+            with pytest.raises(ScheduleError, match="must have one flow rooted at each rank"):
+                build(topology, algorithm, collective)
+            continue
+        root = topology.num_ranks - 1 if collective in ROOTED else None
+        schedule = build(topology, algorithm, collective, root)
+        verify(schedule)
+        assert (schedule.algorithm, schedule.root) == (algorithm, root)
+        assert does_its_collective(schedule), collective
+
+
+@pytest.mark.parametrize("algorithm", BASELINES)
+def test_int32_sums_are_numpys(algorithm):
+    for topology in (torus(4, 4), bigraph(2, 4), fully_connected(6)):
+        if algorithm not in ONLY or topology.name in ONLY[algorithm]:
+            schedule = build(topology, algorithm)
+            for length in (0, 1, 777):
+                rng = np.random.default_rng(length)
+                buffers = rng.integers(-(2**31), 2**31, (topology.num_ranks, length), np.int32)
+                total = buffers.sum(axis=0, dtype=np.int32)
+                assert (execute(schedule, buffers) == total).all(), f"{topology.name}, {length}"
+
+
+def test_a_table_has_at_most_a_few_hundred_rows_at_64_ranks():
+    most = {
+        "ring": 126,
+        "bidirectional_ring": 252,
+        "ring_2d": 252,
+        "bidirectional_ring_2d": 504,
+        "double_tree": 128,
+        "halving_doubling": 126,
+        "swing": 504,
+        "symmetric": 126,
+        "forest": 4,
+    }
+    for algorithm, rows in most.items():
+        schedule = build(torus(8, 8), algorithm)
+        assert np.bincount(schedule.src).max() == rows, algorithm
+
+
+def test_what_is_compared_takes_one_hop_where_links_make_a_circle_of_all_ranks():
+    for topology in (torus(3, 4), mesh(3, 4), hypercube(3)):
+        for algorithm in COMPARED:
+            assert (np.diff(build(topology, algorithm).route_offsets) == 1).all()

@@ -1,0 +1,100 @@
+"""Unusual networks by algorithms: each cell is proved and sums, or says why not."""
+
+import numpy as np
+import pytest
+
+from multitree.topology.algorithms.build import ALGORITHMS, build
+from multitree.topology.checks.verify import verify
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families.clusters import dgx_a100, dragonfly
+from multitree.topology.families.direct import hypercube, mesh, torus
+from multitree.topology.families.switched import fat_tree
+from multitree.topology.files.files import load_topology, save_topology
+from multitree.topology.networks.subsets import among
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from tests.topology.graphs import random_topology
+
+SEED = 11
+LOOPS = [[0, 1], [1, 2], [2, 0], [0, 3], [3, 4], [4, 0]]
+
+
+def doubled(topology):
+    """Every link twice."""
+    counts = (topology.num_ranks, topology.num_switches)
+    return Topology("doubled", *counts, np.repeat(topology.links, 2, axis=0), 16.0, 150.0)
+
+
+def uneven(topology):
+    """Links of three speeds, the same both ways."""
+    speeds = np.random.default_rng(SEED).choice([16.0, 12.0, 5.0], topology.num_links)
+    speeds = np.minimum(speeds, speeds[topology.reverse])
+    counts = (topology.num_ranks, topology.num_switches)
+    return Topology("uneven", *counts, topology.links, speeds, 150.0)
+
+
+NETWORKS = {
+    "boxes": dgx_a100(2),
+    "boxes on one spine": dgx_a100(3, 1),
+    "dragonfly": dragonfly(2, 1, 2),
+    "irregular": random_topology(SEED, most_ranks=14),
+    "one way": random_topology(SEED, most_ranks=14, both_ways=False),
+    "two loops": Topology("two loops", 5, 0, LOOPS, 16.0, 150.0),
+    "parallel links": doubled(mesh(2, 3)),
+    "parallel links of switches": doubled(fat_tree(2, 2)),
+    "uneven": uneven(torus(4, 4)),
+    "uneven with switches": uneven(dragonfly(2, 1, 2)),
+    "without links": torus(4, 4).without(links=[0, 17]),
+    "without ranks": hypercube(4).without(ranks=[3, 9]),
+    "without a spine": fat_tree(3, 2).without(switches=[9]),
+    "boxes without a plane": dgx_a100(2).without(switches=[16], links=[6]),
+    "dragonfly without a link": dragonfly(2, 1, 2).without(links=[15]),
+    "some ranks": among(mesh(3, 4), [0, 2, 3, 5, 6, 9, 11], forwarding=True),
+}
+NO_LINKS_BACK = "must be joined by links with a reverse for a ring around a tree"
+REFUSED = {
+    "ring_2d": "ring_2d must have a torus of two dimensions",
+    "bidirectional_ring_2d": "bidirectional_ring_2d must have a torus of two dimensions",
+    "hdrm": "hdrm must have a BiGraph",
+    "swing": "swing must have a ring or torus",
+    "symmetric": "symmetric must have a ring, torus, hypercube or fully connected network",
+}
+ONLY_HERE = {
+    ("two loops", "forest"): "must be joined by links with a reverse for trees of link pairs",
+    ("one way", "forest"): "must be joined by links with a reverse for trees of link pairs",
+    ("two loops", "ring"): NO_LINKS_BACK,
+    ("two loops", "bidirectional_ring"): NO_LINKS_BACK,
+    ("one way", "bidirectional_ring"): NO_LINKS_BACK,
+    ("uneven", "symmetric"): "symmetric must have links of equal number, speed and latency",
+}
+
+
+@pytest.fixture(scope="module")
+def from_file(tmp_path_factory):
+    """The networks as they come out of JSON files."""
+    folder = tmp_path_factory.mktemp("networks")
+
+    def read(name):
+        path = folder / f"{name}.json"
+        save_topology(NETWORKS[name], path)
+        return load_topology(path)
+
+    return read
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_each_cell_is_a_schedule_that_sums_or_an_error_that_says_why(name, algorithm, from_file):
+    reason = ONLY_HERE.get((name, algorithm), REFUSED.get(algorithm))
+    for topology in (NETWORKS[name], from_file(name)):
+        if reason is not None:
+            with pytest.raises(ScheduleError) as refused:
+                build(topology, algorithm)
+            assert reason in str(refused.value) and repr(topology.name) in str(refused.value)
+            continue
+        schedule = build(topology, algorithm)
+        report = verify(schedule)
+        assert (report.contention_free and report.causal) or algorithm != "multitree"
+        rng = np.random.default_rng(SEED)
+        buffers = rng.integers(-(2**31), 2**31, (topology.num_ranks, 77), np.int32)
+        assert (execute(schedule, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()

@@ -1,0 +1,243 @@
+"""MultiTree is Algorithm 1 word for word, quick, and takes few enough steps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitree.topology.algorithms import multitree
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.multitree import ROOT_ORDERS, build_multitree
+from multitree.topology.algorithms.tree_growth import HASTES, NEIGHBOUR_ORDERS, grow_trees
+from multitree.topology.checks.verify import verify
+from multitree.topology.collectives import Op
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families.direct import hypercube, mesh, ring, torus
+from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.sibling_order import SMALL_CHUNKS
+from multitree.topology.specs import parse_topology
+from tests.benches import bench_module
+from tests.topology.graphs import random_topology, topologies
+from tests.topology.oracles import does_its_collective, grow_naively
+
+
+def grown(links, roots, num_ranks, neighbour_order="ascending", slots=None, haste="eager"):
+    turns = sorted(range(len(roots)), key=lambda tree: roots[tree])
+    options = {"neighbour_order": neighbour_order, "slots": slots, "haste": haste}
+    edges = grow_trees(links, roots, turns, num_ranks, **options)
+    return list(zip(*(column.tolist() for column in edges), strict=True))
+
+
+@given(topologies(), st.data())
+@settings(deadline=None, print_blob=True, max_examples=150)
+def test_trees_are_those_of_the_naive_definition(topology, data):
+    ranks = st.integers(0, topology.num_ranks - 1)
+    roots = data.draw(
+        st.one_of(st.just(list(range(topology.num_ranks))), st.lists(ranks, min_size=1, max_size=5))
+    )
+    order = data.draw(st.sampled_from(NEIGHBOUR_ORDERS))
+    slots = [data.draw(st.integers(1, 5)) for _ in range(topology.num_links)]
+    for haste in HASTES:
+        options = {"neighbour_order": order, "slots": slots, "haste": haste}
+        naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, **options)
+        assert naive == grown(
+            topology.links, roots, topology.num_ranks, order, np.array(slots), haste
+        )
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "torus:3x5", "hypercube:4", "full:7"])
+@pytest.mark.parametrize("order", NEIGHBOUR_ORDERS)
+def test_trees_of_families_are_those_of_the_naive_definition(spec, order):
+    topology = parse_topology(spec)
+    roots = list(range(topology.num_ranks))
+    options = {"neighbour_order": order}
+    naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, **options)
+    assert grown(topology.links, roots, topology.num_ranks, order) == naive
+
+
+@pytest.mark.parametrize(
+    ("spec", "most_steps"),
+    [
+        ("torus:4x4", 4),
+        ("torus:6x6", 10),
+        ("torus:8x8", 16),
+        ("mesh:4x4", 8),
+        ("mesh:8x8", 32),
+        ("torus:16x16", 64),
+        ("hypercube:6", 11),
+        ("full:8", 1),
+    ],
+)
+def test_steps_per_phase_are_at_most_what_they_may_be(spec, most_steps):
+    schedule = build_multitree(parse_topology(spec))
+    report = verify(schedule)
+    assert report.contention_free
+    assert schedule.steps_reduce_scatter <= most_steps
+    assert schedule.steps_all_gather <= most_steps
+    assert schedule.steps_all_gather >= report.bound_steps
+
+
+def test_large_tori_get_every_edge_of_every_tree_without_contention():
+    for topology in (torus(16, 16), torus(32, 32)):
+        schedule = build_multitree(topology)
+        assert schedule.num_transfers == 2 * topology.num_ranks * (topology.num_ranks - 1)
+        assert schedule.max_link_load == 1
+
+
+@given(topologies())
+@settings(deadline=None, print_blob=True, max_examples=60)
+def test_every_random_graph_gets_a_right_schedule_without_contention(topology):
+    schedule = build_multitree(topology)
+    assert verify(schedule).contention_free
+    assert does_its_collective(schedule)
+    assert schedule.flow_roots.tolist() == list(range(topology.num_ranks))
+
+
+@given(topologies(both_ways=True))
+@settings(deadline=None, print_blob=True, max_examples=30)
+def test_reduce_scatter_is_the_all_gather_in_reverse_over_reverse_links(topology):
+    schedule = build_multitree(topology)
+    num_steps = schedule.num_steps // 2
+    rows = {op: [] for op in Op}
+    links = schedule.route_links[schedule.route_offsets[:-1]]
+    columns = (schedule.op, schedule.step, schedule.flow, schedule.src, schedule.dst, links)
+    for op, step, flow, src, dst, link in zip(*(c.tolist() for c in columns), strict=True):
+        if op == Op.REDUCE:
+            rows[op].append((2 * num_steps - 1 - step, flow, dst, src, topology.reverse[link]))
+        else:
+            rows[op].append((step, flow, src, dst, link))
+    assert sorted(rows[Op.REDUCE]) == sorted(rows[Op.GATHER])
+
+
+def test_without_reverse_links_sums_run_along_the_trees_of_the_transposed_graph():
+    circle = Topology("one way", 4, 0, [[0, 1], [1, 2], [2, 3], [3, 0]], 16.0, 150.0)
+    schedule = build_multitree(circle)
+    assert (schedule.steps_reduce_scatter, schedule.steps_all_gather) == (3, 3)
+    assert verify(schedule).contention_free
+    assert does_its_collective(schedule)
+
+
+def test_parallel_links_are_all_used_and_the_route_says_which():
+    links = [[0, 1], [1, 0]] * 3
+    thick = Topology("thick", 2, 0, links, 16.0, 150.0)
+    schedule = build_multitree(thick, roots=[0, 0, 0])
+    assert schedule.num_steps == 2
+    assert sorted(schedule.route_links.tolist()) == list(range(6))
+
+
+@pytest.mark.parametrize("topology", [torus(4, 4), mesh(3, 3), hypercube(3), ring(2), ring(5)])
+def test_trees_that_share_a_root_number_as_many_as_its_ports(topology):
+    for root in (0, topology.num_ranks - 1, topology.num_ranks // 2):
+        for collective in ("broadcast", "reduce"):
+            schedule = build(topology, "multitree", collective, root)
+            assert schedule.num_flows == len(topology.ports(root))
+            assert schedule.root == root
+            assert (schedule.flow_roots == root).all()
+            assert verify(schedule).contention_free
+            assert does_its_collective(schedule)
+
+
+def test_broadcast_goes_by_the_links_that_leave_a_root_and_reduce_by_those_that_enter():
+    links = [[0, 1], [1, 0], [1, 0], [1, 2], [2, 1], [2, 0]]
+    lopsided = Topology("lopsided", 3, 0, links, 16.0, 150.0)
+    assert build(lopsided, "multitree", "broadcast", 0).num_flows == 1
+    assert build(lopsided, "multitree", "reduce", 0).num_flows == 3
+
+
+def test_orders_are_options_and_descending_is_ascending_seen_from_the_other_end():
+    first = build_multitree(ring(4))
+    other = build_multitree(ring(4), root_order="descending", neighbour_order="descending")
+    assert other.hash != first.hash
+    turns = [3, 2, 1, 0]
+    naive = grow_naively(ring(4).links.tolist(), [0, 1, 2, 3], 4, root_order=turns)
+    ascending = {"neighbour_order": "ascending"}
+    edges = grow_trees(ring(4).links, [0, 1, 2, 3], turns, 4, **ascending)
+    assert [list(edge) for edge in zip(*edges, strict=True)] == [list(edge) for edge in naive]
+    descending = {"neighbour_order": "descending"}
+    steps, trees, links = grow_trees(ring(4).links, [0, 1, 2, 3], [0, 1, 2, 3], 4, **descending)
+    assert (steps[0], trees[0], ring(4).links[links[0]].tolist()) == (0, 0, [0, 3])
+    for seed in range(10):
+        topology = random_topology(seed)
+        schedule = build_multitree(topology, root_order="descending", neighbour_order="descending")
+        assert verify(schedule).contention_free, f"seed {seed}"
+
+
+@pytest.mark.parametrize("spec", ["torus:5x3", "torus:4x4x4", "hypercube:6", "mesh:3x4", "full:5"])
+def test_the_best_order_has_the_fewest_steps_and_then_the_earliest_end_of_small_chunks(spec):
+    topology = parse_topology(spec)
+    schedules = [
+        build_multitree(topology, root_order=first, neighbour_order=order)
+        for first in ROOT_ORDERS
+        for order in NEIGHBOUR_ORDERS
+    ]
+    best = min(schedules, key=lambda each: (each.num_steps, each.expected_end(SMALL_CHUNKS)))
+    assert build_multitree(topology).hash == best.hash
+
+
+@given(topologies(), st.data())
+@settings(deadline=None, print_blob=True, max_examples=60)
+def test_slow_links_hold_a_chunk_longer_and_nothing_leaves_before_it_has_come(topology, data):
+    speeds = [data.draw(st.sampled_from([4.0, 8.0, 16.0])) for _ in range(topology.num_links)]
+    counts = (topology.num_ranks, topology.num_switches)
+    uneven = Topology("uneven", *counts, topology.links, speeds, 150.0)
+    report = verify(build_multitree(uneven))
+    assert report.causal and report.contention_free
+
+
+@pytest.mark.parametrize("haste", HASTES)
+def test_of_equal_links_all_hastes_are_one(haste):
+    links = torus(3, 4).links
+    for slots in (None, np.full(len(links), 3)):
+        trees = grown(links, range(12), 12, "mirrored", slots, haste)
+        assert trees == grown(links, range(12), 12, "mirrored", slots)
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "torus:4x8", "mesh:4x4", "hypercube:4"])
+@pytest.mark.parametrize("ratio", [2, 4])
+def test_the_haste_is_the_one_whose_last_chunk_is_through_first(spec, ratio, monkeypatch):
+    topology = parse_topology(spec)
+    slow = np.ptp(topology.links, axis=1) < 4
+    uneven = replace(topology, bandwidth_gbytes_per_s=16 / np.where(slow, ratio, 1))
+    slots, ends = link_slots(uneven), {}
+
+    def end_of(schedule):
+        return int((schedule.step + slots[schedule.route_links]).max())
+
+    for haste in HASTES:
+        monkeypatch.setattr(multitree, "HASTES", (haste,))
+        ends[haste] = end_of(build_multitree(uneven))
+    monkeypatch.undo()
+    assert end_of(build_multitree(uneven)) == min(ends.values())
+    assert min(ends["fast"], ends["patient"]) < ends["eager"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "ratio", "most"), [("4x4", 2, 12), ("4x4", 4, 20), ("8x8", 2, 44), ("8x8", 4, 64)]
+)
+def test_a_torus_with_slow_links_along_one_dimension_takes_few_steps(spec, ratio, most):
+    topology = bench_module("unequal").slower_along_y(f"torus:{spec}", ratio)
+    schedule = build_multitree(topology)
+    assert int((schedule.step + link_slots(topology)[schedule.route_links]).max()) <= most
+
+
+def test_what_multitree_cannot_build_is_refused():
+    with pytest.raises(ScheduleError, match="Root order must be best, ascending, descending, not"):
+        build_multitree(ring(3), root_order="random")
+    with pytest.raises(ScheduleError, match="Neighbour order must be best, mirrored, link"):
+        build_multitree(ring(3), neighbour_order="")
+    for roots in ([3], [-1], [0.5], [True], [None]):
+        with pytest.raises(ScheduleError, match=r"Root must be a rank 0..2, not"):
+            build_multitree(ring(3), roots=roots)
+    with pytest.raises(ScheduleError, match="Roots must be at least one rank, not none"):
+        build_multitree(ring(3), roots=[])
+    assert build_multitree(ring(3), roots=np.array([1])).flow_roots.tolist() == [1]
+
+
+@pytest.mark.parametrize(("spec", "best"), [("fat_tree:4x4", "link")])
+def test_few_trees_that_share_a_root_are_not_held_to_the_bound_of_all(spec, best):
+    topology = parse_topology(spec)
+    chosen = build_multitree(topology, roots=[0, 0], neighbour_order=best)
+    assert build_multitree(topology, roots=[0, 0]).hash == chosen.hash

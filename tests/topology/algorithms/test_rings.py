@@ -1,0 +1,219 @@
+"""Rings run along Hamiltonian cycles, and around a tree where there is none."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.hamiltonian import hamiltonian_cycle
+from multitree.topology.algorithms.rings import (
+    TreeWalk,
+    build_bidirectional_ring,
+    build_ring,
+    ring_order,
+)
+from multitree.topology.checks.verify import verify
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families.clusters import dgx_a100, dragonfly
+from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
+from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
+from multitree.topology.networks.topology import Topology
+from tests.topology.graphs import topologies
+from tests.topology.oracles import does_its_collective
+
+WITH_CYCLE = [ring(2), ring(3), ring(8), fully_connected(2), fully_connected(7), mesh(2)]
+WITH_CYCLE += [hypercube(d) for d in (1, 2, 3, 7)]
+WITH_CYCLE += [torus(*d) for d in [(4, 4), (3, 5), (5, 3), (7,), (3, 3, 5), (2, 2), (2, 3), (9, 3)]]
+WITH_CYCLE += [torus(*d) for d in [(3, 2, 5), (3, 5, 7), (5, 5), (2, 2, 2, 2)]]
+WITH_CYCLE += [mesh(*d) for d in [(2, 2), (4, 4), (3, 4), (5, 2), (3, 3, 2), (3, 4, 5), (2, 7)]]
+SWITCHED = [fat_tree(4, 4), fat_tree(3, 5), bigraph(4, 8), bigraph(3, 6), bigraph(1, 2), dgx2()]
+SWITCHED += [dgx_a100(2), dgx_a100(3, 2), dragonfly(4, 2, 2), dragonfly(2, 1, 1)]
+SWITCHED += [kary_tree(2, 4), kary_tree(4, 2, 4), kary_tree(6, 2, 3), kary_tree(5, 1)]
+WITHOUT_CYCLE = [mesh(3), mesh(8), mesh(3, 3), mesh(5, 3), mesh(3, 3, 3)]
+
+
+def name(topology):
+    return topology.name
+
+
+def is_cycle(topology, cycle):
+    pairs = set(map(tuple, topology.links.tolist()))
+    steps = zip(cycle, cycle[1:] + cycle[:1], strict=True)
+    visits_all = sorted(cycle) == list(range(topology.num_ranks))
+    return visits_all and cycle[0] == 0 and all(step in pairs for step in steps)
+
+
+def has_cycle(topology):
+    pairs = set(map(tuple, topology.links.tolist()))
+    return any(
+        all(step in pairs for step in zip((0, *rest), (*rest, 0), strict=True))
+        for rest in itertools.permutations(range(1, topology.num_ranks))
+    )
+
+
+@pytest.mark.parametrize("topology", WITH_CYCLE, ids=name)
+def test_closed_forms_visit_every_rank_once_over_links(topology):
+    assert is_cycle(topology, hamiltonian_cycle(topology))
+
+
+@pytest.mark.parametrize("topology", WITHOUT_CYCLE, ids=name)
+def test_where_there_is_no_cycle_the_error_names_the_topology_and_says_why(topology):
+    with pytest.raises(ScheduleError, match=f"'{topology.name}' has no Hamiltonian cycle: .*rank"):
+        hamiltonian_cycle(topology)
+
+
+@pytest.mark.parametrize("topology", WITHOUT_CYCLE, ids=name)
+def test_where_there_is_no_cycle_rings_walk_around_a_tree_and_both_ways_in_turns(topology):
+    one_way, both = build_ring(topology), build_bidirectional_ring(topology)
+    for turns, schedule in ((1, one_way), (2, both)):
+        assert verify(schedule).contention_free and does_its_collective(schedule)
+        assert schedule.num_steps == 2 * turns * (topology.num_ranks - 1)
+        assert 1 < np.diff(schedule.route_offsets).max() <= 3
+
+
+@given(topologies(both_ways=True))
+@settings(deadline=None, print_blob=True, max_examples=150)
+def test_a_walk_visits_all_in_at_most_three_links_each_and_no_link_twice(topology):
+    walk = TreeWalk(topology)
+    assert walk.order[0] == 0 and sorted(walk.order) == list(range(topology.num_ranks))
+    src = np.array(walk.order)
+    dst = np.roll(src, -1)
+    offsets, links, classes = walk.routes(src, dst)
+    assert (np.diff(offsets) <= 3).all() and not classes.any()
+    assert len(np.unique(links)) == len(links) <= 2 * (topology.num_ranks - 1)
+    for first, last, here, there in zip(offsets, offsets[1:], src, dst, strict=False):
+        ends = topology.links[links[first:last]]
+        assert ends[0, 0] == here and ends[-1, 1] == there
+        assert (ends[1:, 0] == ends[:-1, 1]).all()
+
+
+@given(topologies())
+@settings(deadline=None, print_blob=True, max_examples=150)
+def test_the_search_finds_a_cycle_exactly_where_there_is_one(topology):
+    small = topology.num_ranks <= 7
+    try:
+        assert is_cycle(topology, hamiltonian_cycle(topology))
+    except ScheduleError:
+        assert not small or not has_cycle(topology)
+
+
+@pytest.mark.parametrize("topology", [mesh(8, 8), torus(8, 8), torus(5, 7), hypercube(6)], ids=name)
+def test_the_search_finds_the_cycles_of_families_that_came_from_a_file(topology):
+    for seed in range(3):
+        labels = np.random.default_rng(seed).permutation(topology.num_ranks)
+        copy = Topology("file", topology.num_ranks, 0, labels[topology.links], 16.0, 150.0)
+        assert is_cycle(copy, hamiltonian_cycle(copy)), f"seed {seed}"
+
+
+def test_the_search_knows_when_there_is_none_and_when_it_gave_up():
+    petersen = Topology.from_networkx(nx.petersen_graph(), name="petersen")
+    with pytest.raises(ScheduleError, match="'petersen' has no Hamiltonian cycle: none was found"):
+        hamiltonian_cycle(petersen)
+    tutte = Topology.from_networkx(nx.tutte_graph(), name="tutte")
+    with pytest.raises(ScheduleError, match=r"'tutte' has no .* that 16 searches of 20000 moves"):
+        hamiltonian_cycle(tutte)
+    star = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
+    with pytest.raises(ScheduleError, match="'star' has no Hamiltonian cycle: rank 0 is linked"):
+        hamiltonian_cycle(star)
+
+
+@pytest.mark.parametrize("topology", [torus(3, 3), mesh(2, 3), ring(4), ring(2)], ids=name)
+def test_a_ring_sends_each_sum_around_to_its_root_and_the_result_on_from_there(topology):
+    cycle = hamiltonian_cycle(topology)
+    num_ranks = len(cycle)
+    after = {rank: cycle[(place + 1) % num_ranks] for place, rank in enumerate(cycle)}
+    schedule = build_ring(topology)
+    assert schedule.num_steps == 2 * (num_ranks - 1)
+    assert (schedule.dst == [after[rank] for rank in schedule.src.tolist()]).all()
+    for flow in range(num_ranks):
+        sources = schedule.src[schedule.flow == flow].tolist()
+        assert sources[0] == after[flow]
+        assert sources[num_ranks - 1] == flow
+        assert sources[: num_ranks - 1] == [*sources[num_ranks:], sources[num_ranks - 2]]
+
+
+@pytest.mark.parametrize("topology", [torus(3, 3), mesh(2, 3), ring(5)], ids=name)
+def test_a_bidirectional_ring_sends_halves_both_ways_in_the_same_steps(topology):
+    one_way, both = build_ring(topology), build_bidirectional_ring(topology)
+    assert both.flow_offsets.tolist() == list(range(2 * topology.num_ranks + 1))
+    assert both.num_steps == one_way.num_steps
+    forwards, backwards = (both.flow % 2 == way for way in (0, 1))
+    assert both.flow_roots.tolist() == [flow // 2 for flow in range(both.num_flows)]
+    edges = set(zip(both.src[forwards].tolist(), both.dst[forwards].tolist(), strict=True))
+    back = set(zip(both.dst[backwards].tolist(), both.src[backwards].tolist(), strict=True))
+    assert edges == back == set(zip(one_way.src.tolist(), one_way.dst.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("topology", WITH_CYCLE, ids=name)
+@pytest.mark.parametrize("algorithm", ["ring", "bidirectional_ring"])
+def test_rings_are_right_and_free_of_contention(topology, algorithm):
+    schedule = build(topology, algorithm)
+    assert verify(schedule).contention_free
+    if topology.num_ranks <= 64:
+        assert does_its_collective(schedule)
+    for collective in ("broadcast", "reduce"):
+        rooted = build(topology, algorithm, collective, topology.num_ranks - 1)
+        assert rooted.num_flows == (2 if algorithm == "bidirectional_ring" else 1)
+        assert verify(rooted).contention_free
+        assert does_its_collective(rooted)
+
+
+def test_between_two_ranks_both_ways_take_parallel_links_or_turns():
+    turns = build_bidirectional_ring(ring(2))
+    assert (turns.num_steps, turns.max_link_load) == (4, 1)
+    thick = Topology("thick", 2, 0, [[0, 1], [1, 0]] * 2, 16.0, 150.0)
+    parallel = build_bidirectional_ring(thick)
+    assert (parallel.num_steps, parallel.max_link_load) == (2, 1)
+
+
+def test_a_one_way_circle_has_a_ring_but_none_in_both_directions():
+    circle = Topology("circle", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
+    assert verify(build_ring(circle)).contention_free
+    with pytest.raises(ScheduleError, match="'circle' must be joined by links with a reverse"):
+        build_bidirectional_ring(circle)
+
+
+@pytest.mark.parametrize("topology", SWITCHED, ids=name)
+def test_with_switches_a_ring_visits_switch_after_switch_and_no_two_messages_of_a_step_meet(
+    topology,
+):
+    num_ranks = topology.num_ranks
+    order = ring_order(topology)
+    switch = [int(topology.links[topology.ports(rank)[0], 1]) for rank in order]
+    changes = sum(here != there for here, there in itertools.pairwise(switch))
+    assert changes == len(set(switch)) - 1
+    schedule = build_ring(topology)
+    assert verify(schedule).max_link_load == 1 and does_its_collective(schedule)
+    assert (schedule.steps_reduce_scatter, schedule.steps_all_gather) == (num_ranks - 1,) * 2
+    after = dict(zip(order, order[1:] + order[:1], strict=True))
+    assert (schedule.dst == [after[rank] for rank in schedule.src.tolist()]).all()
+
+
+@pytest.mark.parametrize("topology", SWITCHED, ids=name)
+def test_both_ways_at_once_take_turns_where_ranks_have_one_link(topology):
+    schedule = build_bidirectional_ring(topology)
+    turns = 1 if topology.family in ("dgx2", "dgx_a100") else 2
+    assert verify(schedule).max_link_load == 1 and does_its_collective(schedule)
+    assert schedule.num_steps == 2 * turns * (topology.num_ranks - 1)
+    if turns == 2:
+        assert (schedule.step % 2 == schedule.flow % 2).all()
+
+
+def test_bigraph_rings_change_sides_at_every_switch_and_so_hop_over_one_link_between():
+    schedule = build_ring(bigraph(4, 8))
+    assert set(np.diff(schedule.route_offsets).tolist()) == {2, 3}
+
+
+def test_a_ring_that_meets_itself_on_a_link_is_reported_and_both_ways_do_not_hide_it():
+    # Rank 3 is farther from rank 1 than rank 2 is, but lies behind it.
+    pairs = [(0, 4), (1, 5), (2, 6), (4, 5), (4, 6), (5, 7), (7, 8), (8, 3)]
+    links = [end for a, b in pairs for end in ((a, b), (b, a))]
+    late = Topology("late", 4, 5, links, 16.0, 150.0)
+    assert ring_order(late) == [0, 1, 2, 3]
+    assert verify(build_ring(late)).max_link_load == 2
+    both = build_bidirectional_ring(late)
+    assert verify(both).max_link_load == 2 and does_its_collective(both)
+    assert both.num_steps == 12

@@ -1,0 +1,286 @@
+"""A schedule survives a file with its hash; a wrong one is refused by place."""
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from multitree.topology.algorithms.build import build
+from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.families.direct import ring
+from multitree.topology.file_text import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
+from multitree.topology.files import files as schedule_files
+from multitree.topology.files.files import load_file, load_schedule, save_schedule, save_topology
+from multitree.topology.files.schedule_rows import MAX_STEPS
+from multitree.topology.networks.topology import Topology
+from multitree.topology.networks.topology_checks import MAX_LINKS, MAX_RANKS
+from multitree.topology.specs import parse_topology
+
+CASES = [
+    ("torus:3x3", "multitree", "all_reduce", None),
+    ("fat_tree:2x2", "multitree", "all_reduce", None),
+    ("bigraph:2x4", "hdrm", "reduce_scatter", None),
+    ("mesh:3x3", "ring", "all_gather", None),
+    ("torus:4x4", "bidirectional_ring_2d", "all_reduce", None),
+    ("hypercube:3", "halving_doubling", "broadcast", 5),
+    ("dgx2", "double_tree", "reduce", 3),
+]
+suffixes = pytest.mark.parametrize("suffix", [".json", ".graphml"])
+RING = build(ring(3), "multitree")
+"""12 rows: of each of 3 flows 2 REDUCE and 2 GATHER."""
+
+
+def built(spec, algorithm, collective, root):
+    return build(parse_topology(spec), algorithm, collective, root)
+
+
+@suffixes
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_schedule_has_the_same_hash_after_it_was_saved_and_loaded(tmp_path, case, suffix):
+    schedule = built(*case)
+    save_schedule(schedule, tmp_path / f"saved{suffix}")
+    back = load_schedule(tmp_path / f"saved{suffix}")
+    assert back.hash == schedule.hash
+    assert (back.algorithm, back.collective, back.root) == case[1:]
+    assert back.topology.name == f"saved{suffix}"
+
+
+def test_odd_speeds_names_and_offsets_are_kept(tmp_path):
+    odd = Topology("odd", 3, 0, RING.topology.links, [0.1, 1e-9, 1 / 3, 7e20, 5e-324, 2.0], 0.3)
+    offsets = np.array([0, 0, 2**62, 2**63 - 1])
+    schedule = replace(RING, topology=odd, flow_offsets=offsets, algorithm="höher & <breiter>")
+    for suffix in (".json", ".graphml"):
+        save_schedule(schedule, tmp_path / f"odd{suffix}")
+        back = load_schedule(tmp_path / f"odd{suffix}")
+        assert (back.hash, back.algorithm) == (schedule.hash, schedule.algorithm)
+
+
+def test_a_json_file_has_one_row_per_line_and_the_topology_as_in_a_file_of_its_own(tmp_path):
+    save_schedule(RING, tmp_path / "ring.json")
+    save_topology(RING.topology, tmp_path / "topology.json")
+    text = (tmp_path / "ring.json").read_text()
+    content = json.loads(text)
+    keys = ["schema", "algorithm", "collective", "root", "topology", "flow_offsets", "rows"]
+    assert list(content) == keys
+    assert content["topology"] == json.loads((tmp_path / "topology.json").read_text())
+    assert '\n    [0, "REDUCE", 0, 1, 0, 0, [2], [0]],\n' in text
+
+
+@pytest.mark.parametrize("case", CASES[:3], ids=str)
+def test_edges_of_a_graph_may_come_in_any_order_and_from_networkx(tmp_path, case):
+    schedule, path = built(*case), tmp_path / "graph.graphml"
+    save_schedule(schedule, path)
+    graph = nx.read_graphml(path, node_type=int)
+    kinds = [kind for _, _, kind in graph.edges(data="kind")]
+    assert kinds.count("transfer") == schedule.num_transfers
+    shuffled = nx.MultiDiGraph(**graph.graph)
+    shuffled.add_nodes_from(graph.nodes(data=True))
+    edges = list(graph.edges(data=True))
+    random.Random(1).shuffle(edges)
+    shuffled.add_edges_from(edges)
+    nx.write_graphml(shuffled, path)
+    assert load_schedule(path).hash == schedule.hash
+
+
+@suffixes
+def test_what_is_loaded_is_verified_and_so_is_what_is_saved(tmp_path, suffix):
+    path = tmp_path / f"wrong{suffix}"
+    wrong = replace(RING, src=RING.dst, dst=RING.src)
+    with pytest.raises(ScheduleError, match="route must be a path from src"):
+        save_schedule(wrong, path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule_files, "check_schedule", lambda schedule: None)
+        save_schedule(wrong, path)
+    with pytest.raises(ScheduleError, match=rf"wrong{suffix}: Row 0 \(step 0.*route must be a pa"):
+        load_schedule(path)
+
+
+def test_verifying_a_file_measures_nothing_that_takes_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(Topology, "diameter", property(lambda self: pytest.fail("was measured")))
+    save_schedule(RING, tmp_path / "ring.json")
+    load_schedule(tmp_path / "ring.json")
+
+
+def test_a_file_that_holds_either_is_read_as_its_schema_says(tmp_path):
+    for suffix in (".json", ".graphml"):
+        save_topology(RING.topology, tmp_path / f"network{suffix}")
+        save_schedule(RING, tmp_path / f"schedule{suffix}")
+        assert load_file(tmp_path / f"network{suffix}").num_links == 6
+        assert load_file(tmp_path / f"schedule{suffix}").hash == RING.hash
+        with pytest.raises(
+            ScheduleError, match=r"schema must be multitree\.schedule\.v1, not 'mul"
+        ):
+            load_schedule(tmp_path / f"network{suffix}")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(TopologyError, match="content must be an object"):
+        load_file(tmp_path / "list.json")
+    (tmp_path / "wrong.json").write_text('{"schema": "multitree.schedule.v1"}')
+    with pytest.raises(ScheduleError, match=r"wrong\.json: key algorithm of content must be there"):
+        load_file(tmp_path / "wrong.json")
+
+
+def row(**changes):
+    """The schedule's first row in JSON, with some of its fields changed."""
+    fields = ("step", "op", "flow", "src", "dst", "order", "links", "classes")
+    entries = dict(zip(fields, [0, "REDUCE", 0, 1, 0, 0, [2], [0]], strict=True))
+    return list((entries | changes).values())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": "multitree.schedule.v2"}, "schema must be multitree.schedule.v1, not 'mult"),
+        ({"algorithm": ""}, "algorithm must be 1 to 100 printable characters .*, not ''"),
+        ({"algorithm": "a\x1b[2J"}, r"algorithm must be .*, not 'a\\x1b\[2J'"),
+        ({"algorithm": " a"}, "algorithm must be .* without spaces around, not ' a'"),
+        ({"algorithm": "a" * 101}, "algorithm must be 1 to 100 printable characters"),
+        ({"algorithm": None}, "algorithm must be .*, not None"),
+        ({"collective": "all_to_all"}, "collective must be all_reduce or .*, not 'all_to_all'"),
+        ({"collective": ["reduce"]}, r"collective must be .*, not \['reduce'\]"),
+        ({"collective": "reduce"}, "Root must be a rank 0..2, not None"),
+        ({"root": 0}, "Root of all_reduce must be None, not 0"),
+        ({"root": 3}, "root must be an integer within 0..2, not 3"),
+        ({"root": True}, "root must be an integer within 0..2, not True"),
+        ({"topology": None}, "topology must be an object, not None"),
+        ({"topology": {}}, "topology.schema must be multitree.topology.v1, not None"),
+        ({"num_ranks": 10**9}, "topology.num_ranks must be an integer within 2..65536, not 1000"),
+        ({"links": [[0, 3, 1, 1]]}, r"topology.links\[0\]\[1\] must be an integer within 0..2"),
+        ({"links": []}, "Every node of 'wrong.json' must be reachable"),
+        ({"flow_offsets": 3}, "flow_offsets must be a list, not 3"),
+        ({"flow_offsets": [3]}, "flow_offsets must be at least two numbers, not 1"),
+        ({"flow_offsets": [0, 1, 2, 2**63]}, r"flow_offsets\[3\] must be an integer within 0..9"),
+        ({"flow_offsets": [0, 1, 2, 1]}, "Flow offsets must not fall, not go from 2 to 1"),
+        ({"flow_offsets": [0] * 9}, "rows must be at least 16 for 8 flows on 3 ranks, not 12"),
+        ({"rows": {}}, r"rows must be a list, not \{...\}"),
+        ({"rows": []}, "rows must be at least 6 for 3 flows on 3 ranks, not 0"),
+        ({"row": 3}, r"rows\[0\] must be \[step, op, .*, classes\], not 3"),
+        ({"row": [0] * 7}, r"rows\[0\] must be \[step, op, .*, classes\], not \[0, 0, 0, 0, 0,"),
+        ({"row": row(step=MAX_STEPS)}, r"rows\[0\]\[0\] must be an integer within 0..1048575"),
+        ({"row": row(op="NOP")}, r"rows\[0\]\[1\] must be REDUCE or GATHER, not 'NOP'"),
+        ({"row": row(op=[])}, r"rows\[0\]\[1\] must be REDUCE or GATHER, not \[\]"),
+        ({"row": row(flow=3)}, r"rows\[0\]\[2\] must be an integer within 0..2, not 3"),
+        ({"row": row(src=-1)}, r"rows\[0\]\[3\] must be an integer within 0..2, not -1"),
+        ({"row": row(dst=0.0)}, r"rows\[0\]\[4\] must be an integer within 0..2, not 0.0"),
+        ({"row": row(order=False)}, r"rows\[0\]\[5\] must be an integer within 0..2, not False"),
+        ({"row": row(links=2)}, r"rows\[0\]\[6\] must be a list, not 2"),
+        ({"row": row(links=[2, 6])}, r"rows\[0\]\[6\]\[1\] must be an integer within 0..5, not 6"),
+        ({"row": row(classes=[256])}, r"rows\[0\]\[7\]\[0\] must be an integer within 0..255"),
+        ({"row": row(links=[])}, r"rows\[0\] must have as many links as classes, .* 0 and 1"),
+        ({"row": row(classes=[0, 0])}, r"rows\[0\] must have as many links as .*, not 1 and 2"),
+        ({"row": row(links=[], classes=[])}, r"rows\[0\] must have .* at least 1, not 0 and 0"),
+        ({"row": row(links=[2] * 99, classes=[0] * 99)}, r"not links \[\[1, 0\], .*, \.\.\.\]$"),
+        ({"row": row(step=9)}, r"Row 1 .* rows must ascend by \(step, flow, src, dst\)"),
+        ({"row": row(order=1)}, "Row 0 .* order must number the siblings"),
+        ({"more": 1}, "keys of content must be schema, algorithm, .*, rows, not 'more'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_entry_is_refused_with_file_and_place(tmp_path, change, message):
+    path = tmp_path / "wrong.json"
+    save_schedule(RING, path)
+    content = json.loads(path.read_text())
+    for key, value in change.items():
+        if key == "row":
+            content["rows"][0] = value
+        elif key in content["topology"] and key != "schema":
+            content["topology"][key] = value
+        else:
+            content[key] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(ScheduleError, match=f"wrong.json: .*{message}"):
+        load_schedule(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (">multitree.schedule.v1<", ">v<", "schema must be multitree.schedule.v1, not 'v'"),
+        ('"directed"', '"undirected"', "edgedefault must be directed, not undirected"),
+        (">link<", ">arc<", r"line 2\d, column 33: kind must be link or transfer, not 'arc'"),
+        ('<data key="edge_kind">link</data>', "", "data kind of edge must be there, not missing"),
+        (">all_reduce<", ">sum<", "collective must be all_reduce or .*, not 'sum'"),
+        (">0 1 2 3<", "><", "flow_offsets must be at least two numbers, not 0"),
+        (">0 1 2 3<", ">0 1 x 3<", "flow_offsets must be an integer within 0..9.*, not 'x'"),
+        (">REDUCE<", ">ADD<", "op must be REDUCE or GATHER, not 'ADD'"),
+        ('"edge_links">2<', '"edge_links">6<', "links must be an integer within 0..5, not 6"),
+        ('"edge_links">2<', '"edge_links"><', "as many links as classes, at least 1, not 0 and 1"),
+        ('"edge_step">0<', '"edge_step">1e3<', "step must be an integer within .*, not 1000.0"),
+        ('<data key="edge_order">0</data>', "", "data order of edge must be there, not missing"),
+        ("</graph>", "<node id='3'/></graph>", "Every node of 'wrong.graphml' must be reachable"),
+    ],
+)
+def test_a_wrong_graph_is_refused_with_file_and_place(tmp_path, old, new, message):
+    path = tmp_path / "wrong.graphml"
+    save_schedule(RING, path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ScheduleError, match=f"wrong.graphml: .*{message}"):
+        load_schedule(path)
+
+
+def test_a_route_is_told_by_its_transfer_and_by_no_default_of_all(tmp_path):
+    path = tmp_path / "wrong.graphml"
+    save_schedule(RING, path)
+    key = 'attr.name="links" attr.type="string"'
+    text = path.read_text().replace(f"{key}/>", f"{key}><default>2</default></key>")
+    path.write_text(text.replace('<data key="edge_links">2</data>', "", 1))
+    with pytest.raises(ScheduleError, match="data links of edge must be there, not missing"):
+        load_schedule(path)
+
+
+def test_a_transfer_between_switches_is_refused(tmp_path):
+    path = tmp_path / "wrong.graphml"
+    save_schedule(built(*CASES[1]), path)
+    text = path.read_text()
+    at = text.index(">transfer<")
+    start = text.rindex("source=", 0, at)
+    path.write_text(text[:start] + text[start:].replace('source="0"', 'source="4"', 1))
+    with pytest.raises(ScheduleError, match="ends of a transfer must be ranks, not switches"):
+        load_schedule(path)
+
+
+def test_a_name_that_cannot_be_read_back_and_a_path_that_is_none_are_refused(tmp_path):
+    with pytest.raises(ScheduleError, match=r"x\.json: algorithm must be 1 to 100 printable"):
+        save_schedule(replace(RING, algorithm="\n"), tmp_path / "x.json")
+    with pytest.raises(ScheduleError, match="file must be writable, not: No such file"):
+        save_schedule(RING, tmp_path / "none" / "x.json")
+    with pytest.raises(ScheduleError, match=r"none\.json: file must be readable, not: No such"):
+        load_schedule(tmp_path / "none.json")
+
+
+def test_many_flows_on_many_ranks_are_refused_before_anything_is_made_for_each(tmp_path):
+    many = ring(20_000)
+    path = tmp_path / "wrong.json"
+    save_topology(many, path)
+    content = {
+        "schema": "multitree.schedule.v1",
+        "algorithm": "a",
+        "collective": "all_reduce",
+        "root": None,
+        "topology": json.loads(path.read_text()),
+        "flow_offsets": [0, *range(1_000_000)],
+        "rows": [row()] * 100,
+    }
+    path.write_text(json.dumps(content))
+    with pytest.raises(ScheduleError, match="rows must be at least 19999000000 for 1000000 flows"):
+        load_schedule(path)
+
+
+def test_the_examples_of_the_document_are_read_and_its_limits_are_those_of_the_code(tmp_path):
+    text = (Path(__file__).parents[3] / "docs" / "files.md").read_text()
+    kinds = []
+    for form, example in re.findall(r"```(json|xml)\n(.*?)```", text, re.S):
+        path = tmp_path / f"example.{'graphml' if form == 'xml' else form}"
+        path.write_text(example)
+        kinds.append((form, type(load_file(path)).__name__))
+    assert kinds == [(form, kind) for kind in ("Topology", "Schedule") for form in ("json", "xml")]
+    for limit in (MAX_FILE_BYTES, MAX_RANKS, MAX_LINKS, MAX_STEPS - 1):
+        assert f"{limit:,}".replace(",", " ") in text
+    assert f"| levels of nesting | {MAX_DEPTH} |" in text
+    assert f"| digits of a number | {MAX_DIGITS} |" in text

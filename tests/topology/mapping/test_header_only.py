@@ -1,0 +1,123 @@
+"""Tests of the silent phase: the same trees the other way, without payload."""
+
+import numpy as np
+import pytest
+
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.collectives import Op
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families.direct import ring, torus
+from multitree.topology.families.switched import bigraph, dgx2, fat_tree
+from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.header_only import as_sent, silent_ops, with_silent_phase
+from multitree.topology.schedules.schedule import Schedule
+
+ROWS = ("op", "flow", "src", "dst", "order", "step")
+NETWORKS = [torus(3, 3), fat_tree(2, 4), bigraph(4, 4), dgx2()]
+
+
+@pytest.mark.parametrize("topology", NETWORKS, ids=lambda topology: topology.name)
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+@pytest.mark.parametrize("algorithm", ["multitree", "double_tree"])
+def test_the_schedule_s_own_rows_stay_and_the_others_are_their_mirror(
+    topology, collective, algorithm
+):
+    schedule = build(topology, algorithm, collective, root=2)
+    whole, (silent,) = with_silent_phase(schedule), silent_ops(collective)
+    own = whole.op != silent
+    shift = schedule.num_steps if silent == Op.REDUCE else 0
+    for field in ROWS:
+        wanted = getattr(schedule, field) + (shift if field == "step" else 0)
+        assert (getattr(whole, field)[own] == wanted).all()
+    hops = np.diff(whole.route_offsets)
+    assert (whole.route_links[np.repeat(own, hops)] == schedule.route_links).all()
+    assert (whole.route_classes[np.repeat(own, hops)] == schedule.route_classes).all()
+    back = {(row[0], row[2], row[1]) for row in _edges(whole, ~own)}
+    assert back == set(_edges(whole, own)) and (~own).sum() == own.sum()
+    assert (whole.num_steps, whole.num_flows) == (2 * schedule.num_steps, schedule.num_flows)
+    assert verify(whole).num_messages == 2 * schedule.num_transfers
+
+
+def _edges(schedule, kept):
+    columns = (schedule.flow, schedule.src, schedule.dst)
+    return list(zip(*(column[kept].tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter", "all_gather"])
+def test_where_everybody_gets_a_part_of_everybody_s_there_is_none(collective):
+    schedule = build(fat_tree(2, 2), "multitree", collective)
+    assert with_silent_phase(schedule) is schedule and silent_ops(collective) == ()
+
+
+@pytest.mark.parametrize(
+    ("topology", "algorithm", "shared"),
+    [(ring(4), "ring", False), (ring(8), "halving_doubling", True), (fat_tree(2, 2), "ring", True)],
+    ids=["direct", "through ranks", "switches"],
+)
+@pytest.mark.parametrize(("collective", "root"), [("all_reduce", None), ("broadcast", 1)])
+def test_what_is_sent_has_its_silent_phase_and_leads_through_no_rank_where_links_are_shared(
+    topology, algorithm, shared, collective, root
+):
+    schedule = build(topology, algorithm, collective, root=root)
+    sent = as_sent(schedule)
+    assert bool(sent.topology.num_switches) == shared
+    if not shared:
+        assert sent is schedule
+        return
+    whole = with_silent_phase(schedule)
+    assert carried(sent) is sent and sent.collective == "all_reduce"
+    assert all((getattr(sent, field) == getattr(whole, field)).all() for field in ROWS)
+    assert sent.hash == carried(whole).hash and verify(sent).num_messages == len(whole.op)
+
+
+def heard_at_the_end(schedule):
+    """Whose begin each rank has learned of when it ends, bool (num_ranks, num_ranks).
+
+    A message tells what its source knew of the flow: that it began itself, and what came in of
+    this flow before.
+    """
+    num_ranks, num_flows = schedule.topology.num_ranks, schedule.num_flows
+    known = np.broadcast_to(np.eye(num_ranks, dtype=bool), (num_flows, num_ranks, num_ranks)).copy()
+    for step in range(schedule.num_steps):
+        rows = schedule.step == step
+        flow, src, dst = schedule.flow[rows], schedule.src[rows], schedule.dst[rows]
+        told = known[flow, src]
+        np.logical_or.at(known, (flow, dst), told)
+    return known.any(axis=0)
+
+
+@pytest.mark.parametrize("topology", NETWORKS, ids=lambda topology: topology.name)
+@pytest.mark.parametrize("algorithm", ["multitree", "double_tree", "ring", "halving_doubling"])
+@pytest.mark.parametrize(
+    "collective", ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"]
+)
+def test_nobody_ends_on_shared_links_what_somebody_has_not_begun(topology, algorithm, collective):
+    """So no rank is two collectives ahead, and a parity tells collectives apart there."""
+    root = 1 if collective in ("broadcast", "reduce") else None
+    try:
+        schedule = build(topology, algorithm, collective, root)
+    except ScheduleError:
+        assert algorithm == "double_tree" and root is None
+        return
+    assert heard_at_the_end(with_silent_phase(schedule)).all()
+    if root is not None:
+        assert not heard_at_the_end(schedule).all()
+
+
+def test_heads_that_could_wait_in_a_circle_with_the_schedule_s_own_messages_are_refused():
+    rows = [(0, 1, 0, 2, 0), (1, 1, 0, 0, 3), (2, 1, 0, 0, 1), (3, 1, 0, 1, 5), (4, 1, 0, 3, 4)]
+    routes = [[5, 7, 9, 11], [1, 3, 5], [1], [2, 0], [7]]
+    classes = [[1, 0, 0, 0], [1, 1, 1], [0], [0, 0], [0]]
+    schedule = Schedule.from_rows(
+        ring(6),
+        algorithm="by hand",
+        collective="broadcast",
+        root=2,
+        flow_offsets=[0, 1],
+        rows=rows,
+        routes=(np.cumsum([0, *map(len, routes)]), np.concatenate(routes), np.concatenate(classes)),
+    )
+    verify(schedule)
+    with pytest.raises(ScheduleError, match="must not close a circle of waiting messages"):
+        with_silent_phase(schedule)

@@ -1,0 +1,165 @@
+"""Bounds are what the definitions say, and no schedule beats them."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.families.direct import hypercube, mesh, ring, torus
+from multitree.topology.networks.bounds import bound_cycles, bound_steps
+from multitree.topology.networks.topology import Topology
+from multitree.topology.specs import parse_topology
+from tests.topology.graphs import random_switched_topology, topologies
+
+MIB_FLITS = 65_536
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps"),
+    [
+        ("torus:4x4", 4),
+        ("torus:6x6", 9),
+        ("torus:8x8", 16),
+        ("mesh:4x4", 8),
+        ("mesh:5x5", 12),
+        ("mesh:8x8", 32),
+        ("hypercube:6", 11),
+        ("full:8", 1),
+        ("ring:9", 4),
+        ("mesh:5", 4),
+    ],
+)
+def test_bound_steps_is_the_larger_of_degree_and_distance(spec, steps):
+    assert bound_steps(parse_topology(spec)) == steps
+
+
+def test_a_long_way_or_a_narrow_entrance_counts_more_than_many_links():
+    lollipop = [(a, b) for a in range(6) for b in range(6) if a != b]
+    lollipop += [(5, 6), (6, 5), (6, 7), (7, 6)]
+    assert bound_steps(Topology("lollipop", 8, 0, lollipop, 16.0, 150.0)) == 7
+    narrow = [(a, b) for a in range(4) for b in range(4) if a != b and (b != 0 or a == 3)]
+    # One link enters rank 0, so an all-gather takes 3 steps; a reduce-scatter may take 2.
+    assert bound_steps(Topology("narrow", 4, 0, narrow, 16.0, 150.0)) == 2
+    chain = [pair for rank in range(5) for pair in ((rank, rank + 1), (rank + 1, rank))]
+    switched = [*chain, *((rank, 6) for rank in range(6)), *((6, rank) for rank in range(6))]
+    assert bound_steps(Topology("switched", 6, 1, switched, 16.0, 150.0)) == 3
+
+
+def copy_of(topology):
+    counts = (topology.num_ranks, topology.num_switches)
+    return Topology("copy", *counts, topology.links, 16.0, 150.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps"),
+    [
+        ("fat_tree:4x4", 15),
+        ("fat_tree:8x8", 63),
+        ("bigraph:4x8", 31),
+        ("kary_tree:4x2x4", 15),
+        ("dgx2", 3),
+        ("fat_tree:2x1", 1),
+    ],
+)
+def test_bounds_of_networks_with_switches_are_what_their_ranks_links_carry(spec, steps):
+    topology = parse_topology(spec)
+    ranks, links = topology.num_ranks, topology.num_ranks * topology.least_degree
+    for same in (topology, copy_of(topology)):
+        assert bound_steps(same) == steps
+        expected = max(2 * (ranks - 1) / links, 1 / topology.least_degree) * MIB_FLITS
+        assert bound_cycles(same, MIB_FLITS) == pytest.approx(expected)
+        assert bound_cycles(same, 0, latency_cycles=100) == 100 * topology.diameter
+
+
+@given(topologies() | topologies(make=random_switched_topology))
+@settings(deadline=None, print_blob=True, max_examples=60)
+def test_multitree_never_takes_fewer_steps_than_the_bound(topology):
+    schedule = build_multitree(topology)
+    bound = bound_steps(topology)
+    assert min(schedule.steps_reduce_scatter, schedule.steps_all_gather) >= bound
+
+
+@pytest.mark.parametrize(
+    ("spec", "cycles"),
+    [
+        ("torus:4x4", 2 * 15 / 64 * MIB_FLITS),
+        ("mesh:8x8", 36_864),
+        ("mesh:4x4", 40_960),
+        ("torus:8x8", 2 * 63 / 256 * MIB_FLITS),
+        ("mesh:2", MIB_FLITS),
+    ],
+)
+def test_bound_cycles_of_1_mib_is_what_all_links_together_carry(spec, cycles):
+    assert bound_cycles(parse_topology(spec), MIB_FLITS) == cycles
+
+
+def test_bound_cycles_is_the_largest_of_its_four_parts():
+    # Two squares joined by one link: all of the buffer must cross it, each way.
+    squares = [(a + 4 * s, b + 4 * s) for s in (0, 1) for a in range(4) for b in range(4) if a != b]
+    dumbbell = Topology("dumbbell", 8, 0, [*squares, (0, 4), (4, 0)], 16.0, 150.0)
+    assert bound_cycles(dumbbell, 1000) == 1000
+    # Three cliques in a circle: the sums of two of them and what is spread cross three links.
+    cliques = [
+        (a + 6 * s, b + 6 * s) for s in range(3) for a in range(6) for b in range(6) if a != b
+    ]
+    circle = [*cliques, (0, 6), (6, 0), (7, 12), (12, 7), (13, 1), (1, 13)]
+    assert bound_cycles(Topology("circle", 18, 0, circle, 16.0, 150.0), 3000) == 2000
+    in_circle = Topology("circle", 18, 0, circle, 16.0, 150.0)
+    assert bound_cycles(in_circle, 3000, flits_per_cycle=0.5) == 4000
+    assert bound_cycles(torus(8, 8), 10) == 8 * 150
+    assert bound_cycles(torus(8, 8), 10, latency_cycles=7) == 8 * 7
+    assert bound_cycles(ring(4), 0, latency_cycles=np.array([9, 5] * 4)) == 2 * 5
+    assert bound_cycles(ring(4), 4000, flits_per_cycle=0.5) == 2 * bound_cycles(ring(4), 4000)
+
+
+def test_of_links_of_different_speed_each_counts_with_its_own():
+    speeds = np.ones(8)
+    speeds[[0, 1]] = 0.01
+    # Rank 0 sends its sum over two slow links.
+    assert bound_cycles(ring(4), 100, flits_per_cycle=speeds) == pytest.approx(100 / 0.02)
+    speeds = np.linspace(1.0, 1.7, 8)
+    expected = 2 * 3 * 1e6 / speeds.sum()
+    assert bound_cycles(ring(4), 10**6, flits_per_cycle=speeds) == pytest.approx(expected)
+
+
+def test_a_mesh_without_a_corner_s_link_or_with_a_slow_rank_is_bound_by_parts():
+    corner = mesh(8, 8).without(links=[0])
+    assert bound_cycles(corner, 64_000) == 64_000
+    slow = np.where((mesh(4, 4).links < 4).any(axis=1), 0.25, 1.0)
+    # Twelve ranks behind fast links are one part, the others are four.
+    assert bound_cycles(mesh(4, 4), 7000, flits_per_cycle=slow) == 4 / (7 * 0.25) * 7000
+
+
+def test_on_large_networks_the_bound_is_quick_and_what_all_links_carry():
+    for spec, links in (("torus:64x64", 16_384), ("mesh:24x24", 2_208), ("mesh:90x90", 32_040)):
+        topology = parse_topology(spec)
+        start = time.process_time()
+        bound = bound_cycles(topology, 10**6)
+        assert bound == pytest.approx(2 * (topology.num_ranks - 1) / links * 10**6)
+        assert time.process_time() - start < 1
+
+
+def test_links_one_way_count_with_half_their_speed_each_way():
+    # Around a circle each link carries all but a third of the buffer twice.
+    circle = Topology("circle", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
+    assert bound_cycles(circle, 3000) == pytest.approx(2 * 2 / 3 * 3000)
+
+
+@pytest.mark.parametrize("more", ["up", "down"])
+def test_where_ranks_have_more_links_one_way_the_other_way_counts(more):
+    twice, once = (1, 0) if more == "down" else (0, 1)
+    ends = [(rank, 3) for rank in range(3)]
+    links = [pair[:: -1 if twice else 1] for pair in 2 * ends]
+    links += [pair[:: -1 if once else 1] for pair in ends]
+    uneven = Topology("uneven", 3, 1, links, 16.0, 150.0)
+    # Three links carry 2 x 2 buffers; a cut of one link carries a single one.
+    assert bound_cycles(uneven, 3000) == pytest.approx(2 * 2 / 3 * 3000)
+
+
+def test_a_negative_number_of_flits_is_refused():
+    assert bound_cycles(hypercube(2), 0) == 300
+    assert bound_cycles(mesh(3, 3), 0) == 600
+    with pytest.raises(ValueError, match="Number of flits must be at least 0, not -1"):
+        bound_cycles(ring(4), -1)

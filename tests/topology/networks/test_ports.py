@@ -1,0 +1,238 @@
+"""Ports: by default in order of ids, and where links were lost those of before."""
+
+import re
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from multitree.nic.config import Config
+from multitree.nic.table import compile_table
+from multitree.topology.algorithms.build import build
+from multitree.topology.errors import TopologyError
+from multitree.topology.families.direct import torus
+from multitree.topology.files.files import (
+    load_schedule,
+    load_topology,
+    save_schedule,
+    save_topology,
+)
+from multitree.topology.networks.subsets import among
+from multitree.topology.networks.topology import Topology
+from multitree.topology.specs import parse_topology
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:2x3", "fat_tree:2x2", "ring:2"])
+def test_by_default_port_p_is_the_pth_link(spec):
+    topology = parse_topology(spec)
+    for node in range(topology.num_nodes):
+        links = topology.ports(node).tolist()
+        assert topology.link_ports[links].tolist() == list(range(len(links)))
+        assert [topology.link_at(node, port) for port in range(len(links) + 1)] == [*links, None]
+        assert topology.num_ports[node] == topology.degree[node] == len(links)
+
+
+def test_links_that_are_left_stay_where_they_were():
+    whole = torus(4, 4)
+    once = whole.without(links=[21], ranks=[3])
+    twice = once.without(ranks=[0])
+    for left, old in ((once, [0, 1, 2, *range(4, 16)]), (twice, [1, 2, *range(4, 16)])):
+        plugged = zip(whole.links.tolist(), whole.link_ports, strict=True)
+        names = {tuple(ends): port for ends, port in plugged}
+        for ends, port in zip(np.array(old)[left.links].tolist(), left.link_ports, strict=True):
+            assert port == names[tuple(ends)]
+    src, dst = np.array([0, 1, 2, *range(4, 16)]).searchsorted(whole.links[21])
+    assert once.link_at(int(src), int(whole.link_ports[21])) is None
+    assert once.num_ports.max() == 4 > once.degree[src]
+    assert not (once.links == [src, dst]).all(axis=1).any()
+
+
+@pytest.mark.parametrize("forwarding", [False, True])
+def test_links_between_some_ranks_stay_where_they_were(forwarding):
+    whole, chosen = torus(4, 4), [1, 2, 5, 6, 9, 15, 10, 11]
+    some = among(whole, chosen, forwarding=forwarding)
+    old = sorted(chosen) + [rank for rank in range(16) if rank not in chosen] * forwarding
+    ports = dict(zip(map(tuple, whole.links.tolist()), whole.link_ports.tolist(), strict=True))
+    ends = map(tuple, np.array(old)[some.links].tolist())
+    assert some.link_ports.tolist() == [ports[pair] for pair in ends]
+    assert some.num_ports.tolist() == [4] * some.num_nodes
+
+
+@pytest.mark.parametrize(
+    ("lost", "old", "bare"),
+    [({"links": [11]}, range(6), [(4, 2), (5, 1)]), ({"ranks": [4]}, [0, 1, 2, 3, 5], [(4, 1)])],
+)
+def test_who_loses_the_link_at_its_last_port_still_has_that_port(lost, old, bare):
+    whole = parse_topology("mesh:2x3")
+    left = whole.without(**lost)
+    assert left.num_ports.tolist() == whole.num_ports[list(old)].tolist()
+    again = left.without(ranks=[3])
+    assert again.num_ports.tolist() == np.delete(left.num_ports, 3).tolist()
+    for node, port in bare:
+        assert left.num_ports[node] == port + 1
+        assert left.link_at(node, port) is None
+
+
+def test_a_table_names_the_ports_of_the_hardware():
+    whole = torus(4, 4)
+    left = whole.without(links=[20])  # port 0 of rank 5
+    schedule, config = build(left, "multitree"), Config(num_ports=4)
+    table = compile_table(schedule, 5, 64, config)
+    sent = schedule.route_links[schedule.route_offsets[:-1]][schedule.src == 5]
+    assert table.port.tolist() == left.link_ports[sent].tolist()
+    assert set(table.port.tolist()) <= {1, 2, 3}
+    back = left.reverse[left.ports(5)]
+    assert set(table.parent.tolist()) - {15} <= set(left.link_ports[left.reverse[back]].tolist())
+
+
+@pytest.mark.parametrize(
+    ("plugs", "says"),
+    [
+        ([0, 1], "Link ports must be one per link, 4, not"),
+        ([0, 0, 65536, 0], "Port of link 2 must be within 0..65535, not 65536"),
+        ([0, -1, 1, 0], "Port of link 1 must be within 0..65535, not -1"),
+        ([0, 3, 3, 0], "Port of link 2 must be higher than those of .* leave node 1, not 3"),
+        ([0, 3, 2, 0], "Port of link 2 must be higher than those of .* leave node 1, not 2"),
+    ],
+)
+def test_ports_that_cannot_be_are_refused(plugs, says):
+    with pytest.raises(TopologyError, match=says):
+        Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, plugs=plugs)
+
+
+@pytest.mark.parametrize(
+    ("sockets", "says"),
+    [
+        ([1, 2], "Numbers of ports must be one per node, 3, not"),
+        ([1, 3, 65537], "Ports of node 2 must be within 1..65536, not 65537"),
+        ([1, 1, 1], "Ports of node 1 must be within 2..65536, not 1"),
+    ],
+)
+def test_numbers_of_ports_that_cannot_be_are_refused(sockets, says):
+    with pytest.raises(TopologyError, match=says):
+        Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, sockets=sockets)
+
+
+def through_networkx(topology, path):
+    return Topology.from_networkx(topology.to_networkx(), name=path.name)
+
+
+def through_networkx_file(topology, path):
+    nx.write_graphml(topology.to_networkx(), path)
+    return load_topology(path)
+
+
+def through_file(topology, path):
+    save_topology(topology, path)
+    return load_topology(path)
+
+
+def through_schedule(topology, path):
+    save_schedule(build(topology, "multitree"), path)
+    return load_schedule(path).topology
+
+
+@pytest.mark.parametrize(
+    ("through", "suffix"),
+    [
+        (through_networkx, "graphml"),
+        (through_networkx_file, "graphml"),
+        (through_file, "json"),
+        (through_file, "graphml"),
+        (through_schedule, "json"),
+        (through_schedule, "graphml"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("topology", "told"),
+    [
+        (torus(4, 4).without(links=[20], ranks=[3]), (True, True)),
+        (torus(4, 4).without(links=[23]), (True, True)),
+        (parse_topology("mesh:3").without(ranks=[0]), (True, False)),
+        (parse_topology("mesh:3").without(ranks=[2]), (False, True)),
+        (torus(4, 4), (False, False)),
+    ],
+    ids=lambda each: getattr(each, "name", None),
+)
+def test_files_and_graphs_keep_ports_and_tell_them_only_where_they_have_to(
+    tmp_path, through, suffix, topology, told
+):
+    read = through(topology, tmp_path / f"net.{suffix}")
+    assert (read.links == topology.links).all()
+    assert (read.link_ports == topology.link_ports).all()
+    assert (read.num_ports == topology.num_ports).all()
+    assert (read.plugs is not None, read.sockets is not None) == told
+
+
+def test_ports_of_a_graph_that_is_of_another_kind_or_has_no_ids_do_not_count():
+    left = torus(4, 4).without(links=[23])
+    graph = left.to_networkx()
+    graph.graph["schema"] = "of others"
+    assert Topology.from_networkx(graph).plugs is Topology.from_networkx(graph).sockets is None
+    graph = left.to_networkx()
+    del graph.edges[0, 1, 3]["link"]
+    assert Topology.from_networkx(graph).plugs is Topology.from_networkx(graph).sockets is None
+    graph = left.to_networkx()
+    del graph.edges[0, 1, 3]["port"]
+    with pytest.raises(TypeError, match="Link ports must be integers, not object"):
+        Topology.from_networkx(graph)
+
+
+def test_a_graph_in_any_order_has_its_ports_by_id(tmp_path):
+    left = torus(4, 4).without(links=[20])
+    save_topology(left, tmp_path / "net.graphml")
+    head, *edges = (tmp_path / "net.graphml").read_text().split("<edge")
+    last, end = edges[-1].split("</edge>")
+    edges = [*edges[:-1], f"{last}</edge>\n    "][::-1]
+    (tmp_path / "net.graphml").write_text("<edge".join([head, *edges]) + end)
+    assert (load_topology(tmp_path / "net.graphml").link_ports == left.link_ports).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[1, 0, 16, 150, 0.5]", r"links\[1\]\[4\] must be an integer"),
+        ("[1, 0, 16, 150, 65536]", r"links\[1\]\[4\] must be an integer within 0..65535"),
+        ("[1, 0, 16, 150]", r"links\[1\] must be \[.*, port\], as links\[0\]"),
+    ],
+)
+def test_ports_in_a_file_are_whole_numbers_on_all_links_or_none(tmp_path, line, says):
+    path = tmp_path / "net.json"
+    heading = '"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0'
+    path.write_text(f'{{{heading}, "links": [[0, 1, 16, 150, 0], {line}]}}')
+    with pytest.raises(TopologyError, match=says):
+        load_topology(path)
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        ("[2]", r"num_ports must be a list of 2, not \[2\]"),
+        ("2", "num_ports must be a list of 2, not 2"),
+        ("null", "num_ports must be a list of 2, not None"),
+        ("[2, true]", r"num_ports\[1\] must be an integer within 0..65536, not True"),
+        ("[0, 2]", "Ports of node 0 must be within 1..65536, not 0"),
+    ],
+)
+def test_numbers_of_ports_in_a_file_are_one_per_node(tmp_path, counts, says):
+    path = tmp_path / "net.json"
+    heading = '"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0'
+    links = "[[0, 1, 16, 150], [1, 0, 16, 150]]"
+    path.write_text(f'{{{heading}, "num_ports": {counts}, "links": {links}}}')
+    with pytest.raises(TopologyError, match=says):
+        load_topology(path)
+
+
+def test_a_port_of_other_programs_or_without_ids_does_not_count(tmp_path):
+    left = torus(4, 4).without(links=[23])
+    path = tmp_path / "net.graphml"
+    save_topology(left, path)
+    text = path.read_text()
+    path.write_text(re.sub(r"<data key=\"\w+\">multitree.topology.v1</data>", "", text))
+    assert load_topology(path).plugs is load_topology(path).sockets is None
+    path.write_text(re.sub(r"<data key=\"edge_link\">\d+</data>", "", text))
+    assert load_topology(path).plugs is load_topology(path).sockets is None
+    port = re.search(r"key id=\"(\w+)\" for=\"edge\" attr.name=\"port\"", text)[1]
+    path.write_text(re.sub(rf"<data key=\"{port}\">0</data>", "", text, count=1))
+    with pytest.raises(TopologyError, match="port of edge must be there, not missing"):
+        load_topology(path)

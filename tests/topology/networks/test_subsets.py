@@ -1,0 +1,138 @@
+"""Networks of some ranks: who is left, in which order, and that all sum there."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.errors import TopologyError
+from multitree.topology.families.clusters import dgx_a100
+from multitree.topology.families.direct import ring, torus
+from multitree.topology.networks.subsets import among
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.execute import execute
+from multitree.topology.specs import parse_topology
+from tests.topology.graphs import random_switched_topology
+
+TWELVE = [11, *range(11)]
+DIAGONAL_LEFT_OUT = [rank for rank in range(16) if rank % 5]
+
+
+def uneven(topology):
+    """The same with another speed and delay on every link."""
+    figures = np.arange(1.0, 1.0 + topology.num_links), np.arange(topology.num_links, 0.0, -1.0)
+    return Topology("uneven", topology.num_ranks, topology.num_switches, topology.links, *figures)
+
+
+def by_figures(topology, nodes):
+    """Links as pairs of `nodes`, by their speed and delay."""
+    figures = zip(topology.bandwidth_gbytes_per_s, topology.latency_ns, strict=True)
+    ends = np.array(nodes)[topology.links].tolist()
+    return {each: tuple(end) for each, end in zip(figures, ends, strict=True)}
+
+
+@pytest.mark.parametrize("ranks", [TWELVE, DIAGONAL_LEFT_OUT])
+def test_those_who_take_part_keep_their_order_and_the_others_vanish_or_become_switches(ranks):
+    whole = uneven(torus(4, 4))
+    others = sorted(set(range(16)) - set(ranks))
+    for forwarding, nodes in ((False, sorted(ranks)), (True, sorted(ranks) + others)):
+        left = among(whole, ranks, forwarding=forwarding)
+        assert (left.num_ranks, left.num_switches) == (12, 4 * forwarding)
+        kept = np.isin(whole.links, nodes).all(axis=1)
+        wanted = by_figures(whole, range(16))
+        speeds = set(whole.bandwidth_gbytes_per_s[kept].tolist())
+        assert by_figures(left, nodes) == {
+            figures: ends for figures, ends in wanted.items() if figures[0] in speeds
+        }
+        assert left.family == "custom"
+
+
+def test_names_tell_who_takes_part_and_all_are_the_network_itself():
+    whole = torus(4, 4)
+    assert among(whole, range(16), forwarding=True) is whole
+    assert among(whole, TWELVE).name == "torus:4x4 among ranks 0-11"
+    name = among(whole, [0, 1, 2, 5, 7, 8], forwarding=True).name
+    assert name == "torus:4x4 among ranks 0-2, 5, 7-8, others forwarding"
+    assert among(ring(9), [0, 2, 4, 6], forwarding=True).name == (
+        "ring:9 among ranks 0, 2, 4, 6, others forwarding"
+    )
+    assert among(whole, range(0, 16, 3), forwarding=True).name == (
+        "torus:4x4 among 6 ranks, others forwarding"
+    )
+
+
+def test_former_ranks_are_numbered_before_former_switches():
+    mixed = Topology("mixed", 3, 1, [[0, 1], [1, 3], [3, 2], [2, 0]], 16.0, [1.0, 2.0, 3.0, 4.0])
+    left = among(mixed, [0, 2], forwarding=True)
+    assert by_figures(left, [0, 2, 1, 3]) == by_figures(mixed, range(4))
+
+
+def test_what_lies_on_no_way_between_ranks_is_left_out():
+    # A fat tree's spare ranks hang on a leaf; a leaf without ranks lies between its spines.
+    left = among(parse_topology("fat_tree:4x4"), [0, 1, 5, 6], forwarding=True)
+    assert (left.num_ranks, left.num_switches, left.num_links) == (4, 8, 2 * (4 + 16))
+    assert left.links.tolist() == among(parse_topology("fat_tree:4x4"), [0, 1, 5, 6]).links.tolist()
+    # Planes of the other box are cut off.
+    assert among(dgx_a100(2), range(8)).num_switches == 6 + 8 + 2
+    # A tail of two.
+    tail = Topology("tail", 3, 2, [[a, b] for a, b in nx.DiGraph(nx.path_graph(5)).edges], 16, 150)
+    assert among(tail, [0, 1]).num_nodes == among(tail, [0, 1], forwarding=True).num_nodes == 2
+
+
+def test_who_is_cut_off_is_named_and_so_are_numbers_that_cannot_be():
+    with pytest.raises(
+        TopologyError, match="Rank 3 of 'ring:6' must be connected with rank 0 over"
+    ):
+        among(ring(6), [4, 3, 1, 0])
+    one_way = Topology("one way", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
+    with pytest.raises(TopologyError, match="Rank 1 of 'one way' must be connected with rank 0"):
+        among(one_way, [0, 1])
+    with pytest.raises(TopologyError, match="Rank 2 of 'one way' must be connected with rank 0"):
+        among(one_way, [0, 2])
+    assert among(one_way, [0, 1], forwarding=True).links.tolist() == [[0, 1], [1, 2], [2, 0]]
+    with pytest.raises(TopologyError, match=r"Rank must be within 0\.\.5, not 6"):
+        among(ring(6), [0, 6])
+    with pytest.raises(TopologyError, match="ranks that take part must be at least 2, not 1"):
+        among(ring(6), [3, 3], forwarding=True)
+
+
+def sums(schedule):
+    """Whether the schedule is proved and sums int32 as NumPy does."""
+    verify(schedule)
+    num_ranks = schedule.topology.num_ranks
+    buffers = np.random.default_rng(4).integers(-(2**31), 2**31, (num_ranks, 99), np.int32)
+    return (execute(schedule, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()
+
+
+@pytest.mark.parametrize("algorithm", ["multitree", "ring", "double_tree", "halving_doubling"])
+@pytest.mark.parametrize(
+    ("spec", "ranks"),
+    [
+        ("torus:4x4", TWELVE),
+        ("torus:4x4", DIAGONAL_LEFT_OUT),
+        ("mesh:4x4", [0, 3, 12, 15]),
+        ("bigraph:2x4", [0, 3, 5, 6]),
+        ("dgx_a100:2", [0, 1, 2, 9, 12]),
+        ("dragonfly:2x1x2", range(1, 12, 2)),
+    ],
+)
+def test_every_algorithm_sums_among_some_ranks(spec, ranks, algorithm):
+    whole = parse_topology(spec)
+    assert sums(build(among(whole, ranks, forwarding=True), algorithm))
+    if spec != "mesh:4x4":
+        assert sums(build(among(whole, ranks), algorithm))
+
+
+def test_random_networks_with_forwarding_ranks_are_connected_and_summed_on():
+    for seed in range(40):
+        print(f"seed {seed}")
+        whole = random_switched_topology(seed, both_ways=bool(seed % 2))
+        rng = np.random.default_rng(seed)
+        ranks = rng.permutation(whole.num_ranks)[: rng.integers(2, whole.num_ranks + 1)]
+        left = among(whole, ranks, forwarding=True)
+        apart = np.array([whole.hop_distances(rank)[np.sort(ranks)] for rank in np.sort(ranks)])
+        now = np.array([left.hop_distances(rank)[: len(ranks)] for rank in range(len(ranks))])
+        assert (apart == now).all()
+        for algorithm in ("multitree", "double_tree"):
+            assert sums(build(left, algorithm))

@@ -1,0 +1,76 @@
+"""Where transfers are placed at first, and where swaps put them."""
+
+import random
+
+import pytest
+
+from multitree.topology.packing.modulo_search import STEEPNESS, OutwardPlan, SlotSearch
+
+
+def placed(period, *transfers):
+    """Times of GATHER transfers, each (before, lag, link, slots)."""
+    before, lag, link, slots = (list(column) for column in zip(*transfers, strict=True))
+    plan = OutwardPlan(period, 9, [False] * len(lag), before, lag, link, slots)
+    return SlotSearch(plan, 0).time
+
+
+def test_of_two_that_are_ready_the_one_that_more_follow_goes_first():
+    assert placed(3, (-1, 0, 0, 1), (-1, 0, 0, 1), (1, 2, 1, 1)) == [1, 0, 2]
+    assert placed(3, (-1, 0, 0, 1), (0, 2, 1, 1), (-1, 0, 0, 1)) == [0, 2, 1]
+
+
+def test_one_that_waits_lets_go_first_what_becomes_ready_meanwhile_and_more_follow():
+    first, waits, later = (-1, 0, 0, 1), (-1, 0, 0, 1), (-1, 1, 0, 1)
+    follower = (2, 5, 1, 1)
+    times = placed(3, first, waits, later, follower)
+    assert sorted(times[:2]) == [0, 2] and times[2:] == [1, 6]
+
+
+def test_a_link_s_cells_begin_where_its_first_transfer_does():
+    assert placed(4, (-1, 3, 0, 2), (-1, 3, 0, 2)) in ([3, 5], [5, 3])
+    assert placed(5, (-1, 4, 0, 3)) == [4]
+
+
+def test_a_link_has_its_transfers_at_different_slots_of_the_period():
+    times = placed(3, *[(-1, 7, 0, 1)] * 3)
+    assert sorted(times) == [7, 8, 9]
+
+
+def random_plan(rng, period=16, num_trees=8, size=5, num_links=8):
+    """Trees of GATHER transfers, none with a link twice; some links are held for two slots."""
+    of_link = [rng.choice([1, 1, 2]) for _ in range(num_links)]
+    link = [at for _ in range(num_trees) for at in rng.sample(range(num_links), size)]
+    before = [
+        first + rng.randrange(place) if place else -1
+        for first in range(0, num_trees * size, size)
+        for place in range(size)
+    ]
+    lag, slots = [rng.randrange(1, 6) for _ in link], [of_link[at] for at in link]
+    return OutwardPlan(period, num_links, [False] * len(link), before, lag, link, slots)
+
+
+def cost(search):
+    """What moves never raise."""
+    return sum(STEEPNESS**time for time in search.time)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_swaps_make_it_no_later_in_all_and_nothing_too_early_or_at_once_on_a_link(seed):
+    print(f"seed {seed}")
+    plan = random_plan(random.Random(seed))
+    search = SlotSearch(plan, seed)
+    first = was = cost(search)
+    for _ in range(30):
+        search.improve(20)
+        assert cost(search) <= was * (1 + 1e-9)
+        was = cost(search)
+        for before, lag, time in zip(plan.before, plan.lag, search.time, strict=True):
+            ready = lag + (search.time[before] if before >= 0 else 0)
+            assert ready <= time < ready + plan.period
+        held = [
+            (link, (time + slot) % plan.period)
+            for link, slots, time in zip(plan.link, plan.slots, search.time, strict=True)
+            for slot in range(slots)
+        ]
+        assert len(held) == len(set(held))
+    assert was < first

@@ -1,0 +1,1 @@
+"""Algorithms that build schedules, by name."""

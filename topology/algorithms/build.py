@@ -1,0 +1,182 @@
+"""Schedules by the name of their algorithm and of the collective."""
+
+from collections.abc import Callable
+from functools import partial
+
+from multitree.topology.algorithms.double_tree import build_double_tree
+from multitree.topology.algorithms.halving_doubling import build_halving_doubling, build_hdrm
+from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.ring_2d import build_bidirectional_ring_2d, build_ring_2d
+from multitree.topology.algorithms.rings import build_bidirectional_ring, build_ring
+from multitree.topology.algorithms.swing import build_swing
+from multitree.topology.algorithms.symmetric import build_symmetric, symmetric_orbit
+from multitree.topology.checks.implicit import Orbit
+from multitree.topology.collectives import check_collective
+from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.topology import Topology
+from multitree.topology.packing.forest import build_forest
+from multitree.topology.schedules.schedule import Schedule, phase_of
+
+Builder = Callable[..., Schedule]
+_BUILDERS: dict[str, Builder] = {
+    "multitree": build_multitree,
+    "ring": build_ring,
+    "bidirectional_ring": build_bidirectional_ring,
+    "ring_2d": build_ring_2d,
+    "bidirectional_ring_2d": build_bidirectional_ring_2d,
+    "double_tree": build_double_tree,
+    "halving_doubling": build_halving_doubling,
+    "hdrm": build_hdrm,
+    "swing": build_swing,
+    "symmetric": build_symmetric,
+    "forest": build_forest,
+}
+ALGORITHMS = tuple(_BUILDERS)
+PACED = ("forest",)
+"""Those that suit a schedule to a size and to what messages take."""
+COMPARED = ("multitree", "ring", "bidirectional_ring")
+"""What is compared unless asked for: where there is a Hamiltonian cycle, messages of one hop."""
+
+
+def check_algorithm(algorithm: str) -> str:
+    """Return the name of an algorithm that there is.
+
+    Parameters
+    ----------
+    algorithm : str
+
+    Returns
+    -------
+    str
+        The same.
+
+    Raises
+    ------
+    ScheduleError
+        If there is none of that name.
+    """
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise ScheduleError(f"Algorithm must be one of {known}, not {algorithm!r}")
+    return algorithm
+
+
+def build(
+    topology: Topology,
+    algorithm: str,
+    collective: str = "all_reduce",
+    root: int | None = None,
+    pace: Pace | None = None,
+) -> Schedule:
+    """Build the schedule of a named algorithm for a named collective.
+
+    Parameters
+    ----------
+    topology : Topology
+    algorithm : str
+        One of `ALGORITHMS`: "multitree", "ring" and so on, as the table below has them.
+    collective : str
+        "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
+    root : int, optional
+        The rank that broadcast sends from and reduce sums at; only for these.
+    pace : Pace, optional
+        What those of `PACED` are suited to; `usual_pace` without it.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ScheduleError
+        If a name is unknown, the root is missing, out of range or uncalled for, or the
+        algorithm has no such schedule on this topology.
+
+    Notes
+    -----
+    All have all_reduce, broadcast and reduce wherever they have a schedule at all:
+
+    ===================== ========================================= ==================
+    algorithm             on                                        flows
+    ===================== ========================================= ==================
+    multitree             any topology it can grow on               1 per rank
+    ring                  any topology with links both ways         1 per rank
+    bidirectional_ring    the same                                  2 per rank
+    ring_2d               tori of two dimensions                    2 per rank
+    bidirectional_ring_2d the same, sides of at least 3             4 per rank
+    double_tree           any topology                              2 per chunk
+    halving_doubling      any topology                              1 per rank
+    hdrm                  BiGraph of powers of two                  1 per rank
+    swing                 rings and tori with powers of two         2D per rank
+    symmetric             rings, tori, hypercubes, full, their like 1 per rank
+    forest                any with links both ways                  some trees
+    ===================== ========================================= ==================
+
+    Those with one flow per rank have reduce_scatter and all_gather too, which need exactly
+    that. For broadcast and reduce MultiTree grows as many trees at the root as it has links,
+    and forest roots all its trees there; the others send the buffer as all-reduce sends one rank's
+    part: once around, along a binomial tree, or in all chunks of a double tree.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> build(torus(4, 4), "multitree", "broadcast", root=3).num_flows
+    4
+    """
+    check_algorithm(algorithm)
+    check_collective(collective, root, topology.num_ranks)
+    options = {"pace": pace} if algorithm in PACED else {}
+    return _built(topology, algorithm, collective, root, partial(_BUILDERS[algorithm], **options))
+
+
+def _built(
+    topology: Topology, algorithm: str, collective: str, root: int | None, builder: Builder
+) -> Schedule:
+    if collective == "all_reduce":
+        return builder(topology)
+    if root is None and algorithm in PACED:
+        raise ScheduleError(
+            f"{topology.name!r}: {collective} must have one flow rooted at each rank, "
+            f"not the trees of {algorithm}"
+        )
+    if root is None:
+        return phase_of(builder(topology), collective)
+    degree = topology.degree if collective == "broadcast" else topology.in_degree
+    num_trees = int(degree[root]) if algorithm == "multitree" else 1
+    return phase_of(builder(topology, roots=[root] * num_trees), collective)
+
+
+def build_compact(
+    topology: Topology,
+    algorithm: str,
+    collective: str = "all_reduce",
+    root: int | None = None,
+    pace: Pace | None = None,
+) -> Schedule | Orbit:
+    """Build as `build` does, but hold what is one tree, translated, as that: networks may be large.
+
+    Parameters
+    ----------
+    topology, algorithm, collective, root, pace
+        As for `build`.
+
+    Returns
+    -------
+    Schedule or Orbit
+        An orbit for all_reduce by symmetric, a schedule for all else.
+
+    Raises
+    ------
+    ScheduleError
+        As `build`, but that no number of rows of an orbit is too many.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> build_compact(torus(64, 64), "symmetric").num_transfers
+    33546240
+    """
+    if (algorithm, collective, root) == ("symmetric", "all_reduce", None):
+        return symmetric_orbit(topology)
+    return build(topology, algorithm, collective=collective, root=root, pace=pace)

@@ -1,0 +1,312 @@
+"""Recursive halving and doubling, plain and mapped onto BiGraph (HDRM)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s, positions_in_group
+from multitree.topology.collectives import Op, chosen_roots
+from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+
+def exchange_rows(
+    partners: Int64Array, roots: Int64Array, turns: Int64Array | None = None
+) -> Int32Array:
+    """REDUCE rows of a reduce-scatter by recursive exchanges.
+
+    A rank begins with every flow. In each exchange it gives its partner the flows whose roots
+    only the partner can still reach, and adds what it gets of its own; after the last one a
+    rank has the flows that are rooted at it. Each flow's messages are a binomial tree.
+
+    Parameters
+    ----------
+    partners : numpy.ndarray, int64 (num_exchanges, num_ranks)
+        With whom a rank swaps; num_ranks = 2^num_exchanges.
+    roots : numpy.ndarray, int64 (num_flows,)
+        The root of each flow.
+    turns : numpy.ndarray, int64 (num_exchanges, num_ranks), optional
+        Which turn a rank has in an exchange in which not all may send at once; 0 for all when
+        left out.
+
+    Returns
+    -------
+    numpy.ndarray, int32 (num_flows * (num_ranks - 1), 5)
+        step, op, flow, src and dst.
+
+    Raises
+    ------
+    ScheduleError
+        If the exchanges do not take every rank to every root on exactly one way.
+
+    Notes
+    -----
+    A step carries one chunk from a rank to its partner, so with one flow per rank exchange e
+    is num_ranks / 2^(e+1) steps, and all are num_ranks - 1. A rank first sends what its
+    partner has to pass on first: by the time of the next exchange that has long arrived.
+    O(num_flows x num_ranks).
+
+    Examples
+    --------
+    >>> partners = np.array([[1, 0, 3, 2], [2, 3, 0, 1]])
+    >>> exchange_rows(partners, np.array([0])).tolist()
+    [[0, 0, 0, 1, 0], [0, 0, 0, 3, 2], [1, 0, 0, 2, 0]]
+    """
+    sends = _roots_given(partners)
+    by_root = np.argsort(roots, kind="stable")
+    copies = np.bincount(roots, minlength=partners.shape[1])
+    first_copy = np.cumsum(copies) - copies
+    first_step, blocks = 0, []
+    for exchange, given in enumerate(sends):
+        targets = given.ravel()
+        times = copies[targets]
+        src = np.repeat(np.repeat(np.arange(len(given)), given.shape[1]), times)
+        copy = np.arange(len(src)) - np.repeat(np.cumsum(times) - times, times)
+        flow = by_root[np.repeat(first_copy[targets], times) + copy]
+        turn = np.zeros(len(given), np.int64) if turns is None else turns[exchange]
+        num_turns = int(turn.max()) + 1
+        step = first_step + positions_in_group(src) * num_turns + turn[src]
+        columns = (step, np.full(len(src), Op.REDUCE), flow, src, partners[exchange, src])
+        blocks.append(np.stack(columns, axis=1))
+        first_step = int(step.max(initial=first_step - 1)) + 1
+    return int32s("Rows", np.concatenate(blocks))
+
+
+def _roots_given(partners: Int64Array) -> list[Int64Array]:
+    """Per exchange the roots whose flows a rank gives away, in the order of sending.
+
+    What a partner passes on next comes first, what it keeps comes last.
+    """
+    num_exchanges, num_ranks = partners.shape
+    ranks = np.arange(num_ranks)[:, None]
+    sends: list[Int64Array] = []
+    for exchange in range(num_exchanges - 1, -1, -1):
+        passed_on = np.concatenate([*sends, ranks], axis=1)
+        sends.insert(0, passed_on[partners[exchange]])
+    everything = np.sort(np.concatenate([*sends, ranks], axis=1), axis=1)
+    if everything.shape != (num_ranks, num_ranks) or (everything != ranks.T).any():
+        raise ScheduleError(
+            f"Exchanges must take each of {num_ranks} ranks to every root on one way, "
+            f"not {num_exchanges} exchanges that do not"
+        )
+    return sends
+
+
+def with_gather(sums: Int32Array) -> Int32Array:
+    """Rows of an all-reduce: a reduce-scatter, then the same backwards as its all-gather.
+
+    Parameters
+    ----------
+    sums : numpy.ndarray, int32 (n, 5)
+        step, op, flow, src and dst of the REDUCE rows.
+
+    Returns
+    -------
+    numpy.ndarray, int32 (2 n, 5)
+
+    Examples
+    --------
+    >>> with_gather(np.array([[0, 0, 0, 2, 1], [1, 0, 0, 1, 0]])).tolist()[2:]
+    [[3, 1, 0, 1, 2], [2, 1, 0, 0, 1]]
+    """
+    results = sums[:, [0, 1, 2, 4, 3]].copy()
+    results[:, 0] = 2 * int(sums[:, 0].max()) + 1 - sums[:, 0]
+    results[:, 1] = Op.GATHER
+    return int32s("Rows", np.concatenate([sums, results]))
+
+
+def build_halving_doubling(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
+    """Build the all-reduce of recursive halving and doubling.
+
+    In exchange e a rank swaps with the one whose number differs in bit e: it gives away half
+    of what it still has to sum, so that after log2(N) exchanges it has one chunk; all-gather
+    is the same backwards. Where the number of ranks is no power of two, the first ranks fold
+    in pairs: one of the two sends the other all it has before, and gets the result behind.
+
+    Parameters
+    ----------
+    topology : Topology
+    roots : sequence of int, optional
+        One flow, with an equal part of the buffer, for each entry; every rank once when left
+        out.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ScheduleError
+        If a root is no rank, or no route joins two partners.
+
+    Notes
+    -----
+    O(flows x ranks); deterministic. A step carries one chunk: with N = 2^k and a flow per
+    rank, a phase is k exchanges in N-1 steps, and a rank sends N-1 messages, (N-1)/N of the
+    buffer. A library sends the N/2^(e+1) chunks of exchange e as one message, which here are
+    so many heads. Nearest numbers swap first and most. Folding costs N-1 steps more, and
+    almost the whole buffer once more. Partners that no link joins contend on their routes.
+
+    References
+    ----------
+    R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004; R. Thakur,
+    R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH",
+    International Journal of High Performance Computing Applications 19 (1), 2005.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import fully_connected, hypercube
+    >>> build_halving_doubling(hypercube(4)).steps_all_gather
+    15
+    >>> build_halving_doubling(fully_connected(6)).steps_all_gather
+    10
+    """
+    chosen = chosen_roots(roots, topology.num_ranks)
+    return Schedule.from_rows(
+        topology,
+        algorithm="halving_doubling",
+        collective="all_reduce",
+        flow_offsets=np.arange(len(chosen) + 1),
+        rows=with_gather(_sums(topology.num_ranks, np.array(chosen))),
+    )
+
+
+def doubling_partners(num_exchanges: int) -> Int64Array:
+    """Partners whose numbers differ in bit 0, then 1, and so on.
+
+    Parameters
+    ----------
+    num_exchanges : int
+
+    Returns
+    -------
+    numpy.ndarray, int64 (num_exchanges, 2^num_exchanges)
+
+    Examples
+    --------
+    >>> doubling_partners(2).tolist()
+    [[1, 0, 3, 2], [2, 3, 0, 1]]
+    """
+    return np.arange(1 << num_exchanges) ^ (1 << np.arange(num_exchanges))[:, None]
+
+
+def _sums(num_ranks: int, roots: Int64Array) -> Int32Array:
+    """REDUCE rows; pairs of ranks first fold into one each, if they must."""
+    num_exchanges = num_ranks.bit_length() - 1
+    num_pairs = num_ranks - (1 << num_exchanges)
+    if not num_pairs:
+        return exchange_rows(doubling_partners(num_exchanges), roots)
+    # Ranks 2i and 2i+1 are place i for i < num_pairs, the others a place each.
+    ranks = np.arange(num_ranks)
+    place_of = np.where(ranks < 2 * num_pairs, ranks // 2, ranks - num_pairs)
+    speaker = np.searchsorted(place_of, np.arange(1 << num_exchanges))
+    rows = exchange_rows(doubling_partners(num_exchanges), place_of[roots]).astype(np.int64)
+    folds = _folds(rows, place_of[roots], roots, num_pairs)
+    for end in (3, 4):
+        # The flow's root speaks for its place, elsewhere the lower rank does.
+        at_root = rows[:, end] == place_of[roots[rows[:, 2]]]
+        rows[:, end] = np.where(at_root, roots[rows[:, 2]], speaker[rows[:, end]])
+    rows[:, 0] += int(folds[:, 0].max()) + 1
+    return np.concatenate([folds, rows]).astype(np.int32)
+
+
+def _folds(
+    rows: Int64Array, root_places: Int64Array, roots: Int64Array, num_pairs: int
+) -> Int64Array:
+    """What the silent rank of each pair sends the one that speaks, soonest needed first."""
+    num_flows = len(roots)
+    needed = np.full((num_flows, num_pairs), int(rows[:, 0].max()) + 1)
+    of_pairs = rows[rows[:, 3] < num_pairs]
+    needed[of_pairs[:, 2], of_pairs[:, 3]] = of_pairs[:, 0]
+    flow, pair = (index.ravel() for index in np.indices(needed.shape))
+    speaks = np.where(root_places[flow] == pair, roots[flow], 2 * pair)
+    silent = 4 * pair + 1 - speaks
+    soonest = np.lexsort((flow, needed.ravel()))
+    flow, speaks, silent = flow[soonest], speaks[soonest], silent[soonest]
+    step = positions_in_group(silent)
+    return np.stack([step, np.full(len(step), Op.REDUCE), flow, silent, speaks], axis=1)
+
+
+def build_hdrm(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
+    """Build the all-reduce of halving and doubling with rank mapping, for BiGraph.
+
+    Recursive halving and doubling between places, where ranks have places such that partners
+    are always on switches of different halves, and those on one switch have all their partners
+    on different switches: every link between switches carries one message at a time.
+
+    Parameters
+    ----------
+    topology : Topology
+        A BiGraph with powers of two of switches and of ranks on each.
+    roots : sequence of int, optional
+        One flow, with an equal part of the buffer, for each entry; every rank once when left
+        out.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ScheduleError
+        If the topology is another one, or a root is no rank.
+
+    Notes
+    -----
+    O(flows x ranks); deterministic; no link carries two transfers in one step. With a flow per
+    rank, N-1 steps per phase in log2(N) exchanges, which for ranks of one link is the bound,
+    and N-1 messages per rank and phase. Where a switch has A times as many ranks as links to
+    the other half, groups of A ranks on one switch exchange first, and then take turns:
+    N - N/A + N - A steps.
+
+    The mapping is our own. With places in binary and H <= S/2, parity tells the half, the low
+    bits the switch of the one half, high bits that of the other: one bit changed moves a
+    place to the other half, and two that agree in parity and in both switches are the same.
+
+    References
+    ----------
+    J. Dong et al., "EFLOPS: Algorithm and System Co-Design for a High Performance Distributed
+    Training Platform", HPCA 2020.
+
+    Examples
+    --------
+    >>> from multitree.topology.specs import parse_topology
+    >>> schedule = build_hdrm(parse_topology("bigraph:4x8"))
+    >>> schedule.steps_all_gather, schedule.max_link_load, schedule.tree_height_hops
+    (31, 1, 15)
+    """
+    if topology.family != "bigraph" or any(size & (size - 1) for size in topology.dims):
+        raise ScheduleError(
+            "hdrm must have a BiGraph with powers of two of switches and of ranks on each, "
+            f"not {topology.name!r}"
+        )
+    chosen = chosen_roots(roots, topology.num_ranks)
+    rank_at, turn = _places(*topology.dims)
+    place_of = np.argsort(rank_at)
+    partners = doubling_partners(topology.num_ranks.bit_length() - 1)
+    turns = np.where(rank_at[partners] // topology.dims[0] == rank_at // topology.dims[0], 0, turn)
+    rows = exchange_rows(partners, place_of[np.array(chosen)], turns).copy()
+    rows[:, 3:] = rank_at[rows[:, 3:]]
+    return Schedule.from_rows(
+        topology,
+        algorithm="hdrm",
+        collective="all_reduce",
+        flow_offsets=np.arange(len(chosen) + 1),
+        rows=with_gather(rows),
+    )
+
+
+def _places(hosts: int, num_switches: int) -> tuple[Int64Array, Int64Array]:
+    """The rank at each place, and its turn among those that share a link between switches."""
+    half = num_switches // 2
+    sharing = max(hosts // half, 1)
+    apart = hosts // sharing  # ranks of a switch whose partners are on as many switches
+    place = np.arange(hosts * num_switches)
+    turn, core = place % sharing, place // sharing
+    upper = np.array([int(number).bit_count() % 2 for number in core])
+    bits = core % (half * apart)
+    switch = np.where(upper, half + bits // apart, bits % half)
+    port = np.where(upper, bits % apart, bits // half)
+    rank = switch * hosts + port * sharing + turn
+    return int64s("Ranks", rank), int64s("Turns", turn)

@@ -1,0 +1,203 @@
+"""MultiTree: spanning trees grown in turns, so that no two messages meet."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from multitree.topology.algorithms.multitree_switched import grow_over_switches
+from multitree.topology.algorithms.tree_growth import HASTES, NEIGHBOUR_ORDERS, grow_trees
+from multitree.topology.arrays import Int32Array, largest_group
+from multitree.topology.collectives import Op, chosen_roots
+from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.bounds import bound_steps
+from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.topology import Topology
+from multitree.topology.routing.default_routes import Routes
+from multitree.topology.schedules.grown_trees import (
+    GrownRoutes,
+    both_phases,
+    farthest_first,
+    with_direct_links,
+)
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.schedules.sibling_order import LARGE_CHUNKS, SMALL_CHUNKS
+
+ROOT_ORDERS = ("ascending", "descending")
+OVER_SWITCHES = ("ascending", "link", "descending")
+MOST_WORK = 3 << 18
+"""Trees times links of all orders that are tried on direct links, at most, but for the first."""
+RESTS = (8, 4, 2)
+"""Over switches the first that costs no step, with at most `MOST_CONTRIBUTIONS` to a sum; or 1."""
+MOST_CONTRIBUTIONS = 64
+"""To one sum at one rank: each may have to wait there, and the interfaces count as far."""
+
+
+def build_multitree(
+    topology: Topology,
+    *,
+    roots: Sequence[int] | None = None,
+    root_order: str = "best",
+    neighbour_order: str = "best",
+    rest_steps: int | None = None,
+) -> Schedule:
+    """Build the all-reduce of MultiTree, Algorithm 1 of [1].
+
+    A tree grows from every rank. A step starts with all links free; trees take turns, each
+    adding one child over a free link from a member of an earlier step; when a whole round
+    adds nothing the step ends. That is the all-gather; reduce-scatter is the reverse. With
+    switches an edge takes a whole route, see `indirect.grow_over_switches`.
+
+    Parameters
+    ----------
+    topology : Topology
+    roots : sequence of int, optional
+        One tree, with an equal part of the buffer, for each; every rank once when left out,
+        and `[r] * k` for k trees that share the root r.
+    root_order : str
+        "ascending" or "descending": whose tree has the first turn (with switches: of equals);
+        "best": whichever is better, and "ascending" with switches.
+    neighbour_order : str
+        Which child a member tries first: one of `tree_growth.NEIGHBOUR_ORDERS`, with switches one
+        of `OVER_SWITCHES` (see `indirect.grow_over_switches`); "best": whichever is better.
+    rest_steps : int, optional
+        With switches, from getting a chunk to passing it on; else what `RESTS` says.
+
+    Returns
+    -------
+    Schedule
+        Of collective "all_reduce", with at most one transfer per link and step.
+
+    Raises
+    ------
+    ScheduleError
+        If a root is no rank, an order unknown, or a number out of range.
+
+    Notes
+    -----
+    Deterministic. Members are tried as they joined. The published code ends a step when the
+    last root adds nothing; here none must. Without reverse links both phases are grown. Of the
+    orders those with the fewest steps are better, and of these those whose last small chunk
+    arrives first; all 12 are tried up to 128 ranks with four links, fewer beyond (`MOST_WORK`).
+    Where links differ in speed, a chunk holds slow ones for several steps (`link_slots`), and over
+    switches all links of its route; without switches each order is tried with all `HASTES`.
+
+    References
+    ----------
+    .. [1] J. Huang et al., "Communication Algorithm-Architecture Co-Design ...", ISCA 2021.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> build_multitree(torus(4, 4)).steps_all_gather
+    4
+    """
+    chosen = chosen_roots(roots, topology.num_ranks)
+    _check_order("Root order", root_order, ROOT_ORDERS)
+    known = OVER_SWITCHES if topology.num_switches else NEIGHBOUR_ORDERS
+    _check_order("Neighbour order", neighbour_order, known)
+    if rest_steps is not None and rest_steps < 1:
+        raise ScheduleError(f"Rest steps must be at least 1, not {rest_steps!r}")
+    if topology.num_switches:
+        phases = _over_switches(topology, chosen, root_order, neighbour_order, rest_steps)
+        return _schedule(topology, len(chosen), *phases)
+    return _on_links(topology, chosen, root_order, neighbour_order)
+
+
+def _check_order(name: str, order: str, known: Sequence[str]) -> None:
+    if order not in ("best", *known):
+        raise ScheduleError(f"{name} must be best, {', '.join(known)}, not {order!r}")
+
+
+def _turns(roots: Sequence[int], order: str) -> list[int]:
+    """The trees in the order of their turns."""
+    return sorted(range(len(roots)), key=roots.__getitem__, reverse=order == "descending")
+
+
+def _schedule(topology: Topology, num_flows: int, rows: Int32Array, routes: Routes) -> Schedule:
+    return Schedule.from_rows(
+        topology,
+        algorithm="multitree",
+        collective="all_reduce",
+        flow_offsets=np.arange(num_flows + 1),
+        rows=rows,
+        routes=routes,
+        times=LARGE_CHUNKS if topology.num_switches else SMALL_CHUNKS,
+    )
+
+
+def _on_links(
+    topology: Topology, roots: Sequence[int], root_order: str, neighbour_order: str
+) -> Schedule:
+    """The schedule of the orders asked for, or of the best ones, and of the best haste."""
+    root_orders = ROOT_ORDERS if root_order == "best" else (root_order,)
+    neighbour_orders = NEIGHBOUR_ORDERS if neighbour_order == "best" else (neighbour_order,)
+    slots = link_slots(topology)
+    hastes = HASTES if slots.max() > slots.min() else ("eager",)
+    orders = list(product(root_orders, neighbour_orders, hastes))
+
+    def grown(network: Topology, *, turns: Sequence[int], order: str, haste: str) -> GrownRoutes:
+        edges = grow_trees(
+            network.links,
+            roots,
+            turns,
+            network.num_ranks,
+            neighbour_order=order,
+            slots=slots,
+            haste=haste,
+        )
+        return with_direct_links(network, *edges)
+
+    built = []
+    most = max(len(hastes), MOST_WORK // (len(roots) * topology.num_links))
+    for first, order, haste in orders[:most]:
+        grow = partial(grown, turns=_turns(roots, first), order=order, haste=haste)
+        schedule = _schedule(topology, len(roots), *both_phases(topology, grow, slots))
+        end = int((schedule.step + slots[schedule.route_links]).max())
+        built.append(((end, schedule.expected_end(SMALL_CHUNKS)), schedule))
+    return min(built, key=lambda each: each[0])[1]
+
+
+def _over_switches(
+    topology: Topology,
+    roots: Sequence[int],
+    root_order: str,
+    neighbour_order: str,
+    rest_steps: int | None,
+) -> tuple[Int32Array, Routes]:
+    """Rows and routes of order and rest asked for, or of those with the fewest steps."""
+    turns = _turns(roots, root_order)
+    orders = OVER_SWITCHES[:2] if neighbour_order == "best" else (neighbour_order,)
+    slots = link_slots(topology)
+
+    def grown(order: str, rest: int) -> tuple[Int32Array, Routes]:
+        def grow(network: Topology) -> GrownRoutes:
+            trees = grow_over_switches(
+                network, roots, turns, neighbour_order=order, rest_steps=rest, slots=slots
+            )
+            return trees if slots.max() > 1 else farthest_first(trees, rest)
+
+        return both_phases(topology, grow, slots)
+
+    one_each = sorted(roots) == list(range(topology.num_ranks))
+    fewest = 2 * bound_steps(topology) if len(orders) > 1 and one_each else 0
+    built = []
+    for order in orders:
+        rows, routes = grown(order, rest_steps or 1)
+        built.append((int(rows[:, 0].max()) + 1, order, rows, routes))
+        if built[-1][0] <= fewest:
+            break
+    num_steps, order, rows, routes = min(built, key=lambda phases: phases[0])
+    for longer in RESTS if rest_steps is None else ():
+        rested, its_routes = grown(order, longer)
+        added = _most_added(rested, topology.num_ranks)
+        if int(rested[:, 0].max()) < num_steps and added <= MOST_CONTRIBUTIONS:
+            return rested, its_routes
+    return rows, routes
+
+
+def _most_added(rows: Int32Array, num_ranks: int) -> int:
+    """Contributions that one rank adds to one sum, at most."""
+    flow, dst = rows[rows[:, 1] == Op.REDUCE][:, [2, 4]].astype(np.int64).T
+    return largest_group(flow * num_ranks + dst)

@@ -1,0 +1,205 @@
+"""Rings in two dimensions: along the rows of a torus, then along its columns."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.topology.arrays import Int32Array, Int64Array, int32s, positions_in_group
+from multitree.topology.collectives import Op, chosen_roots
+from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+Grid = npt.NDArray[np.int64]
+
+
+def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
+    """Build the 2D ring all-reduce, one way.
+
+    Half of the buffer is reduce-scattered around each row of the torus, then what a rank got
+    of it around each column; all-gather goes around columns, then rows. The other half goes
+    around columns first, at the same time, so that both dimensions are always busy.
+
+    Parameters
+    ----------
+    topology : Topology
+        A torus of two dimensions, or a mesh of 2x2, whose rows and columns are rings too.
+    roots : sequence of int, optional
+        Two flows, 2i rows first and 2i+1 columns first, for each entry; every rank once when
+        left out.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ScheduleError
+        If the topology is another one: a longer side of a mesh is a line, no ring. Or if a
+        root is no rank.
+
+    Notes
+    -----
+    O(flows x ranks); deterministic; no link carries two transfers in one step. With a flow of
+    each kind per rank of a torus HxW, H <= W: N-1+W-H steps per phase, each of a chunk of
+    1/(2N) of the buffer; 4(N-1) messages per rank. A rank sends 2(N-1)/N of the buffer over
+    two of its four links, which takes half as long as around one ring, and the first and the
+    last message of a sum are H+W-2 hops apart instead of N-1. Messages around a row carry one
+    chunk, not the H that go the same way.
+
+    References
+    ----------
+    C. Ying, S. Kumar, D. Chen, T. Wang, Y. Cheng, "Image Classification at Supercomputer
+    Scale", arXiv:1811.06992, 2018. H. Mikami et al., "Massively Distributed SGD", 2018,
+    arXiv:1811.05233, has one dimension busy at a time.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> schedule = build_ring_2d(torus(4, 4))
+    >>> schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load
+    (32, 15, 1)
+    """
+    grid = _grid(topology, "ring_2d", least_side=2)
+    return _along(topology, "ring_2d", [grid, grid.T], roots)
+
+
+def build_bidirectional_ring_2d(
+    topology: Topology, *, roots: Sequence[int] | None = None
+) -> Schedule:
+    """Build the 2D ring all-reduce both ways around: four quarters of the buffer on four links.
+
+    Parameters
+    ----------
+    topology : Topology
+        A torus of two dimensions with sides of at least 3, so that both ways differ.
+    roots : sequence of int, optional
+        Four flows for each entry, 4i and 4i+2 rows first, 4i+1 and 4i+3 columns first, the last
+        two backwards; every rank once when left out.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ScheduleError
+        If the topology is another one, or a root is no rank.
+
+    Notes
+    -----
+    As `build_ring_2d`, with chunks of 1/(4N) of the buffer and 8(N-1) messages per rank. On a
+    square torus no link is ever idle but for latency: 2(N-1)/N of the buffer over four links
+    is what no schedule can beat there.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> schedule = build_bidirectional_ring_2d(torus(4, 4))
+    >>> schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load
+    (64, 15, 1)
+    """
+    grid = _grid(topology, "bidirectional_ring_2d", least_side=3)
+    backwards = grid[::-1, ::-1]
+    grids = [grid, grid.T, backwards, backwards.T]
+    return _along(topology, "bidirectional_ring_2d", grids, roots)
+
+
+def _grid(topology: Topology, algorithm: str, least_side: int) -> Grid:
+    dims, is_torus = topology.dims, topology.family == "torus"
+    is_square_of_pairs = topology.family == "mesh" and dims == (2, 2)
+    if not (is_torus or is_square_of_pairs) or len(dims) != 2 or min(dims) < least_side:
+        raise ScheduleError(
+            f"{algorithm} must have a torus of two dimensions with sides of at least "
+            f"{least_side}, whose rows and columns are rings, not {topology.name!r}"
+        )
+    return np.arange(topology.num_ranks, dtype=np.int64).reshape(dims)
+
+
+def _along(
+    topology: Topology, algorithm: str, grids: Sequence[Grid], roots: Sequence[int] | None
+) -> Schedule:
+    chosen = chosen_roots(roots, topology.num_ranks)
+    rings = [_Rings(grid, np.array(chosen)) for grid in grids]
+    across = max(ring.steps_across for ring in rings)
+    down = max(ring.steps_down for ring in rings)
+    rows = []
+    for kind, ring in enumerate(rings):
+        sums = ring.rows(Op.REDUCE, across_at=0, down_at=across)
+        results = ring.rows(Op.GATHER, across_at=across + 2 * down, down_at=across + down)
+        both = np.concatenate([sums, results])
+        both[:, 2] = len(grids) * both[:, 2] + kind
+        rows.append(both)
+    return Schedule.from_rows(
+        topology,
+        algorithm=algorithm,
+        collective="all_reduce",
+        flow_offsets=np.arange(len(grids) * len(chosen) + 1),
+        rows=np.concatenate(rows),
+    )
+
+
+class _Rings:
+    """One kind of flows: across the rows of a grid, and down its columns."""
+
+    def __init__(self, grid: Grid, roots: Int64Array) -> None:
+        self._grid = grid
+        place = np.argsort(grid.ravel())[roots]
+        self._row, self._column = np.divmod(place, grid.shape[1])
+        # Flows of one column of roots share the rings across, those of one root those down.
+        self._of_column = int(np.bincount(self._column).max())
+        self._of_root = positions_in_group(place)
+        self._most_of_root = int(self._of_root.max()) + 1
+
+    @property
+    def steps_across(self) -> int:
+        return (int(self._grid.shape[1]) - 1) * self._of_column
+
+    @property
+    def steps_down(self) -> int:
+        return (int(self._grid.shape[0]) - 1) * self._most_of_root
+
+    def rows(self, op: Op, *, across_at: int, down_at: int) -> Int32Array:
+        """step, op, flow, src and dst of one phase, int32 (flows * (ranks - 1), 5)."""
+        height, width = self._grid.shape
+        behind = 1 if op == Op.REDUCE else 0  # a sum begins behind its root, a result at it
+        flow, row, hop = np.indices((len(self._row), height, width - 1))
+        across = self._columns(
+            op,
+            flow,
+            across_at + hop * self._of_column + self._turns(behind)[:, :, None],
+            (row, self._column[flow] + behind + hop),
+            (row, self._column[flow] + behind + hop + 1),
+        )
+        flow, hop = np.indices((len(self._row), height - 1))
+        down = self._columns(
+            op,
+            flow,
+            down_at + hop * self._most_of_root + self._of_root[flow],
+            (self._row[flow] + behind + hop, self._column[flow]),
+            (self._row[flow] + behind + hop + 1, self._column[flow]),
+        )
+        return int32s("Rows", np.concatenate([across, down]))
+
+    def _turns(self, behind: int) -> Int64Array:
+        """A flow's turn in each row's ring: first what goes down first, or came first."""
+        height, width = self._grid.shape
+        flow, row = (index.ravel() for index in np.indices((len(self._row), height)))
+        soonest = np.lexsort((flow, (row - behind - self._row[flow]) % height))
+        turn = np.empty(len(flow), np.int64)
+        turn[soonest] = positions_in_group((row * width + self._column[flow])[soonest])
+        return turn.reshape(-1, height)
+
+    def _columns(
+        self,
+        op: Op,
+        flow: Int64Array,
+        step: Int64Array,
+        src: tuple[Int64Array, Int64Array],
+        dst: tuple[Int64Array, Int64Array],
+    ) -> Int64Array:
+        height, width = self._grid.shape
+        ends = [self._grid[row % height, column % width] for row, column in (src, dst)]
+        columns = (step, np.full(flow.shape, op), flow, *ends)
+        return np.stack([np.broadcast_to(c, flow.shape).ravel() for c in columns], axis=1)

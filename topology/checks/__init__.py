@@ -1,0 +1,1 @@
+"""Proofs about schedules: correct sums, no races, no deadlock, causality."""

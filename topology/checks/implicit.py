@@ -1,0 +1,260 @@
+"""A schedule held as one tree and the group that translates it to every rank."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, Int64Array
+from multitree.topology.checks.causality import overlaps
+from multitree.topology.checks.verify import Report, verify
+from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.bounds import bound_steps
+from multitree.topology.networks.fingerprint import Blocks, schedule_fingerprint
+from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.topology import Topology
+from multitree.topology.networks.translations import Translations
+from multitree.topology.schedules.columns import ROW_FIELDS
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["MAX_ROWS", "Orbit", "verify_orbit"]
+
+MAX_ROWS = 1 << 25
+"""More rows than that are not written out: some gigabytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Orbit:
+    """One tree of a schedule that is the same seen from every rank, and what moves it there.
+
+    The flow of rank r is rooted at r and is the tree moved by r's element, every row over the
+    link of its own direction. So a schedule of N ranks is held in the space of 2 (N-1) rows, and
+    any rank's part of it is written out without the others'.
+
+    Parameters
+    ----------
+    tree : Schedule
+        One flow, rooted at the rank of element 0.
+    group : Translations
+        Of the tree's topology.
+    """
+
+    tree: Schedule
+    group: Translations
+
+    @property
+    def topology(self) -> Topology:
+        """What the schedule runs on."""
+        return self.tree.topology
+
+    @property
+    def num_flows(self) -> int:
+        """Trees, and chunks of the buffer: one per rank."""
+        return self.topology.num_ranks
+
+    @property
+    def num_transfers(self) -> int:
+        """Rows of all flows together."""
+        return self.tree.num_transfers * self.num_flows
+
+    @cached_property
+    def directions(self) -> Int32Array:
+        """The direction of each of the tree's rows, int32 (tree.num_transfers,)."""
+        ways = np.empty(self.topology.num_links, np.int32)
+        ways[self.group.links] = np.arange(self.group.num_directions)
+        return ways[self.tree.route_links]
+
+    @cached_property
+    def max_link_load(self) -> int:
+        """The largest number of transfers on one link in one step."""
+        used = self.tree.step.astype(np.int64) * self.group.num_directions + self.directions
+        return int(np.unique(used, return_counts=True)[1].max())
+
+    def schedule(self, roots: Sequence[int] | None = None) -> Schedule:
+        """Write all rows out.
+
+        Parameters
+        ----------
+        roots : sequence of int, optional
+            One flow, with an equal part of the buffer, for each; every rank once when left out.
+
+        Returns
+        -------
+        Schedule
+
+        Raises
+        ------
+        ScheduleError
+            If there are more than `MAX_ROWS`.
+
+        Notes
+        -----
+        O(rows log rows).
+        """
+        chosen = np.arange(self.topology.num_ranks) if roots is None else np.asarray(roots)
+        num_rows = len(chosen) * self.tree.num_transfers
+        if num_rows > MAX_ROWS:
+            raise ScheduleError(
+                f"Rows of symmetric on {self.topology.name!r} must be at most {MAX_ROWS} to be "
+                f"written out, not {num_rows}"
+            )
+        flow, row = np.divmod(np.arange(num_rows), self.tree.num_transfers)
+        return self._written(flow, row, chosen[flow], len(chosen))
+
+    def at(self, rank: int) -> Schedule:
+        """The rows that leave or reach one rank: all that its interface's table is made of.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        Schedule
+            Not one that `verify` accepts, since its trees are parts; its hash is its own.
+
+        Raises
+        ------
+        ScheduleError
+            If there is no such rank.
+
+        Notes
+        -----
+        O(num_ranks log num_ranks).
+        """
+        if not 0 <= rank < self.topology.num_ranks:
+            raise ScheduleError(f"Rank must be in 0..{self.topology.num_ranks - 1}, not {rank!r}")
+        here = self.group.element[[rank]]
+        rows = np.arange(self.tree.num_transfers)
+        moved = [
+            self.group.rank[self.group.minus(here, self.group.element[ends])]
+            for ends in (self.tree.src, self.tree.dst)
+        ]
+        flow, row = np.concatenate(moved).astype(np.int64), np.concatenate([rows, rows])
+        return self._written(flow, row, flow, self.topology.num_ranks)
+
+    def _written(
+        self, flow: Int64Array, row: Int64Array, root: Int64Array, num_flows: int
+    ) -> Schedule:
+        """A schedule of the tree's rows, each moved to a root, for a flow."""
+        columns, links = self._moved(flow, row, root)
+        fields: dict[str, Any] = {**columns, "flow_offsets": np.arange(num_flows + 1)}
+        fields |= {"route_offsets": np.arange(len(links) + 1), "route_links": links}
+        return replace(self.tree, **fields, route_classes=np.zeros_like(links))
+
+    def _moved(
+        self, flow: Int64Array, row: Int64Array, root: Int64Array
+    ) -> tuple[dict[str, Int32Array], Int32Array]:
+        """Columns and links of the tree's rows, each moved to a root, sorted as schedules are."""
+        group, tree = self.group, self.tree
+        by = group.element[root]
+        src, dst = (group.plus(group.element[ends][row], by) for ends in (tree.src, tree.dst))
+        links = group.links[src, self.directions[row]]
+        columns = {"step": tree.step[row], "op": tree.op[row], "flow": flow.astype(np.int32)}
+        columns |= {"src": group.rank[src], "dst": group.rank[dst], "order": tree.order[row]}
+        by_step = np.lexsort([columns[field] for field in ("dst", "src", "flow", "step")])
+        return {field: columns[field][by_step] for field in ROW_FIELDS}, links[by_step]
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of the schedule written out, which is never held as a whole.
+
+        Notes
+        -----
+        O(rows x columns), step by step: some 7 CPU s for `MAX_ROWS`.
+        """
+        num_ranks, num_rows = self.topology.num_ranks, self.num_transfers
+        names = (*ROW_FIELDS, "link", "class")
+        blocks = {name: Blocks(num_rows, self._blocks(name)) for name in names}
+        offsets = Blocks(num_rows + 1, _counted(num_rows + 1, num_rows // self.tree.num_steps))
+        return schedule_fingerprint(
+            self.topology,
+            self.tree.collective,
+            self.tree.root,
+            np.arange(num_ranks + 1),
+            [blocks[field] for field in ROW_FIELDS],
+            (offsets, blocks["link"], blocks["class"]),
+        )
+
+    def _blocks(self, name: str) -> Iterator[Int32Array]:
+        """A column of the schedule written out, int32 (num_ranks, rows of a step), step by step."""
+        tree, num_ranks = self.tree, self.topology.num_ranks
+        ends = np.flatnonzero(np.r_[True, np.diff(tree.step) > 0, True])
+        for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+            shape = num_ranks, last - first
+            if name == "class":
+                yield np.zeros(shape, np.int32)
+            elif name == "step":
+                yield np.full(shape, tree.step[first])
+            elif name == "flow":
+                yield np.broadcast_to(np.arange(num_ranks, dtype=np.int32)[:, None], shape)
+            else:
+                yield self._moved_everywhere(name, slice(first, last))
+
+    def _moved_everywhere(self, name: str, rows: slice) -> Int32Array:
+        """A column of rows of one step, moved to every root and sorted, int32 (num_ranks, rows)."""
+        group, tree = self.group, self.tree
+        by = group.element[:, None]
+        src = group.plus(group.element[tree.src[rows]], by)
+        columns = {"src": group.rank[src]}
+        columns["dst"] = group.rank[group.plus(group.element[tree.dst[rows]], by)]
+        key = columns["src"].astype(np.int64) * self.topology.num_ranks + columns["dst"]
+        by_key = np.argsort(key, axis=1)
+        if name == "link":
+            columns[name] = group.links[src, self.directions[rows]]
+        elif name not in columns:
+            columns[name] = np.broadcast_to(getattr(tree, name)[rows], src.shape)
+        return np.take_along_axis(columns[name], by_key, axis=1)
+
+
+def _counted(until: int, at_once: int) -> Iterator[Int64Array]:
+    """The numbers from 0, some at once."""
+    for first in range(0, until, at_once):
+        yield np.arange(first, min(first + at_once, until))
+
+
+def verify_orbit(orbit: Orbit) -> Report:
+    """Prove that the schedule written out is right, from one tree and the group.
+
+    What holds for the tree holds for each of its translations; that no two of them meet on a link
+    follows where the tree has no direction twice at a time.
+
+    Parameters
+    ----------
+    orbit : Orbit
+
+    Returns
+    -------
+    Report
+        What `verify` returns for the schedule written out.
+
+    Raises
+    ------
+    ScheduleError
+        If the tree is wrong, or the translations move some link to none.
+
+    Notes
+    -----
+    O(num_links + rows of the tree), but for the logarithm of a sort.
+    """
+    group, tree, topology = orbit.group, orbit.tree, orbit.topology
+    report = verify(tree)
+    ends = topology.links[group.links]
+    numbers = np.arange(topology.num_ranks)
+    reached = group.rank[group.plus(numbers[:, None], group.moves[None, :])]
+    if (ends[..., 0] != group.rank[:, None]).any() or (ends[..., 1] != reached).any():
+        raise ScheduleError(f"Translations of {topology.name!r} must move links to links")
+    if tree.num_flows != 1 or int(tree.flow_roots[0]) != int(group.rank[0]):
+        raise ScheduleError(f"Tree of an orbit must be one, rooted at rank {int(group.rank[0])}")
+    slots = link_slots(topology)[tree.route_links]
+    load = orbit.max_link_load
+    return replace(
+        report,
+        contention_free=load <= 1 and not overlaps(orbit.directions, tree.step, slots),
+        max_link_load=load,
+        num_messages=orbit.num_transfers,
+        max_messages_per_rank=tree.num_transfers,
+        bound_steps=bound_steps(topology),
+    )

@@ -1,0 +1,198 @@
+"""The proofs that `verify` is made of, one property of a schedule each."""
+
+import numpy as np
+
+from multitree.topology.arrays import Int64Array, positions_in_group
+from multitree.topology.checks.deadlock import check_waiting
+from multitree.topology.collectives import Op
+from multitree.topology.errors import ScheduleError
+from multitree.topology.file_text import shown
+from multitree.topology.routing.routes import rows_of_entries
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.schedules.sibling_order import sibling_groups
+
+
+def check_sorted(schedule: Schedule) -> None:
+    """Rows ascend by (step, flow, src, dst), no two alike.
+
+    Raises
+    ------
+    ScheduleError
+        Naming the first row that does not come after the one before it.
+    """
+    above = np.zeros(max(schedule.num_transfers - 1, 0), bool)
+    equal = ~above
+    for field in (schedule.step, schedule.flow, schedule.src, schedule.dst):
+        above |= equal & (field[1:] > field[:-1])
+        equal &= field[1:] == field[:-1]
+    wrong = np.flatnonzero(~above)
+    if wrong.size:
+        row = int(wrong[0]) + 1
+        raise ScheduleError(
+            f"{schedule.describe(row)}: rows must ascend by (step, flow, src, dst), "
+            f"not follow {schedule.describe(row - 1)}"
+        )
+
+
+def check_flow_offsets(schedule: Schedule) -> None:
+    """Flow offsets rise from 0, so that every element belongs to exactly one flow.
+
+    Raises
+    ------
+    ScheduleError
+        Naming the first flow whose end comes before its start.
+    """
+    offsets = schedule.flow_offsets
+    if offsets[0] != 0 or offsets[-1] <= 0:
+        raise ScheduleError(
+            f"Flow offsets must run from 0 to a positive number, not from {offsets[0]} "
+            f"to {offsets[-1]}"
+        )
+    falling = np.flatnonzero(np.diff(offsets) < 0)
+    if falling.size:
+        flow = int(falling[0])
+        raise ScheduleError(
+            f"Flow offsets must not fall, not go from {offsets[flow]} to {offsets[flow + 1]} "
+            f"at flow {flow}"
+        )
+
+
+def check_routes(schedule: Schedule) -> None:
+    """Every route is a path from src to dst, and no circle of messages can wait on links.
+
+    Raises
+    ------
+    ScheduleError
+        Naming the first row whose route is none, or a circle of (link, virtual-channel class)
+        dependencies, each with a row whose route has it.
+    """
+    offsets = schedule.route_offsets
+    row_of = rows_of_entries(offsets)
+    tails, heads = schedule.topology.links[schedule.route_links].T
+    is_first = np.zeros(len(row_of), bool)
+    is_first[offsets[:-1]] = True
+    came_from = np.where(is_first, schedule.src[row_of], np.r_[-1, heads[:-1]][: len(heads)])
+    wrong = np.zeros(schedule.num_transfers, bool)
+    wrong[row_of[tails != came_from]] = True
+    wrong |= heads[offsets[1:] - 1] != schedule.dst
+    wrong |= schedule.src == schedule.dst
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        route = schedule.topology.links[schedule.route_links[offsets[row] : offsets[row + 1]]]
+        raise ScheduleError(
+            f"{schedule.describe(row)}: route must be a path from src to another rank dst, "
+            f"not links {shown(route.tolist())}"
+        )
+    check_waiting(schedule, row_of, is_first)
+
+
+def check_trees(schedule: Schedule, op: Op) -> None:
+    """Each flow's rows of one op are a spanning tree that steps run along.
+
+    A REDUCE tree runs inwards: every rank but the root sends its sum once, after all that
+    it waits for. A GATHER tree runs outwards: every rank but the root receives once, before
+    it sends on. Then every contribution is in the sum exactly once, and no chunk is written
+    in the step in which it is read.
+
+    Raises
+    ------
+    ScheduleError
+        Naming the row that comes twice, too early, or completes a flow without some rank.
+    """
+    num_ranks = schedule.topology.num_ranks
+    rows = np.flatnonzero(schedule.op == op)
+    child, parent = (schedule.src, schedule.dst)[:: 1 if op == Op.REDUCE else -1]
+    place = schedule.flow[rows].astype(np.int64) * num_ranks
+    key = place + child[rows]
+    verb = "send its sum" if op == Op.REDUCE else "receive the result"
+    again = np.flatnonzero(positions_in_group(key) > 0)
+    if again.size:
+        row, rank = int(rows[again[0]]), int(child[rows[again[0]]])
+        before = schedule.describe(int(rows[key == key[again[0]]][0]))
+        raise ScheduleError(
+            f"{schedule.describe(row)}: rank {rank} must {verb} once, not again after {before}"
+        )
+    when = np.full(schedule.num_flows * num_ranks, -1, np.int64)
+    when[key] = schedule.step[rows]
+    _check_complete(schedule, op, (when < 0).reshape(-1, num_ranks), rows)
+    joined = when[place + parent[rows]]
+    steps = schedule.step[rows]
+    early = (joined >= 0) & (steps >= joined if op == Op.REDUCE else steps <= joined)
+    if early.any():
+        at = int(np.flatnonzero(early)[0])
+        row, rank = int(rows[at]), int(parent[rows[at]])
+        relation = "before" if op == Op.REDUCE else "after"
+        raise ScheduleError(
+            f"{schedule.describe(row)}: step must be {relation} the one in which rank {rank} "
+            f"itself does {verb}, not {schedule.step[row]} where that is {joined[at]}"
+        )
+
+
+def _check_complete(schedule: Schedule, op: Op, parentless: np.ndarray, rows: Int64Array) -> None:
+    counts = parentless.sum(axis=1)
+    wrong = np.flatnonzero(counts != 1)
+    if not wrong.size:
+        return
+    flow = int(wrong[0])
+    of_flow = rows[schedule.flow[rows] == flow]
+    if not of_flow.size:
+        raise ScheduleError(f"Flow {flow} must have {op.name} rows, not none")
+    row = int(of_flow[-1])
+    ranks = np.flatnonzero(parentless[flow])
+    verb = "send their sums" if op == Op.REDUCE else "receive the result"
+    if not ranks.size:
+        raise ScheduleError(f"{schedule.describe(row)}: flow {flow} must have a root, not a circle")
+    raise ScheduleError(
+        f"{schedule.describe(row)}: all ranks but the root must {verb} before flow {flow} "
+        f"ends with this row, not all but {ranks[:8].tolist()}"
+    )
+
+
+def check_phases(schedule: Schedule) -> None:
+    """In an all-reduce, each flow's results leave the rank where its sum is, when it is whole.
+
+    Raises
+    ------
+    ScheduleError
+        Naming the row that leaves from elsewhere or too early.
+    """
+    sums, results = schedule.roots_of(Op.REDUCE), schedule.roots_of(Op.GATHER)
+    reduces = schedule.op == Op.REDUCE
+    last = np.full(schedule.num_flows, -1, np.int64)
+    np.maximum.at(last, schedule.flow[reduces], schedule.step[reduces])
+    leaves = ~reduces & (schedule.src == results[schedule.flow])
+    wrong = leaves & (schedule.src != sums[schedule.flow])
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ScheduleError(
+            f"{schedule.describe(row)}: results must come from the root of the sum, "
+            f"rank {sums[schedule.flow[row]]}, not from rank {schedule.src[row]}"
+        )
+    early = leaves & (schedule.step <= last[schedule.flow])
+    if early.any():
+        row = int(np.flatnonzero(early)[0])
+        raise ScheduleError(
+            f"{schedule.describe(row)}: step must be after the sum's last, "
+            f"{last[schedule.flow[row]]}, not {schedule.step[row]}"
+        )
+
+
+def check_order(schedule: Schedule) -> None:
+    """Siblings of one step are numbered 0, 1, 2, ... by `order`, so that a sum has one order.
+
+    Raises
+    ------
+    ScheduleError
+        Naming the first row whose order is taken or leaves a gap.
+    """
+    shape = (schedule.topology.num_ranks, schedule.num_flows)
+    groups = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)
+    by_order = np.argsort(schedule.order, kind="stable")
+    expected = positions_in_group(groups[by_order])
+    wrong = by_order[schedule.order[by_order] != expected]
+    if wrong.size:
+        row = int(wrong.min())
+        raise ScheduleError(
+            f"{schedule.describe(row)}: order must number the siblings of the step from 0, "
+            f"not be {schedule.order[row]}"
+        )

@@ -1,0 +1,1 @@
+"""Families of networks, built from their sizes."""

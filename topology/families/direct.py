@@ -1,0 +1,170 @@
+"""Families of topologies without switches: rings, tori, meshes, hypercubes."""
+
+import math
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, int32s
+from multitree.topology.families.named import check_size, checked_dims, named_family
+from multitree.topology.networks.topology import Topology
+from multitree.topology.networks.topology_checks import MAX_LINKS, MAX_RANKS
+
+
+def ring(num_ranks: int) -> Topology:
+    """A ring: rank r is linked with r-1 and r+1; two ranks are joined by one link each way.
+
+    Parameters
+    ----------
+    num_ranks : int
+        2 to 65 536.
+
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    TopologyError
+        If the size is out of range.
+
+    Examples
+    --------
+    >>> ring(3).links.tolist()
+    [[0, 2], [0, 1], [1, 0], [1, 2], [2, 1], [2, 0]]
+    """
+    dims = checked_dims("ring", (num_ranks,))
+    return _grid("ring", dims, wraps=True)
+
+
+def torus(*dims: int) -> Topology:
+    """An n-dimensional torus; ranks count the last dimension fastest.
+
+    Links are numbered rank by rank, dimension by dimension, minus before plus; a dimension
+    of size 2 is one link each way.
+
+    Parameters
+    ----------
+    *dims : int
+        Size of each dimension, at least 2.
+
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    TopologyError
+        If a size is out of range.
+
+    Examples
+    --------
+    >>> torus(4, 4).ports(5).tolist(), torus(4, 4).links[[20, 21, 22, 23], 1].tolist()
+    ([20, 21, 22, 23], [1, 9, 4, 6])
+    """
+    dims = checked_dims("torus", dims)
+    return _grid("torus", dims, wraps=True)
+
+
+def mesh(*dims: int) -> Topology:
+    """An n-dimensional mesh: a torus without the links that wrap around.
+
+    Parameters
+    ----------
+    *dims : int
+        Size of each dimension, at least 2.
+
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    TopologyError
+        If a size is out of range.
+
+    Examples
+    --------
+    >>> mesh(2, 3).num_links, mesh(2, 3).diameter, mesh(2, 3).degree.tolist()
+    (14, 3, [2, 3, 2, 2, 3, 2])
+    """
+    dims = checked_dims("mesh", dims)
+    return _grid("mesh", dims, wraps=False)
+
+
+def hypercube(num_dimensions: int) -> Topology:
+    """A hypercube of 2^d ranks; port p of a rank leads to the rank that differs in bit p.
+
+    Parameters
+    ----------
+    num_dimensions : int
+        1 to 16.
+
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    TopologyError
+        If the number is out of range.
+
+    Examples
+    --------
+    >>> hypercube(3).links[:3].tolist()
+    [[0, 1], [0, 2], [0, 4]]
+    """
+    check_size("hypercube", num_dimensions, 1, MAX_RANKS.bit_length() - 1)
+    ranks = np.arange(1 << num_dimensions)
+    neighbours = ranks[:, None] ^ (1 << np.arange(num_dimensions))
+    links = int32s(
+        "Links", np.stack([np.repeat(ranks, num_dimensions), neighbours.ravel()], axis=1)
+    )
+    dims, name = (2,) * int(num_dimensions), f"hypercube:{num_dimensions}"
+    return named_family("hypercube", dims, links, num_ranks=len(ranks), name=name)
+
+
+def fully_connected(num_ranks: int) -> Topology:
+    """Every rank linked with every other; links by source, then destination.
+
+    Parameters
+    ----------
+    num_ranks : int
+        2 to 2048.
+
+    Returns
+    -------
+    Topology
+
+    Raises
+    ------
+    TopologyError
+        If the size is out of range.
+
+    Examples
+    --------
+    >>> fully_connected(8).num_links, fully_connected(8).diameter
+    (56, 1)
+    """
+    check_size("full", num_ranks, 2, math.isqrt(MAX_LINKS))
+    src, dst = np.nonzero(~np.eye(num_ranks, dtype=bool))
+    links = int32s("Links", np.stack([src, dst], axis=1))
+    dims, name = (int(num_ranks),), f"full:{num_ranks}"
+    return named_family("fully_connected", dims, links, num_ranks=dims[0], name=name)
+
+
+def _grid(family: str, dims: tuple[int, ...], *, wraps: bool) -> Topology:
+    links = _grid_links(dims, wraps=wraps)
+    return named_family(family, dims, links, num_ranks=math.prod(dims))
+
+
+def _grid_links(dims: tuple[int, ...], *, wraps: bool) -> Int32Array:
+    ranks = np.arange(math.prod(dims)).reshape(dims)
+    neighbours, exists = [], []
+    for axis, size in enumerate(dims):
+        place = np.indices(dims)[axis]
+        for move, inside in ((-1, place > 0), (+1, place < size - 1)):
+            neighbours.append(np.roll(ranks, -move, axis).ravel())
+            exists.append((inside | (wraps and size > 2)).ravel())
+    src = np.repeat(ranks.ravel(), 2 * len(dims))
+    links = np.stack([src, np.stack(neighbours, axis=1).ravel()], axis=1)
+    return int32s("Links", links[np.stack(exists, axis=1).ravel()])

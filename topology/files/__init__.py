@@ -1,0 +1,1 @@
+"""Topologies and schedules in files that are not trusted."""

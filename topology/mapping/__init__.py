@@ -1,0 +1,1 @@
+"""Schedules lowered onto hardware that lacks something they use."""

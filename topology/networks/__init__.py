@@ -1,0 +1,1 @@
+"""Networks: nodes, directed links, distances, cuts and bounds."""

@@ -1,0 +1,340 @@
+"""Steps and cycles that no schedule can beat on a topology."""
+
+import math
+from collections import deque
+from fractions import Fraction
+from functools import lru_cache
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+
+from multitree.topology.arrays import Float64Array, Int32Array, Int64Array, int32s
+from multitree.topology.networks.measures import smallest_cut
+from multitree.topology.networks.topology import Topology
+
+__all__ = [
+    "Partition",
+    "worst_partition",
+]
+
+Weights = list[dict[int, int]]
+Capacity = Float64Array | Int64Array
+
+
+class Partition(NamedTuple):
+    """Parts of all ranks, and what there is between them.
+
+    Parameters
+    ----------
+    parts : numpy.ndarray, int32 (num_ranks,)
+        The part of each rank, from 0.
+    num_parts : int
+    capacity : float
+        Of all edges between different parts.
+    """
+
+    parts: Int32Array
+    num_parts: int
+    capacity: float
+
+    @property
+    def share(self) -> float:
+        """(parts - 1) / capacity: what spanning trees that add up to 1 need of each edge."""
+        return (self.num_parts - 1) / self.capacity
+
+
+def worst_partition(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Partition:
+    """The partition with the largest (parts - 1) / capacity between the parts.
+
+    Each spanning tree takes at least parts - 1 edges between the parts, so trees of weight 1 in all
+    load some edge by at least that share of its capacity; and fractions of trees that load none by
+    more exist (Nash-Williams, Tutte). Its inverse is the strength of the graph.
+
+    A partition with less than `limit` x (parts - 1) between its parts is sought by taking in edge
+    after edge, each as far as no set of ranks then holds more than `limit` x (ranks - 1): sets that
+    come to hold just as much are parts, and whether an edge fits is told by handing what edges
+    weigh from one end to the other, with `limit` for each rank (Cunningham's greedy, with flows).
+    The limit is that of the worst partition so far, until there is no worse one (Dinkelbach).
+
+    Parameters
+    ----------
+    ends : numpy.ndarray, int32 (num_edges, 2)
+        Two ranks each; parallel edges add up. All ranks are joined.
+    capacity : numpy.ndarray, float64 or int64 (num_edges,)
+        Positive.
+    num_ranks : int
+
+    Returns
+    -------
+    Partition
+        Exact: all weights are integers. Every rank a part of its own where no other is worse.
+
+    Notes
+    -----
+    Some hand-overs for each edge, most of them over a few ranks: mesh 8x8 2 ms, mesh 32x32 0.15
+    CPU s. At worst a search of all edges for each hand-over, for each of a few limits.
+
+    References
+    ----------
+    C. St. J. A. Nash-Williams, "Edge-disjoint spanning trees of finite graphs", Journal of the
+    London Mathematical Society 36, 1961. W. T. Tutte, "On the problem of decomposing a graph into
+    n connected factors", the same. W. H. Cunningham, "Optimal attack and reinforcement of a
+    network", Journal of the ACM 32 (3), 1985.
+
+    Examples
+    --------
+    >>> square_with_tail = np.array([[0, 1], [1, 2], [2, 3], [0, 3], [3, 4]])
+    >>> worst = worst_partition(square_with_tail, np.ones(5), 5)
+    >>> worst.parts.tolist(), worst.share
+    ([0, 0, 0, 0, 1], 1.0)
+    """
+    weights = _integers(ends, capacity, num_ranks)
+    parts = list(range(num_ranks))
+    while True:
+        between, steps = _between(weights, parts)
+        found = _Hand(weights, between, steps).parts()
+        worse, more_steps = _between(weights, found)
+        if worse * steps >= between * more_steps:
+            break
+        parts = found
+    numbers = np.unique(parts, return_inverse=True)[1]
+    across = numbers[ends[:, 0]] != numbers[ends[:, 1]]
+    return Partition(int32s("Parts", numbers), steps + 1, float(np.sum(capacity[across])))
+
+
+def _integers(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Weights:
+    """For each rank the others that it shares edges with, and their exact weights."""
+    exact = [Fraction(size) for size in capacity.tolist()]
+    scale = lcm(*(size.denominator for size in exact))
+    weights: Weights = [{} for _ in range(num_ranks)]
+    for (first, second), size in zip(ends.tolist(), exact, strict=True):
+        weight = weights[first].get(second, 0) + int(size * scale)
+        weights[first][second] = weights[second][first] = weight
+    return weights
+
+
+def _between(weights: Weights, parts: list[int]) -> tuple[int, int]:
+    """What is between different parts, and the number of parts less one."""
+    both_ways = sum(
+        weight
+        for rank, others in enumerate(weights)
+        for other, weight in others.items()
+        if parts[rank] != parts[other]
+    )
+    return both_ways // 2, len(set(parts)) - 1
+
+
+class _Hand:
+    """Edges taken in one by one; what each weighs lies at its ends, at no rank more than a limit.
+
+    Parameters
+    ----------
+    weights : list of dict
+    limit, steps : int
+        The limit is `limit` / `steps`; all weights are taken times `steps`.
+    """
+
+    def __init__(self, weights: Weights, limit: int, steps: int) -> None:
+        self._weights, self._limit, self._steps = weights, limit, steps
+        self._free = [limit] * len(weights)
+        self._held: Weights = [{} for _ in weights]
+        self._part = list(range(len(weights)))
+
+    def parts(self) -> list[int]:
+        """The part of each rank, where the least is left between parts beyond limit x steps."""
+        order = self._breadth_first()
+        place = {rank: number for number, rank in enumerate(order)}
+        for rank in order:
+            for other, weight in self._weights[rank].items():
+                if place[other] < place[rank] and self._root(rank) != self._root(other):
+                    self._take_in(rank, other, weight * self._steps)
+        return [self._root(rank) for rank in range(len(self._part))]
+
+    def _breadth_first(self) -> list[int]:
+        order = dict.fromkeys([0])
+        queue = deque(order)
+        while queue:
+            for other in self._weights[queue.popleft()]:
+                if other not in order:
+                    order[other] = None
+                    queue.append(other)
+        return list(order)
+
+    def _root(self, rank: int) -> int:
+        part = self._part
+        while part[rank] != rank:
+            part[rank] = part[part[rank]]
+            rank = part[rank]
+        return rank
+
+    def _take_in(self, rank: int, other: int, weight: int) -> None:
+        """Lay as much of an edge's weight at `rank` as fits; else its ends are in one part."""
+        free, held = self._free, self._held
+        needed = self._limit + weight
+        full: list[int] = []
+        while free[rank] + free[other] < needed and not full:
+            full = self._hand_on(rank, other, needed - free[rank] - free[other])
+        fits = min(weight, free[rank] + free[other] - self._limit)
+        if fits:
+            held[rank][other], held[other][rank] = fits, 0
+            free[rank] -= fits
+        for member in full:
+            self._part[self._root(member)] = self._root(rank)
+
+    def _hand_on(self, rank: int, other: int, amount: int) -> list[int]:
+        """Hand at most `amount` from one of two ranks to the nearest one with room.
+
+        Returns
+        -------
+        list of int
+            If there is none, all ranks that were reached: they hold as much as they may.
+        """
+        free, held = self._free, self._held
+        came_from = {rank: rank, other: other}
+        queue = deque(came_from)
+        while queue:
+            here = queue.popleft()
+            for there, weight in held[here].items():
+                if not weight or there in came_from:
+                    continue
+                came_from[there] = here
+                if free[there]:
+                    self._move(came_from, there, min(amount, free[there]))
+                    return []
+                queue.append(there)
+        return list(came_from)
+
+    def _move(self, came_from: dict[int, int], goal: int, amount: int) -> None:
+        way = [goal]
+        while came_from[way[-1]] != way[-1]:
+            way.append(came_from[way[-1]])
+        hops = list(zip(way[1:], way[:-1], strict=True))
+        amount = min(amount, *(self._held[here][there] for here, there in hops))
+        for here, there in hops:
+            self._held[here][there] -= amount
+            self._held[there][here] += amount
+        self._free[way[-1]] += amount
+        self._free[goal] -= amount
+
+
+MOST_RANKS_IN_PARTS = 2048
+"""Beyond that, networks whose worst partition is not known beforehand count as ranks and cuts."""
+
+
+def bound_steps(topology: Topology) -> int:
+    """The fewest steps of a reduce-scatter or an all-gather with one flow per rank.
+
+    In a step each link carries one chunk. A rank must receive N-1 chunks in the all-gather
+    and send N-1 sums in the reduce-scatter, and what the farthest rank has takes as many
+    steps as links lie between. So max(ceil((N-1) / least degree), eccentricity), where the
+    least degree is the fewest links that leave a rank, or that enter one; where these two
+    differ, the bound is that of the phase that is better off.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Returns
+    -------
+    int
+        Steps per phase, for messages that go one link in a step. Switches pass a message on
+        within a step, so with them the distance counts for nothing.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import mesh, torus
+    >>> bound_steps(torus(4, 4)), bound_steps(mesh(4, 4)), bound_steps(torus(8, 8))
+    (4, 8, 16)
+    >>> from multitree.topology.families.switched import dgx2, fat_tree
+    >>> bound_steps(fat_tree(4, 4)), bound_steps(dgx2())
+    (15, 3)
+    """
+    num_ranks = topology.num_ranks
+    least = max(int(degree[:num_ranks].min()) for degree in (topology.degree, topology.in_degree))
+    chunks_per_link = -(-(num_ranks - 1) // least)
+    return chunks_per_link if topology.num_switches else max(chunks_per_link, topology.diameter)
+
+
+def bound_cycles(
+    topology: Topology,
+    num_flits: int,
+    *,
+    latency_cycles: float | Float64Array = 150,
+    flits_per_cycle: float | Float64Array = 1.0,
+) -> float:
+    """The fewest cycles of an all-reduce, whatever the schedule; head flits not counted.
+
+    The largest of four. Every element leaves and enters ranks at least 2 (N-1) times, N-1
+    times to be summed and N-1 times to be spread, and all links that leave ranks, or all that
+    enter some, together carry so many flits per cycle: without switches these are all links.
+    Out of each set of ranks, the worst cut included, a sum of the whole buffer has to go.
+    Where ranks are in k parts, the buffer goes 2 (k-1) times from part to part: without switches
+    the worst partition counts, see `strength.worst_partition`, up to `MOST_RANKS_IN_PARTS`.
+    And every rank's result depends on the farthest rank's value.
+
+    Parameters
+    ----------
+    topology : Topology
+    num_flits : int
+        Of one rank's whole buffer.
+    latency_cycles : float or numpy.ndarray (num_links,)
+        Delay of every link or of each; of different delays the least counts.
+    flits_per_cycle : float or numpy.ndarray (num_links,)
+        Speed of every link or of each.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the number of flits is negative.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> bound_cycles(torus(4, 4), 65_536)
+    30720.0
+
+    Notes
+    -----
+    Of equal links on a 32x32 torus nothing has to be searched, on a 32x32 mesh a partition is,
+    0.2 CPU s at the first call; for unequal links a cut is, too, which takes longer.
+    """
+    if num_flits < 0:
+        raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
+    speeds = np.broadcast_to(np.asarray(flits_per_cycle, np.float64), (topology.num_links,))
+    if (speeds == speeds[0]).all():
+        worst_cut = topology.min_cut * float(speeds[0])
+        by_parts = num_flits * _share_of_equal_links(topology) / float(speeds[0])
+    else:
+        worst_cut = smallest_cut(topology.links, speeds, topology.num_ranks)
+        by_parts = num_flits * _share(topology, speeds)
+    at_ranks = min(
+        math.fsum(speeds[ends < topology.num_ranks].tolist()) for ends in topology.links.T
+    )
+    by_links = 2 * (topology.num_ranks - 1) * num_flits / at_ranks
+    by_distance = topology.diameter * float(np.min(latency_cycles))
+    return max(by_links, num_flits / worst_cut, by_parts, by_distance)
+
+
+@lru_cache(maxsize=16)
+def _share_of_equal_links(topology: Topology) -> float:
+    """What the worst partition needs of links with speed 1.
+
+    Where as many links leave any set of ranks as leave each rank, k parts have k / 2 times as many
+    between them: most are needed of them where each rank is a part, which is counted elsewhere.
+    """
+    known = topology.family != "custom" and topology.min_cut * topology.num_ranks
+    if known and known >= topology.num_links:
+        return 0.0
+    return _share(topology, np.ones(topology.num_links))
+
+
+def _share(topology: Topology, speeds: Float64Array) -> float:
+    """What the worst partition needs of links; half of a link's speed is for either direction."""
+    if topology.num_switches or topology.num_ranks > MOST_RANKS_IN_PARTS:
+        return 0.0
+    return worst_partition(topology.links, speeds / 2, topology.num_ranks).share

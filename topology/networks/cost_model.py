@@ -1,0 +1,60 @@
+"""What messages take, for builders that suit a schedule to a size and to links."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from multitree.topology.arrays import Float64Array
+from multitree.topology.networks.topology import Topology
+
+__all__ = ["Pace", "usual_pace"]
+
+USUAL_FLITS = 65_536
+USUAL_GBYTES_PER_S = 16.0
+USUAL_PIPELINE_CYCLES, USUAL_PART_FLITS, USUAL_MESSAGE_CYCLES = 26, 16, 9
+
+
+class Pace(NamedTuple):
+    """The size of a buffer, and how long messages take.
+
+    Parameters
+    ----------
+    num_flits : int
+        Of one rank's buffer.
+    cycles_per_flit : numpy.ndarray, float64 (num_links,)
+        That a flit takes of each link.
+    way_cycles : numpy.ndarray, float64 (num_links,)
+        From a flit on a link to the first flit that depends on it, on the next link.
+    message_cycles : int
+        What a message takes of its link beyond its flits.
+    part_flits : int or None
+        Flits of a message that must be in before what depends on it begins; None: all of them.
+    """
+
+    num_flits: int
+    cycles_per_flit: Float64Array
+    way_cycles: Float64Array
+    message_cycles: int
+    part_flits: int | None
+
+
+def usual_pace(topology: Topology) -> Pace:
+    """The pace of 1 MiB on interfaces with a port of 16 GB/s at 1 GHz, with cut-through.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Returns
+    -------
+    Pace
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import ring
+    >>> usual_pace(ring(4)).way_cycles.tolist()[:2]
+    [176.0, 176.0]
+    """
+    cycles = np.maximum(USUAL_GBYTES_PER_S / topology.bandwidth_gbytes_per_s, 1.0)
+    way = np.ceil(topology.latency_ns) + USUAL_PIPELINE_CYCLES
+    return Pace(USUAL_FLITS, cycles, way, USUAL_MESSAGE_CYCLES, USUAL_PART_FLITS)

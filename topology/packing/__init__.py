@@ -1,0 +1,1 @@
+"""Forests: spanning trees packed onto links, and their modulo schedule."""

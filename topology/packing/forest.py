@@ -1,0 +1,239 @@
+"""Forests: packed trees that reduce one wave beside another one's gather."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from multitree.topology.arrays import Int64Array, positions_in_group
+from multitree.topology.collectives import Op, chosen_roots
+from multitree.topology.errors import ScheduleError
+from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.networks.cost_model import Pace, usual_pace
+from multitree.topology.networks.topology import Topology
+from multitree.topology.packing.modulo_schedule import Timetable, timetable
+from multitree.topology.packing.overlay_links import Ways
+from multitree.topology.packing.packing import Packing, pack_trees, rerooted
+from multitree.topology.packing.switch_packing import pack_over_switches
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.schedules.sibling_order import sibling_groups
+
+__all__ = ["MOST_WAVES", "build_forest"]
+
+MOST_WAVES = 512
+"""Waves that interfaces tell apart, with memory for buffers of 1 GiB."""
+MOST_HOP_SLOTS = 6
+SLACK = 1.3
+"""Of a hop's time: a contribution may wait for others, and late ones make others late."""
+MOST_FILL = 0.02
+"""Of all waves' time, what the last one may take longer than others, where that can be helped."""
+MOST_FLOWS = 64
+"""Up to which waves are written out as flows, where interfaces cannot tell so many apart."""
+
+
+class _Waves(NamedTuple):
+    """Cycles by a timetable for the number of waves for which they are fewest.
+
+    Every wave of the schedule is `copies` of those of the timetable, with flows of their own.
+    """
+
+    cycles: float
+    num_waves: int
+    copies: int
+
+
+class _Plan(NamedTuple):
+    """A timetable, and chunks in as many waves as suit it; over switches also the ways."""
+
+    waves: _Waves
+    timetable: Timetable
+    ways: Ways | None
+
+    @property
+    def fill(self) -> float:
+        """What the last wave takes longer than others, of all time; 0 where more waves help."""
+        if self.waves.num_waves < MOST_WAVES:
+            return 0.0
+        period = self.timetable.packing.period
+        behind = self.timetable.num_slots - period
+        return behind / (behind + self.waves.num_waves * period)
+
+
+def build_forest(
+    topology: Topology, *, roots: Sequence[int] | None = None, pace: Pace | None = None
+) -> Schedule:
+    """Pack spanning trees that load all links alike, and run them in waves by a timetable.
+
+    Each tree sums an equal part of the buffer towards its root and spreads it from there, by the
+    same links in turn, so that large buffers take hardly more than the bandwidth bound on any
+    graph. How many waves there are, and how many slots a chunk's way takes, follows from the size
+    and from the links: short chunks are soon through the trees, long ones have fewer heads.
+
+    Where there are switches an edge is a route, and holds all its links in its slot. Ranks that go
+    on as soon as they can are soon in each other's way there, so that it takes lockstep to keep
+    slots; what that costs pays where buffers are large.
+
+    Parameters
+    ----------
+    topology : Topology
+    roots : sequence of int, optional
+        One rank, at which all trees are rooted; otherwise each where it is least high.
+    pace : Pace, optional
+        What the schedule is suited to; `usual_pace` without it. It is right for any other.
+
+    Returns
+    -------
+    Schedule
+        An all-reduce of as many flows as trees, contention-free, of one wave where the buffer is
+        small.
+
+    Raises
+    ------
+    ScheduleError
+        If roots differ, or there is no tree to pack, see `pack_trees` and `pack_over_switches`.
+
+    Notes
+    -----
+    What `pack_trees` and up to `MOST_HOP_SLOTS` timetables take: mesh 8x8 0.8 CPU s. Deterministic.
+    Siblings of one slot are added by their source, so that of two ports none waits for the other
+    in one flow and lets it wait in the next, which would add up around a period.
+
+    References
+    ----------
+    C. St. J. A. Nash-Williams, "Edge-disjoint spanning trees of finite graphs", Journal of the
+    London Mathematical Society s1-36 (1), 1961; W. T. Tutte, "On the problem of decomposing a
+    graph into n connected factors", the same.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import mesh
+    >>> schedule = build_forest(mesh(4, 4))
+    >>> schedule.num_flows, schedule.period, schedule.max_link_load
+    (8, 5, 1)
+    """
+    at = None if roots is None else set(chosen_roots(roots, topology.num_ranks))
+    if at is not None and len(at) > 1:
+        raise ScheduleError(f"{topology.name!r}: forest must have one root, not {sorted(at)}")
+    pace = pace or usual_pace(topology)
+    # An empty buffer has messages without payload; what suits one flit suits these.
+    pace = pace._replace(num_flits=max(pace.num_flits, 1))
+    packing, ways = _packed(topology, at)
+    tables: dict[bytes, Timetable] = {}
+    plan = _best_plan(packing, ways, pace, 1, tables)
+    most_copies = MOST_FLOWS // packing.num_trees
+    if plan.fill > MOST_FILL and most_copies > 1:
+        # Interfaces tell no more waves apart: so have several of them in one, for shorter chunks.
+        more = _best_plan(packing, ways, pace, most_copies, tables)
+        plan = more if more.waves.cycles < plan.waves.cycles else plan
+    return _schedule(topology, plan)
+
+
+def _packed(topology: Topology, at: set[int] | None) -> tuple[Packing, Ways | None]:
+    ways: Ways | None = None
+    if topology.num_switches:
+        packing, ways = pack_over_switches(topology)
+    else:
+        packing = pack_trees(topology)
+    return (packing if at is None else rerooted(packing, *at)), ways
+
+
+def _best_plan(
+    packing: Packing,
+    ways: Ways | None,
+    pace: Pace,
+    most_copies: int,
+    tables: dict[bytes, Timetable],
+) -> _Plan:
+    """The plan that takes the fewest cycles, by hops of one slot, two and so on.
+
+    `tables` keeps the timetables that were made, by the slots of hops.
+    """
+    best: _Plan | None = None
+    pace, routes = (pace, None) if ways is None else (ways.paced(pace), ways.routes)
+    for hop in range(1, MOST_HOP_SLOTS + 1):
+        chunk = min(_least_chunk(packing, pace, hop), pace.num_flits / packing.num_trees)
+        slots = _hop_slots(packing, pace, chunk)
+        # No timetable is shorter than the way through the highest tree and back.
+        shortest = 2 * int(packing.heights.max() * slots.min())
+        least = _times(packing, pace, chunk, shortest, most_copies)
+        if best is not None and least.cycles >= best.waves.cycles:
+            continue
+        if slots.tobytes() not in tables:
+            tables[slots.tobytes()] = timetable(packing, slots, routes=routes)
+        table = tables[slots.tobytes()]
+        waves = _times(table.packing, pace, chunk, table.num_slots, most_copies)
+        if best is None or waves.cycles < best.waves.cycles:
+            best = _Plan(waves, table, ways)
+    assert best is not None, "one slot is tried first"
+    return best
+
+
+def _slot_cycles(packing: Packing, pace: Pace, chunk: float) -> float:
+    used = packing.link_loads > 0
+    cycles = (chunk + pace.message_cycles) * pace.cycles_per_flit / packing.slots
+    return float(cycles[used].max())
+
+
+def _hop_slots(packing: Packing, pace: Pace, chunk: float) -> Int64Array:
+    """Slots from the last one that a link is held to what depends on it."""
+    part = chunk if pace.part_flits is None else min(pace.part_flits, chunk)
+    cycles = pace.way_cycles + (part + 1) * pace.cycles_per_flit
+    slots = np.ceil(SLACK * cycles / _slot_cycles(packing, pace, chunk)) - (packing.slots - 1)
+    return np.maximum(slots, 1).astype(np.int64)
+
+
+def _least_chunk(packing: Packing, pace: Pace, hop: int) -> int:
+    """The shortest chunk, in flits, whose hops take no more than so many slots."""
+    low, high = 1, 2
+    while (_hop_slots(packing, pace, high) > hop).any():
+        low, high = high, 2 * high
+        if high > pace.num_flits:
+            return high
+    while low < high:
+        middle = (low + high) // 2
+        if (_hop_slots(packing, pace, middle) > hop).any():
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _times(packing: Packing, pace: Pace, least: float, num_slots: int, most_copies: int) -> _Waves:
+    each = pace.num_flits / packing.num_trees
+    behind = max(num_slots - packing.period, 1)
+    chunk = max(math.sqrt(each * packing.period * pace.message_cycles / behind), least)
+    # Rounded down: a chunk that is too short would not give hops their time.
+    wanted = max(math.floor(each / chunk), 1)
+    copies = min(-(-wanted // MOST_WAVES), most_copies)
+    num_waves = min(wanted // copies, MOST_WAVES)
+    slot = _slot_cycles(packing, pace, each / (num_waves * copies))
+    cycles = ((num_waves * copies - 1) * packing.period + num_slots) * slot
+    return _Waves(cycles, num_waves, copies)
+
+
+def _schedule(topology: Topology, plan: _Plan) -> Schedule:
+    table, ways = plan.timetable, plan.ways
+    packing = table.packing
+    tree, rank = np.nonzero(packing.links >= 0)
+    up, parent = packing.links[tree, rank], packing.parents[tree, rank]
+    reduces = (table.reduce_slots[tree, rank], np.full_like(tree, Op.REDUCE), tree, rank, parent)
+    gathers = (table.gather_slots[tree, rank], np.full_like(tree, Op.GATHER), tree, parent, rank)
+    links = np.concatenate([up, packing.topology.reverse[up]])
+    schedule = Schedule.from_rows(
+        topology,
+        algorithm="forest",
+        collective="all_reduce",
+        flow_offsets=np.arange(packing.num_trees + 1),
+        rows=np.concatenate([np.stack(rows, axis=1) for rows in (reduces, gathers)]),
+        links=links if ways is None else None,
+        routes=ways and ways.chosen(links),
+    )
+    shape = (topology.num_ranks, packing.num_trees)
+    siblings = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)
+    order = np.where(schedule.op == Op.REDUCE, positions_in_group(siblings), 0)
+    _, num_waves, copies = plan.waves
+    wave = unrolled(replace(schedule, order=order, num_waves=copies), period=packing.period)
+    period = packing.period * copies if num_waves > 1 else 1
+    return replace(wave, num_waves=num_waves, period=period)

@@ -1,0 +1,239 @@
+"""A slot for every transfer of a wave; the waves follow by a period."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from multitree.topology.arrays import Int64Array, int64s
+from multitree.topology.packing.modulo_search import OutwardPlan, SlotSearch
+from multitree.topology.packing.packing import Packing
+from multitree.topology.packing.route_search import RouteSlots
+
+__all__ = ["Timetable", "has_slots", "timetable"]
+
+MOVES_PER_TRANSFER, MOST_MOVES = 10, 150_000
+ATTEMPTS, MORE_ATTEMPTS, QUICK = 3, 8, 10_000
+"""More where one attempt has at most `QUICK` moves."""
+FEW = 500
+"""Transfers on routes, up to which one attempt does not tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Timetable:
+    """When each transfer of a wave begins; wave w begins w periods later, on the same links.
+
+    Parameters
+    ----------
+    packing : Packing
+    hop_slots : array_like, int (num_links,)
+    reduce_slots, gather_slots : array_like, int (num_trees, num_ranks)
+        The first slot of REDUCE from each rank to its parent, and of GATHER from its parent to it;
+        -1 for roots. The first of all is 0.
+    """
+
+    packing: Packing
+    hop_slots: Int64Array
+    reduce_slots: Int64Array
+    gather_slots: Int64Array
+
+    def __post_init__(self) -> None:
+        for field in ("hop_slots", "reduce_slots", "gather_slots"):
+            object.__setattr__(self, field, int64s(field.capitalize(), getattr(self, field)))
+
+    @property
+    def num_slots(self) -> int:
+        """Slots from the first of a wave to its last, both included."""
+        packing = self.packing
+        tree, rank = np.nonzero(packing.links >= 0)
+        up = packing.links[tree, rank]
+        ends = self.gather_slots[tree, rank] + packing.slots[packing.topology.reverse[up]]
+        return int(ends.max())
+
+
+def timetable(
+    packing: Packing,
+    hop_slots: int | Int64Array,
+    *,
+    routes: list[list[int]] | None = None,
+    seed: int = 0,
+) -> Timetable:
+    """Slots by modulo list scheduling, then swaps on links; of some attempts the shortest.
+
+    No link is held twice at the same slot modulo the period. What depends on a transfer over a
+    link begins `hop_slots` after the last slot that the link is held for it: right behind it for 1.
+
+    Parameters
+    ----------
+    packing : Packing
+    hop_slots : int or numpy.ndarray, int (num_links,)
+        Of every link or of each, at least 1.
+    routes : list of list of int, optional
+        Where the packing's links stand for routes: all links that each of them holds. Then the
+        period may be longer, if no slots are found in that of the packing; and contributions to a
+        sum come one by one, also over different links, since who comes early there holds links.
+    seed : int
+        The same seed gives the same slots.
+
+    Returns
+    -------
+    Timetable
+
+    Raises
+    ------
+    ValueError
+        If a hop takes less than one slot.
+
+    Notes
+    -----
+    Mesh 8x8 with 16 trees 0.2, mesh 16x16 with 15 trees 0.8 CPU s.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> from multitree.topology.packing.packing import pack_trees
+    >>> packing = pack_trees(torus(4, 4), num_trees=2)
+    >>> packing.heights.tolist(), [timetable(packing, hop).num_slots for hop in (1, 2, 3)]
+    ([4, 4], [8, 15, 22])
+    """
+    hops = np.array(np.broadcast_to(hop_slots, (packing.topology.num_links,)))
+    if hops.min() < 1:
+        raise ValueError(f"Slots of a hop must be at least 1, not {hops.min()}")
+    if routes is not None:
+        return _on_routes(packing, hops, routes, seed)
+    moves = min(MOVES_PER_TRANSFER * 2 * packing.links.size, MOST_MOVES)
+    rows = _Rows(packing, hops)
+    found = []
+    for attempt in range(MORE_ATTEMPTS if moves <= QUICK else ATTEMPTS):
+        # All roots have their turn at once, but in every fourth attempt: then over a period.
+        turns = np.arange(packing.num_trees) * packing.period // packing.num_trees
+        turns *= attempt % 4 == 3
+        search = SlotSearch(rows.outward(turns), seed + attempt)
+        search.improve(moves)
+        found.append(rows.compacted(rows.starts(search.time)))
+    return min(found, key=lambda table: table.num_slots)
+
+
+def has_slots(packing: Packing, routes: list[list[int]]) -> bool:
+    """Whether slots are found within the period, with no link of any route held twice.
+
+    Parameters
+    ----------
+    packing : Packing
+    routes : list of list of int
+        As for `timetable`.
+
+    Returns
+    -------
+    bool
+    """
+    rows = _Rows(packing, np.ones(packing.topology.num_links, np.int64))
+    plan = rows.outward(np.zeros(packing.num_trees, np.int64))
+    holds = [routes[link] for link in plan.link]
+    attempts = ATTEMPTS if len(holds) <= FEW else 1
+    return any(RouteSlots(plan, holds, seed).settled for seed in range(attempts))
+
+
+def _on_routes(packing: Packing, hops: Int64Array, routes: list[list[int]], seed: int) -> Timetable:
+    at_once = np.zeros(packing.num_trees, np.int64)
+    # Ends: with as many slots as all transfers hold together no two have to meet.
+    while True:
+        rows = _Rows(packing, hops)
+        for attempt in range(ATTEMPTS):
+            plan = rows.outward(at_once)
+            search = RouteSlots(plan, [routes[link] for link in plan.link], seed + attempt)
+            if search.settled:
+                return rows.compacted(rows.starts(search.time), one_by_one=True)
+        packing = replace(packing, period=packing.period + 1)
+
+
+class _Rows:
+    """REDUCE, then GATHER transfers of all trees: those of a tree from the root outwards."""
+
+    def __init__(self, packing: Packing, hops: Int64Array) -> None:
+        self._packing, self._hops = packing, hops
+        tree, rank = np.nonzero(packing.links >= 0)
+        depth = _depths(packing)[tree, rank]
+        order = np.lexsort((rank, depth, tree))
+        self.tree, self.rank = tree[order], rank[order]
+        place = np.full(packing.links.shape, -1)
+        place[self.tree, self.rank] = np.arange(len(order))
+        above = place[self.tree, packing.parents[self.tree, self.rank]]
+        self._above = above
+        up = packing.links[self.tree, self.rank]
+        self.links = np.stack([up, packing.topology.reverse[up]])
+        self._slots = packing.slots[up]
+
+    def outward(self, turns: Int64Array) -> OutwardPlan:
+        """The plan of a search where trees have their turns at the root at such slots."""
+        num = len(self.tree)
+        held_above = np.where(self._above >= 0, self._slots[self._above] - 1, 0)
+        turn = np.where(self._above >= 0, 0, turns[self.tree])
+        inwards = held_above + self._hops[self.links[0]] - turn
+        hop_above = np.where(self._above >= 0, self._hops[self.links[1][self._above]], 0)
+        lag = np.concatenate([inwards, held_above + hop_above + turn])
+        above = np.concatenate([self._above, np.where(self._above >= 0, self._above + num, -1)])
+        links, slots = self.links.ravel(), np.tile(self._slots, 2)
+        is_reduce = [True] * num + [False] * num
+        lists = (above.tolist(), lag.tolist(), links.tolist(), slots.tolist())
+        return OutwardPlan(
+            self._packing.period, self._packing.topology.num_links, is_reduce, *lists
+        )
+
+    def starts(self, time: list[int]) -> Int64Array:
+        """First slots, int64 (2, num_rows), of outward times."""
+        reduce_time, gather_time = np.array(time, np.int64).reshape(2, -1)
+        return np.stack([1 - self._slots - reduce_time, gather_time])
+
+    def compacted(self, starts: Int64Array, *, one_by_one: bool = False) -> Timetable:
+        """The same slots of the period, but every transfer as early as those before it allow.
+
+        The first slot of all is tried at each slot of the period. What adds to a sum goes one by
+        one if asked for: a period later, where another one is at it.
+        """
+        period = self._packing.period
+        residue = starts % period
+        phases = np.arange(period)
+        num = len(self.tree)
+        above = self._above.tolist()
+        ready = np.tile(phases, (num, 1))
+        root_ready = np.tile(phases, (self._packing.num_trees, 1))
+        slots, hops = self._slots, self._hops[self.links]
+        beside: dict[tuple[int, int], list[tuple[Int64Array, int]]] = {}
+        reduce_at, gather_at = np.empty((num, period), np.int64), np.empty((num, period), np.int64)
+        for row in range(num - 1, -1, -1):
+            at = ready[row] + (residue[0, row] - ready[row]) % period
+            # Each sibling's slots, and how many it holds.
+            siblings = beside.setdefault((int(self.tree[row]), above[row]), [])
+            while one_by_one and any(
+                (overlaps := (at < other + held) & (other < at + slots[row])).any()
+                for other, held in siblings
+            ):
+                at = np.where(overlaps, at + period, at)
+            siblings.append((at, int(slots[row])))
+            reduce_at[row] = at
+            goal = ready[above[row]] if above[row] >= 0 else root_ready[self.tree[row]]
+            np.maximum(goal, at + slots[row] - 1 + hops[0, row], out=goal)
+        for row in range(num):
+            up = above[row]
+            free = root_ready[self.tree[row]]
+            if up >= 0:
+                free = gather_at[up] + slots[up] - 1 + hops[1, up]
+            gather_at[row] = free + (residue[1, row] - free) % period
+        best = int(((gather_at + slots[:, None]).max(axis=0) - reduce_at.min(axis=0)).argmin())
+        first = reduce_at[:, best].min()
+        tables = np.full((2, *self._packing.links.shape), -1, np.int64)
+        tables[0, self.tree, self.rank] = reduce_at[:, best] - first
+        tables[1, self.tree, self.rank] = gather_at[:, best] - first
+        return Timetable(self._packing, self._hops, *tables)
+
+
+def _depths(packing: Packing) -> Int64Array:
+    """Links between each rank and its root, int64 (num_trees, num_ranks)."""
+    depth = np.zeros(packing.links.shape, np.int64)
+    at = np.tile(np.arange(packing.topology.num_ranks), (packing.num_trees, 1))
+    trees = np.arange(packing.num_trees)[:, None]
+    for _ in range(int(packing.heights.max())):
+        above = packing.parents[trees, at]
+        depth += above >= 0
+        at = np.where(above >= 0, above, at)
+    return depth

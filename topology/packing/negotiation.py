@@ -1,0 +1,215 @@
+"""Spanning trees that negotiate for pairs of links until none has too many."""
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from multitree.topology.networks.measures import hops_from
+from multitree.topology.packing.link_pairs import Neighbours
+
+__all__ = ["Prices", "central_ranks", "negotiated", "negotiated_trees"]
+
+Tree = TypeVar("Tree")
+
+MOST_ROUNDS = 60
+LANDMARKS = 64
+PRESSURE, GROWTH, MEMORY = 0.5, 1.3, 0.2
+"""What a tree too many on a pair costs, how that grows from round to round, and what stays."""
+EVENNESS, CHANCE = 0.3, 0.1
+"""What a full pair costs beside a free one, and what is drawn at random: both below one hop."""
+
+
+class Prices:
+    """What pairs cost: by what they carry too much, more from round to round, and ever carried so.
+
+    Parameters
+    ----------
+    most : list of int
+        Trees that each pair may carry.
+    draw : random.Random
+    """
+
+    def __init__(self, most: list[int], draw: random.Random) -> None:
+        self._most, self._draw = most, draw
+        self._load, self._past = [0] * len(most), [0.0] * len(most)
+        self._noise = [0.0] * len(most)
+        self._pressure = 0.0
+
+    def begin_round(self, number: int) -> None:
+        """Raise the price of a tree too many."""
+        self._pressure = PRESSURE * GROWTH ** min(number, MOST_ROUNDS // 2)
+
+    def for_a_tree(self) -> list[float]:
+        """What each pair costs the tree that is grown next."""
+        self._noise = [CHANCE * self._draw.random() for _ in self._most]
+        return [self.of(pair) for pair in range(len(self._most))]
+
+    def of(self, pair: int) -> float:
+        """What a pair costs now."""
+        may = self._most[pair]
+        has = self._load[pair]
+        cost = self._past[pair] + self._pressure * max(0, has + 1 - may)
+        return cost + EVENNESS * has / max(1, may) + self._noise[pair]
+
+    def take(self, pairs: list[int]) -> None:
+        """Let a tree have pairs."""
+        for pair in pairs:
+            self._load[pair] += 1
+
+    def give_back(self, pairs: list[int]) -> None:
+        """Take a tree's pairs away."""
+        for pair in pairs:
+            self._load[pair] -= 1
+
+    def end_round(self) -> bool:
+        """Remember what is too much; whether nothing is."""
+        over = [max(0, has - may) for has, may in zip(self._load, self._most, strict=True)]
+        self._past = [was + MEMORY * more for was, more in zip(self._past, over, strict=True)]
+        return not any(over)
+
+
+def negotiated(
+    most: list[int],
+    num_trees: int,
+    seed: int,
+    grow: Callable[[Prices, random.Random], tuple[Tree, list[int]]],
+) -> tuple[list[Tree], bool]:
+    """Trees that are grown again and again, each around what the others take.
+
+    Parameters
+    ----------
+    most : list of int
+        Trees that each pair may carry.
+    num_trees : int
+    seed : int
+    grow : callable
+        Grows a tree at prices; also tells the pairs that it has taken.
+
+    Returns
+    -------
+    list
+        The trees.
+    bool
+        Whether no pair carries too many; else there were `MOST_ROUNDS`.
+
+    Notes
+    -----
+    O(rounds x num_trees) trees are grown.
+
+    References
+    ----------
+    L. McMurchie, C. Ebeling, "PathFinder: a negotiation-based performance-driven router for
+    FPGAs", International Symposium on Field-Programmable Gate Arrays, 1995.
+    """
+    draw = random.Random(seed)
+    prices = Prices(most, draw)
+    grown: dict[int, Tree] = {}
+    taken: dict[int, list[int]] = {}
+    turns = list(range(num_trees))
+    for number in range(MOST_ROUNDS):
+        prices.begin_round(number)
+        draw.shuffle(turns)
+        for tree in turns:
+            prices.give_back(taken.get(tree, []))
+            grown[tree], taken[tree] = grow(prices, draw)
+        if prices.end_round():
+            return [grown[tree] for tree in range(num_trees)], True
+    return [grown[tree] for tree in range(num_trees)], False
+
+
+def negotiated_trees(
+    beside: Neighbours, most: list[int], num_trees: int, seed: int
+) -> list[list[int]]:
+    """Spanning trees of pairs, negotiated.
+
+    A tree takes the rank next whose depth and cost are least.
+
+    Parameters
+    ----------
+    beside : list of list of (int, int)
+        See `neighbours_of`.
+    most : list of int
+        Trees that each pair may carry.
+    num_trees : int
+    seed : int
+
+    Returns
+    -------
+    list of list of int
+        The pairs of each tree; some may carry too many trees, see `negotiated`.
+
+    Notes
+    -----
+    O(rounds x num_trees x num_pairs log num_pairs). Where `most` is the least that is possible,
+    a round or two do on tori, some ten on meshes.
+
+    Examples
+    --------
+    >>> square = [[(1, 0), (3, 3)], [(0, 0), (2, 1)], [(1, 1), (3, 2)], [(2, 2), (0, 3)]]
+    >>> trees = negotiated_trees(square, [3] * 4, 4, 0)
+    >>> sorted(sum(trees, []))
+    [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    """
+    roots, _ = central_ranks(beside)
+
+    def grow(prices: Prices, draw: random.Random) -> tuple[list[int], list[int]]:
+        cost = prices.for_a_tree()
+        pairs = _grown(beside, draw.choice(roots), cost)
+        prices.take(pairs)
+        return pairs, pairs
+
+    return negotiated(most, num_trees, seed, grow)[0]
+
+
+def _grown(beside: Neighbours, root: int, cost: list[float]) -> list[int]:
+    """The pairs of one tree, grown from its root by the least depth and cost."""
+    reached = bytearray(len(beside))
+    reached[root] = 1
+    ahead = [(cost[pair], there, pair, 1) for there, pair in beside[root]]
+    heapq.heapify(ahead)
+    taken: list[int] = []
+    while len(taken) < len(beside) - 1:
+        _, rank, pair, depth = heapq.heappop(ahead)
+        if reached[rank]:
+            continue
+        reached[rank] = 1
+        taken.append(pair)
+        for there, further in beside[rank]:
+            if not reached[there]:
+                heapq.heappush(ahead, (depth + cost[further], there, further, depth + 1))
+    return taken
+
+
+def central_ranks(beside: Neighbours) -> tuple[list[int], int]:
+    """The ranks nearest to all others, as far as some landmarks tell.
+
+    Parameters
+    ----------
+    beside : list of list of (int, int)
+
+    Returns
+    -------
+    ranks : list of int
+        An eighth of all, or one, by ascending distance to the farthest landmark and number.
+        Each landmark is a rank farthest away from those before it.
+    least_height : int
+        No tree is less high.
+
+    Notes
+    -----
+    O(LANDMARKS x num_pairs).
+
+    Examples
+    --------
+    >>> central_ranks([[(1, 0)], [(0, 0), (2, 1)], [(1, 1)]])
+    ([1], 1)
+    """
+    neighbours = [[there for there, _ in around] for around in beside]
+    nearest = hops_from(neighbours, 0)
+    farthest = nearest
+    for _ in range(min(LANDMARKS, len(beside)) - 1):
+        hops = hops_from(neighbours, int(nearest.argmax()))
+        nearest, farthest = nearest.clip(max=hops), farthest.clip(min=hops)
+    by_distance = [int(rank) for rank in farthest.argsort(kind="stable")]
+    return by_distance[: max(1, len(beside) // 8)], int(farthest.min())

@@ -1,0 +1,119 @@
+"""Routes through switches in the place of links between ranks."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from multitree.topology.arrays import Float64Array, Int64Array
+from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.topology import Topology
+from multitree.topology.packing.link_pairs import LinkPairs
+from multitree.topology.routing.default_routes import Routes
+from multitree.topology.schedules.grown_trees import GrownRoutes, turned_around
+
+__all__ = ["Ways", "ways_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """What the trees of a packing go by: ranks alone, joined by pairs of routes.
+
+    Parameters
+    ----------
+    network : Topology
+        Without switches. Links 2i and 2i + 1 are way i, there and back: as fast as the slowest
+        link of the route, and their latencies are sums.
+    offsets, links, classes : numpy.ndarray
+        Of the routes of the network's links, as in `Schedule`, with the ids of the real topology.
+    """
+
+    network: Topology
+    offsets: Int64Array
+    links: Int64Array
+    classes: Int64Array
+
+    @property
+    def routes(self) -> list[list[int]]:
+        """The real links that each link of the network takes."""
+        links = self.links.tolist()
+        return [links[first:last] for first, last in pairwise(self.offsets.tolist())]
+
+    def chosen(self, links: Int64Array) -> Routes:
+        """The routes of some links of the network, one behind the other."""
+        lengths = np.diff(self.offsets)[links]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        hops = np.repeat(self.offsets[links], lengths) + within
+        return offsets, self.links[hops].astype(np.int32), self.classes[hops].astype(np.int32)
+
+    def pairs(self, slots: Int64Array) -> LinkPairs:
+        """The ways as pairs of links, held as long as the slowest link of either route.
+
+        Parameters
+        ----------
+        slots : numpy.ndarray, int64 (num_links,)
+            Slots that a chunk holds each real link.
+        """
+        there = np.arange(0, self.network.num_links, 2)
+        both = np.stack([there, there + 1], axis=1).astype(np.int32)
+        ends = self.network.links[there]
+        falls = ends[:, 0] > ends[:, 1]
+        both[falls] = both[falls, ::-1]
+        held = np.maximum.reduceat(slots[self.links], self.offsets[:-1])
+        speeds = self.network.bandwidth_gbytes_per_s
+        return LinkPairs(
+            np.sort(ends, axis=1), both, held[both].max(axis=1), speeds[both].min(axis=1)
+        )
+
+    def paced(self, pace: Pace) -> Pace:
+        """What messages take on the ways: they go whole, and wait for those that share a link.
+
+        A slot has room for one link's way more than the message, as steps of lockstep have: so
+        messages on routes of different length are not in each other's way.
+        """
+        per_link: list[Float64Array] = [pace.cycles_per_flit, pace.way_cycles]
+        slowest = np.maximum.reduceat(per_link[0][self.links], self.offsets[:-1])
+        whole_way = np.add.reduceat(per_link[1][self.links], self.offsets[:-1])
+        room = pace.message_cycles + int(np.ceil(per_link[1].max()))
+        return Pace(pace.num_flits, slowest, whole_way, room, None)
+
+
+def ways_of(topology: Topology, found: GrownRoutes) -> Ways:
+    """The ways that routes are, there and, over the reverse links, back.
+
+    Parameters
+    ----------
+    topology : Topology
+    found : GrownRoutes
+        Different routes over links with a reverse.
+
+    Returns
+    -------
+    Ways
+
+    Examples
+    --------
+    >>> topology = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
+    >>> there = GrownRoutes(np.array([[0, 0, 0, 1]]), np.array([0, 2]), *np.array([[0, 3], [0, 0]]))
+    >>> ways_of(topology, there).routes, ways_of(topology, there).network.latency_ns.tolist()
+    ([[0, 3], [2, 1]], [300.0, 300.0])
+    """
+    back = turned_around(topology, found, mirrored=True)
+    lengths = np.repeat(np.diff(found.offsets), 2)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    links, classes = (
+        np.concatenate(
+            [
+                part[first:last]
+                for first, last in pairwise(found.offsets.tolist())
+                for part in (there, other)
+            ]
+        ).astype(np.int64)
+        for there, other in ((found.links, back.links), (found.classes, back.classes))
+    )
+    ends = np.stack([found.edges[:, 2:], found.edges[:, :1:-1]], axis=1).reshape(-1, 2)
+    speeds = np.minimum.reduceat(topology.bandwidth_gbytes_per_s[links], offsets[:-1])
+    latency = np.add.reduceat(topology.latency_ns[links], offsets[:-1])
+    network = Topology(topology.name, topology.num_ranks, 0, ends, speeds, latency)
+    return Ways(network, offsets, links, classes)

@@ -1,0 +1,306 @@
+"""Spanning trees packed over routes through switches."""
+
+import heapq
+import math
+import random
+from typing import NamedTuple
+
+import numpy as np
+
+from multitree.topology.arrays import Int64Array
+from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.bounds import bound_cycles
+from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.topology import Topology
+from multitree.topology.packing.link_pairs import neighbours_of
+from multitree.topology.packing.modulo_schedule import has_slots
+from multitree.topology.packing.negotiation import Prices, negotiated
+from multitree.topology.packing.overlay_links import Ways, ways_of
+from multitree.topology.packing.packing import TOLERANCE, Packing, as_packing
+from multitree.topology.packing.tree_count import MOST_TREES, TreeCount
+from multitree.topology.packing.tree_depth import shallow_trees
+from multitree.topology.routing.legal_moves import END, LegalMoves
+from multitree.topology.schedules.grown_trees import GrownRoutes
+
+__all__ = [
+    "RouteEdge",
+    "negotiated_routes",
+    "pack_over_switches",
+]
+
+EACH_LINK = 0.05
+"""What a link costs beside its price, so that of equal routes the shorter one is taken."""
+
+
+class RouteEdge(NamedTuple):
+    """An edge of a tree, grown from `parent` to `child`, and the moves of its route."""
+
+    parent: int
+    child: int
+    moves: list[int]
+
+
+def negotiated_routes(
+    legal: LegalMoves,
+    pair_of: list[int],
+    slots: list[int],
+    most: list[int],
+    num_trees: int,
+    seed: int,
+) -> tuple[list[list[RouteEdge]], bool]:
+    """Spanning trees of ranks, whose edges are routes, and no pair of links held for too long.
+
+    A tree takes the rank next whose depth and whose route's cost are least, at prices that its own
+    edges have raised: a route may share links with others of the same tree.
+
+    Parameters
+    ----------
+    legal : LegalMoves
+    pair_of : list of int
+        The pair that each link is in; -1 where it has no reverse and is not taken.
+    slots : list of int
+        For how many slots each link is held: a route holds all its links as long as the slowest.
+    most : list of int
+        Slots that each pair may be held.
+    num_trees : int
+    seed : int
+
+    Returns
+    -------
+    list of list of RouteEdge
+        For each tree.
+    bool
+        Whether no pair is held for too long; else see `negotiated`.
+
+    Raises
+    ------
+    ValueError
+        If routes do not join all ranks.
+
+    Notes
+    -----
+    O(num_ranks x num_moves log num_moves) for each tree and round.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.switched import fat_tree
+    >>> topology = fat_tree(2, 2)
+    >>> pair_of = [min(pair) for pair in enumerate(topology.reverse.tolist())]
+    >>> each = [1] * 16, [3] * 16
+    >>> trees, settled = negotiated_routes(LegalMoves(topology), pair_of, *each, 2, 0)
+    >>> settled, [len(tree) for tree in trees]
+    (True, [3, 3])
+    """
+
+    def grow(prices: Prices, draw: random.Random) -> tuple[list[RouteEdge], list[int]]:
+        return _grown(legal, pair_of, slots, prices, draw.randrange(len(legal.starts)))
+
+    return negotiated(most, num_trees, seed, grow)
+
+
+def _grown(
+    legal: LegalMoves, pair_of: list[int], slots: list[int], prices: Prices, root: int
+) -> tuple[list[RouteEdge], list[int]]:
+    """The edges of one tree, and the pairs of all its routes, once for each slot."""
+    cost = [price + EACH_LINK for price in prices.for_a_tree()]
+    depth = {root: 0}
+    edges: list[RouteEdge] = []
+    taken: list[int] = []
+    while len(depth) < len(legal.starts):
+        edge = _nearest(legal, pair_of, cost, depth)
+        links = [legal.moves[move].link for move in edge.moves]
+        pairs = [pair_of[link] for link in links] * max(slots[link] for link in links)
+        prices.take(pairs)
+        for pair in pairs:
+            cost[pair] = prices.of(pair) + EACH_LINK
+        depth[edge.child] = depth[edge.parent] + 1
+        edges.append(edge)
+        taken += pairs
+    return edges, taken
+
+
+def _nearest(
+    legal: LegalMoves, pair_of: list[int], cost: list[float], depth: dict[int, int]
+) -> RouteEdge:
+    """The cheapest route from a member to a rank outside."""
+    moves, num_ranks = legal.moves, len(legal.starts)
+    ahead = [
+        (above + 1 + cost[pair_of[moves[move].link]], move, rank, END)
+        for rank, above in depth.items()
+        for move in legal.starts[rank]
+        if pair_of[moves[move].link] >= 0
+    ]
+    heapq.heapify(ahead)
+    came_by: dict[int, tuple[int, int]] = {}
+    while ahead:
+        price, move, rank, before = heapq.heappop(ahead)
+        _, _, node, state = moves[move]
+        if node < num_ranks and node not in depth:
+            way = [move]
+            while before != END:
+                move, before = came_by[before]
+                way.append(move)
+            return RouteEdge(rank, node, way[::-1])
+        if state == END or state in came_by:
+            continue
+        came_by[state] = move, before
+        for further in legal.onward[state]:
+            pair = pair_of[moves[further].link]
+            if pair >= 0:
+                heapq.heappush(ahead, (price + cost[pair], further, rank, state))
+    raise ValueError("Routes must join all ranks by links with a reverse")
+
+
+MANY_FLITS = 10**9
+"""Of a buffer beside whose time no latency counts."""
+SLACKS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 2.0, 4.0)
+"""How much longer than the bound a period is tried, one after the other."""
+MOST_EDGES = 2048
+"""Of all trees that are chosen, at most `MOST_TREES`; more can be asked for."""
+Trees = list[list[RouteEdge]]
+
+
+def pack_over_switches(
+    topology: Topology,
+    *,
+    num_trees: int | None = None,
+    tolerance: float = 2 * TOLERANCE,
+    seed: int = 0,
+) -> tuple[Packing, Ways]:
+    """Spanning trees of ranks over routes, such that no pair of links is on too many of them.
+
+    How many trees links can carry is not known beforehand as it is without switches. So what the
+    bound allows is tried, then periods longer by more and more, until trees are found and a slot
+    on all links of their routes for each edge.
+
+    Parameters
+    ----------
+    topology : Topology
+        With switches. Trees take no links without a reverse; what is up and what is down is that
+        of all links, though, see `up_down`.
+    num_trees : int, optional
+        Otherwise the fewest for whose number a period is near enough to what is tried.
+    tolerance : float
+        How near, as a part of it.
+    seed : int
+        The same seed gives the same trees.
+
+    Returns
+    -------
+    Packing
+        On a network of `ways`, one for each route that is used.
+    Ways
+
+    Raises
+    ------
+    ScheduleError
+        If links with a reverse do not join all ranks, or no trees are found.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.switched import fat_tree
+    >>> packing, _ = pack_over_switches(fat_tree(4, 4))
+    >>> packing.num_trees, packing.period
+    (8, 15)
+    """
+    if num_trees is not None and num_trees < 1:
+        raise ScheduleError(f"Number of trees must be at least 1, not {num_trees!r}")
+    search = _Search(topology, seed)
+    in_vain = 0.0
+    for slack in SLACKS:
+        count = search.fewest(slack, tolerance, num_trees, in_vain)
+        if count is not None:
+            found = search.packed(*count)
+            if found is not None:
+                return found
+            in_vain = count.period / count.num_trees
+    raise ScheduleError(
+        f"{topology.name!r}: trees must be found within {1 + SLACKS[-1]:g} times what the bound "
+        "says of their links"
+    )
+
+
+class _Search:
+    """What is known of a network before any tree is."""
+
+    def __init__(self, topology: Topology, seed: int) -> None:
+        self._topology, self._seed = topology, seed
+        self._legal = LegalMoves(topology)
+        reverse = topology.reverse
+        numbers = np.arange(topology.num_links)
+        pair_of = np.where(reverse >= 0, np.minimum(numbers, reverse), -1)
+        self._pair_of = pair_of.tolist()
+        slots = link_slots(topology)
+        self._slots: Int64Array = np.where(reverse >= 0, np.maximum(slots, slots[reverse]), slots)
+        cycles = bound_cycles(
+            topology, MANY_FLITS, latency_cycles=0, flits_per_cycle=1 / self._slots
+        )
+        self._share = cycles / MANY_FLITS
+
+    def fewest(
+        self, slack: float, tolerance: float, num_trees: int | None, in_vain: float
+    ) -> TreeCount | None:
+        """The fewest trees with a period that is so much longer than the bound, or nearly so.
+
+        For each tree it is longer than what was tried in vain.
+        """
+        most = max(min(MOST_TREES, MOST_EDGES // self._topology.num_ranks), 1)
+        candidates = range(1, most + 1) if num_trees is None else [num_trees]
+        least = {number: number * self._share * (1 + slack) for number in candidates}
+        periods = {number: math.ceil(slots - 1e-9) for number, slots in least.items()}
+        ratios = {
+            number: periods[number] / slots
+            for number, slots in least.items()
+            if periods[number] / number > in_vain
+        }
+        if not ratios:
+            return None
+        enough = max(1 + tolerance, min(ratios.values()))
+        number = next(number for number, ratio in ratios.items() if ratio <= enough)
+        return TreeCount(number, periods[number])
+
+    def packed(self, num_trees: int, period: int) -> tuple[Packing, Ways] | None:
+        """So many trees in so many slots, if they are found."""
+        topology, slots = self._topology, self._slots.tolist()
+        most = (period // self._slots * self._slots).tolist()
+        try:
+            trees, settled = negotiated_routes(
+                self._legal, self._pair_of, slots, most, num_trees, self._seed
+            )
+        except ValueError:
+            raise ScheduleError(
+                f"{topology.name!r} must be joined by routes over links with a reverse "
+                "for trees of link pairs"
+            ) from None
+        if not settled:
+            return None
+        ways, of_trees = self._ways_of(trees)
+        pairs = ways.pairs(self._slots)
+        beside = neighbours_of(pairs.ends, topology.num_ranks)
+        uses = np.bincount(np.concatenate(of_trees), minlength=len(pairs.ends)).tolist()
+        flat = shallow_trees(
+            pairs.ends.tolist(), beside, uses, [tree.tolist() for tree in of_trees], self._seed
+        )
+        packing = as_packing(ways.network, pairs, flat, period)
+        return (packing, ways) if has_slots(packing, ways.routes) else None
+
+    def _ways_of(self, trees: Trees) -> tuple[Ways, list[Int64Array]]:
+        """All different routes, whichever end they were grown from, and those of each tree."""
+        moves, reverse = self._legal.moves, self._topology.reverse.tolist()
+        number: dict[tuple[int, ...], int] = {}
+        taken: list[RouteEdge] = []
+        of_trees = []
+        for tree in trees:
+            of_trees.append(np.empty(len(tree), np.int64))
+            for place, edge in enumerate(tree):
+                links = [moves[move].link for move in edge.moves]
+                back = [reverse[link] for link in links[::-1]]
+                key = tuple(min(links, back))
+                if key not in number:
+                    number[key] = len(taken)
+                    taken.append(edge)
+                of_trees[-1][place] = number[key]
+        hops = np.array([moves[move][:2] for edge in taken for move in edge.moves], np.int32)
+        edges = np.array([(0, 0, edge.parent, edge.child) for edge in taken], np.int32)
+        offsets = np.cumsum([0, *(len(edge.moves) for edge in taken)])
+        return ways_of(self._topology, GrownRoutes(edges, offsets, *hops.T)), of_trees

@@ -1,0 +1,1 @@
+"""Routes from rank to rank that are free of deadlock."""

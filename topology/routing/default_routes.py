@@ -1,0 +1,218 @@
+"""Routes from rank to rank that nobody had to choose, free of circles of waiting."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families.clusters import DragonflyShape, along_boxes
+from multitree.topology.families.switched import tree_shape
+from multitree.topology.networks.topology import Topology
+from multitree.topology.routing.routes import LinkFinder
+from multitree.topology.routing.updown import UpDownRoutes
+
+Nodes = Int64Array
+Routes = tuple[Int64Array, Int32Array, Int32Array]
+_Step = Callable[[Nodes, Nodes, Nodes], tuple[Nodes, Nodes]]
+
+
+def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
+    """One route for each pair of ranks, with a virtual-channel class for each hop.
+
+    A link that joins the pair is the route, that of lowest id. Otherwise rings and tori go
+    dimension by dimension, from the slowest, the shorter way around, in class 1 after the link
+    that wraps; where both ways are equally long, plus from even places and minus from odd ones.
+    Meshes do so in class 0, hypercubes from the lowest bit. Fat trees go up no higher than they
+    must, by a way that the destination picks, and down. On BiGraph a message within one half
+    turns at a switch of the other that the destination picks; the class is the half of the
+    source. On DGX-2 and within a box both ends pick the plane; boxes are a fat tree of rails. On a
+    dragonfly none passes a third group; class 1 is in the second one. All others: up*/down*.
+
+    Parameters
+    ----------
+    topology : Topology
+    src, dst : numpy.ndarray, int32 (n,)
+        Two different ranks each.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Route offsets, int64 (n + 1,): route i is entries off[i] to off[i+1] of route links and
+        route classes, int32.
+
+    Raises
+    ------
+    ScheduleError
+        If a pair is no two different ranks; the message names the first as a row.
+
+    Notes
+    -----
+    Deterministic: a pair's route does not depend on the other pairs. Shortest on families but the
+    dragonfly, where a way by a third group may be shorter; up*/down* may take a way around, and of
+    several shortest legal ways the destination picks. The (link, class) dependencies of all pairs
+    together have no circle. O(hops) on families; else O(num_links x num_ranks) more.
+
+    References
+    ----------
+    W. J. Dally, C. L. Seitz, "Deadlock-free message routing in multiprocessor interconnection
+    networks", IEEE Transactions on Computers C-36 (5), 1987.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import ring
+    >>> offsets, links, classes = routes(ring(6), np.array([4, 0]), np.array([0, 1]))
+    >>> ring(6).links[links].tolist(), offsets.tolist(), classes.tolist()
+    ([[4, 5], [5, 0], [0, 1]], [0, 2, 3], [0, 0, 0])
+    """
+    sources, targets = (np.asarray(ends, np.int64) for ends in (src, dst))
+    _check_pairs(topology, sources, targets)
+    finder = LinkFinder(topology)
+    link = finder.lowest(sources, targets)
+    joined, row = np.flatnonzero(link >= 0), np.flatnonzero(link < 0)
+    entries = [(joined, link[joined], np.zeros_like(joined))]
+    onward = _onward(topology, finder, targets[row])
+    at, turned = sources[row], np.zeros(len(row), bool)
+    while row.size:
+        taken, vc_class, turned = onward(at, sources[row], targets[row], turned)
+        entries.append((row, taken, vc_class))
+        at = topology.links[taken, 1].astype(np.int64)
+        goes_on = at != targets[row]
+        row, at, turned = row[goes_on], at[goes_on], turned[goes_on]
+    rows, links, classes = (np.concatenate(column) for column in zip(*entries, strict=True))
+    by_row = np.argsort(rows, kind="stable")
+    offsets = np.r_[0, np.cumsum(np.bincount(rows, minlength=len(sources)))]
+    return (
+        int64s("Route offsets", offsets),
+        int32s("Route links", links[by_row]),
+        int32s("Route classes", classes[by_row]),
+    )
+
+
+def routes_of_rows(
+    topology: Topology, src: Int32Array, dst: Int32Array, links: Any, by_step: Int64Array
+) -> Routes:
+    """The routes of sorted rows: over the links given, or else those of `routes`.
+
+    Parameters
+    ----------
+    topology : Topology
+    src, dst : numpy.ndarray, int32 (num_transfers,)
+        Of the rows as sorted.
+    links : array_like, int (num_transfers,), or None
+        One link for each row as it was before.
+    by_step : numpy.ndarray, int64 (num_transfers,)
+        The row that was before where each sorted one is.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        As of `routes`.
+
+    Raises
+    ------
+    ScheduleError
+        If the links are not one per row, or a pair is no two different ranks.
+    """
+    if links is None:
+        return routes(topology, src, dst)
+    if np.shape(links) != (len(src),):
+        raise ScheduleError(f"Links must be one per row, not of shape {np.shape(links)}")
+    ones = int64s("Route offsets", np.arange(len(src) + 1))
+    zeros = int32s("Route classes", np.zeros(len(src), np.int32))
+    return ones, int32s("Links", int32s("Links", links)[by_step]), zeros
+
+
+def _check_pairs(topology: Topology, src: Nodes, dst: Nodes) -> None:
+    for ends in (src, dst):
+        wrong = np.flatnonzero((ends < 0) | (ends >= topology.num_ranks))
+        if wrong.size:
+            raise ScheduleError(
+                f"Row {wrong[0]}: src and dst must be within 0..{topology.num_ranks - 1}, "
+                f"not {src[wrong[0]]} and {dst[wrong[0]]}"
+            )
+    same = np.flatnonzero(src == dst)
+    if same.size:
+        raise ScheduleError(
+            f"Row {same[0]}: src and dst must be different ranks, not {src[same[0]]} twice"
+        )
+
+
+def _onward(
+    topology: Topology, finder: LinkFinder, targets: Nodes
+) -> Callable[..., tuple[Nodes, Nodes, np.ndarray]]:
+    """What names the next link, its class and whether a message has turned down."""
+    step = _steps(topology)
+    if step is None:
+        return UpDownRoutes(topology, targets).onward if targets.size else _nowhere
+
+    def onward(
+        at: Nodes, src: Nodes, dst: Nodes, turned: np.ndarray
+    ) -> tuple[Nodes, Nodes, np.ndarray]:
+        following, vc_class = step(at, src, dst)
+        return finder.picked(at, following, dst), vc_class, turned
+
+    return onward
+
+
+def _nowhere(*_: Nodes) -> tuple[Nodes, Nodes, np.ndarray]:
+    raise AssertionError("every pair is joined by a link")
+
+
+def _steps(topology: Topology) -> _Step | None:
+    """The next node and the class of the link to it, by family; None for any other graph."""
+    family, dims = topology.family, topology.dims
+    if family in ("ring", "torus", "mesh"):
+        return lambda at, src, dst: _along_grid(dims, at, src, dst, wraps=family != "mesh")
+    if family == "hypercube":
+        return lambda at, src, dst: (at ^ ((at ^ dst) & -(at ^ dst)), np.zeros_like(at))
+    if family in ("fat_tree", "kary_tree"):
+        shape = tree_shape(family, dims)
+        return lambda at, src, dst: (shape.onward(at, dst), np.zeros_like(at))
+    if family == "bigraph":
+        return lambda at, src, dst: _along_bigraph(dims, at, src, dst)
+    if family == "dragonfly":
+        return DragonflyShape(*dims).onward
+    if family == "dgx_a100":
+        return lambda at, src, dst: (along_boxes(dims, at, src, dst), np.zeros_like(at))
+    if family == "dgx2":
+        return lambda at, src, dst: (_along_dgx2(dims, at, src, dst), np.zeros_like(at))
+    return None
+
+
+def _along_grid(
+    dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes, *, wraps: bool
+) -> tuple[Nodes, Nodes]:
+    here, goal, start = (np.stack(np.unravel_index(nodes, dims)) for nodes in (at, dst, src))
+    axis = (here != goal).argmax(axis=0)
+    place, end, begin = (where[axis, np.arange(len(at))] for where in (here, goal, start))
+    size = np.array(dims)[axis]
+    if wraps:
+        ahead = 2 * ((end - begin) % size)
+        plus = (ahead < size) | ((ahead == size) & (begin % 2 == 0))
+    else:
+        plus = end > begin
+    following = (place + np.where(plus, 1, -1)) % size
+    stride = np.r_[np.cumprod(dims[:0:-1])[::-1], 1][axis]
+    has_wrapped = np.where(plus, place < begin, place > begin)
+    return at + (following - place) * stride, has_wrapped.astype(np.int64)
+
+
+def _along_bigraph(dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
+    hosts, num_switches = dims
+    half, num_ranks = num_switches // 2, hosts * num_switches
+    switch, last = at - num_ranks, dst // hosts
+    between = np.where(switch < half, half, 0) + dst % half
+    onward = np.where((switch < half) == (last < half), between, last)
+    following = np.where(switch == last, dst, num_ranks + onward)
+    following = np.where(at < num_ranks, num_ranks + at // hosts, following)
+    return following, (src // hosts >= half).astype(np.int64)
+
+
+def _along_dgx2(dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes) -> Nodes:
+    num_boards, num_gpus, num_planes = dims
+    first = num_boards * num_gpus
+    plane = first + (src + dst) % num_planes
+    own, other = (plane + ends // num_gpus * num_planes for ends in (src, dst))
+    return np.where(at < first, own, np.where(at == other, dst, other))

@@ -1,0 +1,104 @@
+"""Moves of messages through switches: up, then down, from rank to rank."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from multitree.topology.networks.topology import Topology
+from multitree.topology.routing.updown import up_down
+
+__all__ = ["END", "LegalMoves", "Move"]
+
+END = -1
+
+
+class Move(NamedTuple):
+    """One link of a route.
+
+    Parameters
+    ----------
+    link, vc_class, node : int
+        The node is where the link leads.
+    state : int
+        Behind the link; `END` where nothing leads on.
+    """
+
+    link: int
+    vc_class: int
+    node: int
+    state: int
+
+
+class LegalMoves:
+    """All moves that routes are made of, such that messages never wait in a circle.
+
+    A state is a node, the group of the source, and whether the message has turned down.
+
+    Parameters
+    ----------
+    topology : Topology
+    neighbour_order : str
+        Of a node's links: "descending" by node they lead to, all else ascending.
+
+    Attributes
+    ----------
+    moves : list of Move
+    onward : list of list of int
+        For each state the moves that lead on.
+    starts : list of list of int
+        For each rank the moves that a message of its own begins with.
+
+    Examples
+    --------
+    >>> star = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
+    >>> legal = LegalMoves(star)
+    >>> [legal.moves[move].node for move in legal.starts[0]]
+    [2]
+    >>> [legal.moves[move].node for move in legal.onward[legal.moves[legal.starts[0][0]].state]]
+    [0, 1]
+    """
+
+    def __init__(self, topology: Topology, neighbour_order: str = "ascending") -> None:
+        orders = up_down(topology)
+        self.moves: list[Move] = []
+        num_states = 2 * len(orders.classes) * topology.num_nodes
+        self.onward: list[list[int]] = [[] for _ in range(num_states)]
+        by_node = np.lexsort((np.arange(topology.num_links), topology.links[:, 1]))
+        ordered = (by_node[::-1] if neighbour_order == "descending" else by_node).tolist()
+        for group, classes in enumerate(orders.classes.tolist()):
+            self._add_moves(topology, group, classes, ordered)
+        first = 2 * orders.group.astype(np.int64) * topology.num_nodes
+        states = (first + np.arange(topology.num_ranks)).tolist()
+        self.starts = [list(self.onward[state]) for state in states]
+        self._add_links_between_ranks(topology, ordered)
+        self.moves = [
+            move if self.onward[move.state] else move._replace(state=END) for move in self.moves
+        ]
+
+    def _add_moves(
+        self, topology: Topology, group: int, classes: Sequence[int], ordered: Iterable[int]
+    ) -> None:
+        links, orders = topology.links, up_down(topology)
+        leads = (
+            orders.links_up(links, group).tolist(),
+            orders.links_down(links, group).tolist(),
+        )
+        first = [(2 * group + turned) * topology.num_nodes for turned in (0, 1)]
+        for link in ordered:
+            src, dst = links[link].tolist()
+            for turned in (0, 1):
+                if leads[turned][link]:
+                    for before in range(turned + 1):
+                        self.onward[first[before] + src].append(len(self.moves))
+                    state = first[turned] + dst
+                    self.moves.append(Move(link, classes[turned], dst, state))
+
+    def _add_links_between_ranks(self, topology: Topology, ordered: list[int]) -> None:
+        num_ranks = topology.num_ranks
+        between_ranks = set(np.flatnonzero(topology.links.max(axis=1) < num_ranks).tolist())
+        for link in filter(between_ranks.__contains__, ordered):
+            src, dst = topology.links[link].tolist()
+            if link not in {self.moves[move].link for move in self.starts[src]}:
+                self.starts[src].append(len(self.moves))
+                self.moves.append(Move(link, 0, dst, END))

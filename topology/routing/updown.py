@@ -1,0 +1,236 @@
+"""Up/down routing: orders of the nodes, and the shortest routes that obey them."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from multitree.topology.arrays import BoolArray, Int32Array, Int64Array
+from multitree.topology.families.clusters import DragonflyShape
+from multitree.topology.networks.measures import adjacency, hops_from
+from multitree.topology.networks.topology import Topology
+
+_LOWEST = -(2**62)
+
+
+@dataclass(frozen=True, eq=False)
+class UpDown:
+    """Which links a message may take, one after the other, on a network with switches.
+
+    First links on which the key of "up" rises, then links on which the key of "down" falls.
+    Nothing leads from down to up, so that no messages of one group wait in a circle; groups
+    that use the same links have virtual-channel classes of their own, or on a dragonfly one
+    order of (link, class) in common: within a group, class 0, between groups, class 0, then 1,
+    within a group, class 1, into ranks.
+
+    Parameters
+    ----------
+    up_key, down_key : numpy.ndarray, int64 (num_groups, num_nodes)
+        Lowest, and all alike, at ranks that do not forward: nothing leads up to or down from one.
+    classes : numpy.ndarray, int32 (num_groups, 2)
+        Class of the links up, and of those down.
+    group : numpy.ndarray, int32 (num_ranks,)
+        Of what each rank sends.
+    """
+
+    up_key: Int64Array
+    down_key: Int64Array
+    classes: Int32Array
+    group: Int32Array
+
+    def links_up(self, links: Int32Array, group: int = 0) -> BoolArray:
+        """Which links lead up, bool (num_links,)."""
+        src, dst = links.T
+        rises = self.up_key[group, dst] > self.up_key[group, src]
+        return np.asarray(rises)
+
+    def links_down(self, links: Int32Array, group: int = 0) -> BoolArray:
+        """Which links lead down, bool (num_links,)."""
+        src, dst = links.T
+        falls = self.down_key[group, dst] < self.down_key[group, src]
+        return np.asarray(falls)
+
+
+@lru_cache(maxsize=8)
+def up_down(topology: Topology) -> UpDown:
+    """The orders of a network's nodes.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Returns
+    -------
+    UpDown
+        Fat trees, DGX-2 and boxes of GPUs: nodes by number, which rises from level to level.
+        BiGraph: what a rank sends goes up to the other half and down from there, in a class for
+        each half. Dragonfly: up is within the group and out of it, down from there. Any
+        other graph: up*/down* by hops from its lowest node, then by number, in one class; where
+        a link has no reverse, up is closer to that node and down farther from it, in two.
+
+    Notes
+    -----
+    Ranks do not forward, unless the switches alone do not carry every pair of ranks that no
+    link joins; then all nodes do. O(num_links x num_ranks / 64).
+
+    References
+    ----------
+    M. D. Schroeder et al., "Autonet: a high-speed, self-configuring local area network using
+    point-to-point links", IEEE Journal on Selected Areas in Communications 9 (8), 1991.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.switched import bigraph
+    >>> up_down(bigraph(1, 4)).group.tolist()
+    [0, 0, 1, 1]
+    """
+    num_ranks, nodes = topology.num_ranks, np.arange(topology.num_nodes)
+    switches = nodes >= num_ranks
+    one_group = (np.zeros((1, 2), np.int32), np.zeros(num_ranks, np.int32))
+    if topology.family in ("fat_tree", "kary_tree", "dgx2", "dgx_a100"):
+        keys = np.where(switches, nodes, _LOWEST)[None]
+        return UpDown(keys, keys, *one_group)
+    if topology.family == "bigraph":
+        hosts, num_switches = topology.dims
+        lower = switches & (nodes < num_ranks + num_switches // 2)
+        keys = np.where(switches, [nodes, nodes + np.where(lower, len(nodes), 0)], _LOWEST)
+        group = (nodes[:num_ranks] // hosts >= num_switches // 2).astype(np.int32)
+        return UpDown(keys, keys, np.array([[0, 0], [1, 1]], np.int32), group)
+    if topology.family == "dragonfly":
+        up, down, router = DragonflyShape(*topology.dims).keys()
+        return UpDown(up, down, np.array([[0, 1]] * len(up), np.int32), router.astype(np.int32))
+    by_switches = _searched(topology, switches)
+    if topology.num_switches and _carries_all(topology, by_switches):
+        return by_switches
+    return _searched(topology, np.ones(len(nodes), bool))
+
+
+def _searched(topology: Topology, forwards: BoolArray) -> UpDown:
+    num_nodes = topology.num_nodes
+    inside = topology.links[forwards[topology.links].all(axis=1)]
+    tails, heads = inside.T
+    onwards, backwards = (adjacency(*ends, num_nodes) for ends in ((tails, heads), (heads, tails)))
+    both_ways = adjacency(np.r_[tails, heads], np.r_[heads, tails], num_nodes)
+    roots = _lowest_of_each_part(both_ways, forwards)
+    hops = [hops_from(ways, *roots).astype(np.int64) for ways in (backwards, onwards)]
+    classes = np.array([[0, 1]], np.int32)
+    if topology.is_symmetric:
+        hops = [away * num_nodes + np.arange(num_nodes) for away in hops]
+        classes = np.zeros((1, 2), np.int32)
+    unreached = [hops_from(ways, *roots) < 0 for ways in (backwards, onwards)]
+    up, down = (
+        np.where(none, _LOWEST, -away)[None] for none, away in zip(unreached, hops, strict=True)
+    )
+    return UpDown(up, down, classes, np.zeros(topology.num_ranks, np.int32))
+
+
+def _lowest_of_each_part(both_ways: list[list[int]], wanted: BoolArray) -> list[int]:
+    roots: list[int] = []
+    left = wanted.copy()
+    while left.any():
+        roots.append(int(left.argmax()))
+        left &= hops_from(both_ways, roots[-1]) < 0
+    return roots
+
+
+def _carries_all(topology: Topology, orders: UpDown) -> bool:
+    """Whether up and down leads from each rank to each other one that no link joins."""
+    num_ranks, links = topology.num_ranks, topology.links
+    reached = [1 << node if node < num_ranks else 0 for node in range(topology.num_nodes)]
+    _spread(reached, links[orders.links_down(links)], orders.down_key[0])
+    _spread(reached, links[orders.links_up(links)], -orders.up_key[0])
+    for src, dst in links[(links < num_ranks).all(axis=1)].tolist():
+        reached[src] |= 1 << dst
+    everyone = (1 << num_ranks) - 1
+    return all(have == everyone for have in reached[:num_ranks])
+
+
+def _spread(reached: list[int], links: Int32Array, key: Int64Array) -> None:
+    """Give the source of each link what its destination reaches, the lowest keys first."""
+    for src, dst in links[np.argsort(key[links[:, 0]], kind="stable")].tolist():
+        reached[src] |= reached[dst]
+
+
+_FAR = np.int32(2**30)
+
+
+class UpDownRoutes:
+    """The next link of a shortest legal route, for every node and some destinations.
+
+    Parameters
+    ----------
+    topology : Topology
+        Of family "custom".
+    targets : numpy.ndarray, int64 (n,)
+        Ranks.
+
+    Notes
+    -----
+    O(num_links x num_targets) time, O(num_nodes x num_targets) memory. Of several shortest
+    ways on the destination picks, so that routes to different ranks spread.
+
+    Examples
+    --------
+    >>> star = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
+    >>> one = np.array([1])
+    >>> link, _, _ = UpDownRoutes(star, one).onward(np.array([0]), None, one, np.array([False]))
+    >>> star.links[link].tolist()
+    [[0, 2]]
+    """
+
+    def __init__(self, topology: Topology, targets: Int64Array) -> None:
+        self._topology = topology
+        self._orders = up_down(topology)
+        self._targets = np.unique(targets)
+        links = topology.links
+        self._up = self._orders.links_up(links)
+        self._down = self._orders.links_down(links)
+        shape = (topology.num_nodes, len(self._targets))
+        away_down = np.full(shape, _FAR, np.int32)
+        away_down[self._targets, np.arange(shape[1])] = 0
+        self._next_down = np.full(shape, -1, np.int32)
+        for node in np.argsort(self._orders.down_key[0], kind="stable").tolist():
+            _, ways = self._ways(node)
+            self._next_down[node] = self._shortest(away_down[links[ways, 1]], away_down[node], ways)
+        away = away_down.copy()
+        self._next = np.full(shape, -1, np.int32)
+        for node in np.argsort(-self._orders.up_key[0], kind="stable").tolist():
+            up, down = self._ways(node)
+            behind = np.concatenate([away[links[up, 1]], away_down[links[down, 1]]])
+            self._next[node] = self._shortest(behind, away[node], np.r_[up, down])
+
+    def _ways(self, node: int) -> tuple[Int32Array, Int32Array]:
+        ports = self._topology.ports(node)
+        return ports[self._up[ports]], ports[self._down[ports]]
+
+    def _shortest(self, behind: Int32Array, away: Int32Array, ways: Int32Array) -> Int32Array:
+        """Lower a node's distances, and name the link to take to each target."""
+        if not len(ways):
+            return np.full(len(away), -1, np.int32)
+        np.minimum(away, behind.min(axis=0) + 1, out=away)
+        fits = behind + 1 == away
+        wanted = self._targets % np.maximum(fits.sum(axis=0), 1) + 1
+        place = (fits & (np.cumsum(fits, axis=0) == wanted)).argmax(axis=0)
+        return np.asarray(ways[place], np.int32)
+
+    def onward(
+        self, at: Int64Array, src: Int64Array, dst: Int64Array, turned: BoolArray
+    ) -> tuple[Int64Array, Int64Array, BoolArray]:
+        """The next link, its virtual-channel class, and whether it leads down.
+
+        Parameters
+        ----------
+        at, src, dst : numpy.ndarray, int64 (n,)
+            Where each message is, comes from and goes to.
+        turned : numpy.ndarray, bool (n,)
+            Whether it has gone down before.
+
+        Returns
+        -------
+        tuple of numpy.ndarray (n,)
+        """
+        column = np.searchsorted(self._targets, dst)
+        link = np.where(turned, self._next_down[at, column], self._next[at, column])
+        down = turned | ~self._up[link]
+        classes = self._orders.classes[0][down.astype(np.int64)]
+        return link.astype(np.int64), classes.astype(np.int64), down
