@@ -226,8 +226,8 @@ def is_of_kind(kind: str, name: str) -> bool:
     places = {
         "flip row": ("tables.table.",),
         "flip flow": ("tables.flows.",),
-        "flip count": ("tracker.counts_", "collector.states"),
-        "flip mark": ("ledger.marks_",),
+        "flip count": ("tracker.counts_", "sequencer.states"),
+        "flip mark": ("scoreboard.marks_",),
         "flip buffer": (".link.",),
         "flip switch": ("",),
     }

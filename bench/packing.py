@@ -25,7 +25,7 @@ from multitree.topology.families.direct import mesh
 from multitree.topology.networks.bounds import worst_partition
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import link_pairs
-from multitree.topology.packing.modulo_schedule import timetable
+from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.packing import pack_trees
 from multitree.topology.specs import parse_topology
 
@@ -66,7 +66,7 @@ def measure(name: str) -> dict[str, Any]:
     """One row of figures."""
     topology = network(name)
     packing, pack_cpu_seconds = timed(partial(pack_trees, topology))
-    tables = {hop: timed(partial(timetable, packing, hop)) for hop in HOPS}
+    tables = {hop: timed(partial(modulo_schedule, packing, hop)) for hop in HOPS}
     slots = {hop: table.num_slots for hop, (table, _) in tables.items()}
     table_cpu_seconds = max(seconds for _, seconds in tables.values())
     pairs = link_pairs(topology)

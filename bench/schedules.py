@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.algorithms.symmetric import symmetric_orbit
-from multitree.topology.checks.implicit import Orbit, verify_orbit
+from multitree.topology.algorithms.symmetric import implicit_symmetric
+from multitree.topology.checks.implicit import ImplicitSchedule, verify_implicit
 from multitree.topology.checks.verify import verify
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -78,9 +78,9 @@ CASES = {
     "dragonfly:3x1x2": Case(limit=25, **TREE),
     "dragonfly:4x2x2": Case(limit=74, **TREE),
 }
-BUILDERS: dict[str, Callable[[Topology], Schedule | Orbit]] = {
+BUILDERS: dict[str, Callable[[Topology], Schedule | ImplicitSchedule]] = {
     "multitree": build_multitree,
-    "symmetric": symmetric_orbit,
+    "symmetric": implicit_symmetric,
 }
 CPU_LIMIT_SECONDS = {
     ("multitree", "torus:16x16"): 1.0,
@@ -112,9 +112,9 @@ def measure(algorithm: str, spec: str) -> dict[str, Any]:
         built = BUILDERS[algorithm](topology)
         seconds.append(time.process_time() - start)
     start = time.process_time()
-    report = verify_orbit(built) if isinstance(built, Orbit) else verify(built)
+    report = verify_implicit(built) if isinstance(built, ImplicitSchedule) else verify(built)
     verify_cpu_seconds = time.process_time() - start
-    tree = built.tree if isinstance(built, Orbit) else built
+    tree = built.tree if isinstance(built, ImplicitSchedule) else built
     steps = max(tree.steps_reduce_scatter, tree.steps_all_gather)
     at_bound = steps == report.bound_steps and report.tree_height_hops == topology.diameter
     memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

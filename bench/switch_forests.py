@@ -101,8 +101,8 @@ def measure_large(name: str) -> dict[str, Any]:
     """1 GiB by the analytic engine, in lockstep."""
     topology = network_of(name)
     num_flits = MODEL.num_flits(LARGE_BYTES, 1)
-    pace = MODEL.pace(topology, num_flits)
-    schedule, build_cpu_seconds = timed(partial(build, topology, "forest", pace=pace))
+    cost_model = MODEL.cost_model(topology, num_flits)
+    schedule, build_cpu_seconds = timed(partial(build, topology, "forest", cost_model=cost_model))
     verify(schedule)
     cycles = analytic(schedule, num_flits, MODEL, lockstep=True).cycles
     multitree = analytic(build(topology, "multitree"), num_flits, MODEL).cycles
@@ -136,7 +136,7 @@ def measure_rtl(name: str, size_bytes: int) -> dict[str, Any]:
     """A size in RTL, and by the analytic engine."""
     topology = network_of(name)
     num_flits = MODEL.num_flits(size_bytes, 1)
-    schedule = build(topology, "forest", pace=MODEL.pace(topology, num_flits))
+    schedule = build(topology, "forest", cost_model=MODEL.cost_model(topology, num_flits))
     written_out = unrolled(schedule)
     with Simulator(topology, "rtl", link_model=MODEL, lockstep=True) as simulator:
         report = simulator.run(written_out, size_bytes)

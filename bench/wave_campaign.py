@@ -32,7 +32,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.networks.topology import Topology
-from multitree.topology.packing.modulo_schedule import timetable
+from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.packing import pack_trees
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
@@ -75,7 +75,7 @@ def network(spec: str, seed: int, latency_ns: int) -> Topology:
 def packed(topology: Topology, hop_slots: int) -> tuple[Schedule, int]:
     """One wave of packed trees by their timetable, and its period."""
     packing = pack_trees(topology)
-    slots = timetable(packing, hop_slots)
+    slots = modulo_schedule(packing, hop_slots)
     tree, rank = np.nonzero(packing.links >= 0)
     above, up = packing.parents[tree, rank], packing.links[tree, rank]
     reduces = [slots.reduce_slots[tree, rank], np.full(len(tree), Op.REDUCE), tree, rank, above]

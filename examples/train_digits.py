@@ -117,7 +117,7 @@ def train(comm, epochs):
 
 
 def accuracy(weights, test):
-    """Part of the test images whose digit is told right."""
+    """Part of the test images whose digit is reported right."""
     images, labels = test
     return float((forward(weights, images)[1].argmax(axis=1) == labels).mean())
 

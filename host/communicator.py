@@ -8,7 +8,7 @@ import numpy.typing as npt
 from multitree.host.buffers import take_buffers, take_pieces
 from multitree.host.runner import Runner
 from multitree.host.work import Work
-from multitree.sim.context import Closing
+from multitree.sim.context import ContextManager
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import owned_range
@@ -22,7 +22,7 @@ __all__ = ["Communicator"]
 Array = TypeVar("Array", bound="npt.NDArray[Any] | torch.Tensor")
 
 
-class Communicator(Closing):
+class Communicator(ContextManager):
     """Runs collectives on a topology's ranks, all of whose buffers the caller holds.
 
     A schedule is built and verified once per collective and root, with "auto" once per size, too;

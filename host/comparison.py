@@ -72,8 +72,8 @@ def compare_all(
     for algorithm in algorithms:
         schedule = report = problem = None
         try:
-            pace = simulator.pace(size_bytes)
-            schedule = build(simulator.topology, algorithm, pace=pace)
+            cost_model = simulator.cost_model(size_bytes)
+            schedule = build(simulator.topology, algorithm, cost_model=cost_model)
             report = simulator.run(schedule, size_bytes)
         except ScheduleError as error:
             problem = str(error)
@@ -91,8 +91,8 @@ def check_some_ran(topology: Topology, results: Sequence[dict[str, Any]]) -> Non
     """
     if all(result["error"] is not None for result in results):
         reasons = {result["algorithm"]: result["error"] for result in results}
-        told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise ScheduleError(f"{topology.name}: at least one algorithm must run, but {told}")
+        reasons_text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise ScheduleError(f"{topology.name}: at least one algorithm must run, but {reasons_text}")
 
 
 def report_cells(report: WorkReport) -> list[str]:

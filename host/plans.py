@@ -97,8 +97,8 @@ class Plans:
         model = self._link_model
         num_flits = None if size_bytes is None else model.num_flits(size_bytes, 1)
         if self._chooser is None or num_flits is None:
-            pace = None if num_flits is None else model.pace(self._topology, num_flits)
-            schedule = build(self._topology, self._algorithm, collective, root, pace)
+            cost_model = None if num_flits is None else model.cost_model(self._topology, num_flits)
+            schedule = build(self._topology, self._algorithm, collective, root, cost_model)
             verify(schedule)
             return Plan(schedule)
         best = self._chooser.choose(num_flits, _LIKE.get(collective, collective), root).best

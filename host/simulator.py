@@ -14,14 +14,14 @@ from multitree.host.plans import Plan
 from multitree.host.runner import run_on
 from multitree.host.work import WorkReport
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.context import Closing
+from multitree.sim.context import ContextManager
 from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import Progress
 from multitree.topology.checks.verify import verify
 from multitree.topology.elements import DTYPES
-from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -55,7 +55,7 @@ def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[A
     return values.astype(DTYPES[dtype], copy=False)
 
 
-class Simulator(Closing):
+class Simulator(ContextManager):
     """An engine with a clock, for one topology; the rtl engine stays compiled between runs.
 
     To be closed, or used in a `with` statement.
@@ -135,9 +135,9 @@ class Simulator(Closing):
                 say=say,
             )
 
-    def pace(self, size_bytes: int) -> Pace:
+    def cost_model(self, size_bytes: int) -> CostModel:
         """What builders have to know that suit a schedule to a size."""
-        return self._model.pace(self.topology, self._model.num_flits(size_bytes, 1))
+        return self._model.cost_model(self.topology, self._model.num_flits(size_bytes, 1))
 
     def run(self, schedule: Schedule, size_bytes: int) -> WorkReport:
         """Verify a schedule and run it on one buffer per rank.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from multitree.sim.link_model import LinkModel
-from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["format_size", "paced", "parse_size", "parse_sizes"]
@@ -77,6 +77,6 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
-def paced(model: LinkModel, size_bytes: int) -> Callable[[Topology], Pace]:
+def paced(model: LinkModel, size_bytes: int) -> Callable[[Topology], CostModel]:
     """What tells builders, by the topology, the pace of a buffer of so many bytes."""
-    return partial(model.pace, num_flits=model.num_flits(size_bytes, 1))
+    return partial(model.cost_model, num_flits=model.num_flits(size_bytes, 1))

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _WEIGHT = 3
-"""Check bits that each bit of a word goes into: an odd number, the least that tells bits apart."""
+"""Check bits that each bit of a word goes into; odd, the least that tells any two apart."""
 
 
 def check_width(width: int) -> int:
@@ -102,8 +102,8 @@ class Checked(wiring.Component):
     """A `Fifo`, `QuickFifo` or `Register` that stores each payload with check bits.
 
     The queue's contract and times stay as they are; nothing waits for the check. Up to three bits
-    of an entry that flip, wherever in the queue that is held, are told when it leaves, in the cycle
-    behind. What was done with it by then has to be undone, or must not count: whoever uses it
+    of an entry that flip, wherever in the queue that is held, are reported when it leaves, in the
+    cycle behind. What was done with it by then has to be undone, or must not count: whoever uses it
     stops for good.
 
     Parameters
@@ -136,8 +136,8 @@ class Checked(wiring.Component):
     def __init__(self, queue: type, *, shape, **sizes: int):
         self._width = Shape.cast(shape).width
         self._queue = queue(shape=self._width + check_width(self._width), **sizes)
-        told = self._queue.signature.members
-        level = {"level": Out(told["level"].shape)} if "level" in told else {}
+        members = self._queue.signature.members
+        level = {"level": Out(members["level"].shape)} if "level" in members else {}
         payloads = stream.Signature(shape)
         super().__init__({"i": In(payloads), "o": Out(payloads), **level, "state_error": Out(1)})
 

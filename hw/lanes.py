@@ -103,16 +103,18 @@ class LaneUnit(wiring.Component):
         words = range(self._flit_bytes // WORD_BYTES)
         pairs = [(self.a.word_select(word, 32), self.b.word_select(word, 32)) for word in words]
         chosen = [self._choose(m, word, a, b) for word, (a, b) in enumerate(pairs)]
-        early, beside = Cat(is_float, self.dtype == DType.BF16), Signal(2 + len(self.a))
+        early, delayed_inputs = Cat(is_float, self.dtype == DType.BF16), Signal(2 + len(self.a))
         came = Signal.like(early)
         m.d.sync += came.eq(early)
-        m.d.comb += beside.eq(Cat(came, *chosen))
+        m.d.comb += delayed_inputs.eq(Cat(came, *chosen))
         for stage in range(2, self.LATENCY + 1):
-            delayed = Signal(len(beside), name=f"beside_{stage}", reset_less=True)
-            m.d.sync += delayed.eq(beside)
-            beside = delayed
-        floats = [self._float_word(m, word, a, b, beside[1]) for word, (a, b) in enumerate(pairs)]
-        m.d.comb += self.o.eq(Mux(beside[0], Cat(*floats), beside[2:]))
+            delayed = Signal(len(delayed_inputs), name=f"delayed_{stage}", reset_less=True)
+            m.d.sync += delayed.eq(delayed_inputs)
+            delayed_inputs = delayed
+        floats = [
+            self._float_word(m, word, a, b, delayed_inputs[1]) for word, (a, b) in enumerate(pairs)
+        ]
+        m.d.comb += self.o.eq(Mux(delayed_inputs[0], Cat(*floats), delayed_inputs[2:]))
         return m
 
     def _choose(self, m, word, a, b):

@@ -108,7 +108,7 @@ class ReadShare(wiring.Component):
 
     Reads go on in the cycle in which they are asked, and data come back to whom they belong, in
     order. A read that memory has not taken yet is not replaced by the other reader's: what is
-    offered stays. An error is told to both, since it concerns the channel.
+    offered stays. An error is reported to both, since it concerns the channel.
 
     No latency; one read per cycle. Together the readers must not have more than `depth` reads in
     flight.

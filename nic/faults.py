@@ -67,7 +67,7 @@ _SENTENCES = {
     FaultCode.LINK_CHECK: "what came over the link has another CRC than what was sent",
     FaultCode.LENGTH: "a message came whose length is not that of its flow",
     FaultCode.LINK_EPOCH: "a flit came from before the link was last up",
-    FaultCode.PEER_FAULT: "another interface or a switch stopped, and told",
+    FaultCode.PEER_FAULT: "another interface or a switch stopped, and sent its fault",
     FaultCode.PEER_RESET: "the other end of the link was reset while a collective ran",
     FaultCode.ROUTE: "a head came to a switch with a route that leads nowhere",
 }

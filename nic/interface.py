@@ -198,7 +198,7 @@ class Interface(wiring.Component):
         wiring.connect(m, wiring.flipped(self.s_axil), bus.bus)
         wiring.connect(m, bus.request, registers.request)
         wiring.connect(m, registers.response, bus.response)
-        m.d.comb += registers.claimed.eq(core.claimed | drain.reset)
+        m.d.comb += registers.locked.eq(core.locked | drain.reset)
         m.d.comb += registers.start_waits.eq(core.start_waits | drain.reset)
         m.d.comb += self.irq.eq(core.irq)
         for name in ("command", "changed", "table_write", "flow_write", "index", "word", "data"):

@@ -71,7 +71,7 @@ class RunSettings:
         "message": one head flit per message; "packet": one per sub-message.
     reduction : str
         "sum", or "max": the larger one is kept.
-    silent : tuple of Op
+    header_only : tuple of Op
         On shared links, the op whose messages are heads without payload.
     num_waves : int
         How many waves a periodic table is run for.
@@ -92,7 +92,7 @@ class RunSettings:
     dependency: str = "chunk"
     flow_control: str = "message"
     reduction: str = "sum"
-    silent: tuple[Op, ...] = ()
+    header_only: tuple[Op, ...] = ()
     num_waves: int = 1
 
     def __post_init__(self) -> None:
@@ -182,7 +182,7 @@ def run_writes(settings: RunSettings) -> Writes:
     mode |= DEPENDENCIES.index(settings.dependency) << 3
     mode |= FLOW_CONTROLS.index(settings.flow_control) << 4
     mode |= REDUCTIONS.index(settings.reduction) << 5
-    mode |= sum(1 << op for op in settings.silent) << 6
+    mode |= sum(1 << op for op in settings.header_only) << 6
     return [
         (ADDRESS["MODE"], mode),
         (ADDRESS["WINDOW_BASE"], settings.window_base),

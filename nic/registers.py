@@ -151,7 +151,7 @@ REGISTERS = RegisterMap(
             _field("committed", 1, 1, "A table was checked and may be started."),
             _field("done", 2, 1, "A collective is complete, not acknowledged."),
             _field("fault", 3, 1, "A fault stopped the interface; see FAULT."),
-            _field("claimed", 4, 1, "A commit or start waits: tables and settings stay."),
+            _field("locked", 4, 1, "A commit or start waits: tables and settings stay."),
             _field(
                 "delivered", 5, 1, "Nothing runs; the links' other ends took all that was sent."
             ),
@@ -167,7 +167,7 @@ REGISTERS = RegisterMap(
             _field("cut_through", 3, 1, "A row waits sub-message by sub-message."),
             _field("packets", 4, 1, "A head flit per sub-message; equal on all ranks."),
             _field("maximum", 5, 1, "Keep the larger one instead of the sum."),
-            _field("silent", 6, 2, "Shared links: REDUCE, GATHER are heads without payload."),
+            _field("header_only", 6, 2, "Shared links: REDUCE, GATHER are heads without payload."),
         ),
         _register(0x024, "NUM_ROWS", "rw", "Rows in use."),
         _register(0x028, "NUM_FLOWS", "rw", "Flows in use."),
@@ -239,7 +239,7 @@ REGISTERS = RegisterMap(
             "and above them the wave's number.",
         ),
         _register(0x070, "LINKS", "ro", "Ports whose link is up at both ends, bit by bit."),
-        _register(0x074, "RANK", "rw", "Number that neighbours are told with a fault."),
+        _register(0x074, "RANK", "rw", "Number sent to neighbours with a fault."),
         _register(
             0x078,
             "FAULT_ORIGIN",

@@ -9,12 +9,12 @@ from multitree.nic.layouts import FLOW_ENTRY, ORDER_WIDTH, mark_layout, sequence
 
 __all__ = [
     "ArrivalSignature",
-    "ClaimSignature",
     "LookupSignature",
     "MemoryReadSignature",
     "MemorySignature",
     "MemoryWriteSignature",
     "QuerySignature",
+    "ReservationSignature",
     "RunSignature",
     "TurnSignature",
     "Verdict",
@@ -31,7 +31,7 @@ class Verdict(enum.Enum, shape=2):
     WAITS = 3
 
 
-class ClaimSignature(wiring.Signature):
+class ReservationSignature(wiring.Signature):
     """A message that comes in asks where it may go.
 
     Members
@@ -117,12 +117,12 @@ class RunSignature(wiring.Signature):
         The bank of tables, counts and marks in use.
     clear : Out(1)
         Begin to clear the marks of the other bank.
-    silent : Out(2)
+    header_only : Out(2)
         By op, on shared links: messages are heads without payload, whatever their chunk.
     """
 
     def __init__(self, config: Config):
-        shared = {"silent": Out(2)} if config.shared else {}
+        shared = {"header_only": Out(2)} if config.shared else {}
         super().__init__(
             {
                 "running": Out(1),

@@ -121,7 +121,7 @@ def compile_table(
     Parameters
     ----------
     schedule : Schedule
-        A verified schedule; on direct links, or `with_silent_phase` where links are shared.
+        A verified schedule; on direct links, or `with_header_only_phase` where links are shared.
     rank : int
         Whose table to compile.
     num_flits : int
@@ -144,13 +144,14 @@ def compile_table(
         If the rank has more links than the interface has ports, or a link has no reverse.
     ScheduleError
         If a transfer takes more than one hop on private links, a broadcast or a reduce lacks its
-        silent phase on shared ones, a periodic one is to run in lockstep, or a field does not fit.
+        header-only phase on shared ones, a periodic one is to run in lockstep, or a field does not
+        fit.
 
     Notes
     -----
     O(num_transfers) per rank.
     """
-    _check_ways(schedule, rank, config)
+    _check_routes(schedule, rank, config)
     rows = _rows_sent(schedule, rank, config)
     if lockstep:
         rows = _with_nops(rows, schedule)
@@ -197,7 +198,7 @@ def _shared_columns(
     return dict(zip(("order", "vc_class", "route"), rows.T[4:], strict=True)) | {"slots": slots}
 
 
-def _check_ways(schedule: Schedule, rank: int, config: Config) -> None:
+def _check_routes(schedule: Schedule, rank: int, config: Config) -> None:
     """Raise unless messages can leave and reach the rank as its interface sends them."""
     topology = schedule.topology
     if not 0 <= rank < topology.num_ranks:

@@ -10,7 +10,7 @@ import numpy as np
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
-from multitree.sim.store_and_forward import check_whole, shares_links
+from multitree.sim.store_and_forward import check_store_and_forward, shares_links
 from multitree.topology.algorithms.build import ALGORITHMS, PACED, build
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
@@ -97,8 +97,8 @@ class Choice:
                 more = 100 * (others[0].cycles / max(best.cycles, 1) - 1)
                 takes = f"{more:.1f} % more cycles" if more >= LEAST_PERCENT else "as many cycles"
                 parts.append(f"{_NAMED[what].format(getattr(others[0], what))} takes {takes}")
-        way = ", ".join(_NAMED[what].format(getattr(best, what)) for what in _AGAINST)
-        return f"{way}: {'; '.join(parts) or 'nothing else can be timed'}"
+        variant = ", ".join(_NAMED[what].format(getattr(best, what)) for what in _AGAINST)
+        return f"{variant}: {'; '.join(parts) or 'nothing else can be timed'}"
 
 
 class Chooser:
@@ -164,13 +164,13 @@ class Chooser:
         Deterministic. What `analytic` takes, some twenty times.
         """
         check_collective(collective, root, self.topology.num_ranks)
-        asked, ways = (collective, root, num_flits), {}
+        asked, variants = (collective, root, num_flits), {}
         timed: list[Candidate] = []
         problems = {}
         for name in self._algorithms:
             try:
-                ways[name] = self._ways_of(name, *asked)
-                timed.append(self._timed(name, ways[name][0], asked))
+                variants[name] = self._variants_of(name, *asked)
+                timed.append(self._timed(name, variants[name][0], asked))
             except (ScheduleError, ValueError) as error:
                 problems[name] = str(error)
         if not timed:
@@ -180,10 +180,10 @@ class Chooser:
             )
         longest = CLOSE * min(each.cycles for each in timed)
         for name in [each.algorithm for each in timed if each.cycles <= longest]:
-            timed += [self._timed(name, way, asked) for way in ways[name][1:]]
+            timed += [self._timed(name, variant, asked) for variant in variants[name][1:]]
         return Choice(tuple(sorted(timed, key=lambda each: each.cycles)), problems)
 
-    def _ways_of(
+    def _variants_of(
         self, algorithm: str, collective: str, root: int | None, num_flits: int
     ) -> list[Way]:
         """Dependencies and sibling orders that an algorithm can be run with."""
@@ -198,24 +198,26 @@ class Chooser:
         if shares_links(schedule):
             dependencies = [each for each in dependencies if each == DEPENDENCIES[0]]
             dependencies = dependencies or self._dependencies[:1]
-            check_whole(schedule, replace(self._model, dependency=dependencies[0]))
+            check_store_and_forward(schedule, replace(self._model, dependency=dependencies[0]))
         return list(product(dependencies, orders))
 
     def _orders_of(
         self, algorithm: str, dependency: str, collective: str, root: int | None, num_flits: int
     ) -> dict[str, Schedule]:
         """An algorithm's schedules by sibling order, each order once."""
-        pace = None
+        cost_model = None
         key: tuple[Any, ...] = algorithm, collective, root
         if algorithm in PACED:
-            pace = replace(self._model, dependency=dependency).pace(self.topology, num_flits)
+            cost_model = replace(self._model, dependency=dependency).cost_model(
+                self.topology, num_flits
+            )
             key += dependency, num_flits
         if key not in self._built:
             self._say(f"Building {algorithm}")
             try:
-                built = build(self.topology, algorithm, collective, root, pace)
+                built = build(self.topology, algorithm, collective, root, cost_model)
                 # What is paced is ordered for its waves.
-                self._built[key] = {"built": built} if pace else _by_order(built)
+                self._built[key] = {"built": built} if cost_model else _by_order(built)
             except ScheduleError as error:
                 self._built[key] = error
         found = self._built[key]
@@ -223,9 +225,9 @@ class Chooser:
             raise found
         return found
 
-    def _timed(self, algorithm: str, way: Way, asked: tuple[str, int | None, int]) -> Candidate:
+    def _timed(self, algorithm: str, variant: Way, asked: tuple[str, int | None, int]) -> Candidate:
         """Time an algorithm with a dependency and a sibling order."""
-        dependency, order = way
+        dependency, order = variant
         schedule = self._orders_of(algorithm, dependency, *asked)[order]
         self._say(f"Timing {algorithm}, {dependency}")
         model = replace(self._model, dependency=dependency)

@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Closing"]
+__all__ = ["ContextManager"]
 
 
-class Closing(ABC):
+class ContextManager(ABC):
     """Something that is closed at the end of a `with`, also where that ends in an error."""
 
     @abstractmethod

@@ -124,8 +124,8 @@ def _built(
 ) -> tuple[Schedule, LinkModel]:
     """The schedule of an algorithm, or of the fastest one, and the model to time it with."""
     if algorithm != AUTO:
-        pace = model.pace(topology, num_flits) if algorithm in PACED else None
-        return build(topology, algorithm, collective, root, pace), model
+        cost_model = model.cost_model(topology, num_flits) if algorithm in PACED else None
+        return build(topology, algorithm, collective, root, cost_model), model
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
     best = Chooser(topology, model).choose(num_flits, collective, root).best

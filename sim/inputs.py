@@ -15,10 +15,10 @@ from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "Buffers",
-    "carried_on",
     "check_buffers",
     "check_skews",
     "elements_of",
+    "lowered_onto",
     "memory_of",
 ]
 
@@ -26,8 +26,8 @@ Buffers = npt.NDArray[Any]
 """Elements of all ranks, shape (num_ranks, n)."""
 
 
-def carried_on(schedule: Schedule, topology: Topology) -> Schedule:
-    """The schedule as a network carries it: as it is, or through switches beside the ranks.
+def lowered_onto(schedule: Schedule, topology: Topology) -> Schedule:
+    """The schedule lowered onto a network: as it is, or through switches attached to its ranks.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def carried_on(schedule: Schedule, topology: Topology) -> Schedule:
     if _alike(schedule.topology, topology):
         return schedule
     with suppress(TopologyError):
-        beside = through_switches(schedule)
-        if _alike(beside.topology, topology):
-            return beside
+        lowered = through_switches(schedule)
+        if _alike(lowered.topology, topology):
+            return lowered
     raise ValueError(f"Schedule must be for {topology.name}, not for {schedule.topology.name}")
 
 

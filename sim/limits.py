@@ -9,7 +9,7 @@ from multitree.nic.program import RunSettings
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.topology.checks.verify import termination_cycles
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Limits", "estimated_step_cycles", "limits_of"]
@@ -40,7 +40,7 @@ class Limits:
     def settings(
         self, dtype: str, window_flits: int, link_model: LinkModel, op: str = "sum"
     ) -> RunSettings:
-        """What an interface is told of a collective whose first buffer lies at address 0.
+        """The settings of a collective whose first buffer lies at address 0.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ def estimated_step_cycles(schedule: Schedule, num_flits: int, link_model: LinkMo
     """What a step of lockstep lasts: a slot of the longest chunk, and a link's latency.
 
     A slot is what a chunk takes of a link, divided by the steps for which builders hold that link:
-    the slower it is, the more, see `link_slots`.
+    the slower it is, the more, see `link_occupancy`.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def estimated_step_cycles(schedule: Schedule, num_flits: int, link_model: LinkMo
     link_model : LinkModel
     """
     longest = int(np.diff(schedule.chunks(num_flits)).max(initial=0))
-    slots = link_slots(schedule.topology)
+    slots = link_occupancy(schedule.topology)
     interval = float((link_model.cycles_per_flit(schedule.topology) / slots).max(initial=0))
     latency = int(link_model.latency_cycles(schedule.topology).max(initial=1))
     return math.ceil((longest + 1) * interval) + latency

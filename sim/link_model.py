@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from multitree.nic.config import LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["LinkModel"]
@@ -89,16 +89,16 @@ class LinkModel:
         On shared links from the last read of a message to the first one of the next.
     ask_cycles : int
         More of these where the next one has a dependency, whole long since.
-    claim_cycles : int
+    reservation_cycles : int
         On shared links from a head that is looked up to the claim of its place.
     judge_cycles : int
-        What a claim, or a message that is in, takes of the collector.
+        What a claim, or a message that is in, takes of the sequencer.
     open_cycles : int
         From a place, or a turn, to the first payload flit that goes to the reducer.
     note_cycles : int
-        From an arrival to the collector.
+        From an arrival to the sequencer.
     drain_cycles : int
-        From the collector to the first flit of a staged contribution at the reducer, beyond the
+        From the sequencer to the first flit of a staged contribution at the reducer, beyond the
         memory's read latency.
 
     Raises
@@ -135,7 +135,7 @@ class LinkModel:
     gap_cycles: int = 2
     take_cycles: int = 1
     ask_cycles: int = 2
-    claim_cycles: int = 3
+    reservation_cycles: int = 3
     judge_cycles: int = 4
     open_cycles: int = 1
     note_cycles: int = 2
@@ -253,12 +253,12 @@ class LinkModel:
         room: int = max(_LEAST_BUFFER_FLITS, 1 << (needed - 1).bit_length())
         return min(room, _MOST_BUFFER_FLITS)
 
-    def pace(self, topology: Topology, num_flits: int) -> Pace:
+    def cost_model(self, topology: Topology, num_flits: int) -> CostModel:
         """What builders that suit a schedule to a size have to know, for one rank's buffer."""
         memory = 2 * self.memory_read_cycles + self.memory_write_cycles
         pipelines = self.receive_cycles + self.fetch_cycles + self.add_cycles
         pipelines += self.complete_cycles + self.dependency_cycles + self.payload_cycles
-        return Pace(
+        return CostModel(
             num_flits,
             self.cycles_per_flit(topology),
             self.latency_cycles(topology).astype(np.float64) + (memory + pipelines),

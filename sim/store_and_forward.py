@@ -3,20 +3,20 @@
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.link_model import LinkModel
 from multitree.topology.errors import ScheduleError
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["check_whole", "shares_links"]
+__all__ = ["check_store_and_forward", "shares_links"]
 
 _WHOLE = {"dependency": DEPENDENCIES[0], "flow_control": FLOW_CONTROLS[0]}
 
 
 def shares_links(schedule: Schedule) -> bool:
     """Whether it runs through switches, of the network or beside ranks, where messages meet."""
-    return carried(schedule).topology.num_switches > 0
+    return lowered(schedule).topology.num_switches > 0
 
 
-def check_whole(schedule: Schedule, link_model: LinkModel) -> None:
+def check_store_and_forward(schedule: Schedule, link_model: LinkModel) -> None:
     """Raise unless messages wait for nothing once they have begun, and have one head.
 
     Parameters

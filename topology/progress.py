@@ -1,17 +1,17 @@
-"""How far something long has come, told to whoever listens."""
+"""Progress of long operations, reported to a listener."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Listener", "heard_by", "tell"]
+__all__ = ["Listener", "report", "reported_to"]
 
 Listener = Callable[[str], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("multitree_progress", default=None)
 
 
-def tell(what: str, done: int | None = None, total: int | None = None) -> None:
+def report(what: str, done: int | None = None, total: int | None = None) -> None:
     """Say what is being done, and how much of it has been; where nobody listens do nothing.
 
     Parameters
@@ -23,8 +23,8 @@ def tell(what: str, done: int | None = None, total: int | None = None) -> None:
 
     Examples
     --------
-    >>> with heard_by(print):
-    ...     tell("growing trees", 3, 16)
+    >>> with reported_to(print):
+    ...     report("growing trees", 3, 16)
     growing trees, 3 of 16
     """
     listener = _listener.get()
@@ -33,8 +33,8 @@ def tell(what: str, done: int | None = None, total: int | None = None) -> None:
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Pass to a function what is told inside the `with`, by this thread.
+def reported_to(listener: Listener) -> Iterator[None]:
+    """Pass to a function what is reported inside the `with`, by this thread.
 
     Parameters
     ----------

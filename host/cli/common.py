@@ -11,9 +11,9 @@ import typer
 from multitree.host.cli.options import NetworkOptions
 from multitree.host.cli.output import Working, print_json
 from multitree.topology.algorithms.build import ALGORITHMS, build_compact
-from multitree.topology.checks.implicit import MAX_ROWS, Orbit
+from multitree.topology.checks.implicit import MAX_ROWS, ImplicitSchedule
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -46,7 +46,7 @@ NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
 DEFAULT_ALGORITHM = "multitree"
 _OTHERS = ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM)
 
-PaceOf = Callable[[Topology], Pace]
+CostModelOf = Callable[[Topology], CostModel]
 
 SpecArgument = Annotated[
     str,
@@ -157,10 +157,10 @@ def build_schedule(
     collective: str | None,
     root: int | None,
     network: NetworkOptions,
-    pace: PaceOf | None = None,
+    cost_model: CostModelOf | None = None,
 ) -> tuple[Schedule, float]:
     """What `build_compactly` builds or reads, `written_out`; errors of both."""
-    built, seconds = build_compactly(spec, algorithm, collective, root, network, pace)
+    built, seconds = build_compactly(spec, algorithm, collective, root, network, cost_model)
     start = time.perf_counter()
     return written_out(built), seconds + time.perf_counter() - start
 
@@ -171,11 +171,11 @@ def build_compactly(
     collective: str | None,
     root: int | None,
     network: NetworkOptions,
-    pace: PaceOf | None = None,
-) -> tuple[Schedule | Orbit, float]:
+    cost_model: CostModelOf | None = None,
+) -> tuple[Schedule | ImplicitSchedule, float]:
     """Build a schedule, or read and verify the one that a file holds, and say how long that took.
 
-    `pace` tells what builders are suited to that suit schedules to a size.
+    `cost_model` tells what builders are suited to that suit schedules to a size.
 
     Raises
     ------
@@ -201,19 +201,19 @@ def build_compactly(
     collective = "all_reduce" if collective is None else collective
     start = time.perf_counter()
     with Working(f"Building {algorithm} on {given.name}"):
-        paced = None if pace is None else pace(given)
-        built = build_compact(given, algorithm, collective=collective, root=root, pace=paced)
+        paced = None if cost_model is None else cost_model(given)
+        built = build_compact(given, algorithm, collective=collective, root=root, cost_model=paced)
     return built, time.perf_counter() - start
 
 
-def written_out(built: Schedule | Orbit) -> Schedule:
+def written_out(built: Schedule | ImplicitSchedule) -> Schedule:
     """A schedule with all its rows, or a ScheduleError where they are too many."""
-    return built.schedule() if isinstance(built, Orbit) else built
+    return built.schedule() if isinstance(built, ImplicitSchedule) else built
 
 
-def identity_of(built: Schedule | Orbit) -> dict[str, Any]:
+def identity_of(built: Schedule | ImplicitSchedule) -> dict[str, Any]:
     """Keys that say which schedule is spoken of; where rows are too many, no hash is taken."""
-    tree = built.tree if isinstance(built, Orbit) else built
+    tree = built.tree if isinstance(built, ImplicitSchedule) else built
     return {
         "topology": built.topology.name,
         "num_ranks": built.topology.num_ranks,

@@ -12,7 +12,7 @@ from multitree.host.cli.common import (
     SpecArgument,
     print_table,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
 from multitree.host.cli.simulate import (
     FAILED,
@@ -80,7 +80,7 @@ def compare(
     check_some_ran(topology, [result for results in compared for result in results])
     options: dict[str, Any] = {"engine": engine} | modes
     options |= {"lockstep": lockstep, "dtype": dtype, "op": simulator.op, "seed": seed}
-    more, told = clock.figures(topology, model), {"warnings": network.warnings}
+    more, extra = clock.figures(topology, model), {"warnings": network.warnings}
     heads: list[dict[str, Any]] = [
         {"topology": topology.name, "num_ranks": topology.num_ranks, "size_bytes": size_bytes}
         | options
@@ -90,13 +90,13 @@ def compare(
     ]
     pairs = [*zip(heads, compared, strict=True)]
     if json:
-        print_sizes([head | {"results": results} | told for head, results in pairs])
+        print_sizes([head | {"results": results} | extra for head, results in pairs])
     elif csv:
-        print_csv([head | told | result for head, results in pairs for result in results])
+        print_csv([head | extra | result for head, results in pairs for result in results])
     else:
         for head, results in pairs:
             _show(head, results)
-        tell_limits(link_limits(topology, model))
+        report_limits(link_limits(topology, model))
     exact = [result["exact"] for results in compared for result in results]
     return FAILED if False in exact else 0
 

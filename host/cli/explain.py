@@ -15,7 +15,7 @@ from multitree.host.cli.common import (
     SpecArgument,
     print_table,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
 from multitree.host.figures import bound_of
 from multitree.host.sizes import format_size, parse_sizes
@@ -99,7 +99,7 @@ def explain(
     shared = {"topology": topology.name, "num_ranks": topology.num_ranks}
     shared |= {"collective": _ALL_REDUCE if collective is None else collective, "root": root}
     options = {"flow_control": flow_control, "memory_cycles": memory_cycles}
-    more, told = clock.figures(topology, model), {"warnings": network.warnings}
+    more, extra = clock.figures(topology, model), {"warnings": network.warnings}
     has_bound = collective in (None, "all_reduce")
     choices = [choose(topology, model, size_bytes, collective, root) for size_bytes in sizes]
     heads = [
@@ -116,17 +116,17 @@ def explain(
             [
                 head
                 | {"reason": choice.reason, "candidates": listed, "problems": choice.problems}
-                | told
+                | extra
                 for head, choice, listed in zip(heads, choices, entries, strict=True)
             ]
         )
     elif csv:
         listed_with = zip(heads, entries, strict=True)
-        print_csv([head | told | entry for head, listed in listed_with for entry in listed])
+        print_csv([head | extra | entry for head, listed in listed_with for entry in listed])
     else:
         for head, choice in zip(heads, choices, strict=True):
             _show(head, choice, model)
-        tell_limits(link_limits(topology, model))
+        report_limits(link_limits(topology, model))
 
 
 def _show(head: dict[str, Any], choice: Choice, model: LinkModel) -> None:

@@ -35,7 +35,7 @@ VerboseOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 
-def _tell_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"multitree {importlib.metadata.version('multitree')}")
         raise typer.Exit
@@ -53,7 +53,7 @@ def _choose_verbosity(verbose: bool, quiet: bool) -> None:
 def _common(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
     ] = False,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,

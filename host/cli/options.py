@@ -24,7 +24,7 @@ __all__ = [
     "ClockOptions",
     "NetworkOptions",
     "members_of",
-    "tell_limits",
+    "report_limits",
     "with_groups",
 ]
 
@@ -165,7 +165,7 @@ class NetworkOptions:
         return {"bandwidth_key": self.bandwidth_key, "latency_key": self.latency_key}
 
     def _noting(self, read: Callable[[], Read]) -> Read:
-        """What is read, its warnings told on stderr and kept."""
+        """What is read, its warnings printed on stderr and kept."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TopologyWarning)
             given = read()
@@ -243,7 +243,7 @@ class ClockOptions:
         }
 
 
-def tell_limits(limits: tuple[LinkLimit, ...]) -> None:
+def report_limits(limits: tuple[LinkLimit, ...]) -> None:
     """Print links that are not used at their speed."""
     for limit in limits:
         typer.echo(f"Limited: {limit}")

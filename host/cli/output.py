@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
-from multitree.topology.progress import heard_by
+from multitree.topology.progress import reported_to
 
 __all__ = [
     "SCHEMA",
@@ -120,7 +120,7 @@ class Working:
         self._status = Status(text, console=self._console)
         self._timer = threading.Timer(PATIENCE_SECONDS, self._status.start)
         self._timer.daemon = True
-        self._heard = heard_by(self.update)
+        self._received = reported_to(self.update)
 
     def update(self, part: str) -> None:
         """Say which part of it is being done."""
@@ -144,8 +144,8 @@ class Working:
         self.update(f"{cycles:,} cycles")
 
     def __enter__(self) -> "Working":
-        """Begin to wait, and to listen to what `progress.tell` says."""
-        self._heard.__enter__()
+        """Begin to wait, and to listen to what `progress.report` says."""
+        self._received.__enter__()
         if self._spins:
             self._timer.start()
         elif self._lines:
@@ -163,7 +163,7 @@ class Working:
             self._timer.cancel()
             self._timer.join()
             self._status.stop()
-        self._heard.__exit__(kind, error, trace)
+        self._received.__exit__(kind, error, trace)
 
     def _sentence(self, now: float) -> str:
         return f"{self._text}: {self._part} ({now - self._start:.0f} s)"

@@ -1,4 +1,4 @@
-"""The process around a command: signals, its output, and how errors are told."""
+"""The process around a command: signals, its output, and how errors are reported."""
 
 import contextlib
 import errno
@@ -50,16 +50,16 @@ def run_command(command: Callable[[], object]) -> int:
     int
         Exit status: 0, also where the reader of standard output has seen enough; 1 where a run
         failed; 2 for wrong input, an engine that cannot run here, or a file that cannot be read
-        or written; 128 + n after signal n. All but 0 are told in one sentence on stderr.
+        or written; 128 + n after signal n. All but 0 are reported in one sentence on stderr.
     """
     if sys.stdout is None:
-        return _tell("standard output must be open", WRONG_INPUT)
+        return _report("standard output must be open", WRONG_INPUT)
     try:
         with _ended_by_signals(), _named_output():
             return _status_of(command)
     except (Ended, KeyboardInterrupt, typer.Abort) as error:
         number = error.number if isinstance(error, Ended) else signal.SIGINT
-        return _tell(f"ended by {signal.Signals(number).name}", SIGNALLED + number)
+        return _report(f"ended by {signal.Signals(number).name}", SIGNALLED + number)
 
 
 def _status_of(command: Callable[[], object]) -> int:
@@ -68,15 +68,15 @@ def _status_of(command: Callable[[], object]) -> int:
         status = command()
         sys.stdout.flush()
     except _USAGE_ERROR as error:
-        return _tell(error.format_message(), WRONG_INPUT)  # type: ignore[attr-defined]
+        return _report(error.format_message(), WRONG_INPUT)  # type: ignore[attr-defined]
     except (ValueError, EngineError) as error:
-        return _tell(str(error), WRONG_INPUT)
+        return _report(str(error), WRONG_INPUT)
     except OSError as error:
         return _status_of_system(error)
     except MemoryError:
-        return _tell("memory must suffice, but this machine gives no more of it", WRONG_INPUT)
+        return _report("memory must suffice, but this machine gives no more of it", WRONG_INPUT)
     except (DeviceError, VerilogError) as error:
-        return _tell(str(error), FAILED)
+        return _report(str(error), FAILED)
     except SystemExit as stop:
         # Typer turns a closed pipe into this; what only prints a script for a shell ends so, too.
         if isinstance(stop.__context__, OSError):
@@ -90,7 +90,7 @@ def _status_of_system(error: OSError) -> int:
     if error.errno == errno.EPIPE and error.filename == _OUTPUT:
         return 0  # who reads our output has seen enough
     place = f"{error.filename}: " if error.filename else ""
-    return _tell(f"{place}{error.strerror or error}", WRONG_INPUT)
+    return _report(f"{place}{error.strerror or error}", WRONG_INPUT)
 
 
 class _Output(io.FileIO):
@@ -148,7 +148,7 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _tell(sentence: str, status: int) -> int:
+def _report(sentence: str, status: int) -> int:
     """Print one sentence on stderr, if there is one, and return the exit status."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):

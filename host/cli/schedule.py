@@ -21,13 +21,13 @@ from multitree.host.cli.common import (
     print_pairs,
     written_out,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
 from multitree.host.figures import bound_of
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_limits import link_limits
 from multitree.topology.atomic_write import replacing
-from multitree.topology.checks.implicit import Orbit
+from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.files.files import save_schedule, save_topology
 from multitree.topology.files.schedule_rows import FIELDS, rows_of
 from multitree.topology.networks.bounds import bound_steps
@@ -103,7 +103,7 @@ def topology(
             *([] if found.names is None else [("nodes", _nodes(found))]),
         ],
     )
-    tell_limits(link_limits(found, model))
+    report_limits(link_limits(found, model))
 
 
 def schedule(
@@ -124,7 +124,7 @@ def schedule(
     built, seconds = build_compactly(spec, algorithm, collective, root, network)
     if out is not None:
         _save(written_out(built), out)
-    tree = built.tree if isinstance(built, Orbit) else built
+    tree = built.tree if isinstance(built, ImplicitSchedule) else built
     data = identity_of(built) | {
         "num_flows": built.num_flows,
         "num_steps": tree.num_steps,

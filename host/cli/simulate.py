@@ -116,8 +116,8 @@ def simulate(
             choice = choose(topology, model, size_bytes, collective, root, dependency)
             built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
         else:
-            pace = paced(model, size_bytes)
-            built, _ = build_schedule(spec, algorithm, collective, root, network, pace)
+            cost_model = paced(model, size_bytes)
+            built, _ = build_schedule(spec, algorithm, collective, root, network, cost_model)
         with (
             Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
             Simulator(

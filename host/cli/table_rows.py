@@ -32,7 +32,7 @@ NOTE = "Parent, Children and To are ranks; Ports are those of this rank's interf
 
 
 def table_rows(
-    table: Table, schedule: Schedule, flit_bytes: int, *, silent: tuple[Op, ...] = ()
+    table: Table, schedule: Schedule, flit_bytes: int, *, header_only: tuple[Op, ...] = ()
 ) -> list[dict[str, Any]]:
     """Join a table's rows with its flow memory, and name the ranks at the other ends.
 
@@ -44,7 +44,7 @@ def table_rows(
         What it was compiled from.
     flit_bytes : int
         Bytes per flit.
-    silent : tuple of Op
+    header_only : tuple of Op
         Ops whose messages carry nothing.
 
     Returns
@@ -90,7 +90,7 @@ def table_rows(
                 "destination": next(destinations),
                 **flows[flow],
             }
-            if op in silent:
+            if op in header_only:
                 row |= {"size": 0, "size_flits": 0}
         rows.append(row)
     return rows

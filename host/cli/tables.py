@@ -19,7 +19,7 @@ from multitree.host.cli.common import (
     print_table,
     written_out,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
 from multitree.host.cli.table_rows import COLUMNS, NOTE, shown_cells, table_rows
 from multitree.host.cli.writes import (
@@ -44,9 +44,9 @@ from multitree.sim.link_limits import link_limits
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.sizing import beyond_interfaces, config_for
-from multitree.topology.checks.implicit import Orbit
+from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.checks.verify import Report, verify
-from multitree.topology.mapping.header_only import as_sent, silent_ops
+from multitree.topology.mapping.header_only import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["add_commands"]
@@ -112,7 +112,7 @@ def verify_schedule(
             ("hash", built.hash),
         ],
     )
-    tell_limits(link_limits(built.topology, model))
+    report_limits(link_limits(built.topology, model))
 
 
 def _contention(report: Report) -> str:
@@ -150,34 +150,34 @@ def table(
     if wanted.format is not None and json:
         raise ValueError("--format must come without --json")
     size_bytes, model = parse_size(size), clock.model()
-    pace = paced(model, size_bytes)
-    built, _ = build_compactly(spec, algorithm, collective, root, network, pace)
+    cost_model = paced(model, size_bytes)
+    built, _ = build_compactly(spec, algorithm, collective, root, network, cost_model)
     if wanted.format is not None:
         writes = write_list(written_out(built), rank, size_bytes, wanted, model)
         wanted.put(writes.text(wanted.format))
         return
-    told = clock.figures(built.topology, model) | {"warnings": network.warnings}
-    _show(built, rank, size_bytes, model, told if json else None)
+    extra = clock.figures(built.topology, model) | {"warnings": network.warnings}
+    _show(built, rank, size_bytes, model, extra if json else None)
 
 
 def _show(
-    built: Schedule | Orbit,
+    built: Schedule | ImplicitSchedule,
     rank: int,
     size_bytes: int,
     model: LinkModel,
-    told: dict[str, Any] | None,
+    extra: dict[str, Any] | None,
 ) -> None:
     """Print a rank's table: as JSON, with more that it tells, or for people."""
-    part = built.at(rank) if isinstance(built, Orbit) else built
+    part = built.at(rank) if isinstance(built, ImplicitSchedule) else built
     needs, sent = needs_of(part, model, size_bytes), as_sent(part)
     problem = beyond_interfaces(sent, needs)
     room = {name: need for name, need in needs.items() if problem is None or name not in _TOTALS}
     config = config_for(built.topology, model, **room)
-    silent = silent_ops(part.collective) if config.shared else ()
+    header_only = header_only_ops(part.collective) if config.shared else ()
     num_flits = model.num_flits(size_bytes, 1)
     compiled = compile_table(sent, rank, num_flits, config, bounded=problem is None)
-    rows = table_rows(compiled, sent, config.flit_bytes, silent=silent)
-    if told is not None:
+    rows = table_rows(compiled, sent, config.flit_bytes, header_only=header_only)
+    if extra is not None:
         print_json(
             identity_of(built)
             | {
@@ -188,7 +188,7 @@ def _show(
                 "problem": problem,
                 "rows": rows,
             }
-            | told
+            | extra
         )
         return
     what = f"{part.collective} by {part.algorithm} on {built.topology.name}"
@@ -198,4 +198,4 @@ def _show(
     print_table(
         "\n".join(title), list(COLUMNS), [shown_cells(row, built.topology.label) for row in rows]
     )
-    tell_limits(link_limits(built.topology, model))
+    report_limits(link_limits(built.topology, model))

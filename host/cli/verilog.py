@@ -16,7 +16,7 @@ from multitree.host.cli.common import (
     identity_of,
     print_pairs,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, tell_limits, with_groups
+from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
 from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.design.switch_files import SwitchModule, switch_modules
@@ -26,7 +26,7 @@ from multitree.host.sizes import parse_size
 from multitree.nic.config import Config
 from multitree.sim.link_limits import link_limits
 from multitree.sim.sizing import config_for
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 
 __all__ = ["ForceOption", "NameOption", "add_commands"]
 
@@ -37,7 +37,7 @@ NameOption = Annotated[
     str, typer.Option(help="What all names begin with, in files, Verilog and C.", metavar="PREFIX")
 ]
 
-_BESIDE = "Routes of this schedule lead through ranks: beside rank r stands switch {} + r."
+_ATTACHED = "Routes of this schedule lead through ranks: attached to rank r is switch {} + r."
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -73,7 +73,7 @@ def verilog(
     built, _ = build_schedule(spec, algorithm, None, None, network)
     needs = needs_of(built, model, size_bytes)
     # As wired: with a switch beside each rank where routes lead through ranks.
-    wired = carried(built).topology
+    wired = lowered(built).topology
     config = config_for(wired, model, **needs, dtypes=tuple(dtypes.split(",")))
     switches = switch_modules(wired, config, names.switch)
     leads_through_ranks = wired is not built.topology
@@ -101,16 +101,16 @@ def verilog(
                 **clock.figures(built.topology, model),
                 "warnings": network.warnings,
             }
-            | _told(delivery)
+            | _written(delivery)
         )
         return
     _print_delivery(top, delivery, switches, config)
     if leads_through_ranks:
-        typer.echo(_BESIDE.format(built.topology.num_nodes))
-    tell_limits(link_limits(built.topology, model))
+        typer.echo(_ATTACHED.format(built.topology.num_nodes))
+    report_limits(link_limits(built.topology, model))
 
 
-def _told(delivery: Delivery) -> dict[str, Any]:
+def _written(delivery: Delivery) -> dict[str, Any]:
     """What JSON says of the files."""
     return {
         "files": [str(path) for path in delivery.paths],

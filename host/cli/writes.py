@@ -17,11 +17,11 @@ from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.sizing import beyond_interfaces, config_for
-from multitree.sim.store_and_forward import check_whole
+from multitree.sim.store_and_forward import check_store_and_forward
 from multitree.topology.atomic_write import write_file
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
-from multitree.topology.mapping.header_only import as_sent, silent_ops
+from multitree.topology.mapping.header_only import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
@@ -184,7 +184,7 @@ def write_list(
         raise ScheduleError(f"No interface holds it: {problem}")
     config = config_for(sent.topology, model, **needs)
     if config.shared:
-        check_whole(schedule, model)
+        check_store_and_forward(schedule, model)
     table = compile_table(sent, rank, num_flits, config)
     settings = _settings(schedule, table, num_flits, config, model, wanted)
     return WriteList(
@@ -219,7 +219,7 @@ def _settings(
         "watchdog_cycles": limits.watchdog_cycles if watchdog is None else watchdog,
         # Hosts of different cards start at any time.
         "first_arrival_cycles": _PATIENT if first is None else first,
-        "silent": silent_ops(schedule.collective) if config.shared else (),
+        "header_only": header_only_ops(schedule.collective) if config.shared else (),
         "num_waves": schedule.num_waves,
     }
     settings = limits.settings(

@@ -194,7 +194,7 @@ class Driver:
         self._commit(settings)
         self._poll_status(
             "table is not accepted",
-            lambda field: field("committed") and not field("claimed"),
+            lambda field: field("committed") and not field("locked"),
             faults=True,
         )
         self._await_links()
@@ -217,7 +217,7 @@ class Driver:
         DeviceError
             As `load_table`, or if another commit or start waits already.
         """
-        if register_field("STATUS", "claimed", self._read("STATUS")):
+        if register_field("STATUS", "locked", self._read("STATUS")):
             raise self._error("nothing may wait to be committed or started before a preload")
         self.load_table(table)
         self._commit(settings)

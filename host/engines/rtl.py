@@ -11,7 +11,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import Progress, RtlSession
 from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -90,7 +90,7 @@ class RtlEngine:
 
     def _wired_for(self, schedule: Schedule) -> Topology:
         """The network that a schedule is carried on, the one at hand if it is that."""
-        topology = carried(schedule).topology
+        topology = lowered(schedule).topology
         return self._topology if topology.num_switches == self._topology.num_switches else topology
 
     def prepare(self, schedule: Schedule, memory: Any) -> None:

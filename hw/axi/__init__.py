@@ -1,1 +1,5 @@
-"""AXI4 managers for memory and the AXI4-Lite subordinate for registers."""
+"""AXI4 managers for memory and the AXI4-Lite subordinate for registers.
+
+`reader` and `writer` turn an interface's memory channels into bursts and bring back data and
+responses in order; `lite` turns the bus into register reads and writes.
+"""

@@ -1,1 +1,5 @@
-"""Verilog, register maps and core files written from components."""
+"""Verilog, register maps and core files written from components.
+
+A component becomes Verilog text; a `RegisterMap`, declared once, becomes a C header, Markdown and
+SystemRDL; both are listed in a FuseSoC core file.
+"""

@@ -200,17 +200,17 @@ def compare(m, receiver, check, flit, entry, taken, is_control):
         No CRC was wrong.
     """
     control = receiver.control
-    found, told = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
+    found, given = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
     pending, was_control, broken = Signal(), Signal(), Signal()
-    wrong = pending & (found != told)
+    wrong = pending & (found != given)
     m.d.comb += [check.flit[name].eq(flit[name]) for name, _ in check.flit.shape()]
     m.d.comb += [check.advance.eq(taken), check.clear.eq(~receiver.up)]
     m.d.sync += [
         found.eq(check.check),
-        told.eq(flit.check),
+        given.eq(flit.check),
         pending.eq((taken & check.carries) | is_control),
         was_control.eq(is_control),
-        control.valid.eq(was_control & (found == told)),
+        control.valid.eq(was_control & (found == given)),
         receiver.check_error.eq(wrong & receiver.up),
         broken.eq((broken | wrong) & receiver.up),
     ]
@@ -220,6 +220,6 @@ def compare(m, receiver, check, flit, entry, taken, is_control):
         m.d.sync += [
             control.kind.eq(entry.kind),
             control.epoch.eq(epoch),
-            control.news.eq(entry.payload),
+            control.payload.eq(entry.payload),
         ]
     return ~broken

@@ -11,8 +11,8 @@ __all__ = [
     "Kind",
     "LinkSignature",
     "check_num_vcs",
+    "fault_record_width",
     "flit_layout",
-    "news_width",
     "unit_layout",
     "vc_unit_layout",
     "vc_width",
@@ -22,7 +22,7 @@ SEQUENCE_WIDTH = 3
 """Bits of the number that counts flits on a link."""
 CHECK_WIDTH = 32
 """Bits of the CRC."""
-_NEWS_WIDTH = 96
+_FAULT_RECORD_WIDTH = 96
 _MOST_VCS = 8
 
 
@@ -39,9 +39,9 @@ class Kind(enum.Enum, shape=3):
     FAULT = 7
 
 
-def news_width(flit_bytes: int) -> int:
+def fault_record_width(flit_bytes: int) -> int:
     """Bits of a control flit's payload that mean something; the others are 0."""
-    return min(_NEWS_WIDTH, 8 * flit_bytes)
+    return min(_FAULT_RECORD_WIDTH, 8 * flit_bytes)
 
 
 def check_num_vcs(num_vcs: object) -> int:
@@ -165,7 +165,7 @@ class ControlSignature(wiring.Signature):
         DOWN, INIT, UP or FAULT.
     epoch : Out(1)
         Of the other end.
-    news : Out(news_width(flit_bytes))
+    payload : Out(fault_record_width(flit_bytes))
         Lowest bits of its payload.
     """
 
@@ -175,6 +175,6 @@ class ControlSignature(wiring.Signature):
                 "valid": Out(1),
                 "kind": Out(Kind),
                 "epoch": Out(1),
-                "news": Out(news_width(flit_bytes)),
+                "payload": Out(fault_record_width(flit_bytes)),
             }
         )

@@ -16,13 +16,14 @@ def bring_up(m, end, session, transmitter, receiver):
     """Wire the blocks of an end of a link: the session says when both ends take and send data.
 
     What the end has to tell goes when the session has nothing to say; what the other end tells
-    counts if it told it as it is now, not before it was reset.
+    counts if it was sent in its present epoch, not before a reset.
 
     Parameters
     ----------
     m : Module
     end : Component
-        Has `tell` and `notice`, and gets `told`, `heard`, `news` and `up`; see `VcPort`.
+        Has `send_fault` and `fault_record`, and gets `fault_sent`, `fault_received`,
+        `received_fault` and `up`; see `VcPort`.
     session : LinkSession
     transmitter, receiver : Component
         The blocks that carry data.
@@ -31,13 +32,13 @@ def bring_up(m, end, session, transmitter, receiver):
     send, control, received = session.send, transmitter.control, receiver.control
     current = session.up & (received.epoch == session.peer_epoch)
     m.d.comb += [
-        end.told.eq(end.tell & session.open & ~send.valid),
-        control.valid.eq(send.valid | end.told),
+        end.fault_sent.eq(end.send_fault & session.open & ~send.valid),
+        control.valid.eq(send.valid | end.fault_sent),
         control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
         control.epoch.eq(send.epoch),
-        control.news.eq(Mux(send.valid, send.news, end.notice)),
-        end.heard.eq(received.valid & (received.kind == Kind.FAULT) & current),
-        end.news.eq(received.news),
+        control.payload.eq(Mux(send.valid, send.payload, end.fault_record)),
+        end.fault_received.eq(received.valid & (received.kind == Kind.FAULT) & current),
+        end.received_fault.eq(received.payload),
         transmitter.open.eq(session.open),
         receiver.up.eq(session.up),
         receiver.epoch.eq(session.peer_epoch),
@@ -51,8 +52,8 @@ class LinkSession(wiring.Component):
     An end that is not up says so once per `PERIOD_CYCLES`. It goes from DOWN to INIT when the
     other says DOWN, and up when the other says INIT, or UP while it is in INIT itself; an end
     that is up answers each INIT with UP. DOWN from the other end brings it down at once. Each
-    flit carries its sender's epoch, one bit, and the epoch last heard from the other end since
-    the last reset, if any: INIT and UP count only if they return the epoch of who hears them.
+    flit carries its sender's epoch, one bit, and the epoch last received from the other end since
+    the last reset, if any: INIT and UP count only if they return the receiver's epoch.
 
     An end that said INIT or UP takes another epoch before it answers again, whether it was reset
     or fell: it says DOWN in the old epoch until that comes back. Wires keep order, so that then
@@ -62,7 +63,7 @@ class LinkSession(wiring.Component):
     power: while an end is without, what is on the way has to arrive.
 
     An end that is up takes data at once and sends none for `PERIOD_CYCLES`, so that its UP is
-    heard before its data. On wires that keep order both ends then begin with empty buffers, full
+    received before its data. On wires that keep order both ends then begin with empty buffers, full
     credits and nothing in flight: what was sent before lies ahead of the DOWN, where it is
     dropped.
 
@@ -78,14 +79,14 @@ class LinkSession(wiring.Component):
     received : In(ControlSignature)
         Control flits from the other end.
     send : Out(ControlSignature)
-        Control flits to it, taken at once; `epoch` is this end's, `news` the other's epoch and,
+        Control flits to it, taken at once; `epoch` is this end's, `payload` the other's epoch and,
         above it, whether that is known.
     up : Out(1)
         Data may come in.
     open : Out(1)
         Data may be sent.
     peer_epoch : Out(1)
-        Of the other end, as last heard; while `up`, as it was when the link came up.
+        Of the other end, as last received; while `up`, as it was when the link came up.
     lost : Out(1)
         Strobe: the other end went down while this one was up.
 
@@ -125,9 +126,9 @@ class LinkSession(wiring.Component):
             signal.eq(received.valid & (received.kind == kind)) for kind, signal in comes.items()
         ]
         m.d.comb += [
-            echoed.eq((received.news[:2] == Cat(epoch, 1)) & Cat(comes.values()).any()),
+            echoed.eq((received.payload[:2] == Cat(epoch, 1)) & Cat(comes.values()).any()),
             send.epoch.eq(epoch),
-            send.news.eq(Cat(self.peer_epoch, known)),
+            send.payload.eq(Cat(self.peer_epoch, known)),
         ]
         m.d.sync += [timer.eq(timer + 1), answer.eq(0)]
         with m.If(comes[Kind.DOWN]):

@@ -141,7 +141,7 @@ class LinkTransmitter(wiring.Component):
             says.eq(control.valid),
             epoch.eq(control.epoch),
             held.kind.eq(control.kind),
-            held.payload.eq(control.news),
+            held.payload.eq(control.payload),
             available.eq(Mux(sent, available - 1 + back, available + back)),
             number.eq(number + sent),
             self.fault_credit.eq(unspent),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.link.link import (
     LinkSignature,
     check_num_vcs,
-    news_width,
+    fault_record_width,
     unit_layout,
     vc_unit_layout,
 )
@@ -26,7 +26,7 @@ class VcPort(wiring.Component):
     While `up`, flits go out on their virtual channels, and what comes in is offered per virtual
     channel. When the other end goes down, what is on the way and in the
     buffers is dropped; both ends come up again with empty buffers and all credits. FAULT flits
-    are sent and heard beside the data.
+    are sent and received between data flits.
 
     Latency 1 cycle from `flit` to `tx`, 3 from `rx` to `o`; one flit per cycle each way. Outputs to
     the link, `may_send` and what is offered are registers.
@@ -60,13 +60,13 @@ class VcPort(wiring.Component):
         The link carries data both ways.
     lost : Out(1)
         Strobe: the other end went down while this one was up; buffers are emptied with its end.
-    tell : In(1)
+    send_fault : In(1)
         Send a FAULT flit.
-    notice : In
+    fault_record : In
         What it tells.
-    told, heard : Out(1)
+    fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
-    news : Out
+    received_fault : Out
         What that tells.
     available : Out(range(depth + 1)), one per virtual channel
         Credits left.
@@ -99,11 +99,11 @@ class VcPort(wiring.Component):
                 "o": Out(incoming).array(num_vcs),
                 "up": Out(1),
                 "lost": Out(1),
-                "tell": In(1),
-                "notice": In(news_width(flit_bytes)),
-                "told": Out(1),
-                "heard": Out(1),
-                "news": Out(news_width(flit_bytes)),
+                "send_fault": In(1),
+                "fault_record": In(fault_record_width(flit_bytes)),
+                "fault_sent": Out(1),
+                "fault_received": Out(1),
+                "received_fault": Out(fault_record_width(flit_bytes)),
                 "available": Out(range(depth + 1)).array(num_vcs),
                 **{name: Out(1) for name in (*_FAULTS, "fault_credit")},
             }

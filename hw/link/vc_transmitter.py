@@ -116,7 +116,7 @@ class VcTransmitter(wiring.Component):
             says.eq(control.valid),
             epoch.eq(control.epoch),
             held.kind.eq(control.kind),
-            held.payload.eq(control.news),
+            held.payload.eq(control.payload),
             number.eq(number + sent),
             link.valid.eq(sent | says),
             self.fault_credit.eq(0),

@@ -1,4 +1,4 @@
-"""Faults of a switch: the first is kept, named and told to its neighbours."""
+"""Faults of a switch: the first is kept, named and sent to its neighbours."""
 
 import enum
 
@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
-from multitree.hw.link.link import news_width
+from multitree.hw.link.link import fault_record_width
 
 __all__ = ["SWITCH_FAULT", "SwitchFault", "SwitchFaults"]
 
@@ -38,15 +38,15 @@ SWITCH_FAULT = data.StructLayout({"code": 8, "port": 8})
 class SwitchFaults(wiring.Component):
     """Keeps the first fault until reset, and sends each neighbour one FAULT flit of it.
 
-    A fault of the switch's own is told on every port, and again whenever a link comes up while it
-    lasts. One that a neighbour told of is passed on, as it came, on all other ports whose links
+    A fault of the switch's own is reported on every port, and again whenever a link comes up while
+    it lasts. One that a neighbour reports is passed on, as it came, on all other ports whose links
     are up, and not again. As a fault is kept once, the flood ends, and everybody who can be reached
-    hears of one. Of the faults of one cycle it keeps that of the lowest port.
+    receives one. Of the faults of one cycle it keeps that of the lowest port.
 
-    What is told is laid out as an interface's, from bit 0: number of the switch (16 bits), code
+    What is reported is laid out as an interface's, from bit 0: number of the switch (16 bits), code
     (8), nothing (8), the word of row and flow, both unknown (32), and, as far as they fit a flit,
     code (8), nothing (4), no port (4), and the port it concerns (8). Latency 2 cycles from a
-    strobe to `tell`.
+    strobe to `send_fault`.
 
     Parameters
     ----------
@@ -58,18 +58,18 @@ class SwitchFaults(wiring.Component):
     Members
     -------
     number : In(16)
-        The switch's, told with its own faults.
+        The switch's, sent with its own faults.
     faults : In(8), one per port
         `SwitchFault` of its own that concerns this port, a strobe.
-    heard : In(num_ports)
+    fault_received : In(num_ports)
         Strobe per port: a FAULT flit came in.
-    news : In, one per port
+    received_fault : In, one per port
         What it tells.
-    up, told : In(num_ports)
+    up, fault_sent : In(num_ports)
         Per port: its link is up; strobe: it has sent what it had to tell.
-    tell : Out(num_ports)
-        Per port: send `notice`.
-    notice : Out
+    send_fault : Out(num_ports)
+        Per port: send `fault_record`.
+    fault_record : Out
         What to tell.
     fault : Out(SWITCH_FAULT)
         The first fault; its code is 0 while there is none.
@@ -86,52 +86,55 @@ class SwitchFaults(wiring.Component):
 
     def __init__(self, *, num_ports: int, flit_bytes: int):
         self._num_ports = check_integer("Ports", num_ports, least=1)
-        self._width = news_width(check_integer("Flit bytes", flit_bytes, least=1))
+        self._width = fault_record_width(check_integer("Flit bytes", flit_bytes, least=1))
         super().__init__(
             {
                 "number": In(16),
                 "faults": In(8).array(num_ports),
-                "heard": In(num_ports),
-                "news": In(self._width).array(num_ports),
+                "fault_received": In(num_ports),
+                "received_fault": In(self._width).array(num_ports),
                 "up": In(num_ports),
-                "told": In(num_ports),
-                "tell": Out(num_ports),
-                "notice": Out(self._width),
+                "fault_sent": In(num_ports),
+                "send_fault": Out(num_ports),
+                "fault_record": Out(self._width),
                 "fault": Out(SWITCH_FAULT),
                 "origin": Out(32),
             }
         )
 
     def elaborate(self, platform):
-        """Keep the first one and what came with it; per port one bit that it is to be told."""
+        """Keep the first one and what came with it; per port one bit that it is to be reported."""
         m = Module()
         fault, seen = self.fault, Signal(SWITCH_FAULT)
         own, known = Signal(), Signal()
         came = Signal(self._width, reset_less=True)
         pending = Signal(self._num_ports)
         word = Cat(fault.code, Const(0, 4), Const(_NOBODY, 4), fault.port, Const(0, 8))
-        told = Cat(self.number, fault.code, Const(0, 8), Const(_UNKNOWN, 32), word)
+        sent = Cat(self.number, fault.code, Const(0, 8), Const(_UNKNOWN, 32), word)
         m.d.comb += [
             own.eq(fault.code != SwitchFault.PEER_FAULT),
-            self.notice.eq(Mux(own, told[: self._width], came)),
-            self.tell.eq(pending & self.up),
+            self.fault_record.eq(Mux(own, sent[: self._width], came)),
+            self.send_fault.eq(pending & self.up),
         ]
         for port in reversed(range(self._num_ports)):
-            with m.If(self.heard[port]):
+            with m.If(self.fault_received[port]):
                 m.d.comb += [seen.code.eq(SwitchFault.PEER_FAULT), seen.port.eq(port)]
             with m.If(self.faults[port].any()):
                 m.d.comb += [seen.code.eq(self.faults[port]), seen.port.eq(port)]
         faulted = fault.code.any()
-        m.d.sync += [known.eq(faulted), self.origin.eq(Mux(known, Cat(self.notice[:24], 1), 0))]
+        m.d.sync += [
+            known.eq(faulted),
+            self.origin.eq(Mux(known, Cat(self.fault_record[:24], 1), 0)),
+        ]
         with m.If(~faulted):
             m.d.sync += fault.eq(seen)
         for port in reversed(range(self._num_ports)):
-            with m.If(~faulted & self.heard[port]):
-                m.d.sync += came.eq(self.news[port])
+            with m.If(~faulted & self.fault_received[port]):
+                m.d.sync += came.eq(self.received_fault[port])
             with m.If(faulted & ~known):
                 m.d.sync += pending[port].eq(own | (fault.port != port))
             with m.Elif(~self.up[port]):
                 m.d.sync += pending[port].eq(faulted & own)
-            with m.Elif(self.told[port]):
+            with m.Elif(self.fault_sent[port]):
                 m.d.sync += pending[port].eq(0)
         return m

@@ -21,10 +21,11 @@ class Switch(wiring.Component):
 
     A head that cannot go on is a fault, and so are a message that is cut, a wrong flit of a
     link and a link that goes down with messages on it: the first one is kept, named with its
-    port, and told on all ports; a fault that a neighbour tells is passed on likewise. What such a
-    message still has to bring is taken and dropped, so that it blocks nobody. A head waits for a
-    port whose link has not been up yet; one that never comes up disturbs nobody else. Reset brings
-    all links down and forgets everything; after a fault it is due together with the interfaces'.
+    port, and reported on all ports; a fault that a neighbour reports is passed on likewise. What
+    such a message still has to bring is taken and dropped, so that it blocks nobody. A head waits
+    for a port whose link has not been up yet; one that never comes up disturbs nobody else. Reset
+    brings all links down and forgets everything; after a fault it is due together with the
+    interfaces'.
 
     Latency 5 cycles from link to link where nothing waits; one flit per cycle and port in and
     out. Messages on one channel of an input are at least a cycle apart, which other channels can
@@ -51,7 +52,7 @@ class Switch(wiring.Component):
     Members
     -------
     number : In(16)
-        Its own, told with its faults.
+        Its own, sent with its faults.
     link : one per port
         `tx` Out(LinkSignature) and `rx` In(LinkSignature).
     up : Out(num_ports)
@@ -132,11 +133,11 @@ class Switch(wiring.Component):
                 fabric.may_send[number].eq(port.may_send),
                 port.take.eq(fabric.take[number]),
                 port.flit.eq(fabric.flits[number]),
-                faults.heard[number].eq(port.heard),
-                faults.news[number].eq(port.news),
-                faults.told[number].eq(port.told),
-                port.tell.eq(faults.tell[number]),
-                port.notice.eq(faults.notice),
+                faults.fault_received[number].eq(port.fault_received),
+                faults.received_fault[number].eq(port.received_fault),
+                faults.fault_sent[number].eq(port.fault_sent),
+                port.send_fault.eq(faults.send_fault[number]),
+                port.fault_record.eq(faults.fault_record),
             ]
             self._name_faults(m, number, port)
         return m

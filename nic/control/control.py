@@ -15,7 +15,7 @@ class Control(wiring.Component):
     """Takes commits and starts, also while a collective runs, and carries each out in turn.
 
     A commit has the shadow bank checked at once; when that is over and no collective runs, the
-    banks are swapped, or the fault that was found is told. A start runs the active bank's table
+    banks are swapped, or the fault that was found is reported. A start runs the active bank's table
     once, or for all its waves: as often as there are waves, and once more for every stage. One that
     comes with a commit, before its swap, or while a collective runs is remembered until then. A
     start without a committed table, with illegal settings or with more waves than there are numbers
@@ -33,8 +33,8 @@ class Control(wiring.Component):
     Members
     -------
     commit, start, acknowledge : In(1)
-        Commands, strobes; no commit while `claimed`, no start while `start_waits`.
-    claimed : Out(1)
+        Commands, strobes; no commit while `locked`, no start while `start_waits`.
+    locked : Out(1)
         A commit or a start waits: what it goes by must stay as it is written.
     start_waits : Out(1)
         A start is remembered.
@@ -59,7 +59,7 @@ class Control(wiring.Component):
     swap : Out(1)
         The shadow bank becomes the active one, a strobe.
     refuse : Out(1)
-        The checker's fault is to be told, a strobe in its place.
+        The checker's fault is to be reported, a strobe in its place.
     bank : Out(1)
         The active bank.
     launch : Out(1)
@@ -96,7 +96,7 @@ class Control(wiring.Component):
         self._wave_width = config.wave_width
         inputs = ("commit", "start", "acknowledge", "legal", "faulted", "checking", "clearing")
         inputs += ("refused", "fetching", "sending")
-        outputs = ("claimed", "start_waits", "check", "swap", "refuse", "bank", "launch")
+        outputs = ("locked", "start_waits", "check", "swap", "refuse", "bank", "launch")
         outputs += ("held", "running", "busy", "committed", "done", "irq")
         super().__init__(
             {name: In(1) for name in inputs}
@@ -165,8 +165,8 @@ class Control(wiring.Component):
         m.d.comb += [
             self.held.eq(fsm.ongoing("RUN")),
             self.running.eq(self.held & ~self.faulted),
-            self.claimed.eq(commit_waits | self.start_waits),
-            self.busy.eq(self.held | self.claimed | self.checking),
+            self.locked.eq(commit_waits | self.start_waits),
+            self.busy.eq(self.held | self.locked | self.checking),
         ]
         return m
 

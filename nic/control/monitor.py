@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.link.link import news_width
+from multitree.hw.link.link import fault_record_width
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import NO_PORT, UNKNOWN
@@ -130,7 +130,7 @@ class FaultMonitor(wiring.Component):
 
     def __init__(self, config: Config):
         self._num_ports = config.num_ports
-        self._told_wave = Signal(17 if config.wave_width else 0)
+        self._reported_wave = Signal(17 if config.wave_width else 0)
         super().__init__(
             {
                 "control": In(8),
@@ -143,7 +143,7 @@ class FaultMonitor(wiring.Component):
                 "waits": In(WaitSignature(config)).array(2 * config.num_ports),
                 "faulted": Out(1),
                 "fault": Out(FAULT),
-                "wave": Out(len(self._told_wave)),
+                "wave": Out(len(self._reported_wave)),
             }
         )
 
@@ -163,7 +163,7 @@ class FaultMonitor(wiring.Component):
                 awaited = self.ports_awaited[port]
                 m.d.comb += self._report(seen, code, awaited=awaited, at_port=port, flow=flow)
                 if len(self.wave):
-                    m.d.comb += self._told_wave.eq(Cat(wait.wave, flow != UNKNOWN))
+                    m.d.comb += self._reported_wave.eq(Cat(wait.wave, flow != UNKNOWN))
         with m.If(self.table.any()):
             row = Mux(self.table_of_flow, UNKNOWN, self.table_index)
             flow = Mux(self.table_of_flow, self.table_index, UNKNOWN)
@@ -173,14 +173,14 @@ class FaultMonitor(wiring.Component):
         with m.If(seen.code.any() & ~self.faulted):
             m.d.sync += [self.faulted.eq(1), self.fault.eq(seen)]
             if len(self.wave):
-                m.d.sync += self.wave.eq(self._told_wave)
+                m.d.sync += self.wave.eq(self._reported_wave)
         return m
 
     def _report(self, seen, code, *, awaited=Awaited.NOTHING, **places):
         """Set every field, so that nothing is left of a source that another one outranks."""
         unknown = {"op": 0, "port": NO_PORT, "at_port": NO_PORT, "row": UNKNOWN, "flow": UNKNOWN}
         fields = unknown | places | {"code": code, "awaited": awaited}
-        no_wave = [self._told_wave.eq(0)] if len(self.wave) else []
+        no_wave = [self._reported_wave.eq(0)] if len(self.wave) else []
         return [seen[name].eq(value) for name, value in fields.items()] + no_wave
 
     def _waiting(self, m, seen, index):
@@ -197,19 +197,19 @@ class FaultMonitor(wiring.Component):
                 **places,
             )
             if len(self.wave):
-                m.d.comb += self._told_wave.eq(Cat(wait.wave, 1))
+                m.d.comb += self._reported_wave.eq(Cat(wait.wave, 1))
 
 
 class FaultRelay(wiring.Component):
     """Sends each neighbour one FAULT flit per fault, with the rank where it began.
 
-    A fault of a cause of its own is told on every port, and again whenever a link comes up while
-    it lasts. A fault that a neighbour told of is passed on, as it came, on all other ports whose
-    links are up, and not again: else two neighbours that are reset one after the other would tell
-    each other of the same fault for ever. As a fault is latched once, the flood ends.
+    A fault of a cause of its own is reported on every port, and again whenever a link comes up
+    while it lasts. A fault that a neighbour reports is passed on, as it came, on all other ports
+    whose links are up, and not again: else two neighbours that are reset one after the other would
+    tell each other of the same fault for ever. As a fault is latched once, the flood ends.
 
-    What is told, from bit 0: rank (16 bits), code (8), nothing (8), then the words FAULT_ROW and
-    FAULT, as far as they fit a flit. Latency 2 cycles from `faulted` to `tell`.
+    What is reported, from bit 0: rank (16 bits), code (8), nothing (8), then the words FAULT_ROW
+    and FAULT, as far as they fit a flit. Latency 2 cycles from `faulted` to `send_fault`.
 
     Parameters
     ----------
@@ -223,15 +223,15 @@ class FaultRelay(wiring.Component):
         There is a fault.
     fault : In(FAULT)
         It.
-    heard : In(num_ports)
+    fault_received : In(num_ports)
         Strobe per port: a FAULT flit came in.
-    news : In, one per port
+    received_fault : In, one per port
         What it tells.
-    up, told : In(num_ports)
+    up, fault_sent : In(num_ports)
         Per port: its link is up; strobe: it has sent what it had to tell.
-    tell : Out(num_ports)
-        Per port: send `notice`.
-    notice : Out
+    send_fault : Out(num_ports)
+        Per port: send `fault_record`.
+    fault_record : Out
         What to tell.
     origin : Out(32)
         The register FAULT_ORIGIN.
@@ -239,18 +239,18 @@ class FaultRelay(wiring.Component):
 
     def __init__(self, config: Config):
         self._num_ports = config.num_ports
-        self._width = news_width(config.flit_bytes)
+        self._width = fault_record_width(config.flit_bytes)
         super().__init__(
             {
                 "rank": In(16),
                 "faulted": In(1),
                 "fault": In(FAULT),
-                "heard": In(self._num_ports),
-                "news": In(self._width).array(self._num_ports),
+                "fault_received": In(self._num_ports),
+                "received_fault": In(self._width).array(self._num_ports),
                 "up": In(self._num_ports),
-                "told": In(self._num_ports),
-                "tell": Out(self._num_ports),
-                "notice": Out(self._width),
+                "fault_sent": In(self._num_ports),
+                "send_fault": Out(self._num_ports),
+                "fault_record": Out(self._width),
                 "origin": Out(32),
             }
         )
@@ -260,23 +260,26 @@ class FaultRelay(wiring.Component):
         m.d.comb += [self.rank.eq(rank), self.faulted.eq(monitor.faulted)]
         m.d.comb += self.fault.eq(monitor.fault)
         for number, port in enumerate(ports):
-            for name in ("heard", "news", "up", "told"):
+            for name in ("fault_received", "received_fault", "up", "fault_sent"):
                 m.d.comb += getattr(self, name)[number].eq(getattr(port, name))
-            m.d.comb += [port.tell.eq(self.tell[number]), port.notice.eq(self.notice)]
+            m.d.comb += [
+                port.send_fault.eq(self.send_fault[number]),
+                port.fault_record.eq(self.fault_record),
+            ]
 
     def elaborate(self, platform):
-        """Keep what came with the fault; per port one bit that it is still to be told."""
+        """Keep what came with the fault; per port one bit that it is still to be reported."""
         m = Module()
         fault = self.fault.as_value()
         known, own = Signal(), Signal()
         came = Signal(self._width, reset_less=True)
         pending = Signal(self._num_ports)
-        told = Cat(self.rank, self.fault.code, Const(0, 8), fault[32:64], fault[:32])
+        sent = Cat(self.rank, self.fault.code, Const(0, 8), fault[32:64], fault[:32])
         m.d.comb += [
             own.eq(self.fault.code != FaultCode.PEER_FAULT),
-            self.notice.eq(Mux(own, told[: self._width], came)),
-            self.tell.eq(pending & self.up),
-            self.origin.eq(Mux(known, Cat(self.notice[:24], 1), 0)),
+            self.fault_record.eq(Mux(own, sent[: self._width], came)),
+            self.send_fault.eq(pending & self.up),
+            self.origin.eq(Mux(known, Cat(self.fault_record[:24], 1), 0)),
         ]
         m.d.sync += known.eq(self.faulted)
         for port in range(self._num_ports):
@@ -284,11 +287,11 @@ class FaultRelay(wiring.Component):
                 m.d.sync += pending[port].eq(own | (self.fault.at_port != port))
             with m.Elif(~self.up[port]):
                 m.d.sync += pending[port].eq(self.faulted & own)
-            with m.Elif(self.told[port]):
+            with m.Elif(self.fault_sent[port]):
                 m.d.sync += pending[port].eq(0)
         # The lowest port wins, as in the monitor.
         with m.If(~self.faulted):
             for port in reversed(range(self._num_ports)):
-                with m.If(self.heard[port]):
-                    m.d.sync += came.eq(self.news[port])
+                with m.If(self.fault_received[port]):
+                    m.d.sync += came.eq(self.received_fault[port])
         return m

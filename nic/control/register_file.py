@@ -63,7 +63,7 @@ class RegisterFile(wiring.Component):
         Access from the bus.
     response : Out(RegisterResponseSignature)
         Its answer.
-    claimed : In(1)
+    locked : In(1)
         A commit or a start waits.
     start_waits : In(1)
         A start waits.
@@ -105,7 +105,7 @@ class RegisterFile(wiring.Component):
             {
                 "request": In(RegisterRequestSignature(address_width=address_width)),
                 "response": Out(RegisterResponseSignature()),
-                "claimed": In(1),
+                "locked": In(1),
                 "start_waits": In(1),
                 "config": Out(32).array(len(writable())),
                 "status": In(32).array(len(self._readable)),
@@ -132,7 +132,7 @@ class RegisterFile(wiring.Component):
         m.d.comb += [write.eq(began & request.write), self.data.eq(request.data)]
         m.d.sync += [self.command.eq(0), self.changed.eq(0)]
         table, flow, port, exists = self._decode(m)
-        allowed = exists & ~self.claimed
+        allowed = exists & ~self.locked
         m.d.comb += [
             self.table_write.eq(write & table & allowed),
             self.flow_write.eq(write & flow & allowed),
@@ -196,12 +196,12 @@ class RegisterFile(wiring.Component):
         if register.access == "ro":
             return self.status[self._readable.index(register.name)], ~request.write
         if register.access == "wo":
-            refused = (request.data[0] & self.claimed) | (request.data[1] & self.start_waits)
+            refused = (request.data[0] & self.locked) | (request.data[1] & self.start_waits)
             with m.If(write & ~refused):
                 m.d.sync += self.command.eq(request.data)
             return Const(0, 32), request.write & ~refused
         number = writable().index(register.name)
-        allowed = 1 if register.name in _ANYTIME else ~self.claimed
+        allowed = 1 if register.name in _ANYTIME else ~self.locked
         with m.If(write & allowed):
             m.d.sync += self.config[number].eq(request.data)
             m.d.sync += self.changed[number].eq(1)

@@ -147,7 +147,7 @@ class DependencyTracker(wiring.Component):
                 # What is overheard in this cycle is written in it, too: memory may read anything.
                 m.d.comb += read_now.eq(self.running & ~concerned)
             answering = Signal(2, name=f"answering_{client}")
-            # What was read is not told to the next question, nor where it is older than a report.
+            # What was read does not answer the next question, nor where it is older than a report.
             standing = answering[0] & query.valid & ~overheard
             m.d.sync += answering.eq(Cat(granted, standing))
             m.d.comb += [

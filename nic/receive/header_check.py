@@ -1,4 +1,4 @@
-"""Admission: reads heads in order and passes their flits on when they may."""
+"""Header check: reads heads in order and passes their flits on when they may."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -8,7 +8,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import UNKNOWN, flit_stream, head_layout
-from multitree.nic.receive.scoreboard import Expectation, Ledger
+from multitree.nic.receive.scoreboard import Expectation, Scoreboard
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.wave_offset import WaveOffset
 from multitree.nic.signatures import (
@@ -19,12 +19,12 @@ from multitree.nic.signatures import (
     WaitSignature,
 )
 
-__all__ = ["Admission"]
+__all__ = ["HeaderCheck"]
 
 _OP_GATHER = 1
 
 
-class Admission(wiring.Component):
+class HeaderCheck(wiring.Component):
     """Reads heads, looks up what they may do, and passes payload flits on when they may.
 
     A message of a later collective, or one that arrives while nothing runs, waits in the link
@@ -99,13 +99,13 @@ class Admission(wiring.Component):
         m.d.comb += [expectation.single.eq(single), self.lookup.flow.eq(flow)]
         m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
-        ledger = self._ledger(m, op, flow, phase, wave)
-        told_wave = [self.wait.wave] if len(wave) else []
-        m.d.comb += [told.eq(wave) for told in told_wave]
+        scoreboard = self._scoreboard(m, op, flow, phase, wave)
+        reported_wave = [self.wait.wave] if len(wave) else []
+        m.d.comb += [each.eq(wave) for each in reported_wave]
         with m.FSM():
             with m.State("AWAIT_HEAD"):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
-                m.d.comb += [told.eq(head.wave) for told in told_wave]
+                m.d.comb += [each.eq(head.wave) for each in reported_wave]
                 m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(first)]
                 m.d.sync += [wave.eq(head.wave), phase.eq(head.sequence[0]), size.eq(head.size)]
@@ -123,10 +123,10 @@ class Admission(wiring.Component):
                 m.d.sync += [left.eq(entry.size), after.eq(expectation.after)]
                 m.d.sync += self.query.port.eq(expectation.sibling)
                 stale = phase != run.sequence[0]
-                self._refuse(m, expectation, ledger, stale, size != entry.size[: len(size)])
+                self._refuse(m, expectation, scoreboard, stale, size != entry.size[: len(size)])
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
-                    m.d.comb += ledger.mark.eq(1)
+                    m.d.comb += scoreboard.mark.eq(1)
                     m.next = "MOVE" if self._config.wave_width else "PASS"
                     with m.If(single):
                         m.next = "REPORT"
@@ -159,18 +159,18 @@ class Admission(wiring.Component):
                 m.d.comb += self.fault.eq(FaultCode.OUT_OF_WINDOW)
                 m.next = "AWAIT_HEAD"
 
-    def _ledger(self, m, op, flow, phase, wave):
-        """The ledger, asked about the message in hand."""
-        m.submodules.ledger = ledger = Ledger(self._config)
+    def _scoreboard(self, m, op, flow, phase, wave):
+        """The scoreboard, asked about the message in hand."""
+        m.submodules.scoreboard = scoreboard = Scoreboard(self._config)
         m.d.comb += [
-            ledger.bank.eq(self.run.bank),
-            ledger.clear.eq(self.run.clear),
-            ledger.phase.eq(phase),
-            ledger.wave.eq(wave),
-            ledger.op.eq(op),
-            ledger.flow.eq(flow),
+            scoreboard.bank.eq(self.run.bank),
+            scoreboard.clear.eq(self.run.clear),
+            scoreboard.phase.eq(phase),
+            scoreboard.wave.eq(wave),
+            scoreboard.op.eq(op),
+            scoreboard.flow.eq(flow),
         ]
-        return ledger
+        return scoreboard
 
     def _repeat(self, m, head, op, flow, after, wave):
         """Between packets: the head must be that of the message in hand."""
@@ -187,18 +187,18 @@ class Admission(wiring.Component):
         with m.If(self.run.faulted):
             m.next = "AWAIT_HEAD"
 
-    def _refuse(self, m, expectation, ledger, stale, wrong_size):
+    def _refuse(self, m, expectation, scoreboard, stale, wrong_size):
         """Name what is wrong with the message whose flow's entry is valid in this cycle."""
         with m.If(~self.lookup.intact):
             m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
-        with m.Elif(~ledger.intact):
+        with m.Elif(~scoreboard.intact):
             m.d.comb += self.fault.eq(FaultCode.STATE_PARITY)
         # The collective was over, and another may have begun, while its entry was looked up.
         with m.Elif(stale):
             m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
-        with m.Elif(~expectation.expected | ledger.early):
+        with m.Elif(~expectation.expected | scoreboard.early):
             m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
-        with m.Elif(ledger.seen):
+        with m.Elif(scoreboard.seen):
             m.d.comb += self.fault.eq(FaultCode.DUPLICATE_MESSAGE)
         with m.Elif(wrong_size):
             m.d.comb += self.fault.eq(FaultCode.LENGTH)

@@ -1,4 +1,4 @@
-"""Reception: takes a port's heads and asks where their messages may go."""
+"""Header lookup: takes a port's heads and asks where their messages may go."""
 
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -9,9 +9,9 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import ORDER_WIDTH, SHARED_FLOW, flit_stream, head_layout
-from multitree.nic.signatures import ClaimSignature, LookupSignature, RunSignature, Verdict
+from multitree.nic.signatures import LookupSignature, ReservationSignature, RunSignature, Verdict
 
-__all__ = ["Reception", "place_layout"]
+__all__ = ["HeaderLookup", "place_layout"]
 
 _OP_GATHER = 1
 
@@ -33,7 +33,7 @@ def place_layout(config: Config) -> data.StructLayout:
     )
 
 
-class Reception(wiring.Component):
+class HeaderLookup(wiring.Component):
     """Takes heads, one after the other, and gives every message a place in memory.
 
     Only the virtual channels of the running collective's parity are looked at: what comes early
@@ -42,7 +42,7 @@ class Reception(wiring.Component):
     message that the flow memory does not expect, or that came before, is a fault.
 
     Channels take turns: a head that waits is passed over once by each other one at most. Seven
-    cycles per head, and what flow memory and collector take when others are before it.
+    cycles per head, and what flow memory and sequencer take when others are before it.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ class Reception(wiring.Component):
         The collective that runs.
     lookup : Out(LookupSignature)
         Question to the flow memory.
-    claim : Out(ClaimSignature)
-        Question to the collector.
+    reservation : Out(ClaimSignature)
+        Question to the sequencer.
     opened : Out(num_vcs)
         Strobe: the payload that follows on this channel has its place.
     place : Out
@@ -79,7 +79,7 @@ class Reception(wiring.Component):
                 "heads": In(heads).array(config.num_vcs),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
-                "claim": Out(ClaimSignature()),
+                "reservation": Out(ReservationSignature()),
                 "opened": Out(config.num_vcs),
                 "place": Out(place_layout(config)),
                 "flow": Out(16),
@@ -120,10 +120,10 @@ class Reception(wiring.Component):
                 with m.If(self.fault != 0):
                     m.next = "PICK"
             with m.State("CLAIM"):
-                m.d.comb += [self.claim.valid.eq(1), self.claim.empty.eq(single)]
-                with m.If(self.claim.answered):
+                m.d.comb += [self.reservation.valid.eq(1), self.reservation.empty.eq(single)]
+                with m.If(self.reservation.answered):
                     m.next = "PICK"
-                    with m.If(self.claim.verdict == Verdict.TWICE):
+                    with m.If(self.reservation.verdict == Verdict.TWICE):
                         m.d.comb += self.fault.eq(FaultCode.DUPLICATE_MESSAGE)
                     # The collective was over before the claim: its own message cannot be.
                     with m.Elif(head.sequence != self.run.sequence):
@@ -153,11 +153,13 @@ class Reception(wiring.Component):
 
     def _check(self, m, head, single, entry):
         """The flow's entry is valid in this cycle: is the message as it expects it?"""
-        silent = Mux(head.op == _OP_GATHER, self.run.silent[_OP_GATHER], self.run.silent[0])
+        header_only = Mux(
+            head.op == _OP_GATHER, self.run.header_only[_OP_GATHER], self.run.header_only[0]
+        )
         comes = Mux(head.op == _OP_GATHER, entry.parent, head.order < entry.num_children)
         with m.If(~self.lookup.intact):
             m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
-        with m.Elif(~comes | (single != (silent | (entry.size == 0)))):
+        with m.Elif(~comes | (single != (header_only | (entry.size == 0)))):
             m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
         with m.Elif(~single & (head.size != entry.size)):
             m.d.comb += self.fault.eq(FaultCode.LENGTH)
@@ -169,14 +171,14 @@ class Reception(wiring.Component):
             self.place.size.eq(entry.size),
             self._chunk.eq(run.window_base + entry.base),
             self._slots.eq(run.window_base + entry.staging),
-            self.claim.last.eq(entry.num_children - 1),
+            self.reservation.last.eq(entry.num_children - 1),
         ]
 
     def _locate(self, m, head):
         """Chunk or slot of the message in hand: the slot is found while the claim is judged."""
         product = Signal(self._config.address_width)
         slot = Signal(self._config.address_width)
-        staged = self.claim.verdict == Verdict.STAGED
+        staged = self.reservation.verdict == Verdict.STAGED
         m.d.sync += [product.eq(head.order * self.place.size), slot.eq(self._slots + product)]
         m.d.comb += [
             self.place.address.eq(Mux(staged, slot, self._chunk)),
@@ -185,11 +187,11 @@ class Reception(wiring.Component):
             self.place.order.eq(head.order),
             self.place.adds.eq((head.op != _OP_GATHER) & ~staged),
             self.place.staged.eq(staged),
-            self.place.waits.eq(self.claim.verdict == Verdict.WAITS),
-            self.place.final.eq(head.order == self.claim.last),
+            self.place.waits.eq(self.reservation.verdict == Verdict.WAITS),
+            self.place.final.eq(head.order == self.reservation.last),
             self.flow.eq(head.flow),
             self.lookup.flow.eq(head.flow),
-            self.claim.op.eq(head.op),
-            self.claim.flow.eq(head.flow),
-            self.claim.order.eq(head.order),
+            self.reservation.op.eq(head.op),
+            self.reservation.flow.eq(head.flow),
+            self.reservation.order.eq(head.order),
         ]

@@ -1,4 +1,4 @@
-"""A port's receiver: admission of messages, then reduction into memory."""
+"""A port's receiver: header check of messages, then reduction into memory."""
 
 from amaranth import Module, Mux
 from amaranth.lib import stream, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.layouts import flit_stream
-from multitree.nic.receive.header_check import Admission
+from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.reduce.reducer import Reducer
 from multitree.nic.signatures import (
     ArrivalSignature,
@@ -24,7 +24,7 @@ _OP_GATHER = 1
 
 
 class Receiver(wiring.Component):
-    """A port's receiving side: admission of messages, then reduction into memory.
+    """A port's receiving side: header check of messages, then reduction into memory.
 
     A message without payload is reported two cycles after it may, one with payload a cycle after
     its last write is acknowledged.
@@ -78,31 +78,31 @@ class Receiver(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire admission and reducer; an empty message reports only while the reducer is idle."""
+        """Wire header check and reducer; an empty message reports while the reducer is idle."""
         m = Module()
-        m.submodules.admission = admission = Admission(self._config, port=self._port)
+        m.submodules.header_check = header_check = HeaderCheck(self._config, port=self._port)
         m.submodules.reducer = reducer = Reducer(self._config)
         for name in ("flits", "run"):
-            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(admission, name))
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(header_check, name))
         for name in ("lookup", "query"):
-            wiring.connect(m, getattr(admission, name), wiring.flipped(getattr(self, name)))
+            wiring.connect(m, getattr(header_check, name), wiring.flipped(getattr(self, name)))
         for name in ("fetch", "write"):
             wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
-        wiring.connect(m, admission.items, reducer.items)
+        wiring.connect(m, header_check.items, reducer.items)
         m.d.comb += [
             reducer.dtype.eq(self.run.dtype),
             reducer.maximum.eq(self.run.maximum),
-            admission.drained.eq(reducer.idle),
+            header_check.drained.eq(reducer.idle),
             self.state_error.eq(reducer.state_error),
         ]
-        # Both together, so that a fault is told with what it concerns.
-        m.d.sync += self.fault.eq(admission.fault)
+        # Both together, so that a fault comes with what it concerns.
+        m.d.sync += self.fault.eq(header_check.fault)
         for name in self.wait.signature.members:
-            m.d.sync += getattr(self.wait, name).eq(getattr(admission.wait, name))
+            m.d.sync += getattr(self.wait, name).eq(getattr(header_check.wait, name))
         # Nothing can come in with it: the reducer was idle, and no message gets there sooner.
         empty = ArrivalSignature(self._config).create()
         for name in empty.signature.members:
-            m.d.sync += getattr(empty, name).eq(getattr(admission.empty, name))
+            m.d.sync += getattr(empty, name).eq(getattr(header_check.empty, name))
             chosen = Mux(empty.valid, getattr(empty, name), getattr(reducer.arrival, name))
             m.d.comb += getattr(self.arrival, name).eq(chosen)
         return m

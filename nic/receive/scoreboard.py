@@ -12,7 +12,7 @@ from multitree.nic.layouts import FLOW_ENTRY
 
 __all__ = [
     "Expectation",
-    "Ledger",
+    "Scoreboard",
 ]
 
 _OP_GATHER = 1
@@ -79,7 +79,7 @@ class Expectation(wiring.Component):
         return m
 
 
-class Ledger(wiring.Component):
+class Scoreboard(wiring.Component):
     """Remembers every message that a port has admitted, so that none is admitted twice.
 
     Per flow and op: that a message came, the lowest bit of the number of the collective that it

@@ -1,4 +1,4 @@
-"""Admission on shared links: all virtual channels into memory, flit by flit."""
+"""Header check on shared links: all virtual channels into memory, flit by flit."""
 
 from amaranth import Array, Cat, Module
 from amaranth.lib import stream, wiring
@@ -8,27 +8,27 @@ from multitree.hw.arbiter import RoundRobin, stay
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import flit_stream
-from multitree.nic.receive.header_lookup import Reception
+from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.receive.shared_lane import SharedLane
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.signatures import (
-    ClaimSignature,
     LookupSignature,
+    ReservationSignature,
     RunSignature,
     TurnSignature,
     WaitSignature,
 )
 
-__all__ = ["SharedAdmission"]
+__all__ = ["SharedHeaderCheck"]
 
 
-class SharedAdmission(wiring.Component):
+class SharedHeaderCheck(wiring.Component):
     """Lets every message in at once: to its chunk if it is next in order, else to its slot.
 
     Each virtual channel is a lane (`SharedLane`) that has at most one message in hand; their
     payload takes turns flit by flit, so that none waits for another one's tail: one that waits is
     passed over twice by each other one at most. What comes before those before it is staged in
-    memory (`Reception`): this end of a link sinks whatever may hold up another message. While
+    memory (`HeaderLookup`): this end of a link sinks whatever may hold up another message. While
     `run.faulted` everything is taken and dropped.
 
     One flit per cycle; a message's payload begins nine cycles after its head at the earliest.
@@ -50,8 +50,8 @@ class SharedAdmission(wiring.Component):
         The collective that runs.
     lookup : Out(LookupSignature)
         Question to the flow memory.
-    claim : Out(ClaimSignature)
-        Question to the collector.
+    reservation : Out(ClaimSignature)
+        Question to the sequencer.
     turn, following : In(TurnSignature)
         Contributions whose turn has come, see `SharedLane`.
     unwritten : In(unwritten_width)
@@ -78,7 +78,7 @@ class SharedAdmission(wiring.Component):
                 "flits": In(flits).array(config.num_vcs),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
-                "claim": Out(ClaimSignature()),
+                "reservation": Out(ReservationSignature()),
                 "turn": In(TurnSignature()),
                 "following": In(TurnSignature()),
                 "unwritten": In(unwritten_width),
@@ -90,25 +90,25 @@ class SharedAdmission(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Heads to the reception; payload in turns, each channel to where its message goes."""
+        """Heads to the header lookup; payload in turns, each channel to where its message goes."""
         m = Module()
-        m.submodules.reception = reception = Reception(self._config)
-        wiring.connect(m, wiring.flipped(self.run), reception.run)
-        for name in ("lookup", "claim"):
-            wiring.connect(m, getattr(reception, name), wiring.flipped(getattr(self, name)))
+        m.submodules.header_lookup = header_lookup = HeaderLookup(self._config)
+        wiring.connect(m, wiring.flipped(self.run), header_lookup.run)
+        for name in ("lookup", "reservation"):
+            wiring.connect(m, getattr(header_lookup, name), wiring.flipped(getattr(self, name)))
         for vc, lane in enumerate(self._lanes):
             m.submodules[f"lane_{vc}"] = lane
             wiring.connect(m, wiring.flipped(self.flits[vc]), lane.flits)
-            wiring.connect(m, lane.head, reception.heads[vc])
+            wiring.connect(m, lane.head, header_lookup.heads[vc])
             for name in ("run", "turn", "following"):
                 wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(lane, name))
             m.d.comb += [
-                lane.opened.eq(reception.opened[vc]),
-                lane.place.eq(reception.place),
+                lane.opened.eq(header_lookup.opened[vc]),
+                lane.place.eq(header_lookup.place),
                 lane.unwritten.eq(self.unwritten),
             ]
         self._take_turns(m)
-        self._report(m, reception)
+        self._report(m, header_lookup)
         return m
 
     def _take_turns(self, m):
@@ -126,16 +126,16 @@ class SharedAdmission(wiring.Component):
         for vc, lane in enumerate(self._lanes):
             m.d.comb += lane.items.ready.eq(self.items.ready & (grant == vc))
 
-    def _report(self, m, reception):
+    def _report(self, m, header_lookup):
         """Faults, and what one of the lanes waits for."""
         m.d.comb += [
-            self.fault.eq(reception.fault),
+            self.fault.eq(header_lookup.fault),
             self.state_error.eq(Cat(lane.state_error for lane in self._lanes).any()),
             self.wait.port.eq(self._port),
-            self.wait.flow.eq(reception.flow),
+            self.wait.flow.eq(header_lookup.flow),
         ]
         for lane in self._lanes:
-            with m.If((lane.awaited != Awaited.NOTHING) & (reception.fault == 0)):
+            with m.If((lane.awaited != Awaited.NOTHING) & (header_lookup.fault == 0)):
                 m.d.comb += [
                     self.wait.awaited.eq(lane.awaited),
                     self.wait.flow.eq(lane.flow),

@@ -23,7 +23,7 @@ AHEAD_FLITS = 16
 class SharedLane(wiring.Component):
     """Follows the messages of one virtual channel, one after the other, into memory.
 
-    A head goes to the reception, the payload behind it into a queue, so that the next head is
+    A head goes to the header lookup, the payload behind it into a queue, so that the next head is
     looked up while payload moves. A message has its place in memory from `opened` on. One that
     has to wait for its turn keeps its payload here and, once the queue is full, in the link's
     buffer: it waits for contributions that have begun to come in only, and these never for it.
@@ -141,7 +141,7 @@ class SharedLane(wiring.Component):
         return m
 
     def _part(self, m, pending):
-        """Heads to the reception, what follows them into the queue; returns the queue's end."""
+        """Heads to the header lookup, what follows them into the queue; returns the queue's end."""
         flits = flit_stream(self._config)
         m.submodules.ahead = ahead = Checked(QuickFifo, shape=flits, depth=AHEAD_FLITS)
         inside, kind = Signal(), self.flits.payload.kind

@@ -1,4 +1,4 @@
-"""A port's receiver on shared links: admission, then reduction into memory."""
+"""A port's receiver on shared links: header check, then reduction into memory."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -7,14 +7,14 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arbiter import stay
 from multitree.nic.config import Config
 from multitree.nic.layouts import flit_stream
-from multitree.nic.receive.shared_header_check import SharedAdmission
+from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.reduce.reducer import Reducer, item_layout
 from multitree.nic.signatures import (
     ArrivalSignature,
-    ClaimSignature,
     LookupSignature,
     MemoryReadSignature,
     MemoryWriteSignature,
+    ReservationSignature,
     RunSignature,
     TurnSignature,
     WaitSignature,
@@ -44,8 +44,8 @@ class SharedReceiver(wiring.Component):
         The collective that runs.
     lookup : Out(LookupSignature)
         Question to the flow memory.
-    claim : Out(ClaimSignature)
-        Question to the collector.
+    reservation : Out(ClaimSignature)
+        Question to the sequencer.
     turn : In(TurnSignature)
         Strobe: all contributions before this one are in memory.
     staged : In(stream)
@@ -73,7 +73,7 @@ class SharedReceiver(wiring.Component):
                 "flits": In(flits).array(config.num_vcs),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
-                "claim": Out(ClaimSignature()),
+                "reservation": Out(ReservationSignature()),
                 "turn": In(TurnSignature()),
                 "staged": In(stream.Signature(item_layout(config))),
                 "fetch": Out(MemoryReadSignature(config)),
@@ -86,27 +86,27 @@ class SharedReceiver(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire admission and reducer, and let staged flits into the gaps."""
+        """Wire header check and reducer, and let staged flits into the gaps."""
         m = Module()
         unwritten = Signal(range(2 * self._config.memory_queue_flits + 1))
-        m.submodules.admission = admission = SharedAdmission(
+        m.submodules.header_check = header_check = SharedHeaderCheck(
             self._config, port=self._port, unwritten_width=len(unwritten)
         )
         m.submodules.reducer = reducer = Reducer(self._config)
         for name in ("run", "turn"):
-            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(admission, name))
-        for outer, inner in zip(self.flits, admission.flits, strict=True):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(header_check, name))
+        for outer, inner in zip(self.flits, header_check.flits, strict=True):
             wiring.connect(m, wiring.flipped(outer), inner)
-        for name in ("lookup", "claim"):
-            wiring.connect(m, getattr(admission, name), wiring.flipped(getattr(self, name)))
+        for name in ("lookup", "reservation"):
+            wiring.connect(m, getattr(header_check, name), wiring.flipped(getattr(self, name)))
         for name in ("fetch", "write", "arrival"):
             wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
         m.d.sync += unwritten.eq(
             unwritten + (reducer.items.valid & reducer.items.ready) - self.write.ack
         )
-        m.d.comb += admission.unwritten.eq(unwritten)
-        self._follow(m, reducer.items, admission.following)
-        items, came, staged = reducer.items, admission.items, self.staged
+        m.d.comb += header_check.unwritten.eq(unwritten)
+        self._follow(m, reducer.items, header_check.following)
+        items, came, staged = reducer.items, header_check.items, self.staged
         # What is offered stays until it is taken, so a staged flit is not pushed aside.
         second = stay(m, ~came.valid, items.valid, items.ready)
         m.d.comb += [
@@ -116,12 +116,12 @@ class SharedReceiver(wiring.Component):
             staged.ready.eq(items.ready & second),
             reducer.dtype.eq(self.run.dtype),
             reducer.maximum.eq(self.run.maximum),
-            self.state_error.eq(reducer.state_error | admission.state_error),
+            self.state_error.eq(reducer.state_error | header_check.state_error),
         ]
-        # Both together, so that a fault is told with what it concerns.
-        m.d.sync += self.fault.eq(admission.fault)
+        # Both together, so that a fault comes with what it concerns.
+        m.d.sync += self.fault.eq(header_check.fault)
         for name in self.wait.signature.members:
-            m.d.sync += getattr(self.wait, name).eq(getattr(admission.wait, name))
+            m.d.sync += getattr(self.wait, name).eq(getattr(header_check.wait, name))
         return m
 
     def _follow(self, m, items, following):

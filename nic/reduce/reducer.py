@@ -217,7 +217,7 @@ class Reducer(wiring.Component):
         return m
 
     def _add(self, m, operands, responses, adder, writes):
-        """Pair operands with responses; the address travels beside the adder.
+        """Pair operands with responses; the address is delayed like the adder.
 
         A flit to replace passes by the adder while that is empty. Behind a flit that is being
         added it goes through as the second operand as it is, so that writes stay in order.
@@ -227,7 +227,7 @@ class Reducer(wiring.Component):
         added, passes = Signal(), Signal()
         stage, busy = Cat(added, operand.end, operand.address), []
         for index in range(LaneUnit.LATENCY):
-            delayed = Signal(len(stage), name=f"beside_{index}")
+            delayed = Signal(len(stage), name=f"delayed_{index}")
             m.d.sync += delayed.eq(stage)
             stage = delayed
             busy.append(delayed[0])

@@ -12,10 +12,10 @@ from multitree.nic.layouts import CONTRIBUTION, ORDER_WIDTH, SHARED_FLOW
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.signatures import LookupSignature, MemoryReadSignature, RunSignature
 
-__all__ = ["Staging"]
+__all__ = ["ReorderBuffer"]
 
 
-class Staging(wiring.Component):
+class ReorderBuffer(wiring.Component):
     """Reads staged contributions back and hands them to a reducer, one after the other.
 
     The slot of contribution k of a flow begins at the flow's `staging` plus k times its size. Its

@@ -1,4 +1,4 @@
-"""The collector: which contribution goes next into a sum, and which ones wait."""
+"""The sequencer: which contribution goes next into a sum, and which ones wait."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -10,9 +10,9 @@ from multitree.hw.checked_queue import Checked, check_of, check_width, is_intact
 from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
 from multitree.nic.layouts import CONTRIBUTION, ORDER_WIDTH, mark_layout
-from multitree.nic.signatures import ArrivalSignature, ClaimSignature, TurnSignature, Verdict
+from multitree.nic.signatures import ArrivalSignature, ReservationSignature, TurnSignature, Verdict
 
-__all__ = ["Collector"]
+__all__ = ["ReductionSequencer"]
 
 _OP_GATHER = 1
 _NAME = ("op", "flow", "order")
@@ -27,13 +27,13 @@ def _state_layout(config: Config) -> data.StructLayout:
             "phase": 1,
             "gathered": 1,
             "next": ORDER_WIDTH + 1,
-            "claimed": config.max_children,
+            "locked": config.max_children,
             "staged": config.max_children,
         }
     )
 
 
-class Collector(wiring.Component):
+class ReductionSequencer(wiring.Component):
     """Puts the contributions to each sum in order, whatever order they come in.
 
     A message claims its place before it goes to memory. A contribution that is next in its
@@ -45,7 +45,7 @@ class Collector(wiring.Component):
     that came before in this collective is refused.
 
     What is known of a flow carries the lowest bit of its collective's number, and reads as
-    nothing in the next one; another table's flows are kept in another bank, see `Ledger`. It is
+    nothing in the next one; another table's flows are kept in another bank, see `Scoreboard`. It is
     stored with check bits.
 
     Four cycles per claim and per message that is in; what is in goes before claims, at port 0,
@@ -68,7 +68,7 @@ class Collector(wiring.Component):
         Begin to clear the other bank; `bank` must stay until that is done.
     clearing : Out(1)
         That goes on, for `num_flows` cycles in which no message is judged.
-    claims : In(ClaimSignature), one per port
+    reservations : In(ClaimSignature), one per port
         Messages that come in.
     arrivals : In(ArrivalSignature), one per port
         Messages that are in memory, staged or not; not more than `memory_queue_flits` and two
@@ -79,7 +79,7 @@ class Collector(wiring.Component):
     turn : Out(TurnSignature)
         Strobe: all contributions before this one are added.
     staged, counted : Out(1)
-        Strobe: a contribution is told to go to its slot; a message has done what it came for.
+        Strobe: a contribution is sent to its slot; a message has done what it came for.
     arrival : Out(ArrivalSignature)
         A flow's sum is complete here, or its result is in; flow and order are also those of
         what is counted.
@@ -95,7 +95,7 @@ class Collector(wiring.Component):
                 "bank": In(1),
                 "clear": In(1),
                 "clearing": Out(1),
-                "claims": In(ClaimSignature()).array(config.num_ports),
+                "reservations": In(ReservationSignature()).array(config.num_ports),
                 "arrivals": In(ArrivalSignature(config)).array(config.num_ports),
                 "drains": Out(stream.Signature(CONTRIBUTION)),
                 "turn": Out(TurnSignature()),
@@ -112,7 +112,7 @@ class Collector(wiring.Component):
         config = self._config
         waiting, turns, queue_error = self._queue_arrivals(m)
         event = Signal(mark_layout(config))
-        is_claim, asker = Signal(), Signal(range(config.num_ports))
+        is_reservation, asker = Signal(), Signal(range(config.num_ports))
         empty, last = Signal(), Signal(ORDER_WIDTH)
         size = _state_layout(config).size
         m.submodules.states = states = Memory(
@@ -125,7 +125,7 @@ class Collector(wiring.Component):
         m.d.comb += read.addr.eq(Cat(self.bank, event.flow))
         with m.FSM():
             with m.State("PICK"):
-                self._pick(m, waiting, turns, event, (is_claim, asker, empty, last))
+                self._pick(m, waiting, turns, event, (is_reservation, asker, empty, last))
             with m.State("READ"):
                 m.next = "HOLD"
             with m.State("HOLD"):
@@ -135,19 +135,21 @@ class Collector(wiring.Component):
                 m.d.sync += [held.eq(known), held.phase.eq(self.phase)]
                 m.next = "JUDGE"
             with m.State("JUDGE"):
-                after, drain, over = self._judge(m, event, is_claim, held, empty)
+                after, drain, over = self._judge(m, event, is_reservation, held, empty)
                 m.d.comb += [
                     self.drains.valid.eq(drain),
                     judged.eq(~drain | self.drains.ready),
                     write.data.eq(Cat(after, check_of(after))),
                     judging.eq(1),
                     self.counted.eq(judged & over),
-                    complete.eq(Mux(is_claim, held.next == last, event.final)),
+                    complete.eq(Mux(is_reservation, held.next == last, event.final)),
                     self.arrival.valid.eq(self.counted & ((event.op == _OP_GATHER) | complete)),
                 ]
                 with m.If(judged):
-                    m.d.comb += Cat(claim.answered for claim in self.claims).eq(is_claim << asker)
-                    m.d.comb += self.staged.eq(self.claims[0].verdict == Verdict.STAGED)
+                    m.d.comb += Cat(reservation.answered for reservation in self.reservations).eq(
+                        is_reservation << asker
+                    )
+                    m.d.comb += self.staged.eq(self.reservations[0].verdict == Verdict.STAGED)
                     m.next = "PICK"
         m.d.comb += [
             self.arrival.op.eq(event.op),
@@ -181,32 +183,34 @@ class Collector(wiring.Component):
             m.d.comb += turns.requests[port].eq(queue.o.valid & first)
         return queues, turns, Cat(errors).any()
 
-    def _pick(self, m, waiting, turns, event, of_claim):
+    def _pick(self, m, waiting, turns, event, of_reservation):
         """A message that is in, else one that claims its place."""
-        is_claim, asker, empty, last = of_claim
+        is_reservation, asker, empty, last = of_reservation
         m.submodules.askers = askers = RoundRobin(count=self._config.num_ports)
-        m.d.comb += Cat(askers.requests).eq(Cat(claim.valid for claim in self.claims))
+        m.d.comb += Cat(askers.requests).eq(
+            Cat(reservation.valid for reservation in self.reservations)
+        )
         m.d.comb += [turns.advance.eq(1), askers.advance.eq(~turns.valid)]
-        m.d.sync += [is_claim.eq(~turns.valid), asker.eq(askers.grant)]
-        for port, (queue, claim) in enumerate(zip(waiting, self.claims, strict=True)):
+        m.d.sync += [is_reservation.eq(~turns.valid), asker.eq(askers.grant)]
+        for port, (queue, reservation) in enumerate(zip(waiting, self.reservations, strict=True)):
             with m.If(turns.valid & (turns.grant == port)):
                 m.d.comb += queue.ready.eq(1)
                 m.d.sync += event.eq(queue.payload)
             with m.Elif(~turns.valid & (askers.grant == port)):
-                m.d.sync += [event[name].eq(getattr(claim, name)) for name in _NAME]
-                m.d.sync += [empty.eq(claim.empty), last.eq(claim.last)]
+                m.d.sync += [event[name].eq(getattr(reservation, name)) for name in _NAME]
+                m.d.sync += [empty.eq(reservation.empty), last.eq(reservation.last)]
         with m.If(turns.valid | askers.valid):
             m.next = "READ"
 
-    def _judge(self, m, event, is_claim, held, empty):
+    def _judge(self, m, event, is_reservation, held, empty):
         """State of the flow after it, and whether a staged one is to go and this one is done."""
         after, drain, over = Signal.like(held), Signal(), Signal()
-        place = Signal(len(held.claimed))
-        all_before = (held.claimed & (place - 1)) == (place - 1)
+        place = Signal(len(held.locked))
+        all_before = (held.locked & (place - 1)) == (place - 1)
         following = Signal(ORDER_WIDTH + 1)
         verdict = Signal(Verdict)
         is_next = held.next == event.order
-        twice = Mux(event.op == _OP_GATHER, held.gathered, (held.claimed & place).any())
+        twice = Mux(event.op == _OP_GATHER, held.gathered, (held.locked & place).any())
         m.d.comb += [
             place.eq(1 << event.order),
             following.eq(event.order + 1),
@@ -216,17 +220,17 @@ class Collector(wiring.Component):
             self.drains.payload.flow.eq(event.flow),
             self.drains.payload.order.eq(Mux(event.staged, event.order, following)),
             verdict.eq(Verdict.DIRECT),
-            over.eq(Mux(is_claim, empty & ~twice, ~event.staged)),
+            over.eq(Mux(is_reservation, empty & ~twice, ~event.staged)),
         ]
-        with m.If(is_claim):
+        with m.If(is_reservation):
             with m.If(twice):
                 m.d.comb += verdict.eq(Verdict.TWICE)
             with m.Elif(event.op == _OP_GATHER):
                 m.d.comb += after.gathered.eq(1)
             with m.Elif(empty):
-                m.d.comb += [after.claimed.eq(held.claimed | place), after.next.eq(held.next + 1)]
+                m.d.comb += [after.locked.eq(held.locked | place), after.next.eq(held.next + 1)]
             with m.Else():
-                m.d.comb += after.claimed.eq(held.claimed | place)
+                m.d.comb += after.locked.eq(held.locked | place)
                 late = Mux(all_before, Verdict.WAITS, Verdict.STAGED)
                 m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, late))
         with m.Elif(event.op != _OP_GATHER):
@@ -236,8 +240,8 @@ class Collector(wiring.Component):
                 behind = Cat(held.staged[1:], 0)
                 m.d.comb += [after.next.eq(following), drain.eq((behind & place).any())]
                 m.d.comb += self.turn.valid.eq(1)
-        for claim in self.claims:
-            m.d.comb += claim.verdict.eq(verdict)
+        for reservation in self.reservations:
+            m.d.comb += reservation.verdict.eq(verdict)
         return after, drain, over
 
     def _sweep(self, m, write, event, judged):

@@ -1,1 +1,5 @@
-"""From table row to flits: fetch, wait for dependencies, read, frame."""
+"""From table row to flits: fetch, wait for dependencies, read, frame.
+
+Rows of the table come out of `fetcher` with their flow's addresses, wait in `issuer` for their
+step and their dependencies, are read from memory, and leave `framer` as messages of flits.
+"""

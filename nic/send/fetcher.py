@@ -96,7 +96,7 @@ class Fetcher(wiring.Component):
     def elaborate(self, platform):
         """One state machine: READ_ROW, ASK_ROW for its flow, CAPTURE that, PUSH the job.
 
-        What was found wrong is told a cycle after row or flow were taken over, before the job.
+        What was found wrong is reported a cycle after row or flow were taken over, before the job.
         """
         m = Module()
         m.submodules.row_check = row_check = RowCheck(self._config)
@@ -255,7 +255,7 @@ class Fetcher(wiring.Component):
             job.flow.eq(row.flow),
             job.op.eq(row.op),
             job.base.eq(entry.base),
-            job.size.eq(Mux(self.run.silent.bit_select(row.op[0], 1), 0, entry.size)),
+            job.size.eq(Mux(self.run.header_only.bit_select(row.op[0], 1), 0, entry.size)),
             job.needs.eq(from_parent | (entry.num_children != 0)),
             job.need_port.eq(0),
             job.need_op.eq(from_parent),

@@ -131,7 +131,7 @@ class Issuer(wiring.Component):
     def _first_needed(self, m, job):
         """The count that the first flit needs: one sub-message, or all of the chunk's."""
         if self._config.shared:
-            # The collector reports whole sums and results.
+            # The sequencer reports whole sums and results.
             return Const(1)
         shift = self._config.submessage_flits.bit_length() - 1
         submessages = (job.size + (self._config.submessage_flits - 1)) >> shift

@@ -12,7 +12,7 @@ __all__ = ["WaveOffset"]
 class WaveOffset(wiring.Component):
     """Multiplies a wave's number by its flow's stride: a cycle later, once per cycle.
 
-    A product or a sum that no address holds is told, since it would wrap around into the window
+    A product or a sum that no address holds is reported, since it would wrap around into the window
     of another wave, where no memory guard finds it.
 
     Parameters

@@ -51,7 +51,7 @@ class Core(wiring.Component):
         What to store.
     counter : Out(32)
         The counter of port `index` whose number is `word`.
-    claimed, start_waits : Out(1)
+    locked, start_waits : Out(1)
         A commit or a start waits; a start waits.
     irq : Out(1)
         Interrupt.
@@ -83,7 +83,7 @@ class Core(wiring.Component):
                 "word": In(3),
                 "data": In(32),
                 "counter": Out(32),
-                "claimed": Out(1),
+                "locked": Out(1),
                 "start_waits": Out(1),
                 "irq": Out(1),
                 "tx": Out(link).array(ports),
@@ -230,7 +230,7 @@ class Core(wiring.Component):
             control.sending.eq(~Cat(port.idle for port in ports).all()),
             control.arrived.eq(self._arrived(ports)),
             fetcher.start.eq(control.launch),
-            self.claimed.eq(control.claimed),
+            self.locked.eq(control.locked),
             self.start_waits.eq(control.start_waits),
             self.irq.eq(control.irq),
         ]
@@ -248,9 +248,9 @@ class Core(wiring.Component):
             monitor.control.eq(control.fault),
             monitor.table.eq(Mux(control.refuse, tables.code, fetcher.fault)),
         ]
-        for told in ("index", "of_flow"):
-            found = [getattr(block, f"fault_{told}") for block in (tables, fetcher)]
-            m.d.comb += getattr(monitor, f"table_{told}").eq(Mux(control.refuse, *found))
+        for field in ("index", "of_flow"):
+            found = [getattr(block, f"fault_{field}") for block in (tables, fetcher)]
+            m.d.comb += getattr(monitor, f"table_{field}").eq(Mux(control.refuse, *found))
         for number, port in enumerate(ports):
             m.d.comb += [
                 monitor.ports[number].eq(port.fault),
@@ -260,7 +260,7 @@ class Core(wiring.Component):
             wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
 
     def _check_state(self, m, monitor):
-        """Counts that have flipped are the fault of their port; told a cycle later."""
+        """Counts that have flipped are the fault of their port; reported a cycle later."""
         flipped = Signal(self._config.num_ports)
         m.d.sync += flipped.eq(self._tracker.state_error)
         for number, code in enumerate(monitor.ports):
@@ -281,7 +281,7 @@ class Core(wiring.Component):
     def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):
         """The value of every register that is read."""
         fault = monitor.fault.as_value()
-        states = [control.busy, control.committed, control.done, monitor.faulted, control.claimed]
+        states = [control.busy, control.committed, control.done, monitor.faulted, control.locked]
         states.append(self._delivered(m, ports, control, monitor))
         values = {
             **identity(self._config),

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
-from multitree.hw.link.link import Kind, LinkSignature, news_width
+from multitree.hw.link.link import Kind, LinkSignature, fault_record_width
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.session import LinkSession, bring_up
 from multitree.hw.link.transmitter import LinkTransmitter
@@ -39,7 +39,7 @@ def name_faults(m, port, receiver, link, fault_credit, lost, queues):
     ----------
     m : Module
     port : Component
-        Gets `fault`; has `run` and `heard`.
+        Gets `fault`; has `run` and `fault_received`.
     receiver : Component
         Its receiver, with a `fault` of its own.
     link : Component
@@ -47,13 +47,13 @@ def name_faults(m, port, receiver, link, fault_credit, lost, queues):
     fault_credit, lost : Value
         A credit that no flit had spent; the other end went down.
     queues : list of Component
-        What tells that bits of its state have flipped, beside the link; told a cycle later.
+        What reports flipped bits of its state, besides the link; reported a cycle later.
     """
     flipped = Signal()
     errors = Cat(block.state_error for block in (link, *queues))
     m.d.sync += flipped.eq(errors.any())
     m.d.comb += port.fault.eq(receiver.fault)
-    with m.If(port.heard & ~receiver.fault.any()):
+    with m.If(port.fault_received & ~receiver.fault.any()):
         m.d.comb += port.fault.eq(FaultCode.PEER_FAULT)
     for strobe, code in (
         (fault_credit, FaultCode.CREDIT_OVERFLOW),
@@ -110,13 +110,13 @@ class Port(wiring.Component):
         What it does, to be counted.
     up : Out(1)
         The link carries data both ways.
-    tell : In(1)
+    send_fault : In(1)
         Send a FAULT flit.
-    notice : In
+    fault_record : In
         What it tells.
-    told, heard : Out(1)
+    fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
-    news : Out
+    received_fault : Out
         What that tells.
     idle : Out(1)
         Nothing left to send.
@@ -148,11 +148,11 @@ class Port(wiring.Component):
                 "receiver_wait": Out(WaitSignature(config)),
                 "activity": Out(ActivitySignature(config)),
                 "up": Out(1),
-                "tell": In(1),
-                "notice": In(news_width(config.flit_bytes)),
-                "told": Out(1),
-                "heard": Out(1),
-                "news": Out(news_width(config.flit_bytes)),
+                "send_fault": In(1),
+                "fault_record": In(fault_record_width(config.flit_bytes)),
+                "fault_sent": Out(1),
+                "fault_received": Out(1),
+                "received_fault": Out(fault_record_width(config.flit_bytes)),
                 "idle": Out(1),
                 "delivered": Out(1),
                 "progress": Out(1),

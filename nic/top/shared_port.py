@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
-from multitree.hw.link.link import LinkSignature, news_width
+from multitree.hw.link.link import LinkSignature, fault_record_width
 from multitree.hw.link.vc_port import VcPort
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
@@ -18,11 +18,11 @@ from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.sender import Sender
 from multitree.nic.signatures import (
     ArrivalSignature,
-    ClaimSignature,
     LookupSignature,
     MemoryReadSignature,
     MemorySignature,
     QuerySignature,
+    ReservationSignature,
     RunSignature,
     TurnSignature,
     WaitSignature,
@@ -62,8 +62,8 @@ class SharedPort(wiring.Component):
         Memory channels.
     lookup : Out(LookupSignature)
         Receiver's question to the flow memory.
-    claim : Out(ClaimSignature)
-        Receiver's question to the collector.
+    reservation : Out(ClaimSignature)
+        Receiver's question to the sequencer.
     turn : In(TurnSignature)
         Strobe: all contributions before this one are in memory.
     staged : In(stream)
@@ -80,13 +80,13 @@ class SharedPort(wiring.Component):
         What it does, to be counted.
     up : Out(1)
         The link carries data both ways.
-    tell : In(1)
+    send_fault : In(1)
         Send a FAULT flit.
-    notice : In
+    fault_record : In
         What it tells.
-    told, heard : Out(1)
+    fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
-    news : Out
+    received_fault : Out
         What that tells.
     idle : Out(1)
         Nothing left to send.
@@ -104,7 +104,7 @@ class SharedPort(wiring.Component):
         self._config = config
         self._port = port
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
-        news = news_width(config.flit_bytes)
+        received_fault = fault_record_width(config.flit_bytes)
         super().__init__(
             {
                 "run": In(RunSignature(config)),
@@ -113,7 +113,7 @@ class SharedPort(wiring.Component):
                 "rx": In(link),
                 "memory": Out(MemorySignature(config)),
                 "lookup": Out(LookupSignature()),
-                "claim": Out(ClaimSignature()),
+                "reservation": Out(ReservationSignature()),
                 "turn": In(TurnSignature()),
                 "staged": In(stream.Signature(item_layout(config))),
                 "read": In(MemoryReadSignature(config)),
@@ -123,11 +123,11 @@ class SharedPort(wiring.Component):
                 "receiver_wait": Out(WaitSignature(config)),
                 "activity": Out(ActivitySignature(config)),
                 "up": Out(1),
-                "tell": In(1),
-                "notice": In(news),
-                "told": Out(1),
-                "heard": Out(1),
-                "news": Out(news),
+                "send_fault": In(1),
+                "fault_record": In(received_fault),
+                "fault_sent": Out(1),
+                "fault_received": Out(1),
+                "received_fault": Out(received_fault),
                 "idle": Out(1),
                 "delivered": Out(1),
                 "progress": Out(1),
@@ -163,7 +163,7 @@ class SharedPort(wiring.Component):
             (link.tx, self.tx),
             (sender.query, self.send_query),
             (guard.outer, self.memory),
-            (receiver.claim, self.claim),
+            (receiver.reservation, self.reservation),
             (receiver.lookup, self.lookup),
             (receiver.arrival, self.arrival),
             (receiver.wait, self.receiver_wait),
@@ -213,9 +213,9 @@ class SharedPort(wiring.Component):
         wait = sender.wait
         added = receiver.staged.valid & receiver.staged.ready
         payload = [bit & is_payload(came) for bit, came in zip(taken, link.o, strict=True)]
-        for name in ("up", "told", "heard", "news"):
+        for name in ("up", "fault_sent", "fault_received", "received_fault"):
             m.d.comb += getattr(self, name).eq(getattr(link, name))
-        m.d.comb += [link.tell.eq(self.tell), link.notice.eq(self.notice)]
+        m.d.comb += [link.send_fault.eq(self.send_fault), link.fault_record.eq(self.fault_record)]
         m.d.comb += [
             self.sender_wait.awaited.eq(wait.awaited),
             self.sender_wait.row.eq(wait.row),

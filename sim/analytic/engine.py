@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from multitree.sim.analytic.generations import fronts_of
+from multitree.sim.analytic.generations import generations_of
 from multitree.sim.analytic.link_buffers import LinkBuffers
 from multitree.sim.analytic.periodic import timed_in_waves
 from multitree.sim.analytic.shared_links import shared_analytic
@@ -102,8 +102,8 @@ def _analytic(
             "not on private ones"
         )
     timing = _Timing(schedule, num_flits, model, offset_cycles)
-    fronts, sibling = fronts_of(schedule)
-    for rows in fronts:
+    generations, sibling = generations_of(schedule)
+    for rows in generations:
         timing.advance(rows, sibling[rows])
     return timing.trace(num_flits)
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-__all__ = ["LAST", "Agenda"]
+__all__ = ["LAST", "EventQueue"]
 
 LAST = 1 << 30
 """Rank of what sees all else of its cycle."""
 
 
-class Agenda:
+class EventQueue:
     """Calls actions in the order of their cycles.
 
     In one cycle those of lower rank go first, then those that were noted first; so what comes out
@@ -18,11 +18,11 @@ class Agenda:
 
     Examples
     --------
-    >>> agenda, said = Agenda(), []
-    >>> agenda.at(5.0, said.append, "later")
-    >>> agenda.at(3.0, said.append, "sooner")
-    >>> agenda.run()
-    >>> said, agenda.now
+    >>> event_queue, said = EventQueue(), []
+    >>> event_queue.at(5.0, said.append, "later")
+    >>> event_queue.at(3.0, said.append, "sooner")
+    >>> event_queue.run()
+    >>> said, event_queue.now
     (['sooner', 'later'], 5.0)
     """
 

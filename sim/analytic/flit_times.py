@@ -35,7 +35,7 @@ class FlitTimes:
         self._size, self._route, self._depth = messages.size, messages.route, channels.depth
         # From a flit on the next link, which has left the buffer two cycles before.
         self._back = [cycles + model.credit_cycles - 1 for cycles in channels.latency]
-        self._ways = model.switch_cycles, model.receive_cycles - 1
+        self._hop_cycles = model.switch_cycles, model.receive_cycles - 1
         self._knots: list[list[tuple[int, int, float]]] = [[] for _ in range(count)]
         # Per message: hops over which its head went, and over which its tail's time is known; and
         # the place of its head among all flits of each channel.
@@ -64,7 +64,7 @@ class FlitTimes:
         """Cycles from a route's first hop to each, and at each the cycles per flit."""
         offset, paces = [0.0], []
         for hop, channel in enumerate(key[1:], 1):
-            way = channels.latency[channel] + self._ways[hop == len(key) - 1]
+            way = channels.latency[channel] + self._hop_cycles[hop == len(key) - 1]
             offset.append(offset[-1] + way)
             # A long message goes a buffer full per round trip, if not one flit per cycle.
             around = (way + self._back[channel]) / channels.depth[channel] if key[0] else 1.0
@@ -77,8 +77,8 @@ class FlitTimes:
         paces = self._paces[message]
         for at, first, cycle in self._knots[message]:
             if at <= hop and first <= flit:
-                pace = 1.0 if self._even else max(paces[at : hop + 1])
-                best = max(best, cycle + here - offset[at] + (flit - first) * pace)
+                cost_model = 1.0 if self._even else max(paces[at : hop + 1])
+                best = max(best, cycle + here - offset[at] + (flit - first) * cost_model)
         return best
 
     def is_settled(self, message: int, hop: int) -> bool:

@@ -7,12 +7,12 @@ from multitree.topology.arrays import positions_in_group
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["fronts_of"]
+__all__ = ["generations_of"]
 
 IntArray = npt.NDArray[np.int64]
 
 
-def fronts_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
+def generations_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
     """Sort transfers into groups in which everything that one waits for lies in earlier groups.
 
     A transfer waits for the earlier rows of its source's table, and so for what its link sends
@@ -24,7 +24,7 @@ def fronts_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
 
     Returns
     -------
-    fronts : list of int64 arrays
+    generations : list of int64 arrays
         Transfers of each group.
     sibling : int64 array, shape (num_transfers,)
         The transfer whose contribution is added just before, -1 if there is none.

@@ -104,7 +104,7 @@ def messages_of(schedule: Schedule, size: IntArray, classes: int) -> Messages:
     Parameters
     ----------
     schedule : Schedule
-        As interfaces send it: `silent.as_sent`.
+        As interfaces send it: `header_only.as_sent`.
     size : int64 array, shape (num_transfers,)
         Payload flits.
     classes : int

@@ -6,13 +6,13 @@ from enum import Enum
 
 import numpy as np
 
-from multitree.sim.analytic.event_queue import LAST, Agenda
+from multitree.sim.analytic.event_queue import LAST, EventQueue
 from multitree.sim.analytic.messages import Messages
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import memory_queue_flits
 
 __all__ = [
-    "Collectors",
+    "ReductionSequencers",
     "Spans",
     "Verdict",
     "drained_at",
@@ -93,19 +93,19 @@ class _Sum:
 
     def __init__(self) -> None:
         self.next = 0
-        self.claimed: set[int] = set()
+        self.locked: set[int] = set()
         self.staged: dict[int, int] = {}
         self.waiting: dict[int, int] = {}
 
 
 class _Rank:
-    """What a rank's flow memory, collector and staging have to do; by port."""
+    """What a rank's flow memory, sequencer and staging have to do; by port."""
 
     def __init__(self) -> None:
         self.questions: dict[int, int] = {}
-        self.claims: dict[int, int] = {}
+        self.reservations: dict[int, int] = {}
         self.arrivals: dict[int, deque[tuple[int, bool]]] = {}
-        self.turns = {"question": -1, "claim": -1, "arrival": -1}
+        self.turns = {"question": -1, "reservation": -1, "arrival": -1}
         self.answering = self.busy = False
         self.drains, self.drain_began = -1, 0.0
         self.held: tuple[int, int] | None = None
@@ -117,16 +117,16 @@ class _Rank:
         return self.turns[kind]
 
 
-class Collectors:
-    """Every rank's collector, the flow memory that heads are looked up in, and staging.
+class ReductionSequencers:
+    """Every rank's sequencer, the flow memory that heads are looked up in, and staging.
 
     One look-up per cycle, one claim or arrival per `judge_cycles`, what is in before what claims,
     ports in turn. Staging adds one contribution after the other; while it does, one that is to go
-    there next holds up the collector.
+    there next holds up the sequencer.
 
     Parameters
     ----------
-    agenda : Agenda
+    event_queue : Agenda
     model : LinkModel
     messages : Messages
     port : list of int
@@ -144,7 +144,7 @@ class Collectors:
 
     def __init__(
         self,
-        agenda: Agenda,
+        event_queue: EventQueue,
         model: LinkModel,
         messages: Messages,
         *,
@@ -156,7 +156,7 @@ class Collectors:
         reads: Callable[[int], Spans],
         uses: Callable[[int], Spans],
     ) -> None:
-        self._agenda, self._model, self._messages = agenda, model, messages
+        self._event_queue, self._model, self._messages = event_queue, model, messages
         self._port, self._opened, self._added, self._whole = port, opened, added, whole
         self._reads, self._uses, self._room = reads, uses, memory_queue_flits(model)
         self._sums = [_Sum() for _ in messages.num_children]
@@ -174,7 +174,7 @@ class Collectors:
         self._collect(number)
 
     def take_turn(self, message: int) -> None:
-        """A message that waited for its turn goes without being told."""
+        """A message that waited for its turn goes without a grant."""
         known = self._sums[self._messages.sum[message]]
         known.waiting.pop(self._messages.order[message], None)
 
@@ -184,55 +184,55 @@ class Collectors:
         rank.questions[port] = message
         if not rank.answering:
             rank.answering = True
-            self._agenda.at(self._agenda.now, self._answer, number, rank=LAST)
+            self._event_queue.at(self._event_queue.now, self._answer, number, rank=LAST)
 
     def _answer(self, number: int) -> None:
         """Answer one question; that of a head is followed by its claim."""
-        rank, now = self._ranks[number], self._agenda.now
+        rank, now = self._ranks[number], self._event_queue.now
         port = rank.turn("question", rank.questions)
         message = rank.questions.pop(port)
         if port != _STAGING:
-            self._agenda.at(now + self._model.claim_cycles, self._claim, message)
+            self._event_queue.at(now + self._model.reservation_cycles, self._reservation, message)
         rank.answering = bool(rank.questions)
         if rank.answering:
-            self._agenda.at(now + 1, self._answer, number, rank=LAST)
+            self._event_queue.at(now + 1, self._answer, number, rank=LAST)
 
-    def _claim(self, message: int) -> None:
+    def _reservation(self, message: int) -> None:
         number = self._messages.dst[message]
-        self._ranks[number].claims[self._port[message]] = message
+        self._ranks[number].reservations[self._port[message]] = message
         self._collect(number)
 
     def _collect(self, number: int) -> None:
         """Judge what is in, else what claims its place, when all of this cycle are there."""
         rank = self._ranks[number]
-        if not rank.busy and (rank.arrivals or rank.claims):
+        if not rank.busy and (rank.arrivals or rank.reservations):
             rank.busy = True
-            self._agenda.at(self._agenda.now, self._pick, number, rank=LAST)
+            self._event_queue.at(self._event_queue.now, self._pick, number, rank=LAST)
 
     def _pick(self, number: int) -> None:
         """Take one message in hand."""
-        rank, done = self._ranks[number], self._agenda.now + self._model.judge_cycles
+        rank, done = self._ranks[number], self._event_queue.now + self._model.judge_cycles
         if rank.arrivals:
             port = rank.turn("arrival", rank.arrivals)
             message, staged = rank.arrivals[port].popleft()
             if not rank.arrivals[port]:
                 del rank.arrivals[port]
-            self._agenda.at(done, self._judge_arrival, message, staged, rank=-2)
+            self._event_queue.at(done, self._judge_arrival, message, staged, rank=-2)
         else:
-            message = rank.claims.pop(rank.turn("claim", rank.claims))
-            self._agenda.at(done, self._judge_claim, message, rank=-2)
+            message = rank.reservations.pop(rank.turn("reservation", rank.reservations))
+            self._event_queue.at(done, self._judge_reservation, message, rank=-2)
 
-    def _judge_claim(self, message: int) -> None:
+    def _judge_reservation(self, message: int) -> None:
         """Say where a message goes; one without payload has then done what it came for."""
         messages, verdict = self._messages, Verdict.DIRECT
         number, empty = messages.dst[message], messages.size[message] == 0
         if messages.adds[message]:
             known, order = self._sums[messages.sum[message]], messages.order[message]
-            known.claimed.add(order)
+            known.locked.add(order)
             if empty:
                 known.next += 1
             elif known.next != order:
-                before = sum(other < order for other in known.claimed)
+                before = sum(other < order for other in known.locked)
                 verdict = Verdict.WAITS if before == order else Verdict.STAGED
                 if verdict == Verdict.WAITS:
                     known.waiting[order] = message
@@ -265,7 +265,7 @@ class Collectors:
 
     def _judged(self, number: int, counts: int, drain: int) -> None:
         """Count what is in, and hand what waits behind it to staging, which is free."""
-        rank, now = self._ranks[number], self._agenda.now
+        rank, now = self._ranks[number], self._event_queue.now
         rank.busy, rank.held = False, None
         if counts >= 0:
             self._count(counts)
@@ -273,12 +273,12 @@ class Collectors:
             self._question(number, _STAGING, drain)
             way = self._model.drain_cycles + self._model.memory_read_cycles
             rank.drains, rank.drain_began = drain, now + way
-            self._agenda.at(now + way, self._drained, number)
+            self._event_queue.at(now + way, self._drained, number)
         self._collect(number)
 
     def _drained(self, number: int) -> None:
         """All of a staged contribution is with the reducer, unless others were before it."""
-        rank, now = self._ranks[number], self._agenda.now
+        rank, now = self._ranks[number], self._event_queue.now
         message, began = rank.drains, rank.drain_began
         # What is read in a cycle is there that much later.
         behind = self._model.memory_read_cycles + 1
@@ -286,11 +286,11 @@ class Collectors:
         size, uses = self._messages.size[message], self._uses(number)
         end = drained_at(began, size, reads, uses, self._room)
         if end > now + 1e-6:
-            self._agenda.at(end, self._drained, number)
+            self._event_queue.at(end, self._drained, number)
             return
         rank.drains = -1
         settled = self._added(message, now - size)
-        self._agenda.at(settled, self._arrive_drained, message)
+        self._event_queue.at(settled, self._arrive_drained, message)
         if rank.held is not None:
             self._judged(number, *rank.held)
 
@@ -300,7 +300,7 @@ class Collectors:
     def _count(self, message: int) -> None:
         """A message has done what it came for; the last one makes its sum whole."""
         messages, place = self._messages, self._messages.sum[message]
-        self.arrived[message] = self._agenda.now
+        self.arrived[message] = self._event_queue.now
         last = messages.num_children[place] - 1
         if messages.adds[message] and messages.size[message] == 0:
             whole = self._sums[place].next > last

@@ -4,17 +4,17 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.layouts import NUM_HOPS
-from multitree.sim.analytic.event_queue import Agenda
+from multitree.sim.analytic.event_queue import EventQueue
 from multitree.sim.analytic.messages import channels_of, messages_of
 from multitree.sim.analytic.shared_receivers import Receivers
 from multitree.sim.analytic.shared_senders import Senders
-from multitree.sim.analytic.wormhole import Worms
+from multitree.sim.analytic.wormhole import WormholeChannels
 from multitree.sim.link_model import LinkModel
-from multitree.sim.store_and_forward import check_whole
+from multitree.sim.store_and_forward import check_store_and_forward
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.mapping.header_only import as_sent, silent_ops
+from multitree.topology.mapping.header_only import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["shared_analytic"]
@@ -34,7 +34,7 @@ def shared_analytic(
     Parameters
     ----------
     schedule : Schedule
-        One that `verify` accepts, whose network has switches as `carried` has it.
+        One that `verify` accepts, whose network has switches as `lowered` has it.
     num_flits : int
         Of one rank's padded buffer.
     model : LinkModel
@@ -63,10 +63,10 @@ def shared_analytic(
     topology, num_ranks = ran.topology, ran.topology.num_ranks
     classes = int(ran.route_classes.max(initial=0)) + 1
     messages = messages_of(ran, _payload(ran, schedule.collective, num_flits), classes)
-    agenda, into = Agenda(), np.unique(ran.route_links[ran.route_offsets[1:] - 1])
+    event_queue, into = EventQueue(), np.unique(ran.route_links[ran.route_offsets[1:] - 1])
     first_port = [int(topology.ports(rank)[0]) for rank in range(num_ranks)]
     senders = Senders(
-        agenda,
+        event_queue,
         model,
         messages,
         num_ranks=num_ranks,
@@ -75,7 +75,7 @@ def shared_analytic(
         step_cycles=step_cycles,
     )
     receivers = Receivers(
-        agenda,
+        event_queue,
         model,
         messages,
         classes=classes,
@@ -85,19 +85,21 @@ def shared_analytic(
         reads=senders.reads,
     )
     channels = channels_of(topology, classes, model)
-    worms = Worms(agenda, model, messages, channels, _Ends(senders, receivers))
-    receivers.start(worms)
-    senders.start(worms)
-    agenda.run()
-    times = (senders.sent, senders.tails, receivers.collectors.arrived)
+    wormhole_channels = WormholeChannels(
+        event_queue, model, messages, channels, _Ends(senders, receivers)
+    )
+    receivers.start(wormhole_channels)
+    senders.start(wormhole_channels)
+    event_queue.run()
+    times = (senders.sent, senders.tails, receivers.sequencers.arrived)
     _check_all_came(ran, times[-1])
     return _trace(schedule, ran, num_flits, model, times)
 
 
 def _payload(ran: Schedule, collective: str, num_flits: int) -> IntArray:
-    """Flits of each message; those of a silent phase have none."""
+    """Flits of each message; those of a header-only phase have none."""
     size = np.diff(ran.chunks(num_flits))[ran.flow].astype(np.int64)
-    size[np.isin(ran.op, silent_ops(collective))] = 0
+    size[np.isin(ran.op, header_only_ops(collective))] = 0
     return size
 
 
@@ -110,7 +112,7 @@ class _Ends:
 
 def _check(ran: Schedule, model: LinkModel) -> None:
     """Raise unless interfaces on shared links can do what is asked."""
-    check_whole(ran, model)
+    check_store_and_forward(ran, model)
     last = ran.route_links[ran.route_offsets[1:] - 1]
     one_way = np.flatnonzero(ran.topology.reverse[last] < 0)
     if one_way.size:

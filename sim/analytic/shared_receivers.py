@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Callable
 
 from multitree.nic.receive.shared_lane import AHEAD_FLITS
-from multitree.sim.analytic.event_queue import Agenda
+from multitree.sim.analytic.event_queue import EventQueue
 from multitree.sim.analytic.messages import Messages
-from multitree.sim.analytic.reduction import Collectors, Spans, Verdict
-from multitree.sim.analytic.wormhole import Worms
+from multitree.sim.analytic.reduction import ReductionSequencers, Spans, Verdict
+from multitree.sim.analytic.wormhole import WormholeChannels
 from multitree.sim.link_model import LinkModel
 
 __all__ = ["Receivers"]
@@ -34,7 +34,7 @@ class _Port:
 
 
 class Receivers:
-    """Every rank's receivers and collector.
+    """Every rank's receivers and sequencer.
 
     A head is looked up while payload before it still moves, as soon as it is in front, one of a
     port at a time. Payload goes to the reducer when its message has its place, lane by lane in
@@ -43,7 +43,7 @@ class Receivers:
 
     Parameters
     ----------
-    agenda : Agenda
+    event_queue : Agenda
     model : LinkModel
     messages : Messages
     classes : int
@@ -59,7 +59,7 @@ class Receivers:
 
     def __init__(
         self,
-        agenda: Agenda,
+        event_queue: EventQueue,
         model: LinkModel,
         messages: Messages,
         *,
@@ -69,7 +69,7 @@ class Receivers:
         whole: Callable[[int], None],
         reads: Callable[[int], Spans],
     ) -> None:
-        self._agenda, self._model, self._messages = agenda, model, messages
+        self._event_queue, self._model, self._messages = event_queue, model, messages
         self._classes = classes
         self._lane_of = [route[-1] for route in messages.route]
         self._port_of = [lane // classes for lane in self._lane_of]
@@ -81,8 +81,8 @@ class Receivers:
         self._uses: list[Spans] = [[] for _ in range(num_ranks)]
         self._write = model.memory_write_cycles + model.complete_cycles
         self._add = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
-        self.collectors = Collectors(
-            agenda,
+        self.sequencers = ReductionSequencers(
+            event_queue,
             model,
             messages,
             port=self._number,
@@ -94,9 +94,9 @@ class Receivers:
             uses=self._used,
         )
 
-    def start(self, worms: Worms) -> None:
-        """Who is told when payload goes to the reducer."""
-        self._worms = worms
+    def start(self, wormhole_channels: WormholeChannels) -> None:
+        """Receives when payload goes to the reducer."""
+        self._wormhole_channels = wormhole_channels
 
     def came(self, message: int) -> None:
         """A head is here."""
@@ -105,30 +105,30 @@ class Receivers:
         if len(lane.here) == 1:
             self._see(message)
         elif len(lane.here) == 2 and lane.begun == lane.here[0]:
-            self._agenda.at(self._front(lane), self._see, message)
+            self._event_queue.at(self._front(lane), self._see, message)
 
     def sunk(self, message: int) -> None:
         """All of it is with the reducer."""
-        now, number, at = self._agenda.now, self._messages.dst[message], self._lane_of[message]
+        now, number, at = self._event_queue.now, self._messages.dst[message], self._lane_of[message]
         lane, link = self._lanes[at], self._port_of[message]
         port = self._ports[link]
         lane.here.popleft()
         verdict, _ = lane.opened.pop(message)
         if self._messages.size[message]:
             if self._number[message] == 0:
-                self._uses[number] += self._worms.spans(message, self._hop(message))
+                self._uses[number] += self._wormhole_channels.spans(message, self._hop(message))
             adds = self._messages.adds[message] and verdict != Verdict.STAGED
             settled = now + self._write + (self._add if adds else 0)
             # Writes stay in order: behind what is added the others have to wait, too.
             port.settled = max(settled, port.settled + 1)
             noted = port.settled + self._model.note_cycles
-            self._agenda.at(noted, self._arrive, message, verdict == Verdict.STAGED)
+            self._event_queue.at(noted, self._arrive, message, verdict == Verdict.STAGED)
             if adds:
                 self._follow(message, link, lane.start, now + 1)
-        self._agenda.at(now + 1, self._advance, at)
+        self._event_queue.at(now + 1, self._advance, at)
 
     def _arrive(self, message: int, staged: bool) -> None:
-        self.collectors.arrive(message, staged=staged, port=self._number[message])
+        self.sequencers.arrive(message, staged=staged, port=self._number[message])
 
     def _hop(self, message: int) -> int:
         return len(self._messages.route[message])
@@ -139,18 +139,18 @@ class Receivers:
         ahead = self._messages.size[message] - AHEAD_FLITS
         if ahead <= 0:
             return lane.start
-        return max(lane.start, self._worms.cycle_of(message, self._hop(message), ahead))
+        return max(lane.start, self._wormhole_channels.cycle_of(message, self._hop(message), ahead))
 
     def _see(self, message: int) -> None:
         """Look it up when its port's heads before it are."""
         heads = self._ports[self._port_of[message]].heads
         heads.append(message)
         if len(heads) == 1:
-            self._agenda.at(self._agenda.now + 1, self.collectors.look_up, message)
+            self._event_queue.at(self._event_queue.now + 1, self.sequencers.look_up, message)
 
     def _open(self, message: int, verdict: Verdict) -> None:
         """It has its place, or its turn has come."""
-        now = self._agenda.now
+        now = self._event_queue.now
         lane = self._lanes[self._lane_of[message]]
         lane.opened[message] = verdict, now + self._model.open_cycles
         heads = self._ports[self._port_of[message]].heads
@@ -158,7 +158,7 @@ class Receivers:
         if heads and heads[0] == message:
             heads.popleft()
             if heads:
-                self._agenda.at(now + 1, self.collectors.look_up, heads[0])
+                self._event_queue.at(now + 1, self.sequencers.look_up, heads[0])
 
     def _advance(self, number: int) -> None:
         """Let the first message of a lane go to the reducer, if it may."""
@@ -167,21 +167,21 @@ class Receivers:
             return
         message = lane.here[0]
         verdict, opened = lane.opened[message]
-        start = max(self._agenda.now, opened)
+        start = max(self._event_queue.now, opened)
         if verdict == Verdict.WAITS:
             place, order, began = self._ports[self._port_of[message]].following
             if (place, order) != (self._messages.sum[message], self._messages.order[message]):
                 return
-            self.collectors.take_turn(message)
+            self.sequencers.take_turn(message)
             start = max(start, began + self._add + self._write)
         lane.begun, lane.start = message, start
-        self._worms.sink(message, start)
+        self._wormhole_channels.sink(message, start)
         if len(lane.here) > 1:
-            self._agenda.at(self._front(lane), self._see, lane.here[1])
+            self._event_queue.at(self._front(lane), self._see, lane.here[1])
 
     def _drained(self, message: int, began: float) -> float:
         """Staging moved a contribution to the first port's reducer; when it is noted."""
-        link, now = self._first.get(self._messages.dst[message], -1), self._agenda.now
+        link, now = self._first.get(self._messages.dst[message], -1), self._event_queue.now
         settled = now + self._add + self._write
         if link >= 0:
             self._ports[link].settled = max(self._ports[link].settled, settled)
@@ -193,7 +193,7 @@ class Receivers:
         place, order = self._messages.sum[message], self._messages.order[message]
         self._ports[link].following = place, order + 1, began
         for lane in range(link * self._classes, (link + 1) * self._classes):
-            self._agenda.at(cycle, self._advance, lane)
+            self._event_queue.at(cycle, self._advance, lane)
 
     def _used(self, number: int) -> Spans:
         """When payload that came in took, and takes, the reducer of a rank's first port."""
@@ -201,5 +201,5 @@ class Receivers:
         for at in range(link * self._classes, (link + 1) * self._classes) if link >= 0 else ():
             lane = self._lanes[at]
             if lane.here and lane.begun == lane.here[0]:
-                spans += self._worms.spans(lane.begun, self._hop(lane.begun))
+                spans += self._wormhole_channels.spans(lane.begun, self._hop(lane.begun))
         return spans

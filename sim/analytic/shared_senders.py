@@ -4,10 +4,10 @@ from collections import deque
 
 import numpy as np
 
-from multitree.sim.analytic.event_queue import Agenda
+from multitree.sim.analytic.event_queue import EventQueue
 from multitree.sim.analytic.messages import Messages
 from multitree.sim.analytic.reduction import Spans
-from multitree.sim.analytic.wormhole import Worms
+from multitree.sim.analytic.wormhole import WormholeChannels
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import memory_queue_flits
 
@@ -36,7 +36,7 @@ class Senders:
 
     Parameters
     ----------
-    agenda : Agenda
+    event_queue : Agenda
     model : LinkModel
     messages : Messages
     num_ranks, classes : int
@@ -49,7 +49,7 @@ class Senders:
 
     def __init__(
         self,
-        agenda: Agenda,
+        event_queue: EventQueue,
         model: LinkModel,
         messages: Messages,
         *,
@@ -58,7 +58,7 @@ class Senders:
         first_port: list[int],
         step_cycles: int | None = None,
     ) -> None:
-        self._agenda, self._model, self._messages = agenda, model, messages
+        self._event_queue, self._model, self._messages = event_queue, model, messages
         self._first_port, self._room = first_port, memory_queue_flits(model)
         self._port = [route[0] // classes for route in messages.route]
         self._ports = {port: _Port() for port in {*self._port, *first_port}}
@@ -75,15 +75,15 @@ class Senders:
         self.sent = np.zeros(len(messages.size))
         self.tails = np.zeros(len(messages.size))
 
-    def start(self, worms: Worms) -> None:
+    def start(self, wormhole_channels: WormholeChannels) -> None:
         """All ranks start."""
-        self._worms = worms
+        self._wormhole_channels = wormhole_channels
         for rank in range(len(self._rows)):
             self._fetch(rank)
 
     def whole(self, place: int) -> None:
         """A sum or a result is in memory."""
-        self._ready[place] = self._agenda.now
+        self._ready[place] = self._event_queue.now
         for number in self._waiting.pop(place, ()):
             self._issue(number)
 
@@ -91,8 +91,8 @@ class Senders:
         """A tail is on its link: the port is free."""
         number = self._port[message]
         port = self._ports[number]
-        self.sent[message] = self._worms.cycle_of(message, 0, 0)
-        self.tails[message] = port.tail = self._agenda.now
+        self.sent[message] = self._wormhole_channels.cycle_of(message, 0, 0)
+        self.tails[message] = port.tail = self._event_queue.now
         port.reads += self._spans(message, port.since, begun=True)
         port.sending = -1
         self._frame(number)
@@ -112,7 +112,7 @@ class Senders:
         """When its payload is read, as far as is known: at once, as far ahead as there is room."""
         size, first = self._messages.size[message], self._room
         spans = [(issue, issue + min(size, first))]
-        for begin, end in self._worms.spans(message, 0) if begun else ():
+        for begin, end in self._wormhole_channels.spans(message, 0) if begun else ():
             beyond = min(first + int(end - begin), size)
             start = max(issue + first, begin)
             if beyond > first:
@@ -131,7 +131,7 @@ class Senders:
             self._read[rank] = read
             port.queue.append((rows.popleft(), read))
             if port.hand < 0:
-                self._agenda.at(max(read, port.issued), self._take, number)
+                self._event_queue.at(max(read, port.issued), self._take, number)
 
     def _begun(self, rank: int, row: int) -> float:
         """In lockstep, when a row's step begins: each before it has its time, and rows went."""
@@ -153,13 +153,13 @@ class Senders:
         if ahead > self._room:
             return
         if port.sending >= 0:
-            if not self._worms.is_settled(port.sending, 0):
+            if not self._wormhole_channels.is_settled(port.sending, 0):
                 return
-            port.tail = self._worms.cycle_of(port.sending, 0, size[port.sending])
+            port.tail = self._wormhole_channels.cycle_of(port.sending, 0, size[port.sending])
         port.issued = max(port.issued, port.tail + ahead - self._room)
         taken = max(read, port.issued)
-        if taken > self._agenda.now:
-            self._agenda.at(taken, self._take, number)
+        if taken > self._event_queue.now:
+            self._event_queue.at(taken, self._take, number)
             return
         port.queue.popleft()
         port.hand, port.taken = row, taken
@@ -188,7 +188,7 @@ class Senders:
         port.framed.append((row, issue))
         self._frame(number)
         if port.queue:
-            self._agenda.at(max(port.issued, port.queue[0][1]), self._take, number)
+            self._event_queue.at(max(port.issued, port.queue[0][1]), self._take, number)
 
     def _frame(self, number: int) -> None:
         """Send the next message, if the last one's tail is sent."""
@@ -199,11 +199,11 @@ class Senders:
         port.begun = False
         head = max(port.since, port.tail + 1)
         payload = port.since + model.memory_read_cycles + model.payload_cycles
-        self._agenda.at(head, self._go, number, max(head + 1, payload))
+        self._event_queue.at(head, self._go, number, max(head + 1, payload))
 
     def _go(self, number: int, payload: float) -> None:
         """The head is on its link."""
         port = self._ports[number]
         port.begun = True
-        self._worms.send(port.sending, payload)
+        self._wormhole_channels.send(port.sending, payload)
         self._take(number)

@@ -3,18 +3,18 @@
 from collections import deque
 from typing import Protocol
 
-from multitree.sim.analytic.event_queue import LAST, Agenda
+from multitree.sim.analytic.event_queue import LAST, EventQueue
 from multitree.sim.analytic.flit_times import FlitTimes
 from multitree.sim.analytic.messages import Channels, Messages
 from multitree.sim.link_model import LinkModel
 
-__all__ = ["Ends", "Worms"]
+__all__ = ["Ends", "WormholeChannels"]
 
 _NEVER = -1e18
 
 
 class Ends(Protocol):
-    """Who is told what becomes of messages, in the very cycle."""
+    """Receives what becomes of messages, in the same cycle."""
 
     def left(self, message: int) -> None:
         """Its tail is on its first link."""
@@ -26,7 +26,7 @@ class Ends(Protocol):
         """Its last flit is at the reducer."""
 
 
-class Worms(FlitTimes):
+class WormholeChannels(FlitTimes):
     """Carries messages over their routes as switches do, head by head.
 
     A channel is one message's from head to tail, then that of the oldest head that asks for it,
@@ -35,7 +35,7 @@ class Worms(FlitTimes):
 
     Parameters
     ----------
-    agenda : Agenda
+    event_queue : Agenda
     model : LinkModel
     messages, channels : Messages, Channels
     ends : Ends
@@ -44,14 +44,14 @@ class Worms(FlitTimes):
 
     def __init__(
         self,
-        agenda: Agenda,
+        event_queue: EventQueue,
         model: LinkModel,
         messages: Messages,
         channels: Channels,
         ends: Ends,
     ) -> None:
         super().__init__(messages, channels, model)
-        self._agenda, self._ends, self._step = agenda, ends, messages.step
+        self._event_queue, self._ends, self._step = event_queue, ends, messages.step
         self._classes, self._place = channels.classes, channels.place
         self._gap = model.gap_cycles
         count = len(channels.depth)
@@ -72,7 +72,7 @@ class Worms(FlitTimes):
         """Put a head on its first link, which nothing else uses, and payload no sooner."""
         if self._size[message]:
             self._knots[message].append((0, 1, payload))
-        self._acquire(message, 0, self._agenda.now)
+        self._acquire(message, 0, self._event_queue.now)
 
     def sink(self, message: int, cycle: float) -> None:
         """Its first payload flit goes to the reducer."""
@@ -87,8 +87,8 @@ class Worms(FlitTimes):
         if self._behind[channel][0][0] != message:
             return
         clear = self._cleared[channel] + self._gap
-        if clear > self._agenda.now:
-            self._agenda.at(clear, self._ask, message, hop, rank=self._step[message])
+        if clear > self._event_queue.now:
+            self._event_queue.at(clear, self._ask, message, hop, rank=self._step[message])
         else:
             self._ask(message, hop)
 
@@ -97,7 +97,7 @@ class Worms(FlitTimes):
         channel = self._route[message][hop]
         self._asking[channel].append((message, hop))
         if self._holder[channel] < 0:
-            self._agenda.at(self._agenda.now, self._grant, channel, rank=LAST)
+            self._event_queue.at(self._event_queue.now, self._grant, channel, rank=LAST)
 
     def _grant(self, channel: int) -> None:
         """Give a free channel to the oldest head that asks for it, in turns among equals."""
@@ -108,7 +108,7 @@ class Worms(FlitTimes):
         ages = [(self._step[asking[k][0]], at <= last, at) for k, at in enumerate(places)]
         oldest = ages.index(min(ages))
         self._granted[channel] = places[oldest]
-        self._acquire(*asking.pop(oldest), max(self._agenda.now, self._freed[channel] + 1))
+        self._acquire(*asking.pop(oldest), max(self._event_queue.now, self._freed[channel] + 1))
 
     def _acquire(self, message: int, hop: int, cycle: float) -> None:
         """Have a channel from now on."""
@@ -140,9 +140,9 @@ class Worms(FlitTimes):
         there = cycle + offset[hop + 1] - offset[hop]
         rank = self._step[message]
         if hop + 1 == len(self._route[message]):
-            self._agenda.at(there, self._ends.came, message, rank=rank)
+            self._event_queue.at(there, self._ends.came, message, rank=rank)
         else:
-            self._agenda.at(there, self._reach, message, hop + 1, rank=rank)
+            self._event_queue.at(there, self._reach, message, hop + 1, rank=rank)
         self._go_on(message, hop, 0, cycle)
 
     def _go_on(self, message: int, hop: int, flit: int, cycle: float) -> None:
@@ -155,7 +155,7 @@ class Worms(FlitTimes):
                 self._watches[waiting] = -1
                 self._settle(waiting)
             else:
-                self._begin(waiting, at, self._agenda.now)
+                self._begin(waiting, at, self._event_queue.now)
 
     def _settle(self, message: int) -> None:
         """Note when tails leave, as far as that is known."""
@@ -167,16 +167,18 @@ class Worms(FlitTimes):
                     self._watches[message] = blocker
                     self._watchers.setdefault(blocker, []).append((message, -1))
                 break
-            self._agenda.at(self.cycle_of(message, hop, size), self._leave, message, hop, rank=-1)
+            self._event_queue.at(
+                self.cycle_of(message, hop, size), self._leave, message, hop, rank=-1
+            )
             hop += 1
             self._settled[message] = hop
 
     def _leave(self, message: int, hop: int) -> None:
         """A tail leaves a hop, unless it was held up since."""
-        now, route = self._agenda.now, self._route[message]
+        now, route = self._event_queue.now, self._route[message]
         cycle = self.cycle_of(message, hop, self._size[message])
         if cycle > now + 1e-6:
-            self._agenda.at(cycle, self._leave, message, hop, rank=-1)
+            self._event_queue.at(cycle, self._leave, message, hop, rank=-1)
             return
         if hop < len(route):
             self._free(route[hop])
@@ -193,9 +195,9 @@ class Worms(FlitTimes):
 
     def _free(self, channel: int) -> None:
         """A tail left a channel."""
-        self._holder[channel], self._freed[channel] = -1, self._agenda.now
+        self._holder[channel], self._freed[channel] = -1, self._event_queue.now
         if self._asking[channel]:
-            self._agenda.at(self._agenda.now, self._grant, channel, rank=LAST)
+            self._event_queue.at(self._event_queue.now, self._grant, channel, rank=LAST)
 
     def _share(self, message: int, hop: int, cycle: float) -> float:
         """When a head goes over a link that the other class uses: the older message first.

@@ -209,7 +209,7 @@ class Native:
         return events[np.argsort(events["cycle"], kind="stable")]
 
     def stopped(self, handle: int | None) -> int | None:
-        """Cycle in which a fault was first told on shared links; None if none was."""
+        """Cycle in which a fault was first sent on shared links; None if none was."""
         cycle = int(self._library.mt_stopped(handle))
         return None if cycle == _NEVER else cycle
 

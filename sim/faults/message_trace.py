@@ -30,7 +30,7 @@ def turns_of(
     Parameters
     ----------
     schedules : sequence of Schedule
-        What ran, silent phases included.
+        What ran, header-only phases included.
     sent, arrived : structured arrays
         As `Network.sent` and `Network.arrived` return them, of these collectives only.
 
@@ -69,7 +69,7 @@ def trace_of(
         What was asked for.
     ran : Schedule
         The same as the network carries it: perhaps through switches beside the ranks, and on
-        shared links `with_silent_phase`, which adds messages that are no transfers.
+        shared links `with_header_only_phase`, which adds messages that are no transfers.
     num_flits : int
         Of one rank's buffer.
     turn : (sent, arrived), structured arrays

@@ -9,7 +9,7 @@ from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.network import Network
 from multitree.sim.faults.in_flight import InFlight
 from multitree.sim.faults.message_trace import Events, counts_of, turns_of
-from multitree.sim.faults.wait_graph import Waits
+from multitree.sim.faults.wait_graph import WaitForGraph
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.schedules.schedule import Schedule
 
@@ -19,21 +19,21 @@ IntArray = npt.NDArray[np.int64]
 
 
 def findings(schedules: Sequence[Schedule], network: Network, *, stalled: bool) -> list[str]:
-    """Say what a network waited for when its first fault was told.
+    """Say what a network waited for at its first fault.
 
     Parameters
     ----------
     schedules : sequence of Schedule
-        What ran, one after the other, silent phases included.
+        What ran, one after the other, header-only phases included.
     network : Network
         After a fault in these runs.
     stalled : bool
-        Whether that was a watchdog's: then, on shared links, who waits for whom is told, too.
+        Whether that was a watchdog's: then, on shared links, the wait-for graph is reported, too.
 
     Returns
     -------
     list of str
-        What `first_missing` and `waits.Waits` say, if anything.
+        What `first_missing` and `waits.WaitForGraph` say, if anything.
     """
     sent, arrived = network.sent(), network.arrived()
     said = [first_missing(schedules, sent, arrived)]
@@ -43,7 +43,7 @@ def findings(schedules: Sequence[Schedule], network: Network, *, stalled: bool) 
 
 
 def _waits(schedules: Sequence[Schedule], network: Network, sent: Events, arrived: Events) -> str:
-    """Who waits for whom on shared links; nothing if no fault was told on one."""
+    """Who waits for whom on shared links; nothing if no fault was reported on one."""
     stopped, crossings = network.crossings()
     if stopped is None:
         return ""
@@ -56,7 +56,7 @@ def _waits(schedules: Sequence[Schedule], network: Network, sent: Events, arrive
         in_flight = InFlight(schedules, network.config, crossings, first_sequence)
     except DeviceError as error:
         return str(error)
-    return Waits(schedules, in_flight, is_in).sentence()
+    return WaitForGraph(schedules, in_flight, is_in).sentence()
 
 
 def first_missing(schedules: Sequence[Schedule], sent: Events, arrived: Events) -> str:
@@ -70,7 +70,7 @@ def first_missing(schedules: Sequence[Schedule], sent: Events, arrived: Events) 
     Parameters
     ----------
     schedules : sequence of Schedule
-        What ran, one after the other, silent phases included.
+        What ran, one after the other, header-only phases included.
     sent, arrived : structured arrays
         As `Network.sent` and `Network.arrived` return them, of these runs only.
 

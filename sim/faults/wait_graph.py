@@ -13,7 +13,7 @@ from multitree.sim.faults.in_flight import Channel, InFlight, Message
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Waits"]
+__all__ = ["WaitForGraph"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -28,7 +28,7 @@ class _Wait(NamedTuple):
     behind: tuple[Message, ...] = ()
 
 
-class Waits:
+class WaitForGraph:
     """Follows what every message waits for, from message to message.
 
     A message waits for all that is named here, never for one or another: a channel has one holder,
@@ -38,7 +38,7 @@ class Waits:
     Parameters
     ----------
     schedules : sequence of Schedule
-        What ran, one after the other, silent phases included.
+        What ran, one after the other, header-only phases included.
     in_flight : InFlight
         Where messages were when the network stopped.
     is_in : sequence of bool arrays, shape (num_transfers,)
@@ -72,15 +72,17 @@ class Waits:
         graph = self._graph(first)
         circle = _shortest_circle(graph)
         if circle:
-            closing = f"{graph.edges[circle[-1], circle[0]]['words']} the first"
-            return f"circle of waits: {self._told(graph, circle, closing)}"
+            last_words = f"{graph.edges[circle[-1], circle[0]]['words']} the first"
+            return f"circle of waits: {self._described(graph, circle, last_words)}"
         chain = [min(first)]
         while onward := set(graph[chain[-1]]) - set(chain):
             chain.append(min(onward))
-        closing = self._waits_of(chain[-1])[0].words
-        return f"no circle of waits: {self._told(graph, chain, closing)}"
+        last_words = self._waits_of(chain[-1])[0].words
+        return f"no circle of waits: {self._described(graph, chain, last_words)}"
 
-    def _told(self, graph: "nx.DiGraph[Message]", chain: list[Message], closing: str) -> str:
+    def _described(
+        self, graph: "nx.DiGraph[Message]", chain: list[Message], last_words: str
+    ) -> str:
         """A chain in words, without its middle where it is long."""
         words = [self._name(chain[0])]
         for here, there in pairwise(chain):
@@ -88,7 +90,7 @@ class Waits:
         left_out = len(chain) - _MOST_NAMED
         if left_out > 0:
             words[_MOST_NAMED - 1 : -1] = [f"waits behind {left_out} more, the last of which"]
-        return " ".join([*words, closing])
+        return " ".join([*words, last_words])
 
     def _graph(self, first: Iterable[Message]) -> "nx.DiGraph[Message]":
         """Every wait of these messages, of those that they wait for, and so on."""
@@ -233,8 +235,8 @@ def _shortest_circle(graph: Any) -> list[Message]:
         for start in sorted(component)[:_MOST_SEARCHED] if len(component) > 1 else []:
             # No longer ones than the best so far: `cutoff` counts edges, one of which closes it.
             cutoff = len(best) - 1 if best else None
-            ways = nx.single_source_shortest_path(inside, start, cutoff=cutoff)
-            circles = [ways[last] for last in inside.predecessors(start) if last in ways]
+            paths = nx.single_source_shortest_path(inside, start, cutoff=cutoff)
+            circles = [paths[last] for last in inside.predecessors(start) if last in paths]
             for circle in circles:
                 if not best or (len(circle), circle) < (len(best), best):
                     best = circle

@@ -77,15 +77,15 @@ class RtlHost:
         network, first_cycle = self._network, self._network.cycle
         num_ranks, scripts = len(load.tables), self._writes(load, faults)
         # What was loaded ahead may still be checked, its collective's predecessor being over early.
-        claimed, committed = self._write_checked([[]] * num_ranks, load)
+        locked, committed = self._write_checked([[]] * num_ranks, load)
         self.loading_cycles = 0
         if scripts[0]:
-            claimed, committed = self._write_checked(scripts, load)
+            locked, committed = self._write_checked(scripts, load)
             self.loading_cycles = network.cycle - first_cycle
-        if (claimed | ~committed).any():
+        if (locked | ~committed).any():
             # A fault from before the load raised no interrupt during it.
             check_status(network, finished=True, first_cycle=first_cycle, running=False)
-        for rank in np.flatnonzero(claimed | ~committed):
+        for rank in np.flatnonzero(locked | ~committed):
             raise DeviceError(f"Rank {rank}: table is not accepted")
         await_links(network)
 
@@ -160,11 +160,11 @@ class RtlHost:
         self, writes: Sequence[Sequence[tuple[int, int]]], load: Load
     ) -> tuple[BoolArray, BoolArray]:
         """Write registers on every rank, and read STATUS until no commit is waiting."""
-        claimed, committed = self._write_all(writes, 0)
+        locked, committed = self._write_all(writes, 0)
         until = self._network.cycle + self._check_cycles(load)
-        while claimed.any() and self._network.cycle < until:
-            claimed, committed = self._write_all([[]] * len(writes), _POLL_CYCLES)
-        return claimed, committed
+        while locked.any() and self._network.cycle < until:
+            locked, committed = self._write_all([[]] * len(writes), _POLL_CYCLES)
+        return locked, committed
 
     def _write_all(
         self, writes: Sequence[Sequence[tuple[int, int]]], then_cycles: int
@@ -182,11 +182,11 @@ class RtlHost:
         if not finished or (network.irq_cycles() >= first_cycle).any():
             check_status(network, finished=finished, first_cycle=first_cycle, running=False)
         words = [int(network.results(rank)["value"][-1]) for rank in range(len(writes))]
-        claimed, committed = (
+        locked, committed = (
             np.array([register_field("STATUS", name, word) != 0 for word in words])
-            for name in ("claimed", "committed")
+            for name in ("locked", "committed")
         )
-        return claimed, committed
+        return locked, committed
 
     def run(
         self,

@@ -7,14 +7,14 @@ from typing import Any
 from multitree.nic.config import Config
 from multitree.nic.program import RunSettings
 from multitree.nic.table import Table, compile_table
-from multitree.sim.inputs import Buffers, carried_on, check_buffers
+from multitree.sim.inputs import Buffers, check_buffers, lowered_onto
 from multitree.sim.limits import Limits, limits_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.store_and_forward import check_whole
+from multitree.sim.store_and_forward import check_store_and_forward
 from multitree.topology.collectives import Op
 from multitree.topology.elements import DTYPES
-from multitree.topology.mapping.header_only import silent_ops, with_silent_phase
+from multitree.topology.mapping.header_only import header_only_ops, with_header_only_phase
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -55,7 +55,7 @@ class Load:
     Parameters
     ----------
     schedule : Schedule
-        What the tables do, on the network's topology, with the silent phase on shared links.
+        What the tables do, on the network's topology, with the header-only phase on shared links.
     tables : sequence of Table
         One per rank; the same object stands for the same tables.
     settings : RunSettings
@@ -133,11 +133,14 @@ class Loader:
         model = replace(
             self._link_model, dependency=upcoming.dependency or self._link_model.dependency
         )
-        silent: tuple[Op, ...] = ()
+        header_only: tuple[Op, ...] = ()
         if self._config.shared:
-            check_whole(schedule, model)
-            silent, schedule = silent_ops(schedule.collective), with_silent_phase(schedule)
-        schedule = carried_on(schedule, self._topology)
+            check_store_and_forward(schedule, model)
+            header_only, schedule = (
+                header_only_ops(schedule.collective),
+                with_header_only_phase(schedule),
+            )
+        schedule = lowered_onto(schedule, self._topology)
         num_flits = model.num_flits(upcoming.num_elements, DTYPES[dtype].itemsize)
         limits = limits_of(
             schedule,
@@ -151,7 +154,7 @@ class Loader:
         held = tables or self._tables_of(schedule, num_flits, lockstep)
         window = max(table.end_flits for table in held)
         settings = limits.settings(dtype, window, model, upcoming.op)
-        settings = replace(settings, silent=silent, num_waves=schedule.num_waves)
+        settings = replace(settings, header_only=header_only, num_waves=schedule.num_waves)
         return Load(schedule, held, settings, limits, num_flits)
 
     def load_all(

@@ -10,7 +10,7 @@ from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.rtl.session import Progress, RtlSession
 from multitree.sim.sizing import emulated_dtypes, least_sizes
 from multitree.sim.trace import Trace
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["run_rtl"]
@@ -56,7 +56,7 @@ def run_rtl(
     model = link_model or LinkModel()
     first = check_buffers(schedule, [buffers])
     with RtlSession(
-        carried(schedule).topology,
+        lowered(schedule).topology,
         link_model=model,
         memory_timing=memory_timing,
         waveform=waveform,

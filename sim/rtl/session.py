@@ -8,7 +8,7 @@ from multitree.nic.config import Config
 from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import Table
-from multitree.sim.context import Closing
+from multitree.sim.context import ContextManager
 from multitree.sim.emulator.library import most_switch_ports, network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import Say
@@ -32,7 +32,7 @@ __all__ = ["MemoryTiming", "Progress", "RtlSession", "Upcoming", "Waveform"]
 Progress = Callable[[int], None]
 
 
-class RtlSession(Closing):
+class RtlSession(ContextManager):
     """A network in RTL that stays, so that compiling and loading tables is done once.
 
     To be closed, or used in a `with` statement. After a DeviceError it is of no use until `reset`.
@@ -41,7 +41,7 @@ class RtlSession(Closing):
     ----------
     topology : Topology
         Each link with a reverse link. Schedules whose routes lead through ranks need a switch
-        beside each: `carried` gives the topology that has them.
+        beside each: `lowered` gives the topology that has them.
     link_model : LinkModel
         Clock, flits, buffers and memory latency.
     memory_timing : MemoryTiming

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from multitree.sim.link_model import LinkModel
     from multitree.sim.trace import Trace
     from multitree.topology.algorithms.build import build
-    from multitree.topology.algorithms.symmetric import symmetric_orbit
-    from multitree.topology.checks.implicit import Orbit, verify_orbit
+    from multitree.topology.algorithms.symmetric import implicit_symmetric
+    from multitree.topology.checks.implicit import ImplicitSchedule, verify_implicit
     from multitree.topology.checks.verify import verify
     from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
     from multitree.topology.families.clusters import dgx_a100, dragonfly
@@ -38,8 +38,8 @@ __all__ = [
     "DeviceError",
     "EngineError",
     "Estimate",
+    "ImplicitSchedule",
     "LinkModel",
-    "Orbit",
     "Schedule",
     "ScheduleError",
     "Topology",
@@ -59,6 +59,7 @@ __all__ = [
     "fat_tree",
     "fully_connected",
     "hypercube",
+    "implicit_symmetric",
     "kary_tree",
     "load_schedule",
     "load_topology",
@@ -67,10 +68,9 @@ __all__ = [
     "ring",
     "save_schedule",
     "save_topology",
-    "symmetric_orbit",
     "torus",
     "verify",
-    "verify_orbit",
+    "verify_implicit",
 ]
 
 _HOMES = {
@@ -88,10 +88,10 @@ _HOMES = {
     "sim.link_model": ("LinkModel",),
     "sim.trace": ("Trace",),
     "topology.algorithms.build": ("build",),
-    "topology.algorithms.symmetric": ("symmetric_orbit",),
+    "topology.algorithms.symmetric": ("implicit_symmetric",),
     "topology.checks.implicit": (
-        "Orbit",
-        "verify_orbit",
+        "ImplicitSchedule",
+        "verify_implicit",
     ),
     "topology.checks.verify": ("verify",),
     "topology.errors": (

@@ -62,7 +62,7 @@ def collective_bins(plan, settings):
     """(group, values) of what a collective covers by its table and its settings alone."""
     types = {"dtype": settings.dtype, "reduction": settings.reduction}
     mode = {"dependency": settings.dependency, "flow control": settings.flow_control}
-    mode["pace"] = "lockstep" if settings.lockstep else "free"
+    mode["cost_model"] = "lockstep" if settings.lockstep else "free"
     waves = WAVES[0 if plan.num_waves == 1 else 1 + bool(plan.table.stage.any())]
     for op, siblings in _moves(plan):
         yield "waves x op", {"waves": waves, "op": op}
@@ -88,7 +88,7 @@ def bins():
                 },
             ),
             Group("boundary x op x stall", {"boundary": BOUNDARIES, "op": OPS, "stall": STALLS}),
-            Group("mode x op", {"op": OPS, "pace": ("free", "lockstep"), **modes}),
+            Group("mode x op", {"op": OPS, "cost_model": ("free", "lockstep"), **modes}),
             Group("waves x op", {"waves": WAVES, "op": OPS}),
             Group("wrap x op", {"wrap": WRAPS, "op": OPS}),
             Group("meeting", {"meeting": MEETINGS}),

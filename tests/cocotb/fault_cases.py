@@ -16,7 +16,7 @@ from multitree.topology.collectives import Op
 from tests.cocotb.models.environment import CONFIG, NUMBERS
 from tests.cocotb.models.random_table import FlowPlan, Plan, make_table
 
-__all__ = ["NEWS", "Case", "cases"]
+__all__ = ["FAULT_RECORD", "Case", "cases"]
 
 INNER = FlowPlan(0, 0, 30, (0, 1), 2, 2, (0, 1))
 """An inner node of an all-reduce; its chunk is longer than a link's buffer."""
@@ -30,7 +30,7 @@ SENT = FlowPlan(0, 30, 12, (), 2, NO_PORT, ())
 """The leaf of a reduce."""
 WINDOW_FLITS = 42
 SEQUENCE = head_layout(CONFIG)["sequence"]
-NEWS = FaultCode.MEMORY_ERROR << 16 | 77
+FAULT_RECORD = FaultCode.MEMORY_ERROR << 16 | 77
 """What a neighbour tells of a fault: the code, and the rank where it began."""
 
 
@@ -268,7 +268,7 @@ def _links():
     yield Case(FaultCode.BUFFER_OVERFLOW, act=heedless)
     yield Case(FaultCode.CREDIT_OVERFLOW, act=generous)
     yield Case(FaultCode.PEER_RESET, later=falls)
-    yield Case(FaultCode.PEER_FAULT, later=lambda env: env.ends[0].tell.append(NEWS))
+    yield Case(FaultCode.PEER_FAULT, later=lambda env: env.ends[0].send_fault.append(FAULT_RECORD))
 
 
 def _memories():

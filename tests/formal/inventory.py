@@ -82,7 +82,7 @@ REASONS = {
     ),
     "nic.interface.Interface": Reason(
         REGISTERED,
-        "bus, registers, drain and core; a register of what observers are told",
+        "bus, registers, drain and core; a register of what observers receive",
         "tests/nic/top/test_interface.py",
     ),
     "nic.control.memories.TableMemory": Reason(
@@ -97,7 +97,7 @@ REASONS = {
     ),
     "nic.top.shared_core.SharedCore": Reason(
         REGISTERED,
-        "`Core` with `Collector` and `Staging`; a count of what was staged, for the bus",
+        "`Core` with `ReductionSequencer` and `ReorderBuffer`; a count of staged contributions",
         "tests/nic/top/test_shared_interface.py",
     ),
     "nic.control.tables.Tables": Reason(

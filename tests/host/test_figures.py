@@ -9,7 +9,7 @@ from multitree import LinkModel, Topology, torus
 from multitree.host.figures import bound_of, report_on
 from multitree.nic.counts import PortCounts
 from multitree.topology.algorithms.build import build
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 
 
 def report(schedule, cycles, model=None):
@@ -67,7 +67,7 @@ def test_the_effective_bandwidth_pays_for_all_wire_bits_of_a_flit():
     assert f"GB/s were all {found.wire_bits_per_flit} wire bits of a flit paid for" in str(found)
     # Through switches, beside ranks too, a channel's number has as many bits as there are channels.
     shared = report(build(torus(4, 4), "halving_doubling"), 61440)
-    classes = int(carried(build(torus(4, 4), "halving_doubling")).route_classes.max()) + 1
+    classes = int(lowered(build(torus(4, 4), "halving_doubling")).route_classes.max()) + 1
     assert shared.wire_bits_per_flit == 128 + 39 + (2 * classes - 1).bit_length()
 
 

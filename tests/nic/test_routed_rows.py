@@ -14,7 +14,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import ring
-from multitree.topology.mapping.attached_routers import carried, through_switches
+from multitree.topology.mapping.attached_routers import lowered, through_switches
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 
@@ -23,7 +23,7 @@ NUM_FLITS = 101
 
 
 def tables_of(spec, algorithm, config=CONFIG):
-    schedule = carried(build(parse_topology(spec), algorithm))
+    schedule = lowered(build(parse_topology(spec), algorithm))
     ranks = range(schedule.topology.num_ranks)
     return schedule, [compile_table(schedule, rank, NUM_FLITS, config) for rank in ranks]
 

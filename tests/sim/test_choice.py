@@ -34,7 +34,9 @@ def all_ways(topology, num_flits):
                 continue  # it needs lockstep
             if algorithm in PACED:
                 for model in MODELS:
-                    schedule = build(topology, algorithm, pace=model.pace(topology, num_flits))
+                    schedule = build(
+                        topology, algorithm, cost_model=model.cost_model(topology, num_flits)
+                    )
                     yield analytic(schedule, num_flits, model).cycles
                 continue
             built = build(topology, algorithm)
@@ -60,8 +62,8 @@ def test_a_candidate_takes_its_schedule_its_dependency_and_its_cycles():
         model = replace(MODEL, dependency=each.dependency)
         assert each.cycles == analytic(each.schedule, 2048, model).cycles
         times = {"small": SMALL_CHUNKS, "large": LARGE_CHUNKS}.get(each.sibling_order)
-        pace = model.pace(torus(4, 4), 2048)
-        built = build(torus(4, 4), each.algorithm, pace=pace)
+        cost_model = model.cost_model(torus(4, 4), 2048)
+        built = build(torus(4, 4), each.algorithm, cost_model=cost_model)
         assert each.schedule.hash == (built.reordered(times) if times else built).hash
     assert [each.cycles for each in choice.candidates] == sorted(
         each.cycles for each in choice.candidates

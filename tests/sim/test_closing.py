@@ -2,10 +2,10 @@
 
 import pytest
 
-from multitree.sim.context import Closing
+from multitree.sim.context import ContextManager
 
 
-class _Door(Closing):
+class _Door(ContextManager):
     closed = 0
 
     def close(self):
@@ -23,4 +23,4 @@ def test_the_end_of_a_with_closes_once_and_an_error_goes_on():
 
 def test_what_does_not_say_how_it_is_closed_cannot_be_made():
     with pytest.raises(TypeError):
-        type("Wall", (Closing,), {})()
+        type("Wall", (ContextManager,), {})()

@@ -1,4 +1,4 @@
-"""On shared links messages go whole, and whoever asks for less is told so."""
+"""On shared links messages go whole, and whoever asks for less is reported so."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.rtl.loads import Loader, Upcoming
 from multitree.sim.sizing import config_for, least_sizes
-from multitree.sim.store_and_forward import check_whole, shares_links
+from multitree.sim.store_and_forward import check_store_and_forward, shares_links
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
@@ -51,8 +51,8 @@ def test_less_than_whole_messages_is_refused_before_anything_is_loaded(less, say
     with pytest.raises(ScheduleError, match=f"fat_tree:2x2: {says}"):
         loader.load(Upcoming(schedule, 32, "int32"))
     with pytest.raises(ScheduleError, match=says):
-        check_whole(schedule, model)
-    check_whole(schedule, LinkModel())
+        check_store_and_forward(schedule, model)
+    check_store_and_forward(schedule, LinkModel())
 
 
 def test_a_choice_of_less_than_whole_messages_leaves_out_who_shares_links():

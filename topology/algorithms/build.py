@@ -9,11 +9,11 @@ from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.algorithms.rings import build_bidirectional_ring, build_ring
 from multitree.topology.algorithms.swing import build_swing
-from multitree.topology.algorithms.symmetric import build_symmetric, symmetric_orbit
-from multitree.topology.checks.implicit import Orbit
+from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
+from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.forest import build_forest
 from multitree.topology.schedules.schedule import Schedule, phase_of
@@ -67,7 +67,7 @@ def build(
     algorithm: str,
     collective: str = "all_reduce",
     root: int | None = None,
-    pace: Pace | None = None,
+    cost_model: CostModel | None = None,
 ) -> Schedule:
     """Build the schedule of a named algorithm for a named collective.
 
@@ -80,8 +80,8 @@ def build(
         "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
     root : int, optional
         The rank that broadcast sends from and reduce sums at; only for these.
-    pace : Pace, optional
-        What those of `PACED` are suited to; `usual_pace` without it.
+    cost_model : Pace, optional
+        What those of `PACED` are suited to; `usual_cost_model` without it.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def build(
     """
     check_algorithm(algorithm)
     check_collective(collective, root, topology.num_ranks)
-    options = {"pace": pace} if algorithm in PACED else {}
+    options = {"cost_model": cost_model} if algorithm in PACED else {}
     return _built(topology, algorithm, collective, root, partial(_BUILDERS[algorithm], **options))
 
 
@@ -152,8 +152,8 @@ def build_compact(
     algorithm: str,
     collective: str = "all_reduce",
     root: int | None = None,
-    pace: Pace | None = None,
-) -> Schedule | Orbit:
+    cost_model: CostModel | None = None,
+) -> Schedule | ImplicitSchedule:
     """Build as `build` does, but hold what is one tree, translated, as that: networks may be large.
 
     Parameters
@@ -164,12 +164,12 @@ def build_compact(
     Returns
     -------
     Schedule or Orbit
-        An orbit for all_reduce by symmetric, a schedule for all else.
+        An implicit schedule for all_reduce by symmetric, a schedule for all else.
 
     Raises
     ------
     ScheduleError
-        As `build`, but that no number of rows of an orbit is too many.
+        As `build`, but that no number of rows of an implicit schedule is too many.
 
     Examples
     --------
@@ -178,5 +178,5 @@ def build_compact(
     33546240
     """
     if (algorithm, collective, root) == ("symmetric", "all_reduce", None):
-        return symmetric_orbit(topology)
-    return build(topology, algorithm, collective=collective, root=root, pace=pace)
+        return implicit_symmetric(topology)
+    return build(topology, algorithm, collective=collective, root=root, cost_model=cost_model)

@@ -169,18 +169,18 @@ def _leaves_first(parent: Sequence[int]) -> list[int]:
 def _colours(parents: Int64Array) -> dict[tuple[int, int], int]:
     """For each edge (tree, child) the parity of the steps in which it is used.
 
-    Nobody sends to two parents or hears from two children in steps of one parity. There is
+    No rank sends to two parents or receives from two children in steps of one parity. There is
     such a colouring, since at most two edges meet at a sender and at a receiver.
     """
     graph = nx.Graph()
     edges = [(tree, child) for child in range(1, parents.shape[1]) for tree in (0, 1)]
     graph.add_nodes_from(edges)
     graph.add_edges_from(((0, child), (1, child)) for child in range(1, parents.shape[1]))
-    heard: dict[int, tuple[int, int]] = {}
+    received: dict[int, tuple[int, int]] = {}
     for edge in edges:
         parent = int(parents[edge])
-        if parent in heard:
-            graph.add_edge(heard[parent], edge)
-        heard[parent] = edge
+        if parent in received:
+            graph.add_edge(received[parent], edge)
+        received[parent] = edge
     colours: dict[tuple[int, int], int] = nx.bipartite.color(graph)
     return colours

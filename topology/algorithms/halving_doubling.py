@@ -221,11 +221,11 @@ def _folds(
     needed[of_pairs[:, 2], of_pairs[:, 3]] = of_pairs[:, 0]
     flow, pair = (index.ravel() for index in np.indices(needed.shape))
     speaks = np.where(root_places[flow] == pair, roots[flow], 2 * pair)
-    silent = 4 * pair + 1 - speaks
+    idle = 4 * pair + 1 - speaks
     soonest = np.lexsort((flow, needed.ravel()))
-    flow, speaks, silent = flow[soonest], speaks[soonest], silent[soonest]
-    step = positions_in_group(silent)
-    return np.stack([step, np.full(len(step), Op.REDUCE), flow, silent, speaks], axis=1)
+    flow, speaks, idle = flow[soonest], speaks[soonest], idle[soonest]
+    step = positions_in_group(idle)
+    return np.stack([step, np.full(len(step), Op.REDUCE), flow, idle, speaks], axis=1)
 
 
 def build_hdrm(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:

@@ -164,14 +164,16 @@ def _search(topology: Topology) -> list[int]:
 def _backtrack(onward: list[set[int]], preference: list[int]) -> list[int] | None:
     """A cycle, an empty list if there is none, or None if the moves ran out."""
     num_ranks = len(onward)
-    both_ways = all(rank in onward[other] for rank in range(num_ranks) for other in onward[rank])
+    both_directions = all(
+        rank in onward[other] for rank in range(num_ranks) for other in onward[rank]
+    )
     visited = [False] * num_ranks
     path, visited[0] = [0], True
 
-    def ways() -> list[int]:
-        return _ways(onward[path[-1]], onward, visited, preference, both_ways)
+    def moves() -> list[int]:
+        return _moves(onward[path[-1]], onward, visited, preference, both_directions)
 
-    untried = [ways()]
+    untried = [moves()]
     for _ in range(SEARCH_MOVES):
         if len(path) == num_ranks and 0 in onward[path[-1]]:
             return path
@@ -182,16 +184,16 @@ def _backtrack(onward: list[set[int]], preference: list[int]) -> list[int] | Non
                 return []
         path.append(untried[-1].pop())
         visited[path[-1]] = True
-        untried.append(ways())
+        untried.append(moves())
     return None
 
 
-def _ways(
+def _moves(
     candidates: set[int],
     onward: list[set[int]],
     visited: list[bool],
     preference: list[int],
-    both_ways: bool,
+    both_directions: bool,
 ) -> list[int]:
     """Where a path can go on from its end, the best last."""
     freedom = {
@@ -199,7 +201,7 @@ def _ways(
         for other in candidates
         if not visited[other]
     }
-    if both_ways:
+    if both_directions:
         # Whom the path leaves out now must later be entered and left by two other ways.
         forced = [other for other, number in freedom.items() if number < 2]
         if forced:

@@ -12,7 +12,7 @@ from multitree.topology.arrays import Int32Array, largest_group
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.bounds import bound_steps
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import Routes
 from multitree.topology.schedules.grown_trees import (
@@ -80,8 +80,8 @@ def build_multitree(
     last root adds nothing; here none must. Without reverse links both phases are grown. Of the
     orders those with the fewest steps are better, and of these those whose last small chunk
     arrives first; all 12 are tried up to 128 ranks with four links, fewer beyond (`MOST_WORK`).
-    Where links differ in speed, a chunk holds slow ones for several steps (`link_slots`), and over
-    switches all links of its route; without switches each order is tried with all `HASTES`.
+    Where links differ in speed, a chunk holds slow ones for several steps (`link_occupancy`), and
+    over switches all links of its route; without switches each order is tried with all `HASTES`.
 
     References
     ----------
@@ -133,7 +133,7 @@ def _on_links(
     """The schedule of the orders asked for, or of the best ones, and of the best haste."""
     root_orders = ROOT_ORDERS if root_order == "best" else (root_order,)
     neighbour_orders = NEIGHBOUR_ORDERS if neighbour_order == "best" else (neighbour_order,)
-    slots = link_slots(topology)
+    slots = link_occupancy(topology)
     hastes = HASTES if slots.max() > slots.min() else ("eager",)
     orders = list(product(root_orders, neighbour_orders, hastes))
 
@@ -169,7 +169,7 @@ def _over_switches(
     """Rows and routes of order and rest asked for, or of those with the fewest steps."""
     turns = _turns(roots, root_order)
     orders = OVER_SWITCHES[:2] if neighbour_order == "best" else (neighbour_order,)
-    slots = link_slots(topology)
+    slots = link_occupancy(topology)
 
     def grown(order: str, rest: int) -> tuple[Int32Array, Routes]:
         def grow(network: Topology) -> GrownRoutes:

@@ -62,7 +62,7 @@ def grow_over_switches(
     for root, unreached in zip(roots, outside, strict=True):
         unreached[root] = 0
     edges: list[tuple[int, int, int, int]] = []
-    ways: list[list[int]] = []
+    routes: list[list[int]] = []
     step, total = 0, len(roots) * (topology.num_ranks - 1)
     while len(edges) < total:
         able = {
@@ -75,9 +75,9 @@ def grow_over_switches(
         for tree, parent, child, moves in _grow_step(search, able, growing, outside):
             members[tree].append((child, step + search.steps(moves) - 1 + rest_steps))
             edges.append((step, tree, parent, child))
-            ways.append(moves)
+            routes.append(moves)
         step += 1
-    return search.routes(edges, ways)
+    return search.routes(edges, routes)
 
 
 def _grow_step(
@@ -148,8 +148,8 @@ class _Search:
         level = [(rank, -1, self._starts[rank]) for rank in members[:: -1 if self._around else 1]]
         while level:
             found, following = [], []
-            for parent, before, ways in level:
-                for way in ways:
+            for parent, before, routes in level:
+                for way in routes:
                     link, _, node, state = moves[way]
                     if not free[link]:
                         continue

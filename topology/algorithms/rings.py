@@ -57,8 +57,8 @@ class TreeWalk:
 
     def __init__(self, topology: Topology) -> None:
         self._finder = LinkFinder(topology)
-        both_ways = topology.links[topology.reverse >= 0]
-        self._parent = _parents(topology, both_ways[np.lexsort(both_ways.T[::-1])])
+        both_directions = topology.links[topology.reverse >= 0]
+        self._parent = _parents(topology, both_directions[np.lexsort(both_directions.T[::-1])])
         self.order = self._walk()
 
     def _walk(self) -> list[int]:
@@ -93,8 +93,8 @@ class TreeWalk:
             Offsets, links and classes as for `Schedule.from_rows`; all classes are 0.
         """
         pairs, pair_of_row = np.unique(np.stack([src, dst]), axis=1, return_inverse=True)
-        ways = [self._way(*pair) for pair in pairs.T.tolist()]
-        taken = [ways[pair] for pair in pair_of_row.ravel().tolist()]
+        paths = [self._way(*pair) for pair in pairs.T.tolist()]
+        taken = [paths[pair] for pair in pair_of_row.ravel().tolist()]
         offsets = np.r_[0, np.cumsum([len(way) for way in taken])]
         links = np.concatenate(taken)
         return offsets, links, np.zeros_like(links)

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 
 from multitree.topology.arrays import BoolArray, Int32Array, Int64Array, int32s
-from multitree.topology.checks.implicit import Orbit
+from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import Op, chosen_roots
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import Translations, translations_of
 from multitree.topology.schedules.schedule import Schedule
@@ -18,7 +18,7 @@ from multitree.topology.schedules.sibling_order import SMALL_CHUNKS, Journeys, e
 __all__ = [
     "build_symmetric",
     "grow_symmetric_tree",
-    "symmetric_orbit",
+    "implicit_symmetric",
 ]
 
 Tree = tuple[Int32Array, Int32Array]
@@ -52,7 +52,7 @@ def grow_symmetric_tree(group: Translations, slots: Int64Array, *, level: bool) 
     alternating paths where a direction stands idle: 0.01 s for 32x32, 0.4 s for 256x256.
     """
     ahead = group.plus(np.arange(len(group.element))[:, None], group.moves[None, :])
-    distance, reached_by = _shortest_ways(group, ahead)
+    distance, reached_by = _shortest_paths(group, ahead)
     shares = _shares(distance, reached_by, slots, level)
     growth = _Growth(ahead.tolist(), distance.tolist(), slots.tolist(), *shares)
     while growth.num_left:
@@ -60,7 +60,7 @@ def grow_symmetric_tree(group: Translations, slots: Int64Array, *, level: bool) 
     return int32s("Slots", growth.slot), int32s("Directions", growth.direction)
 
 
-def _shortest_ways(group: Translations, ahead: Int32Array) -> tuple[Int32Array, BoolArray]:
+def _shortest_paths(group: Translations, ahead: Int32Array) -> tuple[Int32Array, BoolArray]:
     """Hops from element 0 to each, and by which directions each is reached on a shortest path."""
     distance = np.full(len(ahead), -1, np.int32)
     distance[0], front, hops = 0, np.zeros(1, np.int32), 0
@@ -84,31 +84,31 @@ def _shares(
     ends = np.searchsorted(distance[by_distance], np.arange(1, distance.max() + 2))
     for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         elements = by_distance[first:last]
-        ways, which, counts = np.unique(
+        allowed, which, counts = np.unique(
             reached_by[elements], axis=0, return_inverse=True, return_counts=True
         )
         kind[elements] = len(shares) + which.ravel()
-        shares += _balanced(ways, counts, busy, slots, level).tolist()
+        shares += _balanced(allowed, counts, busy, slots, level).tolist()
     return kind.tolist(), shares
 
 
 def _balanced(
-    ways: BoolArray, counts: Int64Array, busy: Int64Array, slots: Int64Array, level: bool
+    allowed: BoolArray, counts: Int64Array, busy: Int64Array, slots: Int64Array, level: bool
 ) -> Int64Array:
     """Share elements of each kind out over their directions; `busy` grows by what is given.
 
     First to the least busy one, kinds with the fewest ways first; then, to level them, moved along
     paths from the busiest directions to the least busy ones, as long as there are any.
     """
-    shares = np.zeros(ways.shape, np.int64)
-    for kind in np.argsort(ways.sum(axis=1), kind="stable").tolist():
-        directions = np.flatnonzero(ways[kind])
+    shares = np.zeros(allowed.shape, np.int64)
+    for kind in np.argsort(allowed.sum(axis=1), kind="stable").tolist():
+        directions = np.flatnonzero(allowed[kind])
         for _ in range(int(counts[kind])):
             direction = directions[np.argmin(busy[directions] + slots[directions])]
             shares[kind, direction] += 1
             busy[direction] += slots[direction]
     while level and any(
-        _moved_on(ways, shares, busy, slots, direction)
+        _moved_on(allowed, shares, busy, slots, direction)
         for direction in np.argsort(-busy, kind="stable").tolist()
     ):
         pass
@@ -116,7 +116,7 @@ def _balanced(
 
 
 def _moved_on(
-    ways: BoolArray, shares: Int64Array, busy: Int64Array, slots: Int64Array, start: int
+    allowed: BoolArray, shares: Int64Array, busy: Int64Array, slots: Int64Array, start: int
 ) -> bool:
     """Move one element from a direction to a less busy one, through others; False if none is."""
     if busy[start] - busy.min() <= slots.min():
@@ -124,7 +124,7 @@ def _moved_on(
     came: dict[int, int] = {start: start}
     queue = [start]
     for direction in queue:
-        for other in np.flatnonzero(ways[shares[:, direction] > 0].any(axis=0)).tolist():
+        for other in np.flatnonzero(allowed[shares[:, direction] > 0].any(axis=0)).tolist():
             if other in came:
                 continue
             came[other] = direction
@@ -134,7 +134,7 @@ def _moved_on(
                 busy[other] += slots[other]
                 while other != start:
                     direction = came[other]
-                    kind = np.flatnonzero((shares[:, direction] > 0) & ways[:, other])[0]
+                    kind = np.flatnonzero((shares[:, direction] > 0) & allowed[:, other])[0]
                     shares[kind, direction] -= 1
                     shares[kind, other] += 1
                     other = direction
@@ -166,7 +166,7 @@ class _Growth:
     def step(self) -> None:
         """One slot: let those join whose chunk is there, and send as many as can be."""
         for member in self._joining.pop(self._now, ()):
-            self._open_ways_from(member)
+            self._open_links_from(member)
         free = [way for way, until in enumerate(self._free_at) if until <= self._now]
         for element, way in self._matched(free).items():
             self.slot[element], self.direction[element] = self._now, way
@@ -176,7 +176,7 @@ class _Growth:
             self.num_left -= 1
         self._now += 1
 
-    def _open_ways_from(self, member: int) -> None:
+    def _open_links_from(self, member: int) -> None:
         farther = self._distance[member] + 1
         for way, element in enumerate(self._ahead[member]):
             if self._distance[element] == farther:
@@ -228,7 +228,7 @@ def build_symmetric(topology: Topology, *, roots: Sequence[int] | None = None) -
     Parameters
     ----------
     topology : Topology
-        As for `symmetric_orbit`.
+        As for `implicit_symmetric`.
     roots : sequence of int, optional
         One tree, with an equal part of the buffer, for each; every rank once when left out.
 
@@ -249,18 +249,18 @@ def build_symmetric(topology: Topology, *, roots: Sequence[int] | None = None) -
     >>> schedule.steps_all_gather, schedule.tree_height_hops, schedule.max_link_load
     (16, 8, 1)
     """
-    orbit = symmetric_orbit(topology)
-    return orbit.schedule(chosen_roots(roots, topology.num_ranks))
+    implicit = implicit_symmetric(topology)
+    return implicit.schedule(chosen_roots(roots, topology.num_ranks))
 
 
-def symmetric_orbit(topology: Topology) -> Orbit:
+def implicit_symmetric(topology: Topology) -> ImplicitSchedule:
     """Build the all-reduce of one tree, and the translations that make the others.
 
     On a topology that is a group a tree that has each direction at most once in a step meets none
     of its translations on any link. The tree grown here has shortest paths only and takes
     max(ceil((N-1)/degree), diameter) steps, the fewest there can be; its nearer ranks come first,
     so that a small all-reduce takes about as many rounds as the diameter. Where directions differ
-    in speed, a chunk takes several steps on the slow ones (`link_slots`), which carry less.
+    in speed, a chunk takes several steps on the slow ones (`link_occupancy`), which carry less.
 
     Parameters
     ----------
@@ -283,24 +283,24 @@ def symmetric_orbit(topology: Topology) -> Orbit:
     -----
     Deterministic. 32x32 in 0.02 CPU s, 256x256 in 1; see `bench/schedules.py`. Where the first
     tree takes more than the fewest steps, directions have their turns in other orders. That one
-    reaches them is not proved but tested, on some 240 networks; `verify_orbit` tells.
+    reaches them is not proved but tested, on some 240 networks; `verify_implicit` tells.
 
     Examples
     --------
     >>> from multitree.topology.families.direct import torus
-    >>> orbit = symmetric_orbit(torus(32, 32))
-    >>> orbit.tree.steps_all_gather, orbit.num_transfers
+    >>> implicit = implicit_symmetric(torus(32, 32))
+    >>> implicit.tree.steps_all_gather, implicit.num_transfers
     (256, 2095104)
     """
     group = translations_of(topology)
-    slots = link_slots(topology)[group.links[0]]
+    slots = link_occupancy(topology)[group.links[0]]
     fewest, trees = _fewest_slots(topology, slots), []
     for level, turn in product((False, True), range(min(group.num_directions, MOST_TURNS))):
         trees.append(_grown(group, slots, turn, level))
         if trees[-1][0] == fewest:
             break
     _, slot, direction = min(trees, key=lambda tree: tree[0])
-    return Orbit(_both_phases(topology, group, slots, slot, direction), group)
+    return ImplicitSchedule(_both_phases(topology, group, slots, slot, direction), group)
 
 
 def _fewest_slots(topology: Topology, slots: Int64Array) -> int:
@@ -348,11 +348,12 @@ def _both_phases(
         "dst": dst,
     }
     columns = {field: values[by_step].astype(np.int32) for field, values in columns.items()}
-    ways = np.r_[way, way][by_step]
+    directions_out = np.r_[way, way][by_step]
     # All trees together use a direction as this one does: its rows wait for each other.
     counts = (topology.num_ranks, 1, group.num_directions)
     order = expected_order(
-        Journeys(columns, ways, np.ones(len(ways), np.int64), *counts), SMALL_CHUNKS
+        Journeys(columns, directions_out, np.ones(len(directions_out), np.int64), *counts),
+        SMALL_CHUNKS,
     )
     return Schedule(
         topology=topology,
@@ -362,7 +363,7 @@ def _both_phases(
         flow_offsets=np.arange(2),
         **columns,
         order=order,
-        route_offsets=np.arange(len(ways) + 1),
-        route_links=group.links[elements[0][by_step], ways],
-        route_classes=np.zeros_like(ways),
+        route_offsets=np.arange(len(directions_out) + 1),
+        route_links=group.links[elements[0][by_step], directions_out],
+        route_classes=np.zeros_like(directions_out),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, positions_in_group
-from multitree.topology.progress import tell
+from multitree.topology.progress import report
 
 __all__ = ["HASTES", "NEIGHBOUR_ORDERS", "grow_trees"]
 
@@ -70,9 +70,9 @@ def grow_trees(
     """
     held = [1] * len(links) if slots is None else slots.tolist()
     targets = links[:, 1].tolist()
-    ways_out = _ways_out(links, num_ranks, neighbour_order)
+    links_out = _links_out(links, num_ranks, neighbour_order)
     outside = [bytearray(b"\1") * num_ranks for _ in roots]
-    ahead = [list(ways_out[root]) for root in roots]
+    ahead = [list(links_out[root]) for root in roots]
     for tree, root in enumerate(roots):
         outside[tree][root] = 0
     free = bytearray(b"\1") * len(targets)
@@ -83,7 +83,7 @@ def grow_trees(
     while len(added) < total:
         for tree, link in on_links.pop(step, ()):
             free[link] = 1
-            ahead[tree] += ways_out[targets[link]]
+            ahead[tree] += links_out[targets[link]]
         growing = [tree for tree in turns if ahead[tree]]
         if haste != "eager":
             for tree in growing:
@@ -91,7 +91,7 @@ def grow_trees(
         for tree, link in _grown_in_turns(step, growing, ahead, outside, free, targets, patience):
             added.append((step, tree, link))
             on_links.setdefault(step + held[link], []).append((tree, link))
-        tell("growing trees, edges added", len(added), total)
+        report("growing trees, edges added", len(added), total)
         for tree in growing:
             unreached = outside[tree]
             ahead[tree] = [link for link in ahead[tree] if unreached[targets[link]]]
@@ -166,7 +166,7 @@ def _grown_in_turns(
         growing = still
 
 
-def _ways_out(links: Int32Array, num_ranks: int, neighbour_order: str) -> list[list[int]]:
+def _links_out(links: Int32Array, num_ranks: int, neighbour_order: str) -> list[list[int]]:
     """Links that leave each rank, in the order in which they are tried."""
     src, dst = links.T
     port = positions_in_group(src.astype(np.int64))
@@ -180,7 +180,7 @@ def _ways_out(links: Int32Array, num_ranks: int, neighbour_order: str) -> list[l
         "diagonal": (port + src) % degree,
     }[neighbour_order]
     port = -port if neighbour_order == "descending" else port
-    ways: list[list[int]] = [[] for _ in range(num_ranks)]
+    links_of: list[list[int]] = [[] for _ in range(num_ranks)]
     for link in np.lexsort((port, place)).tolist():
-        ways[int(src[link])].append(link)
-    return ways
+        links_of[int(src[link])].append(link)
+    return links_of

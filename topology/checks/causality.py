@@ -4,7 +4,7 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, largest_group
 from multitree.topology.collectives import Op
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.routing.routes import rows_of_entries
 from multitree.topology.schedules.schedule import Schedule
 
@@ -12,7 +12,7 @@ __all__ = ["is_causal", "links_overlap", "overlaps"]
 
 
 def is_causal(schedule: Schedule) -> bool:
-    """Whether nothing is sent before it has come, a chunk taking each link's `link_slots`.
+    """Whether nothing is sent before it has come, a chunk taking each link's `link_occupancy`.
 
     Interfaces wait for what is missing, so a schedule that is not causal is late, not wrong.
 
@@ -35,7 +35,7 @@ def is_causal(schedule: Schedule) -> bool:
     >>> is_causal(build_ring(uneven))
     False
     """
-    slots = link_slots(schedule.topology)[schedule.route_links]
+    slots = link_occupancy(schedule.topology)[schedule.route_links]
     done = schedule.step.astype(np.int64)
     done += np.maximum.reduceat(slots, schedule.route_offsets[:-1])
     num_ranks = schedule.topology.num_ranks
@@ -84,7 +84,7 @@ def links_overlap(schedule: Schedule) -> bool:
     """Whether a link is taken again before a chunk has left it, by any wave."""
     links = schedule.route_links
     steps = schedule.step[rows_of_entries(schedule.route_offsets)]
-    slots = link_slots(schedule.topology)[links]
+    slots = link_occupancy(schedule.topology)[links]
     if schedule.num_waves == 1:
         return overlaps(links, steps, slots)
     # Every period is like the others: what reaches beyond its end is at the begin of it.

@@ -9,10 +9,10 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.columns import MAX_CLASSES
 from multitree.topology.schedules.schedule import Schedule
 
-MOST_TOLD = 8
+MOST_LISTED = 8
 
 
-def check_waiting(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) -> None:
+def check_deadlock(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) -> None:
     """No circle of messages can wait on links, each for a (link, class) that the next one holds.
 
     Parameters
@@ -27,7 +27,7 @@ def check_waiting(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) -
     Raises
     ------
     ScheduleError
-        Naming a circle, each (link, class) with a row whose route has it; at most `MOST_TOLD`.
+        Naming a circle, each (link, class) with a row whose route has it; at most `MOST_LISTED`.
 
     Notes
     -----
@@ -47,10 +47,10 @@ def check_waiting(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) -
     goals = names[edges[circle] % len(names)].tolist()
     waits = [
         f"row {row} for link {goal // MAX_CLASSES} class {goal % MAX_CLASSES}"
-        for row, goal in zip(rows[:MOST_TOLD], goals, strict=False)
+        for row, goal in zip(rows[:MOST_LISTED], goals, strict=False)
     ]
-    if len(rows) > MOST_TOLD:
-        waits.append(f"and {len(rows) - MOST_TOLD} more")
+    if len(rows) > MOST_LISTED:
+        waits.append(f"and {len(rows) - MOST_LISTED} more")
     raise ScheduleError(
         f"{schedule.describe(rows[0])}: route must not close a circle of waiting messages, "
         f"not wait as here, each for a link that the next one holds: {', '.join(waits)}"

@@ -13,20 +13,20 @@ from multitree.topology.checks.verify import Report, verify
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.bounds import bound_steps
 from multitree.topology.networks.fingerprint import Blocks, schedule_fingerprint
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import Translations
 from multitree.topology.schedules.columns import ROW_FIELDS
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MAX_ROWS", "Orbit", "verify_orbit"]
+__all__ = ["MAX_ROWS", "ImplicitSchedule", "verify_implicit"]
 
 MAX_ROWS = 1 << 25
 """More rows than that are not written out: some gigabytes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Orbit:
+class ImplicitSchedule:
     """One tree of a schedule that is the same seen from every rank, and what moves it there.
 
     The flow of rank r is rooted at r and is the tree moved by r's element, every row over the
@@ -62,9 +62,9 @@ class Orbit:
     @cached_property
     def directions(self) -> Int32Array:
         """The direction of each of the tree's rows, int32 (tree.num_transfers,)."""
-        ways = np.empty(self.topology.num_links, np.int32)
-        ways[self.group.links] = np.arange(self.group.num_directions)
-        return ways[self.tree.route_links]
+        directions = np.empty(self.topology.num_links, np.int32)
+        directions[self.group.links] = np.arange(self.group.num_directions)
+        return directions[self.tree.route_links]
 
     @cached_property
     def max_link_load(self) -> int:
@@ -215,7 +215,7 @@ def _counted(until: int, at_once: int) -> Iterator[Int64Array]:
         yield np.arange(first, min(first + at_once, until))
 
 
-def verify_orbit(orbit: Orbit) -> Report:
+def verify_implicit(implicit: ImplicitSchedule) -> Report:
     """Prove that the schedule written out is right, from one tree and the group.
 
     What holds for the tree holds for each of its translations; that no two of them meet on a link
@@ -223,7 +223,7 @@ def verify_orbit(orbit: Orbit) -> Report:
 
     Parameters
     ----------
-    orbit : Orbit
+    implicit : Orbit
 
     Returns
     -------
@@ -239,7 +239,7 @@ def verify_orbit(orbit: Orbit) -> Report:
     -----
     O(num_links + rows of the tree), but for the logarithm of a sort.
     """
-    group, tree, topology = orbit.group, orbit.tree, orbit.topology
+    group, tree, topology = implicit.group, implicit.tree, implicit.topology
     report = verify(tree)
     ends = topology.links[group.links]
     numbers = np.arange(topology.num_ranks)
@@ -248,13 +248,13 @@ def verify_orbit(orbit: Orbit) -> Report:
         raise ScheduleError(f"Translations of {topology.name!r} must move links to links")
     if tree.num_flows != 1 or int(tree.flow_roots[0]) != int(group.rank[0]):
         raise ScheduleError(f"Tree of an orbit must be one, rooted at rank {int(group.rank[0])}")
-    slots = link_slots(topology)[tree.route_links]
-    load = orbit.max_link_load
+    slots = link_occupancy(topology)[tree.route_links]
+    load = implicit.max_link_load
     return replace(
         report,
-        contention_free=load <= 1 and not overlaps(orbit.directions, tree.step, slots),
+        contention_free=load <= 1 and not overlaps(implicit.directions, tree.step, slots),
         max_link_load=load,
-        num_messages=orbit.num_transfers,
+        num_messages=implicit.num_transfers,
         max_messages_per_rank=tree.num_transfers,
         bound_steps=bound_steps(topology),
     )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from multitree.topology.arrays import Int64Array, positions_in_group
-from multitree.topology.checks.deadlock import check_waiting
+from multitree.topology.checks.deadlock import check_deadlock
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.file_text import shown
@@ -83,7 +83,7 @@ def check_routes(schedule: Schedule) -> None:
             f"{schedule.describe(row)}: route must be a path from src to another rank dst, "
             f"not links {shown(route.tolist())}"
         )
-    check_waiting(schedule, row_of, is_first)
+    check_deadlock(schedule, row_of, is_first)
 
 
 def check_trees(schedule: Schedule, op: Op) -> None:

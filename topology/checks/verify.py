@@ -18,7 +18,7 @@ from multitree.topology.checks.proofs import (
 from multitree.topology.collectives import OPS_OF, Op, check_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.bounds import bound_steps
-from multitree.topology.progress import tell
+from multitree.topology.progress import report
 from multitree.topology.schedules.schedule import Schedule
 
 
@@ -29,7 +29,8 @@ class Report:
     Parameters
     ----------
     contention_free : bool
-        Whether no link carries two transfers at once; one on a slow link takes `link_slots` steps.
+        Whether no link carries two transfers at once; one on a slow link takes
+        `link_occupancy` steps.
     causal : bool
         Whether nothing is sent in a step before it has come, slow links considered.
     max_link_load : int
@@ -99,7 +100,7 @@ def verify(schedule: Schedule) -> Report:
     (True, 480, 8)
     """
     check_schedule(schedule)
-    tell("measuring link load, tree height and diameter")
+    report("measuring link load, tree height and diameter")
     load = schedule.max_link_load
     return Report(
         contention_free=load <= 1 and not links_overlap(schedule),
@@ -137,7 +138,7 @@ def check_schedule(schedule: Schedule) -> None:
     proofs += [check_phases] if schedule.collective == "all_reduce" else []
     proofs += [check_order, _check_places_of_roots]
     for number, prove in enumerate(proofs):
-        tell(f"verifying {schedule.num_transfers:,} transfers, proofs done", number, len(proofs))
+        report(f"verifying {schedule.num_transfers:,} transfers, proofs done", number, len(proofs))
         prove(schedule)
 
 

@@ -168,8 +168,8 @@ def tree_shape(family: str, dims: tuple[int, ...]) -> TreeShape:
         num_leaves, hosts = dims
         return TreeShape((hosts, num_leaves), (1, hosts))
     down_ports, num_levels, oversubscription = dims
-    ways_up = down_ports // oversubscription
-    return TreeShape((down_ports,) * num_levels, (1,) + (ways_up,) * (num_levels - 1))
+    up_links = down_ports // oversubscription
+    return TreeShape((down_ports,) * num_levels, (1,) + (up_links,) * (num_levels - 1))
 
 
 DGX2_BOARDS, DGX2_GPUS, DGX2_PLANES = 2, 8, 6

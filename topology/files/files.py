@@ -59,7 +59,7 @@ def load_topology(
 
     Notes
     -----
-    Nobody need vouch for the file: its size has a limit, and time and memory are linear in that.
+    The file need not be trusted: its size has a limit, and time and memory are linear in that.
     """
     name = str(path)
     with naming(name, TopologyError):
@@ -174,7 +174,7 @@ def load_schedule(path: str | Path) -> Schedule:
 
     Notes
     -----
-    Nobody need vouch for the file: its size has a limit, memory is linear in that and time but
+    The file need not be trusted: its size has a limit, memory is linear in that and time but
     for a logarithm.
     """
     name = str(path)

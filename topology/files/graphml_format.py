@@ -27,7 +27,7 @@ from multitree.topology.networks.attributes import (
     NO_KEYS,
     AttributeKey,
     LinkKeys,
-    tell_unread,
+    report_unread,
 )
 from multitree.topology.networks.graphs import (
     NODE_KEYS,
@@ -85,7 +85,7 @@ def topology_of_graph(graph: Graph, name: str, keys: LinkKeys = NO_KEYS) -> Topo
     """
     if graph.head.has("schema"):
         graph.head.choice("schema", [TOPOLOGY_SCHEMA])
-    tell_unread(name, "the graph", graph.head.names() - {"schema", "name"})
+    report_unread(name, "the graph", graph.head.names() - {"schema", "name"})
     return topology_of_links(graph, graph.edges, numbers_of_nodes(graph), name, keys)
 
 
@@ -167,7 +167,7 @@ def topology_of_links(
     made = numbered(num_ranks, num_switches, rows, has_ids=has_ids)
     has_counts = has_ids and has_schema
     _check_data(graph, links, name, keys, known, has_ids=has_ids, has_counts=has_counts)
-    sockets = _counts_of(graph.nodes, number) if has_counts else None
+    port_counts = _counts_of(graph.nodes, number) if has_counts else None
     ordered = sorted(graph.nodes, key=lambda node: number[node.ends[0]])
     names = names_or_none(
         node.label("name", MAX_NAME)
@@ -175,7 +175,7 @@ def topology_of_links(
         else label(f"{node.place}: id", node.ends[0], MAX_NAME)
         for node in ordered
     )
-    return Topology(name, **made._replace(sockets=sockets, names=names)._asdict())
+    return Topology(name, **made._replace(port_counts=port_counts, names=names)._asdict())
 
 
 def _check_data(
@@ -193,7 +193,7 @@ def _check_data(
     known |= {"link"} if has_ids else set()
     keys.check(name, found, known | ({"port"} if has_counts else set()))
     of_nodes = set().union(*(node.names() for node in graph.nodes))
-    tell_unread(name, "nodes", of_nodes - NODE_KEYS - ({"num_ports"} if has_counts else set()))
+    report_unread(name, "nodes", of_nodes - NODE_KEYS - ({"num_ports"} if has_counts else set()))
 
 
 def _figure(edge: Element, ours: str, key: AttributeKey | None, default: float) -> float:
@@ -221,13 +221,13 @@ def topology_graphml(topology: Topology) -> str:
 
 
 def topology_keys(topology: Topology) -> tuple[tuple[str, str, str], ...]:
-    """Keys of a topology's data; ports are told where they are not as they would be anyway."""
-    told = (
-        (topology.plugs, _PORT_KEY),
-        (topology.sockets, _COUNT_KEY),
+    """Keys of a topology's data; ports are written where they are not the default."""
+    optional = (
+        (topology.source_ports, _PORT_KEY),
+        (topology.port_counts, _COUNT_KEY),
         (topology.names, _NAME_KEY),
     )
-    return (*TOPOLOGY_KEYS, *(key for numbers, key in told if numbers is not None))
+    return (*TOPOLOGY_KEYS, *(key for numbers, key in optional if numbers is not None))
 
 
 def _is_switch(node: Element) -> bool:

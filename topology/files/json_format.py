@@ -218,7 +218,7 @@ def topology_of_json(content: Any, name: str, place: str = "") -> Topology:
     names = members.get("names")
     if "names" in members:
         _check_names(f"{prefix}names", names, num_ranks + num_switches)
-    return Topology(name, num_ranks, num_switches, **columns, sockets=counts, names=names)
+    return Topology(name, num_ranks, num_switches, **columns, port_counts=counts, names=names)
 
 
 def topology_json(topology: Topology, indent: str = "") -> str:
@@ -248,12 +248,14 @@ def topology_json(topology: Topology, indent: str = "") -> str:
     }
     """
     columns: list[Any] = [topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns]
-    columns += [] if topology.plugs is None else [topology.plugs]
+    columns += [] if topology.source_ports is None else [topology.source_ports]
     rows = zip(*(column.tolist() for column in columns), strict=True)
     lines = [f"    {json.dumps([*ends, *figures])}" for ends, *figures in rows]
     head = [f'  "schema": "{TOPOLOGY_SCHEMA}"', f'  "num_ranks": {topology.num_ranks}']
     head += [f'  "num_switches": {topology.num_switches}']
-    head += [] if topology.sockets is None else [f'  "num_ports": {topology.sockets.tolist()}']
+    head += (
+        [] if topology.port_counts is None else [f'  "num_ports": {topology.port_counts.tolist()}']
+    )
     head += [] if topology.names is None else [f'  "names": {json.dumps(topology.names)}']
     head += ['  "links": [']
     text = "{\n" + ",\n".join(head) + "\n" + ",\n".join(lines) + "\n  ]\n}"
@@ -294,7 +296,7 @@ def _links(place: str, rows: Any, num_nodes: int) -> dict[str, Any]:
         "links": int32s("Links", [src, dst]).T,
         "bandwidth_gbytes_per_s": np.array(bandwidth, np.float64),
         "latency_ns": np.array(latency, np.float64),
-        "plugs": ports[0] if plugged else None,
+        "source_ports": ports[0] if plugged else None,
     }
 
 

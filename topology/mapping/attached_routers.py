@@ -1,4 +1,4 @@
-"""A switch beside every rank, for schedules whose routes lead through ranks."""
+"""A switch attached to every rank, for schedules whose routes lead through ranks."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -12,11 +12,11 @@ from multitree.topology.routing.routes import rows_of_entries
 from multitree.topology.schedules.schedule import Schedule
 
 LOCAL_LATENCY_NS = 0.1
-"""Between a rank and the switch beside it: the least that a link can take, a cycle."""
+"""Between a rank and its switch: the least that a link can take, a cycle."""
 _KEPT = 8
 
 
-def carried(schedule: Schedule) -> Schedule:
+def lowered(schedule: Schedule) -> Schedule:
     """The schedule as hardware carries it: through switches where routes lead through ranks.
 
     Parameters
@@ -40,7 +40,7 @@ def carried(schedule: Schedule) -> Schedule:
     >>> from multitree.topology.algorithms.rings import build_ring
     >>> from multitree.topology.algorithms.swing import build_swing
     >>> one_hop, far = build_ring(torus(4, 4)), build_swing(torus(8))
-    >>> carried(one_hop) is one_hop, carried(far).topology.num_switches
+    >>> lowered(one_hop) is one_hop, lowered(far).topology.num_switches
     (True, 8)
     """
     is_last = np.zeros(len(schedule.route_links), bool)
@@ -54,8 +54,8 @@ def carried(schedule: Schedule) -> Schedule:
 def through_switches(schedule: Schedule) -> Schedule:
     """The same transfers on `with_switches` of the topology.
 
-    A message leaves its rank by the local link beside the first link of its route, and enters
-    the other by the one beside the last, in the virtual-channel class it has there: ports and
+    A message leaves its rank by the local link that belongs to the first link of its route, and
+    enters the other by that of the last, in the virtual-channel class it has there: ports and
     their shares of the traffic stay what they were. Local links begin or end a route, so that
     no new circle of waiting messages can close over them.
 
@@ -109,7 +109,7 @@ def through_switches(schedule: Schedule) -> Schedule:
 
 
 def with_switches(topology: Topology) -> Topology:
-    """A switch beside each rank, from where the rank's links leave.
+    """A switch attached to each rank, from where the rank's links leave.
 
     Parameters
     ----------
@@ -119,11 +119,11 @@ def with_switches(topology: Topology) -> Topology:
     Returns
     -------
     Topology
-        Rank r has switch num_nodes + r beside it. Links of the topology keep their ids, speed,
+        Switch num_nodes + r is attached to rank r. Links of the topology keep their ids, speed,
         latency and ports, and join switches. Behind them come, for each that left a rank, a link
         from the rank to its switch, then one back for each: of equal speed and the least latency.
-        Port p of a rank is still that beside its link at p; of a switch beside a rank with n ports
-        that is port n + p. So where links were lost, those left stay where they are plugged.
+        Port p of a rank is still that of its link at p; of the switch attached to a rank with n
+        ports it is port n + p. So where links were lost, those left stay where they are plugged.
 
     Raises
     ------
@@ -148,15 +148,15 @@ def with_switches(topology: Topology) -> Topology:
         raise TopologyError(f"{topology.name}: link {link} must have a reverse link, not none")
     links = topology.links.astype(np.int64)
     ranks = links[leaving, 0]
-    beside = topology.num_nodes + ranks
+    routers = topology.num_nodes + ranks
     between = np.where(links < topology.num_ranks, topology.num_nodes + links, links)
-    local = [np.stack(ends, axis=1) for ends in ((ranks, beside), (beside, ranks))]
-    speeds, ports, sockets = (
+    local = [np.stack(ends, axis=1) for ends in ((ranks, routers), (routers, ranks))]
+    speeds, ports, port_counts = (
         topology.bandwidth_gbytes_per_s,
         topology.link_ports,
         topology.num_ports,
     )
-    of_ranks = sockets[: topology.num_ranks]
+    of_ranks = port_counts[: topology.num_ranks]
     return Topology(
         f"{topology.name} with switches",
         topology.num_ranks,
@@ -164,8 +164,8 @@ def with_switches(topology: Topology) -> Topology:
         int32s("Links", np.concatenate([between, *local])),
         np.r_[speeds, speeds[leaving], speeds[back]],
         np.r_[topology.latency_ns, np.full(2 * len(leaving), LOCAL_LATENCY_NS)],
-        plugs=np.r_[ports, ports[leaving], sockets[ranks] + ports[leaving]],
-        sockets=np.r_[sockets, 2 * of_ranks],
+        source_ports=np.r_[ports, ports[leaving], port_counts[ranks] + ports[leaving]],
+        port_counts=np.r_[port_counts, 2 * of_ranks],
     )
 
 

@@ -1,4 +1,4 @@
-"""The silent phase of broadcast and reduce: heads that say that all are there."""
+"""The header-only phase of broadcast and reduce: heads that say that all are there."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -9,18 +9,18 @@ import numpy as np
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import OPS_OF, ROOTED, Op
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 from multitree.topology.routing.default_routes import routes
 from multitree.topology.routing.routes import reordered_routes
 from multitree.topology.schedules.columns import ROW_FIELDS
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["as_sent", "silent_ops", "with_silent_phase"]
+__all__ = ["as_sent", "header_only_ops", "with_header_only_phase"]
 
 _KEPT = 8
 
 
-def silent_ops(collective: str) -> tuple[Op, ...]:
+def header_only_ops(collective: str) -> tuple[Op, ...]:
     """The op whose messages carry nothing over shared links, if there is one.
 
     Parameters
@@ -33,7 +33,7 @@ def silent_ops(collective: str) -> tuple[Op, ...]:
 
     Examples
     --------
-    >>> [silent_ops(name) for name in ("broadcast", "reduce", "all_gather")]
+    >>> [header_only_ops(name) for name in ("broadcast", "reduce", "all_gather")]
     [(<Op.REDUCE: 0>,), (<Op.GATHER: 1>,), ()]
     """
     if collective not in ROOTED:
@@ -42,7 +42,7 @@ def silent_ops(collective: str) -> tuple[Op, ...]:
 
 
 def as_sent(schedule: Schedule) -> Schedule:
-    """What interfaces really send for a schedule: on shared links with its silent phase.
+    """What interfaces really send for a schedule: on shared links with its header-only phase.
 
        Parameters
        ----------
@@ -52,13 +52,13 @@ def as_sent(schedule: Schedule) -> Schedule:
        Returns
        -------
        Schedule
-           `carried` of `with_silent_phase` of it, if the network that carries it has switches;
+           `lowered` of `with_header_only_phase` of it, if the network that carries it has switches;
            else the schedule itself.
 
        Raises
        ------
        ScheduleError
-           As `with_silent_phase`.
+           As `with_header_only_phase`.
        TopologyError
            As `beside.with_switches`.
 
@@ -73,15 +73,15 @@ def as_sent(schedule: Schedule) -> Schedule:
     from multitree.topology.families.direct import torus
        >>> direct = build(torus(2, 2), "multitree", "reduce", root=1)
        >>> shared = build(fat_tree(2, 2), "multitree", "reduce", root=1)
-       >>> as_sent(direct) is direct, as_sent(shared) is with_silent_phase(shared)
+       >>> as_sent(direct) is direct, as_sent(shared) is with_header_only_phase(shared)
        (True, True)
     """
-    on_shared_links = carried(schedule).topology.num_switches
-    return carried(with_silent_phase(schedule)) if on_shared_links else schedule
+    on_shared_links = lowered(schedule).topology.num_switches
+    return lowered(with_header_only_phase(schedule)) if on_shared_links else schedule
 
 
 @lru_cache(_KEPT)
-def with_silent_phase(schedule: Schedule) -> Schedule:
+def with_header_only_phase(schedule: Schedule) -> Schedule:
     """Both phases of a broadcast or a reduce, of which the one that is added carries nothing.
 
     On shared links two collectives may be in flight, so nobody may end one that somebody has not
@@ -99,7 +99,7 @@ def with_silent_phase(schedule: Schedule) -> Schedule:
     -------
     Schedule
         An all-reduce, as interfaces run it, with the schedule's rows in their order; the rows of
-        the op that is not the schedule's are silent. The schedule itself, if it has no root.
+        the op that is not the schedule's are header-only. The schedule itself, if it has no root.
 
     Raises
     ------
@@ -115,17 +115,17 @@ def with_silent_phase(schedule: Schedule) -> Schedule:
     --------
     >>> from multitree.topology.algorithms.build import build
     >>> from multitree.topology.families.switched import fat_tree
-    >>> both = with_silent_phase(build(fat_tree(2, 2), "multitree", "broadcast", root=1))
+    >>> both = with_header_only_phase(build(fat_tree(2, 2), "multitree", "broadcast", root=1))
     >>> both.op.tolist(), both.src.tolist()
     ([0, 0, 0, 1, 1, 1], [2, 3, 0, 1, 0, 1])
     """
     if schedule.collective not in ROOTED:
         return schedule
-    (silent,), steps = silent_ops(schedule.collective), schedule.num_steps
-    back = np.full(schedule.num_transfers, silent, np.int32)
-    own_begin, silent_end = (steps, steps) if silent == Op.REDUCE else (0, 2 * steps)
+    (added,), steps = header_only_ops(schedule.collective), schedule.num_steps
+    back = np.full(schedule.num_transfers, added, np.int32)
+    own_begin, header_only_end = (steps, steps) if added == Op.REDUCE else (0, 2 * steps)
     columns = {
-        "step": (own_begin + schedule.step, silent_end - 1 - schedule.step),
+        "step": (own_begin + schedule.step, header_only_end - 1 - schedule.step),
         "op": (schedule.op, back),
         "flow": (schedule.flow, schedule.flow),
         "src": (schedule.src, schedule.dst),

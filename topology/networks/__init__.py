@@ -1,1 +1,6 @@
-"""Networks: nodes, directed links, distances, cuts and bounds."""
+"""Networks: nodes, directed links, distances, cuts and bounds.
+
+A graph, or numbered nodes and links, becomes a `Topology`, which checks itself and does not
+change. Everything else reads one: distances and cuts give bounds, cycles give symmetry, and
+`degraded` and `subsets` make smaller networks.
+"""

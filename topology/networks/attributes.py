@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from multitree.topology.errors import TopologyError, TopologyWarning
 
-__all__ = ["BANDWIDTH", "LATENCY", "NO_KEYS", "AttributeKey", "LinkKeys", "tell_unread"]
+__all__ = ["BANDWIDTH", "LATENCY", "NO_KEYS", "AttributeKey", "LinkKeys", "report_unread"]
 
 BANDWIDTH, LATENCY = "bandwidth_gbytes_per_s", "latency_ns"
 _GBYTES_PER_S = {
@@ -23,7 +23,7 @@ _LOOKS = {
 }
 _WORDS = {BANDWIDTH: {"bw", "rate"}, LATENCY: {"lat", "rtt"}}
 _OPTIONS = {BANDWIDTH: "--bandwidth-key NAME:UNIT", LATENCY: "--latency-key NAME:UNIT"}
-_MOST_TOLD = 8
+_MOST_LISTED = 8
 
 
 class AttributeKey(NamedTuple):
@@ -85,7 +85,7 @@ class LinkKeys:
         """
         keys = {BANDWIDTH: self.bandwidth, LATENCY: self.latency}
         read = {key.name for key in keys.values() if key is not None}
-        told = {ours for ours, key in keys.items() if key is not None or ours in found}
+        chosen = {ours for ours, key in keys.items() if key is not None or ours in found}
         for ours, key in keys.items():
             if key is not None and key.name != ours and ours in found:
                 raise TopologyError(
@@ -95,7 +95,7 @@ class LinkKeys:
         unread = sorted(set(found) - set(known) - set(keys) - read)
         for name in unread:
             looks = _looks_like(name)
-            if looks and not looks & told:
+            if looks and not looks & chosen:
                 options = " or ".join(_OPTIONS[ours] for ours in keys if ours in looks)
                 ours = " or ".join(ours for ours in keys if ours in looks)
                 raise TopologyError(
@@ -103,13 +103,13 @@ class LinkKeys:
                     f"(in Python bandwidth_key, latency_key), such as {name}:"
                     f"{'GB/s' if BANDWIDTH in looks else 'ns'}; it is not passed over"
                 )
-        tell_unread(topology, "links", unread)
+        report_unread(topology, "links", unread)
 
 
 NO_KEYS = LinkKeys()
 
 
-def tell_unread(topology: str, owners: str, names: Iterable[str]) -> None:
+def report_unread(topology: str, owners: str, names: Iterable[str]) -> None:
     """Warn of attributes that are not read, if there are any.
 
     Parameters
@@ -122,8 +122,8 @@ def tell_unread(topology: str, owners: str, names: Iterable[str]) -> None:
     """
     listed = sorted(names)
     if listed:
-        shown = ", ".join(map(ascii, listed[:_MOST_TOLD]))
-        more = f" and {len(listed) - _MOST_TOLD} more" if len(listed) > _MOST_TOLD else ""
+        shown = ", ".join(map(ascii, listed[:_MOST_LISTED]))
+        more = f" and {len(listed) - _MOST_LISTED} more" if len(listed) > _MOST_LISTED else ""
         what = f"attributes of {owners} that are not read: {shown}{more}"
         warnings.warn(f"{topology}: {what}", TopologyWarning, stacklevel=2)
 

@@ -53,7 +53,7 @@ def worst_partition(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Par
 
     A partition with less than `limit` x (parts - 1) between its parts is sought by taking in edge
     after edge, each as far as no set of ranks then holds more than `limit` x (ranks - 1): sets that
-    come to hold just as much are parts, and whether an edge fits is told by handing what edges
+    come to hold just as much are parts, and whether an edge fits is decided by handing what edges
     weigh from one end to the other, with `limit` for each rank (Cunningham's greedy, with flows).
     The limit is that of the worst partition so far, until there is no worse one (Dinkelbach).
 
@@ -116,13 +116,13 @@ def _integers(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Weights:
 
 def _between(weights: Weights, parts: list[int]) -> tuple[int, int]:
     """What is between different parts, and the number of parts less one."""
-    both_ways = sum(
+    both_directions = sum(
         weight
         for rank, others in enumerate(weights)
         for other, weight in others.items()
         if parts[rank] != parts[other]
     )
-    return both_ways // 2, len(set(parts)) - 1
+    return both_directions // 2, len(set(parts)) - 1
 
 
 class _Hand:

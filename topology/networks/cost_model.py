@@ -7,14 +7,14 @@ import numpy as np
 from multitree.topology.arrays import Float64Array
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["Pace", "usual_pace"]
+__all__ = ["CostModel", "usual_cost_model"]
 
 USUAL_FLITS = 65_536
 USUAL_GBYTES_PER_S = 16.0
 USUAL_PIPELINE_CYCLES, USUAL_PART_FLITS, USUAL_MESSAGE_CYCLES = 26, 16, 9
 
 
-class Pace(NamedTuple):
+class CostModel(NamedTuple):
     """The size of a buffer, and how long messages take.
 
     Parameters
@@ -23,7 +23,7 @@ class Pace(NamedTuple):
         Of one rank's buffer.
     cycles_per_flit : numpy.ndarray, float64 (num_links,)
         That a flit takes of each link.
-    way_cycles : numpy.ndarray, float64 (num_links,)
+    latency_cycles : numpy.ndarray, float64 (num_links,)
         From a flit on a link to the first flit that depends on it, on the next link.
     message_cycles : int
         What a message takes of its link beyond its flits.
@@ -33,12 +33,12 @@ class Pace(NamedTuple):
 
     num_flits: int
     cycles_per_flit: Float64Array
-    way_cycles: Float64Array
+    latency_cycles: Float64Array
     message_cycles: int
     part_flits: int | None
 
 
-def usual_pace(topology: Topology) -> Pace:
+def usual_cost_model(topology: Topology) -> CostModel:
     """The pace of 1 MiB on interfaces with a port of 16 GB/s at 1 GHz, with cut-through.
 
     Parameters
@@ -52,9 +52,9 @@ def usual_pace(topology: Topology) -> Pace:
     Examples
     --------
     >>> from multitree.topology.families.direct import ring
-    >>> usual_pace(ring(4)).way_cycles.tolist()[:2]
+    >>> usual_cost_model(ring(4)).latency_cycles.tolist()[:2]
     [176.0, 176.0]
     """
     cycles = np.maximum(USUAL_GBYTES_PER_S / topology.bandwidth_gbytes_per_s, 1.0)
     way = np.ceil(topology.latency_ns) + USUAL_PIPELINE_CYCLES
-    return Pace(USUAL_FLITS, cycles, way, USUAL_MESSAGE_CYCLES, USUAL_PART_FLITS)
+    return CostModel(USUAL_FLITS, cycles, way, USUAL_MESSAGE_CYCLES, USUAL_PART_FLITS)

@@ -6,12 +6,12 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array
 
-__all__ = ["name_without", "remains_of"]
+__all__ = ["degraded_links", "degraded_name"]
 
 MOST_NAMED = 4
 
 
-def remains_of(
+def degraded_links(
     links: Int32Array,
     num_ranks: int,
     num_nodes: int,
@@ -40,7 +40,7 @@ def remains_of(
     Examples
     --------
     >>> links = np.array([[0, 1], [1, 2], [2, 0]], np.int32)
-    >>> kept, counts, ends = remains_of(links, 2, 3, [0], [])
+    >>> kept, counts, ends = degraded_links(links, 2, 3, [0], [])
     >>> kept.tolist(), counts, ends.tolist()
     ([1, 2], (2, 1), [[1, 2], [2, 0]])
     """
@@ -52,12 +52,12 @@ def remains_of(
     return kept, counts, number[links[kept]].astype(np.int32)
 
 
-def name_without(name: str, lost_links: Collection[int], lost_nodes: Collection[int]) -> str:
+def degraded_name(name: str, lost_links: Collection[int], lost_nodes: Collection[int]) -> str:
     """What messages call a network without some links and nodes.
 
     Examples
     --------
-    >>> name_without("torus:4x4", [3, 1], []), name_without("ring:9", [], range(5))
+    >>> degraded_name("torus:4x4", [3, 1], []), degraded_name("ring:9", [], range(5))
     ('torus:4x4 without links 1, 3', 'ring:9 without 5 nodes')
     """
     parts = []

@@ -14,7 +14,7 @@ from multitree.topology.networks.attributes import (
     LATENCY,
     AttributeKey,
     LinkKeys,
-    tell_unread,
+    report_unread,
 )
 from multitree.topology.networks.node_names import names_of
 
@@ -34,8 +34,8 @@ class NumberedGraph(NamedTuple):
     links: Int32Array
     bandwidth_gbytes_per_s: Float64Array
     latency_ns: Float64Array
-    plugs: Any = None
-    sockets: Any = None
+    source_ports: Any = None
+    port_counts: Any = None
     names: Any = None
 
 
@@ -86,10 +86,10 @@ def from_networkx(
     rows = []
     has_schema = graph.graph.get("schema") == SCHEMA
     defaults = {BANDWIDTH: default_bandwidth_gbytes_per_s, LATENCY: default_latency_ns}
-    told = {BANDWIDTH: keys.bandwidth, LATENCY: keys.latency}
+    chosen = {BANDWIDTH: keys.bandwidth, LATENCY: keys.latency}
     for u, v, data in graph.to_directed().edges(data=True):
         figures = (
-            _figure(f"{name}: link {u!r} -> {v!r}", data, ours, told[ours], default)
+            _figure(f"{name}: link {u!r} -> {v!r}", data, ours, chosen[ours], default)
             for ours, default in defaults.items()
         )
         port = data.get("port") if has_schema else None
@@ -101,14 +101,14 @@ def from_networkx(
     with naming(name, TopologyError):
         keys.check(name, found, known)
     of_nodes = {str(each) for _, data in graph.nodes(data=True) for each in data}
-    tell_unread(name, "nodes", of_nodes - NODE_KEYS - ({"num_ports"} if has_ids else set()))
-    tell_unread(name, "the graph", {str(each) for each in graph.graph} - GRAPH_KEYS)
+    report_unread(name, "nodes", of_nodes - NODE_KEYS - ({"num_ports"} if has_ids else set()))
+    report_unread(name, "the graph", {str(each) for each in graph.graph} - GRAPH_KEYS)
     made = numbered(len(number) - len(switches), len(switches), rows, has_ids=has_ids)
     ordered = sorted(number, key=number.__getitem__)
     counts = [graph.nodes[node].get("num_ports") for node in ordered]
     has_counts = has_ids and has_schema and any(count is not None for count in counts)
     names = names_of(graph.nodes[node].get("name", node) for node in ordered)
-    return made._replace(sockets=counts if has_counts else None, names=names)
+    return made._replace(port_counts=counts if has_counts else None, names=names)
 
 
 def _figure(
@@ -172,8 +172,8 @@ def numbered(
     links = int32s("Links", [row[1:3] for row in ordered]).reshape(-1, 2)
     speeds = np.array([row[3:5] for row in ordered], np.float64).reshape(-1, 2)
     ports = [row[5] for row in ordered]
-    plugs = ports if has_ids and any(port is not None for port in ports) else None
-    return NumberedGraph(num_ranks, num_switches, links, speeds[:, 0], speeds[:, 1], plugs)
+    source_ports = ports if has_ids and any(port is not None for port in ports) else None
+    return NumberedGraph(num_ranks, num_switches, links, speeds[:, 0], speeds[:, 1], source_ports)
 
 
 def as_networkx(graph: NumberedGraph, name: str) -> Any:
@@ -192,8 +192,8 @@ def as_networkx(graph: NumberedGraph, name: str) -> Any:
         are not as they would be by themselves, links ``port``, nodes ``num_ports``, and the graph
         ``schema``, `SCHEMA`.
     """
-    told = graph.plugs is not None or graph.sockets is not None
-    made = nx.MultiDiGraph(name=name, **({"schema": SCHEMA} if told else {}))
+    has_ports = graph.source_ports is not None or graph.port_counts is not None
+    made = nx.MultiDiGraph(name=name, **({"schema": SCHEMA} if has_ports else {}))
     for node, data in enumerate(node_data(graph)):
         made.add_node(node, **data)
     for src, dst, data in link_data(graph):
@@ -212,11 +212,11 @@ def node_data(graph: Any) -> Iterator[dict[str, Any]]:
     ------
     dict of str to object
     """
-    sockets = None if graph.sockets is None else graph.sockets.tolist()
+    port_counts = None if graph.port_counts is None else graph.port_counts.tolist()
     for node in range(graph.num_ranks + graph.num_switches):
         data = {"kind": "rank" if node < graph.num_ranks else "switch"}
         data |= {} if graph.names is None else {"name": graph.names[node]}
-        yield data if sockets is None else data | {"num_ports": sockets[node]}
+        yield data if port_counts is None else data | {"num_ports": port_counts[node]}
 
 
 def link_data(graph: Any) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -232,7 +232,7 @@ def link_data(graph: Any) -> Iterator[tuple[int, int, dict[str, Any]]]:
     data : dict of str to object
     """
     columns = [graph.links, graph.bandwidth_gbytes_per_s, graph.latency_ns]
-    columns += [] if graph.plugs is None else [graph.plugs]
+    columns += [] if graph.source_ports is None else [graph.source_ports]
     rows = zip(*(column.tolist() for column in columns), strict=True)
     names = ("bandwidth_gbytes_per_s", "latency_ns", "port")
     for link, ((src, dst), *figures) in enumerate(rows):

@@ -5,7 +5,7 @@ import numpy as np
 from multitree.topology.arrays import Int64Array, int64s
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["link_slots"]
+__all__ = ["link_occupancy"]
 
 MOST_SLOTS = 4
 """On the fastest link, where that makes slower ones come out even."""
@@ -13,7 +13,7 @@ ROUNDING = 1e-9
 """Speeds that differ by less count as multiples of each other."""
 
 
-def link_slots(topology: Topology) -> Int64Array:
+def link_occupancy(topology: Topology) -> Int64Array:
     """Steps that a chunk holds each link, and needs to be at its end, latency left out.
 
     Parameters
@@ -29,9 +29,9 @@ def link_slots(topology: Topology) -> Int64Array:
     Examples
     --------
     >>> links = [[0, 1], [1, 0]] * 2
-    >>> link_slots(Topology("pair", 2, 0, links, [16, 16, 16, 4], 150.0)).tolist()
+    >>> link_occupancy(Topology("pair", 2, 0, links, [16, 16, 16, 4], 150.0)).tolist()
     [1, 1, 1, 4]
-    >>> link_slots(Topology("pair", 2, 0, links, [24, 24, 24, 16], 150.0)).tolist()
+    >>> link_occupancy(Topology("pair", 2, 0, links, [24, 24, 24, 16], 150.0)).tolist()
     [2, 2, 2, 3]
     """
     speeds = topology.bandwidth_gbytes_per_s

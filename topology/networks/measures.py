@@ -136,19 +136,19 @@ def smallest_cut(links: Int32Array, capacity: Float64Array, num_ranks: int) -> f
     Examples
     --------
     >>> import numpy as np
-    >>> both_ways = np.array([[0, 1], [1, 0], [1, 2], [2, 1]])
-    >>> smallest_cut(both_ways, np.array([3.0, 3.0, 2.0, 2.0]), 3)
+    >>> both_directions = np.array([[0, 1], [1, 0], [1, 2], [2, 1]])
+    >>> smallest_cut(both_directions, np.array([3.0, 3.0, 2.0, 2.0]), 3)
     2.0
     """
     graph = nx.DiGraph()
     for (src, dst), size in zip(links.tolist(), capacity.tolist(), strict=True):
         before = graph.get_edge_data(src, dst, {"capacity": 0.0})["capacity"]
         graph.add_edge(src, dst, capacity=before + size)
-    same_both_ways = all(
+    same_in_both_directions = all(
         graph.get_edge_data(dst, src, {"capacity": 0.0})["capacity"] == size
         for src, dst, size in graph.edges(data="capacity")
     )
-    if same_both_ways and graph.number_of_nodes() == num_ranks:
+    if same_in_both_directions and graph.number_of_nodes() == num_ranks:
         return float(nx.stoer_wagner(graph.to_undirected(), weight="capacity")[0])
     return float(
         min(

@@ -9,8 +9,8 @@ from multitree.topology.errors import TopologyError
 
 __all__ = [
     "MOST_PORTS",
-    "checked_plugs",
-    "checked_sockets",
+    "checked_port_counts",
+    "checked_source_ports",
     "ports_in_order",
     "ports_in_use",
     "reverse_of",
@@ -24,7 +24,7 @@ def ports_in_order(links: Int32Array) -> Int32Array:
     return int32s("Link ports", positions_in_group(links[:, 0].astype(np.int64)))
 
 
-def checked_plugs(given: Any, links: Int32Array) -> Int32Array | None:
+def checked_source_ports(given: Any, links: Int32Array) -> Int32Array | None:
     """The port by which each link leaves its source, where that is not as in order.
 
     Parameters
@@ -46,8 +46,10 @@ def checked_plugs(given: Any, links: Int32Array) -> Int32Array | None:
     Examples
     --------
     >>> links = np.array([[0, 1], [1, 0], [1, 2], [2, 1]], np.int32)
-    >>> checked_plugs([0, 0, 1, 0], links), checked_plugs([2, 0, 3, 1], links).tolist()
-    (None, [2, 0, 3, 1])
+    >>> checked_source_ports([0, 0, 1, 0], links) is None
+    True
+    >>> checked_source_ports([2, 0, 3, 1], links).tolist()
+    [2, 0, 3, 1]
     """
     if given is None:
         return None
@@ -77,7 +79,7 @@ def ports_in_use(links: Int32Array, link_ports: Int32Array, num_nodes: int) -> I
     return int32s("Ports", highest + 1)
 
 
-def checked_sockets(given: Any, least: Int32Array) -> Int32Array | None:
+def checked_port_counts(given: Any, least: Int32Array) -> Int32Array | None:
     """The number of ports of each node, where that is not as `ports_in_use` has it.
 
     Parameters
@@ -100,7 +102,7 @@ def checked_sockets(given: Any, least: Int32Array) -> Int32Array | None:
     Examples
     --------
     >>> in_use = np.array([1, 3], np.int32)
-    >>> checked_sockets([1, 3], in_use), checked_sockets([4, 4], in_use).tolist()
+    >>> checked_port_counts([1, 3], in_use), checked_port_counts([4, 4], in_use).tolist()
     (None, [4, 4])
     """
     if given is None:

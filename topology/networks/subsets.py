@@ -63,8 +63,8 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
     number = np.cumsum(takes_part) - 1
     number[kept & ~takes_part] = len(chosen) + np.arange((kept & ~takes_part).sum())
     left = kept[topology.links].all(axis=1)
-    sockets = np.empty(kept.sum(), np.int32)
-    sockets[number[kept]] = topology.num_ports[kept]
+    port_counts = np.empty(kept.sum(), np.int32)
+    port_counts[number[kept]] = topology.num_ports[kept]
     nodes = np.empty(kept.sum(), np.int32)
     nodes[number[kept]] = node[kept]
     return Topology(
@@ -74,8 +74,8 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
         number[topology.links[left]],
         topology.bandwidth_gbytes_per_s[left],
         topology.latency_ns[left],
-        plugs=topology.link_ports[left],
-        sockets=sockets,
+        source_ports=topology.link_ports[left],
+        port_counts=port_counts,
         names=names_at(topology.names, nodes.tolist()),
     )
 
@@ -97,9 +97,9 @@ def _connected(topology: Topology, takes_part: BoolArray, there: BoolArray) -> B
 
 def _without_dead_ends(links: Int32Array, takes_part: BoolArray, kept: BoolArray) -> BoolArray:
     """The nodes less those that only forward and have one neighbour, until there are none."""
-    both_ways = np.unique(np.concatenate([links, links[:, ::-1]]), axis=0)
+    both_directions = np.unique(np.concatenate([links, links[:, ::-1]]), axis=0)
     while True:
-        between = both_ways[kept[both_ways].all(axis=1)]
+        between = both_directions[kept[both_directions].all(axis=1)]
         stays = takes_part | (np.bincount(between[:, 0], minlength=len(kept)) > 1)
         if stays[kept].all():
             return kept

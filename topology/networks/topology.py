@@ -9,7 +9,7 @@ import numpy as np
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.attributes import LinkKeys
-from multitree.topology.networks.degraded import name_without, remains_of
+from multitree.topology.networks.degraded import degraded_links, degraded_name
 from multitree.topology.networks.graphs import NumberedGraph, as_networkx, from_networkx
 from multitree.topology.networks.measures import (
     Adjacency,
@@ -20,8 +20,8 @@ from multitree.topology.networks.measures import (
 )
 from multitree.topology.networks.node_names import checked_names, label_of, names_at
 from multitree.topology.networks.ports import (
-    checked_plugs,
-    checked_sockets,
+    checked_port_counts,
+    checked_source_ports,
     ports_in_order,
     ports_in_use,
     reverse_of,
@@ -63,10 +63,10 @@ class Topology:
         forms rest on it. Otherwise "custom".
     dims : tuple of int
         The sizes of a family's dimensions.
-    plugs : array_like, int (num_links,), optional
+    source_ports : array_like, int (num_links,), optional
         The port by which each link leaves its node, ascending with the ids of its links. By
         default port p is the p-th; where links were lost, those left stay where they are.
-    sockets : array_like, int (num_nodes,), optional
+    port_counts : array_like, int (num_nodes,), optional
         The ports of each node, by default those up to the last by which a link leaves.
     names : sequence of str, optional
         What users call each node, all different. They change nothing that is done.
@@ -94,8 +94,8 @@ class Topology:
     latency_ns: Float64Array
     family: str = "custom"
     dims: tuple[int, ...] = ()
-    plugs: Int32Array | None = None
-    sockets: Int32Array | None = None
+    source_ports: Int32Array | None = None
+    port_counts: Int32Array | None = None
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -103,13 +103,13 @@ class Topology:
         links = checked_links(self.links, self.num_nodes)
         object.__setattr__(self, "links", links)
         object.__setattr__(self, "dims", tuple(self.dims))
-        object.__setattr__(self, "plugs", checked_plugs(self.plugs, links))
+        object.__setattr__(self, "source_ports", checked_source_ports(self.source_ports, links))
         for field in ("bandwidth_gbytes_per_s", "latency_ns"):
             object.__setattr__(
                 self, field, positive_figures(field, getattr(self, field), len(links))
             )
         in_use = ports_in_use(links, self.link_ports, self.num_nodes)
-        object.__setattr__(self, "sockets", checked_sockets(self.sockets, in_use))
+        object.__setattr__(self, "port_counts", checked_port_counts(self.port_counts, in_use))
         object.__setattr__(self, "names", checked_names(self.names, self.num_nodes))
         check_connected(self.name, links, self.num_nodes, self.label)
 
@@ -140,13 +140,13 @@ class Topology:
     @cached_property
     def link_ports(self) -> Int32Array:
         """The port by which each link leaves its node, int32 (num_links,)."""
-        return ports_in_order(self.links) if self.plugs is None else self.plugs
+        return ports_in_order(self.links) if self.source_ports is None else self.source_ports
 
     @cached_property
     def num_ports(self) -> Int32Array:
         """Ports of each node, with a link or not, int32 (num_nodes,)."""
         in_use = ports_in_use(self.links, self.link_ports, self.num_nodes)
-        return in_use if self.sockets is None else self.sockets
+        return in_use if self.port_counts is None else self.port_counts
 
     @property
     def least_degree(self) -> int:
@@ -246,13 +246,23 @@ class Topology:
         lost = check_ids("Rank", ranks, range(self.num_ranks))
         lost |= check_ids("Switch", switches, range(self.num_ranks, self.num_nodes))
         failed |= {int(self.reverse[link]) for link in failed} - {-1}
-        kept, counts, ends = remains_of(self.links, self.num_ranks, self.num_nodes, failed, lost)
+        kept, counts, ends = degraded_links(
+            self.links, self.num_ranks, self.num_nodes, failed, lost
+        )
         speeds = self.bandwidth_gbytes_per_s[kept], self.latency_ns[kept]
-        name = name_without(self.name, failed, lost)
-        sockets = np.delete(self.num_ports, [*lost])
+        name = degraded_name(self.name, failed, lost)
+        port_counts = np.delete(self.num_ports, [*lost])
         names = names_at(self.names, np.delete(np.arange(self.num_nodes), [*lost]).tolist())
-        plugs = self.link_ports[kept]
-        return Topology(name, *counts, ends, *speeds, plugs=plugs, sockets=sockets, names=names)
+        source_ports = self.link_ports[kept]
+        return Topology(
+            name,
+            *counts,
+            ends,
+            *speeds,
+            source_ports=source_ports,
+            port_counts=port_counts,
+            names=names,
+        )
 
     def to_networkx(self) -> Any:
         """The same as a `networkx.MultiDiGraph`; see `graphs.as_networkx`."""

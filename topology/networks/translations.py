@@ -70,7 +70,7 @@ def cycles_of(topology: Topology) -> tuple[tuple[int, ...], Int32Array] | None:
     if degree == topology.num_ranks - 1:
         return (topology.num_ranks,), int32s("Elements", np.arange(topology.num_ranks))
     axes = _axes(neighbours)
-    moves = None if axes is None else _carried_on(neighbours, axes)
+    moves = None if axes is None else _extended(neighbours, axes)
     if axes is None or moves is None:
         return None
     return _placed(moves, axes)
@@ -96,7 +96,7 @@ def _axes(neighbours: Neighbours) -> list[list[int]] | None:
     return axes
 
 
-def _carried_on(neighbours: Neighbours, axes: list[list[int]]) -> list[list[int]] | None:
+def _extended(neighbours: Neighbours, axes: list[list[int]]) -> list[list[int]] | None:
     """The neighbour of each rank in each direction, the directions of axis after axis."""
     axis_of = [axis for axis, ends in enumerate(axes) for _ in ends]
     back = [place for axis in axes for place in _opposite(axes.index(axis), axes)]

@@ -11,10 +11,10 @@ from multitree.topology.arrays import Int64Array, positions_in_group
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.mapping.unrolled import unrolled
-from multitree.topology.networks.cost_model import Pace, usual_pace
+from multitree.topology.networks.cost_model import CostModel, usual_cost_model
 from multitree.topology.networks.topology import Topology
-from multitree.topology.packing.modulo_schedule import Timetable, timetable
-from multitree.topology.packing.overlay_links import Ways
+from multitree.topology.packing.modulo_schedule import ModuloSchedule, modulo_schedule
+from multitree.topology.packing.overlay_links import OverlayLinks
 from multitree.topology.packing.packing import Packing, pack_trees, rerooted
 from multitree.topology.packing.switch_packing import pack_over_switches
 from multitree.topology.schedules.schedule import Schedule
@@ -34,9 +34,9 @@ MOST_FLOWS = 64
 
 
 class _Waves(NamedTuple):
-    """Cycles by a timetable for the number of waves for which they are fewest.
+    """Cycles by a modulo schedule for the number of waves for which they are fewest.
 
-    Every wave of the schedule is `copies` of those of the timetable, with flows of their own.
+    Every wave of the schedule is `copies` of those of the modulo schedule, with flows of their own.
     """
 
     cycles: float
@@ -45,26 +45,26 @@ class _Waves(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A timetable, and chunks in as many waves as suit it; over switches also the ways."""
+    """A modulo schedule, and chunks in as many waves as suit it; over switches also the ways."""
 
     waves: _Waves
-    timetable: Timetable
-    ways: Ways | None
+    modulo_schedule: ModuloSchedule
+    overlay_links: OverlayLinks | None
 
     @property
     def fill(self) -> float:
         """What the last wave takes longer than others, of all time; 0 where more waves help."""
         if self.waves.num_waves < MOST_WAVES:
             return 0.0
-        period = self.timetable.packing.period
-        behind = self.timetable.num_slots - period
+        period = self.modulo_schedule.packing.period
+        behind = self.modulo_schedule.num_slots - period
         return behind / (behind + self.waves.num_waves * period)
 
 
 def build_forest(
-    topology: Topology, *, roots: Sequence[int] | None = None, pace: Pace | None = None
+    topology: Topology, *, roots: Sequence[int] | None = None, cost_model: CostModel | None = None
 ) -> Schedule:
-    """Pack spanning trees that load all links alike, and run them in waves by a timetable.
+    """Pack spanning trees that load all links alike, and run them in waves by a modulo schedule.
 
     Each tree sums an equal part of the buffer towards its root and spreads it from there, by the
     same links in turn, so that large buffers take hardly more than the bandwidth bound on any
@@ -80,8 +80,8 @@ def build_forest(
     topology : Topology
     roots : sequence of int, optional
         One rank, at which all trees are rooted; otherwise each where it is least high.
-    pace : Pace, optional
-        What the schedule is suited to; `usual_pace` without it. It is right for any other.
+    cost_model : Pace, optional
+        What the schedule is suited to; `usual_cost_model` without it. It is right for any other.
 
     Returns
     -------
@@ -96,9 +96,9 @@ def build_forest(
 
     Notes
     -----
-    What `pack_trees` and up to `MOST_HOP_SLOTS` timetables take: mesh 8x8 0.8 CPU s. Deterministic.
-    Siblings of one slot are added by their source, so that of two ports none waits for the other
-    in one flow and lets it wait in the next, which would add up around a period.
+    What `pack_trees` and up to `MOST_HOP_SLOTS` modulo schedules take: mesh 8x8 0.8 CPU s.
+    Deterministic. Siblings of one slot are added by their source, so that of two ports none waits
+    for the other in one flow and lets it wait in the next, which would add up around a period.
 
     References
     ----------
@@ -116,105 +116,113 @@ def build_forest(
     at = None if roots is None else set(chosen_roots(roots, topology.num_ranks))
     if at is not None and len(at) > 1:
         raise ScheduleError(f"{topology.name!r}: forest must have one root, not {sorted(at)}")
-    pace = pace or usual_pace(topology)
+    cost_model = cost_model or usual_cost_model(topology)
     # An empty buffer has messages without payload; what suits one flit suits these.
-    pace = pace._replace(num_flits=max(pace.num_flits, 1))
-    packing, ways = _packed(topology, at)
-    tables: dict[bytes, Timetable] = {}
-    plan = _best_plan(packing, ways, pace, 1, tables)
+    cost_model = cost_model._replace(num_flits=max(cost_model.num_flits, 1))
+    packing, overlay_links = _packed(topology, at)
+    tables: dict[bytes, ModuloSchedule] = {}
+    plan = _best_plan(packing, overlay_links, cost_model, 1, tables)
     most_copies = MOST_FLOWS // packing.num_trees
     if plan.fill > MOST_FILL and most_copies > 1:
         # Interfaces tell no more waves apart: so have several of them in one, for shorter chunks.
-        more = _best_plan(packing, ways, pace, most_copies, tables)
+        more = _best_plan(packing, overlay_links, cost_model, most_copies, tables)
         plan = more if more.waves.cycles < plan.waves.cycles else plan
     return _schedule(topology, plan)
 
 
-def _packed(topology: Topology, at: set[int] | None) -> tuple[Packing, Ways | None]:
-    ways: Ways | None = None
+def _packed(topology: Topology, at: set[int] | None) -> tuple[Packing, OverlayLinks | None]:
+    overlay_links: OverlayLinks | None = None
     if topology.num_switches:
-        packing, ways = pack_over_switches(topology)
+        packing, overlay_links = pack_over_switches(topology)
     else:
         packing = pack_trees(topology)
-    return (packing if at is None else rerooted(packing, *at)), ways
+    return (packing if at is None else rerooted(packing, *at)), overlay_links
 
 
 def _best_plan(
     packing: Packing,
-    ways: Ways | None,
-    pace: Pace,
+    overlay_links: OverlayLinks | None,
+    cost_model: CostModel,
     most_copies: int,
-    tables: dict[bytes, Timetable],
+    tables: dict[bytes, ModuloSchedule],
 ) -> _Plan:
     """The plan that takes the fewest cycles, by hops of one slot, two and so on.
 
-    `tables` keeps the timetables that were made, by the slots of hops.
+    `tables` keeps the modulo schedules that were made, by the slots of hops.
     """
     best: _Plan | None = None
-    pace, routes = (pace, None) if ways is None else (ways.paced(pace), ways.routes)
+    cost_model, routes = (
+        (cost_model, None)
+        if overlay_links is None
+        else (overlay_links.paced(cost_model), overlay_links.routes)
+    )
     for hop in range(1, MOST_HOP_SLOTS + 1):
-        chunk = min(_least_chunk(packing, pace, hop), pace.num_flits / packing.num_trees)
-        slots = _hop_slots(packing, pace, chunk)
-        # No timetable is shorter than the way through the highest tree and back.
+        chunk = min(
+            _least_chunk(packing, cost_model, hop), cost_model.num_flits / packing.num_trees
+        )
+        slots = _hop_slots(packing, cost_model, chunk)
+        # No modulo schedule is shorter than the way through the highest tree and back.
         shortest = 2 * int(packing.heights.max() * slots.min())
-        least = _times(packing, pace, chunk, shortest, most_copies)
+        least = _times(packing, cost_model, chunk, shortest, most_copies)
         if best is not None and least.cycles >= best.waves.cycles:
             continue
         if slots.tobytes() not in tables:
-            tables[slots.tobytes()] = timetable(packing, slots, routes=routes)
+            tables[slots.tobytes()] = modulo_schedule(packing, slots, routes=routes)
         table = tables[slots.tobytes()]
-        waves = _times(table.packing, pace, chunk, table.num_slots, most_copies)
+        waves = _times(table.packing, cost_model, chunk, table.num_slots, most_copies)
         if best is None or waves.cycles < best.waves.cycles:
-            best = _Plan(waves, table, ways)
+            best = _Plan(waves, table, overlay_links)
     assert best is not None, "one slot is tried first"
     return best
 
 
-def _slot_cycles(packing: Packing, pace: Pace, chunk: float) -> float:
+def _slot_cycles(packing: Packing, cost_model: CostModel, chunk: float) -> float:
     used = packing.link_loads > 0
-    cycles = (chunk + pace.message_cycles) * pace.cycles_per_flit / packing.slots
+    cycles = (chunk + cost_model.message_cycles) * cost_model.cycles_per_flit / packing.slots
     return float(cycles[used].max())
 
 
-def _hop_slots(packing: Packing, pace: Pace, chunk: float) -> Int64Array:
+def _hop_slots(packing: Packing, cost_model: CostModel, chunk: float) -> Int64Array:
     """Slots from the last one that a link is held to what depends on it."""
-    part = chunk if pace.part_flits is None else min(pace.part_flits, chunk)
-    cycles = pace.way_cycles + (part + 1) * pace.cycles_per_flit
-    slots = np.ceil(SLACK * cycles / _slot_cycles(packing, pace, chunk)) - (packing.slots - 1)
+    part = chunk if cost_model.part_flits is None else min(cost_model.part_flits, chunk)
+    cycles = cost_model.latency_cycles + (part + 1) * cost_model.cycles_per_flit
+    slots = np.ceil(SLACK * cycles / _slot_cycles(packing, cost_model, chunk)) - (packing.slots - 1)
     return np.maximum(slots, 1).astype(np.int64)
 
 
-def _least_chunk(packing: Packing, pace: Pace, hop: int) -> int:
+def _least_chunk(packing: Packing, cost_model: CostModel, hop: int) -> int:
     """The shortest chunk, in flits, whose hops take no more than so many slots."""
     low, high = 1, 2
-    while (_hop_slots(packing, pace, high) > hop).any():
+    while (_hop_slots(packing, cost_model, high) > hop).any():
         low, high = high, 2 * high
-        if high > pace.num_flits:
+        if high > cost_model.num_flits:
             return high
     while low < high:
         middle = (low + high) // 2
-        if (_hop_slots(packing, pace, middle) > hop).any():
+        if (_hop_slots(packing, cost_model, middle) > hop).any():
             low = middle + 1
         else:
             high = middle
     return low
 
 
-def _times(packing: Packing, pace: Pace, least: float, num_slots: int, most_copies: int) -> _Waves:
-    each = pace.num_flits / packing.num_trees
+def _times(
+    packing: Packing, cost_model: CostModel, least: float, num_slots: int, most_copies: int
+) -> _Waves:
+    each = cost_model.num_flits / packing.num_trees
     behind = max(num_slots - packing.period, 1)
-    chunk = max(math.sqrt(each * packing.period * pace.message_cycles / behind), least)
+    chunk = max(math.sqrt(each * packing.period * cost_model.message_cycles / behind), least)
     # Rounded down: a chunk that is too short would not give hops their time.
     wanted = max(math.floor(each / chunk), 1)
     copies = min(-(-wanted // MOST_WAVES), most_copies)
     num_waves = min(wanted // copies, MOST_WAVES)
-    slot = _slot_cycles(packing, pace, each / (num_waves * copies))
+    slot = _slot_cycles(packing, cost_model, each / (num_waves * copies))
     cycles = ((num_waves * copies - 1) * packing.period + num_slots) * slot
     return _Waves(cycles, num_waves, copies)
 
 
 def _schedule(topology: Topology, plan: _Plan) -> Schedule:
-    table, ways = plan.timetable, plan.ways
+    table, overlay_links = plan.modulo_schedule, plan.overlay_links
     packing = table.packing
     tree, rank = np.nonzero(packing.links >= 0)
     up, parent = packing.links[tree, rank], packing.parents[tree, rank]
@@ -227,8 +235,8 @@ def _schedule(topology: Topology, plan: _Plan) -> Schedule:
         collective="all_reduce",
         flow_offsets=np.arange(packing.num_trees + 1),
         rows=np.concatenate([np.stack(rows, axis=1) for rows in (reduces, gathers)]),
-        links=links if ways is None else None,
-        routes=ways and ways.chosen(links),
+        links=links if overlay_links is None else None,
+        routes=overlay_links and overlay_links.chosen(links),
     )
     shape = (topology.num_ranks, packing.num_trees)
     siblings = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)

@@ -6,7 +6,7 @@ import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, Int64Array
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.networks.topology import Topology
 
@@ -26,7 +26,7 @@ class LinkPairs(NamedTuple):
     links : numpy.ndarray, int32 (num_pairs, 2)
         The link from the first end to the second, and its reverse.
     slots : numpy.ndarray, int64 (num_pairs,)
-        Slots that a chunk holds the slower of the two; see `link_slots`.
+        Slots that a chunk holds the slower of the two; see `link_occupancy`.
     capacity : numpy.ndarray, float64 (num_pairs,)
         GB/s of the slower of the two.
     """
@@ -65,12 +65,12 @@ def link_pairs(topology: Topology) -> LinkPairs:
     onward = np.flatnonzero((topology.reverse >= 0) & (topology.links[:, 0] < topology.links[:, 1]))
     links = np.stack([onward, topology.reverse[onward]], axis=1).astype(np.int32)
     ends = topology.links[onward]
-    both_ways = adjacency(ends.T.ravel(), ends[:, ::-1].T.ravel(), topology.num_ranks)
-    if (hops_from(both_ways, 0) < 0).any():
+    both_directions = adjacency(ends.T.ravel(), ends[:, ::-1].T.ravel(), topology.num_ranks)
+    if (hops_from(both_directions, 0) < 0).any():
         raise ScheduleError(
             f"{topology.name!r} must be joined by links with a reverse for trees of link pairs"
         )
-    slots = link_slots(topology)[links].max(axis=1)
+    slots = link_occupancy(topology)[links].max(axis=1)
     return LinkPairs(ends, links, slots, topology.bandwidth_gbytes_per_s[links].min(axis=1))
 
 
@@ -91,8 +91,8 @@ def neighbours_of(ends: Int32Array, num_ranks: int) -> Neighbours:
     >>> neighbours_of(np.array([[0, 1], [0, 2]], np.int32), 3)
     [[(1, 0), (2, 1)], [(0, 0)], [(0, 1)]]
     """
-    beside: Neighbours = [[] for _ in range(num_ranks)]
+    neighbours: Neighbours = [[] for _ in range(num_ranks)]
     for pair, (first, second) in enumerate(ends.tolist()):
-        beside[first].append((second, pair))
-        beside[second].append((first, pair))
-    return beside
+        neighbours[first].append((second, pair))
+        neighbours[second].append((first, pair))
+    return neighbours

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from multitree.topology.arrays import Int64Array, int64s
-from multitree.topology.packing.modulo_search import OutwardPlan, SlotSearch
+from multitree.topology.packing.modulo_search import ModuloSearch, OutwardPlan
 from multitree.topology.packing.packing import Packing
-from multitree.topology.packing.route_search import RouteSlots
+from multitree.topology.packing.route_search import RouteSearch
 
-__all__ = ["Timetable", "has_slots", "timetable"]
+__all__ = ["ModuloSchedule", "has_slots", "modulo_schedule"]
 
 MOVES_PER_TRANSFER, MOST_MOVES = 10, 150_000
 ATTEMPTS, MORE_ATTEMPTS, QUICK = 3, 8, 10_000
@@ -19,7 +19,7 @@ FEW = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Timetable:
+class ModuloSchedule:
     """When each transfer of a wave begins; wave w begins w periods later, on the same links.
 
     Parameters
@@ -50,13 +50,13 @@ class Timetable:
         return int(ends.max())
 
 
-def timetable(
+def modulo_schedule(
     packing: Packing,
     hop_slots: int | Int64Array,
     *,
     routes: list[list[int]] | None = None,
     seed: int = 0,
-) -> Timetable:
+) -> ModuloSchedule:
     """Slots by modulo list scheduling, then swaps on links; of some attempts the shortest.
 
     No link is held twice at the same slot modulo the period. What depends on a transfer over a
@@ -76,7 +76,7 @@ def timetable(
 
     Returns
     -------
-    Timetable
+    Modulo schedule
 
     Raises
     ------
@@ -92,7 +92,7 @@ def timetable(
     >>> from multitree.topology.families.direct import torus
     >>> from multitree.topology.packing.packing import pack_trees
     >>> packing = pack_trees(torus(4, 4), num_trees=2)
-    >>> packing.heights.tolist(), [timetable(packing, hop).num_slots for hop in (1, 2, 3)]
+    >>> packing.heights.tolist(), [modulo_schedule(packing, hop).num_slots for hop in (1, 2, 3)]
     ([4, 4], [8, 15, 22])
     """
     hops = np.array(np.broadcast_to(hop_slots, (packing.topology.num_links,)))
@@ -107,7 +107,7 @@ def timetable(
         # All roots have their turn at once, but in every fourth attempt: then over a period.
         turns = np.arange(packing.num_trees) * packing.period // packing.num_trees
         turns *= attempt % 4 == 3
-        search = SlotSearch(rows.outward(turns), seed + attempt)
+        search = ModuloSearch(rows.outward(turns), seed + attempt)
         search.improve(moves)
         found.append(rows.compacted(rows.starts(search.time)))
     return min(found, key=lambda table: table.num_slots)
@@ -120,7 +120,7 @@ def has_slots(packing: Packing, routes: list[list[int]]) -> bool:
     ----------
     packing : Packing
     routes : list of list of int
-        As for `timetable`.
+        As for `modulo_schedule`.
 
     Returns
     -------
@@ -130,17 +130,19 @@ def has_slots(packing: Packing, routes: list[list[int]]) -> bool:
     plan = rows.outward(np.zeros(packing.num_trees, np.int64))
     holds = [routes[link] for link in plan.link]
     attempts = ATTEMPTS if len(holds) <= FEW else 1
-    return any(RouteSlots(plan, holds, seed).settled for seed in range(attempts))
+    return any(RouteSearch(plan, holds, seed).settled for seed in range(attempts))
 
 
-def _on_routes(packing: Packing, hops: Int64Array, routes: list[list[int]], seed: int) -> Timetable:
+def _on_routes(
+    packing: Packing, hops: Int64Array, routes: list[list[int]], seed: int
+) -> ModuloSchedule:
     at_once = np.zeros(packing.num_trees, np.int64)
     # Ends: with as many slots as all transfers hold together no two have to meet.
     while True:
         rows = _Rows(packing, hops)
         for attempt in range(ATTEMPTS):
             plan = rows.outward(at_once)
-            search = RouteSlots(plan, [routes[link] for link in plan.link], seed + attempt)
+            search = RouteSearch(plan, [routes[link] for link in plan.link], seed + attempt)
             if search.settled:
                 return rows.compacted(rows.starts(search.time), one_by_one=True)
         packing = replace(packing, period=packing.period + 1)
@@ -184,7 +186,7 @@ class _Rows:
         reduce_time, gather_time = np.array(time, np.int64).reshape(2, -1)
         return np.stack([1 - self._slots - reduce_time, gather_time])
 
-    def compacted(self, starts: Int64Array, *, one_by_one: bool = False) -> Timetable:
+    def compacted(self, starts: Int64Array, *, one_by_one: bool = False) -> ModuloSchedule:
         """The same slots of the period, but every transfer as early as those before it allow.
 
         The first slot of all is tried at each slot of the period. What adds to a sum goes one by
@@ -198,12 +200,12 @@ class _Rows:
         ready = np.tile(phases, (num, 1))
         root_ready = np.tile(phases, (self._packing.num_trees, 1))
         slots, hops = self._slots, self._hops[self.links]
-        beside: dict[tuple[int, int], list[tuple[Int64Array, int]]] = {}
+        siblings_of: dict[tuple[int, int], list[tuple[Int64Array, int]]] = {}
         reduce_at, gather_at = np.empty((num, period), np.int64), np.empty((num, period), np.int64)
         for row in range(num - 1, -1, -1):
             at = ready[row] + (residue[0, row] - ready[row]) % period
             # Each sibling's slots, and how many it holds.
-            siblings = beside.setdefault((int(self.tree[row]), above[row]), [])
+            siblings = siblings_of.setdefault((int(self.tree[row]), above[row]), [])
             while one_by_one and any(
                 (overlaps := (at < other + held) & (other < at + slots[row])).any()
                 for other, held in siblings
@@ -224,7 +226,7 @@ class _Rows:
         tables = np.full((2, *self._packing.links.shape), -1, np.int64)
         tables[0, self.tree, self.rank] = reduce_at[:, best] - first
         tables[1, self.tree, self.rank] = gather_at[:, best] - first
-        return Timetable(self._packing, self._hops, *tables)
+        return ModuloSchedule(self._packing, self._hops, *tables)
 
 
 def _depths(packing: Packing) -> Int64Array:

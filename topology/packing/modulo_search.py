@@ -5,8 +5,8 @@ import random
 from typing import NamedTuple
 
 __all__ = [
+    "ModuloSearch",
     "OutwardPlan",
-    "SlotSearch",
 ]
 
 
@@ -84,7 +84,7 @@ STEEPNESS = 2.5
 LARGEST_COST = 1e250
 
 
-class SlotSearch:
+class ModuloSearch:
     """Slots for every transfer such that no link is taken twice at the same slot of the period.
 
     A link that is held for s slots at a time has cells of s slots, one behind the other from where
@@ -111,7 +111,7 @@ class SlotSearch:
     Examples
     --------
     >>> lanes = [False, False], [-1, -1], [0, 0], [5, 5], [1, 1]
-    >>> sorted(SlotSearch(OutwardPlan(2, 6, *lanes), 0).time)
+    >>> sorted(ModuloSearch(OutwardPlan(2, 6, *lanes), 0).time)
     [0, 1]
     """
 

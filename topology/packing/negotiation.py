@@ -119,7 +119,7 @@ def negotiated(
 
 
 def negotiated_trees(
-    beside: Neighbours, most: list[int], num_trees: int, seed: int
+    neighbours: Neighbours, most: list[int], num_trees: int, seed: int
 ) -> list[list[int]]:
     """Spanning trees of pairs, negotiated.
 
@@ -127,7 +127,7 @@ def negotiated_trees(
 
     Parameters
     ----------
-    beside : list of list of (int, int)
+    neighbours : list of list of (int, int)
         See `neighbours_of`.
     most : list of int
         Trees that each pair may carry.
@@ -151,42 +151,42 @@ def negotiated_trees(
     >>> sorted(sum(trees, []))
     [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     """
-    roots, _ = central_ranks(beside)
+    roots, _ = central_ranks(neighbours)
 
     def grow(prices: Prices, draw: random.Random) -> tuple[list[int], list[int]]:
         cost = prices.for_a_tree()
-        pairs = _grown(beside, draw.choice(roots), cost)
+        pairs = _grown(neighbours, draw.choice(roots), cost)
         prices.take(pairs)
         return pairs, pairs
 
     return negotiated(most, num_trees, seed, grow)[0]
 
 
-def _grown(beside: Neighbours, root: int, cost: list[float]) -> list[int]:
+def _grown(neighbours: Neighbours, root: int, cost: list[float]) -> list[int]:
     """The pairs of one tree, grown from its root by the least depth and cost."""
-    reached = bytearray(len(beside))
+    reached = bytearray(len(neighbours))
     reached[root] = 1
-    ahead = [(cost[pair], there, pair, 1) for there, pair in beside[root]]
+    ahead = [(cost[pair], there, pair, 1) for there, pair in neighbours[root]]
     heapq.heapify(ahead)
     taken: list[int] = []
-    while len(taken) < len(beside) - 1:
+    while len(taken) < len(neighbours) - 1:
         _, rank, pair, depth = heapq.heappop(ahead)
         if reached[rank]:
             continue
         reached[rank] = 1
         taken.append(pair)
-        for there, further in beside[rank]:
+        for there, further in neighbours[rank]:
             if not reached[there]:
                 heapq.heappush(ahead, (depth + cost[further], there, further, depth + 1))
     return taken
 
 
-def central_ranks(beside: Neighbours) -> tuple[list[int], int]:
+def central_ranks(neighbours: Neighbours) -> tuple[list[int], int]:
     """The ranks nearest to all others, as far as some landmarks tell.
 
     Parameters
     ----------
-    beside : list of list of (int, int)
+    neighbours : list of list of (int, int)
 
     Returns
     -------
@@ -205,11 +205,11 @@ def central_ranks(beside: Neighbours) -> tuple[list[int], int]:
     >>> central_ranks([[(1, 0)], [(0, 0), (2, 1)], [(1, 1)]])
     ([1], 1)
     """
-    neighbours = [[there for there, _ in around] for around in beside]
-    nearest = hops_from(neighbours, 0)
+    adjacent = [[there for there, _ in around] for around in neighbours]
+    nearest = hops_from(adjacent, 0)
     farthest = nearest
-    for _ in range(min(LANDMARKS, len(beside)) - 1):
-        hops = hops_from(neighbours, int(nearest.argmax()))
+    for _ in range(min(LANDMARKS, len(neighbours)) - 1):
+        hops = hops_from(adjacent, int(nearest.argmax()))
         nearest, farthest = nearest.clip(max=hops), farthest.clip(min=hops)
     by_distance = [int(rank) for rank in farthest.argsort(kind="stable")]
-    return by_distance[: max(1, len(beside) // 8)], int(farthest.min())
+    return by_distance[: max(1, len(neighbours) // 8)], int(farthest.min())

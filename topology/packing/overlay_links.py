@@ -6,17 +6,17 @@ from itertools import pairwise
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int64Array
-from multitree.topology.networks.cost_model import Pace
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import LinkPairs
 from multitree.topology.routing.default_routes import Routes
 from multitree.topology.schedules.grown_trees import GrownRoutes, turned_around
 
-__all__ = ["Ways", "ways_of"]
+__all__ = ["OverlayLinks", "overlay_links_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
+class OverlayLinks:
     """What the trees of a packing go by: ranks alone, joined by pairs of routes.
 
     Parameters
@@ -66,20 +66,20 @@ class Ways:
             np.sort(ends, axis=1), both, held[both].max(axis=1), speeds[both].min(axis=1)
         )
 
-    def paced(self, pace: Pace) -> Pace:
+    def paced(self, cost_model: CostModel) -> CostModel:
         """What messages take on the ways: they go whole, and wait for those that share a link.
 
         A slot has room for one link's way more than the message, as steps of lockstep have: so
         messages on routes of different length are not in each other's way.
         """
-        per_link: list[Float64Array] = [pace.cycles_per_flit, pace.way_cycles]
+        per_link: list[Float64Array] = [cost_model.cycles_per_flit, cost_model.latency_cycles]
         slowest = np.maximum.reduceat(per_link[0][self.links], self.offsets[:-1])
         whole_way = np.add.reduceat(per_link[1][self.links], self.offsets[:-1])
-        room = pace.message_cycles + int(np.ceil(per_link[1].max()))
-        return Pace(pace.num_flits, slowest, whole_way, room, None)
+        room = cost_model.message_cycles + int(np.ceil(per_link[1].max()))
+        return CostModel(cost_model.num_flits, slowest, whole_way, room, None)
 
 
-def ways_of(topology: Topology, found: GrownRoutes) -> Ways:
+def overlay_links_of(topology: Topology, found: GrownRoutes) -> OverlayLinks:
     """The ways that routes are, there and, over the reverse links, back.
 
     Parameters
@@ -96,7 +96,8 @@ def ways_of(topology: Topology, found: GrownRoutes) -> Ways:
     --------
     >>> topology = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
     >>> there = GrownRoutes(np.array([[0, 0, 0, 1]]), np.array([0, 2]), *np.array([[0, 3], [0, 0]]))
-    >>> ways_of(topology, there).routes, ways_of(topology, there).network.latency_ns.tolist()
+    >>> found = overlay_links_of(topology, there)
+    >>> found.routes, found.network.latency_ns.tolist()
     ([[0, 3], [2, 1]], [300.0, 300.0])
     """
     back = turned_around(topology, found, mirrored=True)
@@ -116,4 +117,4 @@ def ways_of(topology: Topology, found: GrownRoutes) -> Ways:
     speeds = np.minimum.reduceat(topology.bandwidth_gbytes_per_s[links], offsets[:-1])
     latency = np.add.reduceat(topology.latency_ns[links], offsets[:-1])
     network = Topology(topology.name, topology.num_ranks, 0, ends, speeds, latency)
-    return Ways(network, offsets, links, classes)
+    return OverlayLinks(network, offsets, links, classes)

@@ -193,14 +193,14 @@ def _packed(
     topology: Topology, pairs: LinkPairs, num_trees: int, period: int, seed: int
 ) -> Packing:
     """So many trees, the flattest of some attempts."""
-    beside = neighbours_of(pairs.ends, topology.num_ranks)
+    neighbours = neighbours_of(pairs.ends, topology.num_ranks)
     most = (period // pairs.slots).tolist()
-    begun = negotiated_trees(beside, most, num_trees, seed)
+    begun = negotiated_trees(neighbours, most, num_trees, seed)
     found = completed_trees(pairs.ends, topology.num_ranks, most, begun)
     least_height = _least_height(topology, pairs)
     best: list[RootedTree] = []
     for attempt in range(ATTEMPTS if num_trees * topology.num_ranks <= SMALL else 1):
-        trees = shallow_trees(pairs.ends.tolist(), beside, most, found, seed + attempt)
+        trees = shallow_trees(pairs.ends.tolist(), neighbours, most, found, seed + attempt)
         if not best or _heights(trees) < _heights(best):
             best = trees
         if _heights(best)[0] == least_height:

@@ -7,7 +7,7 @@ import numpy as np
 from multitree.topology.arrays import Int64Array
 from multitree.topology.packing.modulo_search import OutwardPlan
 
-__all__ = ["RouteSlots"]
+__all__ = ["RouteSearch"]
 
 MOVES_PER_TRANSFER, MOST_MOVES = 40, 15_000
 TRIED = 12
@@ -16,7 +16,7 @@ TABU, MORE_TABU = 0.6, 10
 """Moves that a transfer does not go back: for each one in conflict, and drawn."""
 
 
-class RouteSlots:
+class RouteSearch:
     """A slot of the period for every transfer such that nothing that it holds is taken twice.
 
     Each transfer takes the soonest slot where all that it holds is free, those that more has to
@@ -53,7 +53,7 @@ class RouteSlots:
     Examples
     --------
     >>> plan = OutwardPlan(2, 2, [False, False], [-1, -1], [0, 0], [0, 1], [1, 1])
-    >>> found = RouteSlots(plan, [[0, 1], [1, 2]], 0)
+    >>> found = RouteSearch(plan, [[0, 1], [1, 2]], 0)
     >>> found.settled, sorted(found.time)
     (True, [0, 1])
     """

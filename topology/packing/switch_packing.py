@@ -10,12 +10,12 @@ import numpy as np
 from multitree.topology.arrays import Int64Array
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.bounds import bound_cycles
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import neighbours_of
 from multitree.topology.packing.modulo_schedule import has_slots
 from multitree.topology.packing.negotiation import Prices, negotiated
-from multitree.topology.packing.overlay_links import Ways, ways_of
+from multitree.topology.packing.overlay_links import OverlayLinks, overlay_links_of
 from multitree.topology.packing.packing import TOLERANCE, Packing, as_packing
 from multitree.topology.packing.tree_count import MOST_TREES, TreeCount
 from multitree.topology.packing.tree_depth import shallow_trees
@@ -166,7 +166,7 @@ def pack_over_switches(
     num_trees: int | None = None,
     tolerance: float = 2 * TOLERANCE,
     seed: int = 0,
-) -> tuple[Packing, Ways]:
+) -> tuple[Packing, OverlayLinks]:
     """Spanning trees of ranks over routes, such that no pair of links is on too many of them.
 
     How many trees links can carry is not known beforehand as it is without switches. So what the
@@ -188,7 +188,7 @@ def pack_over_switches(
     Returns
     -------
     Packing
-        On a network of `ways`, one for each route that is used.
+        On a network of `overlay_links`, one for each route that is used.
     Ways
 
     Raises
@@ -230,7 +230,7 @@ class _Search:
         numbers = np.arange(topology.num_links)
         pair_of = np.where(reverse >= 0, np.minimum(numbers, reverse), -1)
         self._pair_of = pair_of.tolist()
-        slots = link_slots(topology)
+        slots = link_occupancy(topology)
         self._slots: Int64Array = np.where(reverse >= 0, np.maximum(slots, slots[reverse]), slots)
         cycles = bound_cycles(
             topology, MANY_FLITS, latency_cycles=0, flits_per_cycle=1 / self._slots
@@ -259,7 +259,7 @@ class _Search:
         number = next(number for number, ratio in ratios.items() if ratio <= enough)
         return TreeCount(number, periods[number])
 
-    def packed(self, num_trees: int, period: int) -> tuple[Packing, Ways] | None:
+    def packed(self, num_trees: int, period: int) -> tuple[Packing, OverlayLinks] | None:
         """So many trees in so many slots, if they are found."""
         topology, slots = self._topology, self._slots.tolist()
         most = (period // self._slots * self._slots).tolist()
@@ -274,17 +274,17 @@ class _Search:
             ) from None
         if not settled:
             return None
-        ways, of_trees = self._ways_of(trees)
-        pairs = ways.pairs(self._slots)
-        beside = neighbours_of(pairs.ends, topology.num_ranks)
+        overlay_links, of_trees = self._overlay_links_of(trees)
+        pairs = overlay_links.pairs(self._slots)
+        neighbours = neighbours_of(pairs.ends, topology.num_ranks)
         uses = np.bincount(np.concatenate(of_trees), minlength=len(pairs.ends)).tolist()
         flat = shallow_trees(
-            pairs.ends.tolist(), beside, uses, [tree.tolist() for tree in of_trees], self._seed
+            pairs.ends.tolist(), neighbours, uses, [tree.tolist() for tree in of_trees], self._seed
         )
-        packing = as_packing(ways.network, pairs, flat, period)
-        return (packing, ways) if has_slots(packing, ways.routes) else None
+        packing = as_packing(overlay_links.network, pairs, flat, period)
+        return (packing, overlay_links) if has_slots(packing, overlay_links.routes) else None
 
-    def _ways_of(self, trees: Trees) -> tuple[Ways, list[Int64Array]]:
+    def _overlay_links_of(self, trees: Trees) -> tuple[OverlayLinks, list[Int64Array]]:
         """All different routes, whichever end they were grown from, and those of each tree."""
         moves, reverse = self._legal.moves, self._topology.reverse.tolist()
         number: dict[tuple[int, ...], int] = {}
@@ -303,4 +303,4 @@ class _Search:
         hops = np.array([moves[move][:2] for edge in taken for move in edge.moves], np.int32)
         edges = np.array([(0, 0, edge.parent, edge.child) for edge in taken], np.int32)
         offsets = np.cumsum([0, *(len(edge.moves) for edge in taken)])
-        return ways_of(self._topology, GrownRoutes(edges, offsets, *hops.T)), of_trees
+        return overlay_links_of(self._topology, GrownRoutes(edges, offsets, *hops.T)), of_trees

@@ -112,5 +112,5 @@ def _too_narrow(pairs: LinkPairs, num_ranks: int, num_trees: int, period: int) -
 
 def _unjoined(ends: Int32Array, num_ranks: int) -> BoolArray:
     """The ranks that rank 0 does not reach."""
-    beside = adjacency(ends.T.ravel(), ends[:, ::-1].T.ravel(), num_ranks)
-    return hops_from(beside, 0) < 0
+    neighbours = adjacency(ends.T.ravel(), ends[:, ::-1].T.ravel(), num_ranks)
+    return hops_from(neighbours, 0) < 0

@@ -37,27 +37,27 @@ class RootedTree:
     """
 
     def __init__(self, joined: list[list[int]], num_ranks: int, pairs: Iterable[int]) -> None:
-        beside: list[list[tuple[int, int]]] = [[] for _ in range(num_ranks)]
+        neighbours: list[list[tuple[int, int]]] = [[] for _ in range(num_ranks)]
         for pair in pairs:
             first, second = joined[pair]
-            beside[first].append((second, pair))
-            beside[second].append((first, pair))
-        self._hang(beside, 0)
-        self._hang(beside, self.depth.index(max(self.depth)))
+            neighbours[first].append((second, pair))
+            neighbours[second].append((first, pair))
+        self._hang(neighbours, 0)
+        self._hang(neighbours, self.depth.index(max(self.depth)))
         middle = self.depth.index(max(self.depth))
         for _ in range((self.depth[middle] + 1) // 2):
             middle = self.parent[middle]
-        self._hang(beside, middle)
+        self._hang(neighbours, middle)
 
-    def _hang(self, beside: list[list[tuple[int, int]]], root: int) -> None:
-        num_ranks = len(beside)
+    def _hang(self, neighbours: list[list[tuple[int, int]]], root: int) -> None:
+        num_ranks = len(neighbours)
         self.root = root
         self.parent, self.pair_up, self.depth = ([-1] * num_ranks for _ in range(3))
         self.children: list[list[int]] = [[] for _ in range(num_ranks)]
         self.depth[root] = 0
         reached = [root]
         for rank in reached:
-            for there, pair in beside[rank]:
+            for there, pair in neighbours[rank]:
                 if self.depth[there] < 0:
                     self.parent[there], self.pair_up[there] = rank, pair
                     self.depth[there] = self.depth[rank] + 1
@@ -137,7 +137,7 @@ STEEPNESS, STEEPEST = 3.0, 600
 
 def shallow_trees(
     joined: list[list[int]],
-    beside: Neighbours,
+    neighbours: Neighbours,
     most: list[int],
     trees: list[list[int]],
     seed: int,
@@ -153,7 +153,7 @@ def shallow_trees(
     ----------
     joined : list of list of int
         The two ends of each pair.
-    beside : list of list of (int, int)
+    neighbours : list of list of (int, int)
         See `neighbours_of`.
     most : list of int
         Trees that each pair may carry, and does not exceed.
@@ -175,12 +175,12 @@ def shallow_trees(
     >>> joined = [[0, 1], [1, 2], [2, 3], [0, 3], [0, 2]]
     >>> from multitree.topology.packing.link_pairs import neighbours_of
     >>> import numpy as np
-    >>> beside = neighbours_of(np.array(joined, np.int32), 4)
-    >>> [tree.height for tree in shallow_trees(joined, beside, [1] * 5, [[0, 1, 2]], 0)]
+    >>> neighbours = neighbours_of(np.array(joined, np.int32), 4)
+    >>> [tree.height for tree in shallow_trees(joined, neighbours, [1] * 5, [[0, 1, 2]], 0)]
     [1]
     """
-    swaps = _Swaps(joined, beside, most, trees, seed)
-    edges = len(trees) * (len(beside) - 1)
+    swaps = _Swaps(joined, neighbours, most, trees, seed)
+    edges = len(trees) * (len(neighbours) - 1)
     moves = min(max(MOVES_PER_EDGE * edges, LEAST_MOVES), MOST_MOVES)
     for _ in range(ROUNDS):
         for _ in range(moves // ROUNDS):
@@ -195,18 +195,18 @@ class _Swaps:
     def __init__(
         self,
         joined: list[list[int]],
-        beside: Neighbours,
+        neighbours: Neighbours,
         most: list[int],
         trees: list[list[int]],
         seed: int,
     ) -> None:
-        self._joined, self._beside, self._most = joined, beside, most
-        self.trees = [RootedTree(joined, len(beside), pairs) for pairs in trees]
+        self._joined, self._neighbours, self._most = joined, neighbours, most
+        self.trees = [RootedTree(joined, len(neighbours), pairs) for pairs in trees]
         self._users: list[list[int]] = [[] for _ in joined]
         for number, pairs in enumerate(trees):
             for pair in pairs:
                 self._users[pair].append(number)
-        self._cost = [STEEPNESS ** min(depth, STEEPEST) for depth in range(len(beside) + 1)]
+        self._cost = [STEEPNESS ** min(depth, STEEPEST) for depth in range(len(neighbours) + 1)]
         self._draw = random.Random(seed).random
 
     def try_one(self) -> None:
@@ -217,7 +217,7 @@ class _Swaps:
         joint = top
         while tree.children[joint] and self._draw() < 0.5:
             joint = tree.children[joint][int(self._draw() * len(tree.children[joint]))]
-        onto, pair = self._beside[joint][int(self._draw() * len(self._beside[joint]))]
+        onto, pair = self._neighbours[joint][int(self._draw() * len(self._neighbours[joint]))]
         users, left = self._users[pair], tree.pair_up[top]
         if top == tree.root or pair == left or tree.is_below(onto, top):
             return
@@ -235,7 +235,7 @@ class _Swaps:
 
     def root_in_the_middle(self) -> None:
         """Root every tree in the middle of its longest way again."""
-        num_ranks = len(self._beside)
+        num_ranks = len(self._neighbours)
         for number, tree in enumerate(self.trees):
             pairs = [pair for pair in tree.pair_up if pair >= 0]
             self.trees[number] = RootedTree(self._joined, num_ranks, pairs)

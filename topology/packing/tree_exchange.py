@@ -102,18 +102,18 @@ def completed_trees(
 
 
 def _forest(joined: list[list[int]], num_ranks: int, pairs: set[int]) -> _Forest:
-    beside: list[list[tuple[int, int]]] = [[] for _ in range(num_ranks)]
+    neighbours: list[list[tuple[int, int]]] = [[] for _ in range(num_ranks)]
     for pair in sorted(pairs):
         first, second = joined[pair]
-        beside[first].append((second, pair))
-        beside[second].append((first, pair))
+        neighbours[first].append((second, pair))
+        neighbours[second].append((first, pair))
     forest = _Forest(pairs, *([-1] * num_ranks for _ in range(4)))
     for start in range(num_ranks):
         if forest.root[start] >= 0:
             continue
         forest.root[start], forest.depth[start], reached = start, 0, [start]
         for rank in reached:
-            for there, pair in beside[rank]:
+            for there, pair in neighbours[rank]:
                 if forest.root[there] < 0:
                     forest.root[there], forest.depth[there] = start, forest.depth[rank] + 1
                     forest.parent[there], forest.pair_up[there] = rank, pair

@@ -110,26 +110,26 @@ def _searched(topology: Topology, forwards: BoolArray) -> UpDown:
     inside = topology.links[forwards[topology.links].all(axis=1)]
     tails, heads = inside.T
     onwards, backwards = (adjacency(*ends, num_nodes) for ends in ((tails, heads), (heads, tails)))
-    both_ways = adjacency(np.r_[tails, heads], np.r_[heads, tails], num_nodes)
-    roots = _lowest_of_each_part(both_ways, forwards)
-    hops = [hops_from(ways, *roots).astype(np.int64) for ways in (backwards, onwards)]
+    both_directions = adjacency(np.r_[tails, heads], np.r_[heads, tails], num_nodes)
+    roots = _lowest_of_each_part(both_directions, forwards)
+    hops = [hops_from(neighbours, *roots).astype(np.int64) for neighbours in (backwards, onwards)]
     classes = np.array([[0, 1]], np.int32)
     if topology.is_symmetric:
         hops = [away * num_nodes + np.arange(num_nodes) for away in hops]
         classes = np.zeros((1, 2), np.int32)
-    unreached = [hops_from(ways, *roots) < 0 for ways in (backwards, onwards)]
+    unreached = [hops_from(neighbours, *roots) < 0 for neighbours in (backwards, onwards)]
     up, down = (
         np.where(none, _LOWEST, -away)[None] for none, away in zip(unreached, hops, strict=True)
     )
     return UpDown(up, down, classes, np.zeros(topology.num_ranks, np.int32))
 
 
-def _lowest_of_each_part(both_ways: list[list[int]], wanted: BoolArray) -> list[int]:
+def _lowest_of_each_part(both_directions: list[list[int]], wanted: BoolArray) -> list[int]:
     roots: list[int] = []
     left = wanted.copy()
     while left.any():
         roots.append(int(left.argmax()))
-        left &= hops_from(both_ways, roots[-1]) < 0
+        left &= hops_from(both_directions, roots[-1]) < 0
     return roots
 
 
@@ -166,8 +166,8 @@ class UpDownRoutes:
 
     Notes
     -----
-    O(num_links x num_targets) time, O(num_nodes x num_targets) memory. Of several shortest
-    ways on the destination picks, so that routes to different ranks spread.
+    O(num_links x num_targets) time, O(num_nodes x num_targets) memory. Of several links on
+    shortest paths the destination picks one, so that routes to different ranks spread.
 
     Examples
     --------
@@ -190,28 +190,30 @@ class UpDownRoutes:
         away_down[self._targets, np.arange(shape[1])] = 0
         self._next_down = np.full(shape, -1, np.int32)
         for node in np.argsort(self._orders.down_key[0], kind="stable").tolist():
-            _, ways = self._ways(node)
-            self._next_down[node] = self._shortest(away_down[links[ways, 1]], away_down[node], ways)
+            _, usable = self._links_of(node)
+            self._next_down[node] = self._shortest(
+                away_down[links[usable, 1]], away_down[node], usable
+            )
         away = away_down.copy()
         self._next = np.full(shape, -1, np.int32)
         for node in np.argsort(-self._orders.up_key[0], kind="stable").tolist():
-            up, down = self._ways(node)
+            up, down = self._links_of(node)
             behind = np.concatenate([away[links[up, 1]], away_down[links[down, 1]]])
             self._next[node] = self._shortest(behind, away[node], np.r_[up, down])
 
-    def _ways(self, node: int) -> tuple[Int32Array, Int32Array]:
+    def _links_of(self, node: int) -> tuple[Int32Array, Int32Array]:
         ports = self._topology.ports(node)
         return ports[self._up[ports]], ports[self._down[ports]]
 
-    def _shortest(self, behind: Int32Array, away: Int32Array, ways: Int32Array) -> Int32Array:
+    def _shortest(self, behind: Int32Array, away: Int32Array, usable: Int32Array) -> Int32Array:
         """Lower a node's distances, and name the link to take to each target."""
-        if not len(ways):
+        if not len(usable):
             return np.full(len(away), -1, np.int32)
         np.minimum(away, behind.min(axis=0) + 1, out=away)
         fits = behind + 1 == away
         wanted = self._targets % np.maximum(fits.sum(axis=0), 1) + 1
         place = (fits & (np.cumsum(fits, axis=0) == wanted)).argmax(axis=0)
-        return np.asarray(ways[place], np.int32)
+        return np.asarray(usable[place], np.int32)
 
     def onward(
         self, at: Int64Array, src: Int64Array, dst: Int64Array, turned: BoolArray

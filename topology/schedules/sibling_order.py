@@ -57,7 +57,7 @@ def expected_order(journeys: Journeys, times: Times = LARGE_CHUNKS) -> Int32Arra
     -------
     numpy.ndarray, int32 (num_transfers,)
         0 for the first sibling; 0 also where there is only one, and for GATHER rows.
-        Equal times are told apart by `src`.
+        Equal times are distinguished by `src`.
 
     Notes
     -----

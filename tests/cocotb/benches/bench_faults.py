@@ -9,9 +9,9 @@ from multitree.nic.faults import FaultCode
 from multitree.nic.program import COMMIT, START, RunSettings, run_writes, table_writes
 from multitree.topology.elements import OPS
 from tests.cocotb.bins import bins
-from tests.cocotb.fault_cases import NEWS, cases
+from tests.cocotb.fault_cases import FAULT_RECORD, cases
 from tests.cocotb.models.environment import Environment
-from tests.cocotb.models.host import CLAIMED, DONE, FAULT
+from tests.cocotb.models.host import DONE, FAULT, LOCKED
 from tests.cocotb.models.random_table import RANK, Round
 from tests.cocotb.models.stalls import STALLS
 
@@ -24,7 +24,7 @@ async def play(env, case):
     """Run a collective in which one thing is wrong; returns the fault."""
     await env.reset()
     for end in env.ends:
-        end.news.clear()
+        end.received_fault.clear()
     env.choose_stalls(STALLS[:2])
     plan = case.plan(env.data_rng)
     settings = RunSettings(
@@ -43,7 +43,7 @@ async def play(env, case):
     env.rounds.append(now)
     for address, value in case.change([*table_writes(plan.table), *run_writes(settings), COMMIT]):
         await env.host.write(address, value)
-    while await env.host.read("STATUS") & CLAIMED:
+    while await env.host.read("STATUS") & LOCKED:
         pass
     case.poke(env.dut)
     for address, value in (*case.then, START):
@@ -53,16 +53,16 @@ async def play(env, case):
     await env.until(lambda: env.dut.irq.value == 1)
     assert await env.host.read("STATUS") & (DONE | FAULT) == FAULT
     fault = await env.host.fault()
-    await check_news(env, fault)
+    await check_fault_record(env, fault)
     return fault
 
 
-async def check_news(env, fault):
+async def check_fault_record(env, fault):
     """Every neighbour is told where the fault began, but the one that told of it."""
     told = [env.ends[port] for port in env.ports if fault.code != FaultCode.PEER_FAULT or port]
-    await env.until(lambda: all(end.news for end in told))
-    origin = NEWS if fault.code == FaultCode.PEER_FAULT else fault.code << 16 | RANK
-    assert {end.news[-1] & 0xFFFFFF for end in told} == {origin}
+    await env.until(lambda: all(end.received_fault for end in told))
+    origin = FAULT_RECORD if fault.code == FaultCode.PEER_FAULT else fault.code << 16 | RANK
+    assert {end.received_fault[-1] & 0xFFFFFF for end in told} == {origin}
     assert await env.host.read("FAULT_ORIGIN") == origin | 1 << 24
 
 

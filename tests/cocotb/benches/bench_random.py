@@ -19,7 +19,7 @@ from multitree.nic.program import (
 )
 from tests.cocotb.bins import bins, collective_bins
 from tests.cocotb.models.environment import CONFIG, NUM_FLITS, NUMBERS, Environment
-from tests.cocotb.models.host import CLAIMED, DONE, FAULT
+from tests.cocotb.models.host import DONE, FAULT, LOCKED
 from tests.cocotb.models.random_table import Round, draw_plan
 from tests.cocotb.models.stalls import STALLS
 
@@ -99,7 +99,7 @@ async def load_and_start(env, now, before):
     for address, value in [*writes, START]:
         await host.write(address, value)
     env.num_started += 1
-    if env.num_started - env.num_done > 1 and await host.read("STATUS") & CLAIMED:
+    if env.num_started - env.num_done > 1 and await host.read("STATUS") & LOCKED:
         env.coverage.hit("meeting", meeting="a start waited for the collective before")
 
 
@@ -111,7 +111,7 @@ async def play(env, rounds):
     for now in rounds:
         await load_and_start(env, now, before)
         before = now
-        while await host.read("STATUS") & CLAIMED:
+        while await host.read("STATUS") & LOCKED:
             pass
         ahead = env.num_started - env.num_done < 2 and env.rng.random() < 0.5
         while env.num_done < env.num_started and not (ahead and now is not rounds[-1]):

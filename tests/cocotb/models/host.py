@@ -8,7 +8,7 @@ from multitree.nic.registers import ADDRESS
 
 __all__ = ["Host"]
 
-BUSY, COMMITTED, DONE, FAULT, CLAIMED = (1 << bit for bit in range(5))
+BUSY, COMMITTED, DONE, FAULT, LOCKED = (1 << bit for bit in range(5))
 
 
 class Host:

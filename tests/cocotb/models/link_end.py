@@ -87,7 +87,7 @@ class LinkEnd:
         Flits that wait to be sent.
     taken : deque of (kind, payload)
         Flits that came.
-    news, tell : deque of int
+    received_fault, send_fault : deque of int
         Payloads of FAULT flits that came, and that are to be sent.
     tamper : callable or None
         Takes the number and the fields of the next flit to send, by name, and returns those that
@@ -105,7 +105,7 @@ class LinkEnd:
             self._rx[name].value = 0
         self._tx["credit"].value = 0
         self.handshake = Handshake()
-        self.news, self.tell = deque(), deque()
+        self.received_fault, self.send_fault = deque(), deque()
         self.clear()
 
     def clear(self):
@@ -128,8 +128,8 @@ class LinkEnd:
         was_up = self.handshake.up
         self._take()
         control = self.handshake.step()
-        if not control and self.handshake.open and self.tell:
-            control = (Kind.FAULT.value, self.tell.popleft())
+        if not control and self.handshake.open and self.send_fault:
+            control = (Kind.FAULT.value, self.send_fault.popleft())
         if was_up != self.handshake.up:
             self.clear()
         self._give_credit()
@@ -175,7 +175,7 @@ class LinkEnd:
             assert flit["check"] == self._taken_check.next(kind, payload)
             assert (flit["sequence"], flit["vc"]) == (0, 0)
             if kind == Kind.FAULT.value:
-                self.news.append(payload)
+                self.received_fault.append(payload)
             else:
                 self.handshake.hear(Kind(kind), flit["epoch"], payload)
             return

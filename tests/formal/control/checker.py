@@ -96,7 +96,7 @@ PROPERTIES = (
     ),
     Property(
         "checker.waves",
-        "the same with stages and strides; no row in use has a higher stage than is told",
+        "the same with stages and strides; no row in use has a higher stage than is reported",
         passes,
         tuple(sizes | {"wave_width": width} for width, sizes in enumerate(_SIZES, start=1)),
         depth=WAVES_CYCLES,

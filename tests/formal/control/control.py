@@ -22,7 +22,7 @@ def _control(bench, num_ports, wave_width=0):
         signal = getattr(block, name)
         m.d.comb += signal.eq(bench.free(name, len(signal)))
     m.d.comb += block.num_arrivals.eq(bench.free("num_arrivals", 4))
-    bench.assume(~(block.commit & block.claimed))
+    bench.assume(~(block.commit & block.locked))
     bench.assume(~(block.start & block.start_waits))
     return block
 

@@ -1,4 +1,4 @@
-"""Properties of faults: the first one is kept and told to each neighbour once."""
+"""Properties of faults: the first one is kept and sent to each neighbour once."""
 
 from amaranth import Array, Cat, Mux, Signal
 
@@ -40,7 +40,7 @@ def watchdog(bench, *, width):
 
 
 def first(bench, *, num_ports):
-    """The first fault is kept as it came, whatever comes after; what outranks others is told."""
+    """The first fault is kept as it came, and of several that of highest rank."""
     m = bench.m
     m.submodules.block = block = FaultMonitor(Config(num_ports=num_ports))
     free_outputs(bench, "code", block.control, block.table, block.watchdog, *block.ports)
@@ -86,7 +86,7 @@ def first(bench, *, num_ports):
 
 
 class _Told:
-    """What one arbitrary neighbour is told of a fault that is kept.
+    """What one arbitrary neighbour is reported of a fault that is kept.
 
     Parameters
     ----------
@@ -100,7 +100,9 @@ class _Told:
         m = bench.m
         port = bench.constant("port", range(max(num_ports, 2)))
         bench.assume(port < num_ports)
-        tell, up, told = (bits.bit_select(port, 1) for bits in (block.tell, block.up, block.told))
+        tell, up, told = (
+            bits.bit_select(port, 1) for bits in (block.send_fault, block.up, block.fault_sent)
+        )
         bench.assume(~told | tell)
         known, owed = Signal(), Signal()
         m.d.sync += known.eq(fault)
@@ -117,10 +119,18 @@ class _Told:
 
 
 def relay(bench, *, num_ports):
-    """A fault is told to each neighbour once, but to the one that told of it, as it came."""
+    """A fault is sent to each neighbour once, but to the one that told of it, as it came."""
     m = bench.m
     m.submodules.block = block = FaultRelay(Config(num_ports=num_ports, flit_bytes=8))
-    free_outputs(bench, "in", block.rank, block.heard, block.up, block.told, *block.news)
+    free_outputs(
+        bench,
+        "in",
+        block.rank,
+        block.fault_received,
+        block.up,
+        block.fault_sent,
+        *block.received_fault,
+    )
     fault = bench.constant("fault", FAULT.size)
     faulted = Signal()
     # As the monitor latches it: for good, and after a neighbour's word if that is what it is.
@@ -128,26 +138,28 @@ def relay(bench, *, num_ports):
     m.d.sync += faulted.eq(faulted | begins)
     m.d.comb += [block.faulted.eq(faulted), block.fault.as_value().eq(fault)]
     own = block.fault.code != FaultCode.PEER_FAULT.value
-    heard, from_port = block.heard, block.fault.at_port
+    heard, from_port = block.fault_received, block.fault.at_port
     lowest = heard & (~heard + 1)[:num_ports]
     bench.assume(~begins | own | ((1 << from_port)[:num_ports] == lowest) & heard.any())
     _Told(bench, block, fault=faulted, own=own, from_port=from_port, num_ports=num_ports)
-    came = Signal(len(block.notice))
+    came = Signal(len(block.fault_record))
     with m.If(begins):
-        m.d.sync += came.eq(Array(block.news)[from_port])
+        m.d.sync += came.eq(Array(block.received_fault)[from_port])
     words = block.fault.as_value()
     # A flit of 8 bytes tells rank and code, and the word of row and flow.
-    is_said = (block.notice[:24] == Cat(block.rank, block.fault.code)) & (block.notice[24:32] == 0)
-    is_said &= block.notice[32:] == words[32:64][: len(block.notice) - 32]
-    bench.check(~block.tell.any() | Mux(own, is_said, block.notice == came))
+    is_said = (block.fault_record[:24] == Cat(block.rank, block.fault.code)) & (
+        block.fault_record[24:32] == 0
+    )
+    is_said &= block.fault_record[32:] == words[32:64][: len(block.fault_record) - 32]
+    bench.check(~block.send_fault.any() | Mux(own, is_said, block.fault_record == came))
 
 
 def switch_faults(bench, *, num_ports):
-    """The first fault of a switch is kept and told to each neighbour once, as it came."""
+    """The first fault of a switch is kept and sent to each neighbour once, as it came."""
     m = bench.m
     m.submodules.block = block = SwitchFaults(num_ports=num_ports, flit_bytes=8)
-    free_outputs(bench, "in", block.number, block.heard, block.up, block.told)
-    free_outputs(bench, "news", *block.news)
+    free_outputs(bench, "in", block.number, block.fault_received, block.up, block.fault_sent)
+    free_outputs(bench, "received_fault", *block.received_fault)
     free_outputs(bench, "faults", *block.faults)
     peer = SwitchFault.PEER_FAULT.value
     for code in block.faults:
@@ -155,7 +167,7 @@ def switch_faults(bench, *, num_ports):
     fault = block.fault.as_value()
     faulted, kept = block.fault.code.any(), bench.past(block.fault.code.any())
     bench.check(~kept | (fault == bench.past(fault)))
-    wrong = Cat(code.any() for code in block.faults) | block.heard
+    wrong = Cat(code.any() for code in block.faults) | block.fault_received
     bench.check(faulted == (kept | bench.past(wrong).any()))
     port, expected = 0, 0
     for number in reversed(range(num_ports)):
@@ -167,12 +179,12 @@ def switch_faults(bench, *, num_ports):
     bench.check(~begins | named)
     own = block.fault.code != peer
     _Told(bench, block, fault=faulted, own=own, from_port=block.fault.port, num_ports=num_ports)
-    came, news = Signal(len(block.notice)), Array(block.news)[port]
+    came, received_fault = Signal(len(block.fault_record)), Array(block.received_fault)[port]
     with m.If(~faulted):
-        m.d.sync += came.eq(news)
-    is_own = block.notice[:24] == Cat(block.number, block.fault.code)
+        m.d.sync += came.eq(received_fault)
+    is_own = block.fault_record[:24] == Cat(block.number, block.fault.code)
     bench.check(~(faulted & own) | is_own)
-    bench.check(~(block.tell.any() & ~own) | (block.notice == came))
+    bench.check(~(block.send_fault.any() & ~own) | (block.fault_record == came))
 
 
 _PORTS = ({"num_ports": 2}, {"num_ports": 4})
@@ -191,14 +203,14 @@ PROPERTIES = (
         _PORTS,
     ),
     Property(
-        "relay.told",
-        "each neighbour is told once, an own fault again when its link comes up, never who told",
+        "relay.sent",
+        "each neighbour is notified once, an own fault again at link-up, never its sender",
         relay,
         _PORTS,
     ),
     Property(
-        "switch_faults.told",
-        "the first fault is kept, and told to each neighbour once, as an interface's is",
+        "switch_faults.sent",
+        "the first fault is kept, and sent to each neighbour once, as an interface's is",
         switch_faults,
         _PORTS,
     ),

@@ -166,7 +166,7 @@ def drain(bench, *, num_ports):
 
 
 def offset(bench, *, address_width, wave_width):
-    """A wave begins where base and its number times the stride say, or is told to be beyond."""
+    """A wave begins where base and its number times the stride say, or is reported to be beyond."""
     m = bench.m
     config = Config(address_width=address_width, wave_width=wave_width)
     m.submodules.block = block = WaveOffset(config)
@@ -232,7 +232,7 @@ PROPERTIES = (
     ),
     Property(
         "wave_offset.place",
-        "a wave begins at base plus its number times the stride, or is told to be beyond",
+        "a wave begins at base plus its number times the stride, or is reported to be beyond",
         offset,
         ({"address_width": 4, "wave_width": 1}, {"address_width": 5, "wave_width": 2}),
     ),

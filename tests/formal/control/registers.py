@@ -121,13 +121,13 @@ def register_file(bench, *, routes):
     request, response = block.request, block.response
     valid = bench.free("valid")
     write, address = bench.free("write"), bench.free("address", 20)
-    value, claimed, waits = bench.free("data", BITS + 1), bench.free("claimed"), bench.free("waits")
+    value, locked, waits = bench.free("data", BITS + 1), bench.free("locked"), bench.free("waits")
     m.d.comb += [
         request.valid.eq(valid),
         request.write.eq(write),
         request.address.eq(address),
         request.data.eq(value),
-        block.claimed.eq(claimed),
+        block.locked.eq(locked),
         block.start_waits.eq(waits),
     ]
     # As the bus asks: aligned, held until it is answered, and lowered then.
@@ -139,12 +139,12 @@ def register_file(bench, *, routes):
     status = [bench.constant(f"status_{k}", BITS) for k in range(len(readable(shared=routes)))]
     m.d.comb += [told.eq(value_) for told, value_ in zip(block.status, status, strict=True)]
     acts = bench.past(valid & ~bench.past(valid))
-    _config(bench, block, (acts, write, address, value, claimed))
+    _config(bench, block, (acts, write, address, value, locked))
     # Answered in the third cycle, once.
     bench.check(response.done == bench.past(acts))
     in_table, in_flow = address >= TABLE_WINDOW.base, address >= FLOW_WINDOW.base
     row, flow = (address - TABLE_WINDOW.base)[3:20], (address - FLOW_WINDOW.base)[5:20]
-    allowed = acts & write & ~claimed
+    allowed = acts & write & ~locked
     fits = in_table & (row < 3)
     bench.check(~block.flow_write | (allowed & in_flow & ~in_table))
     bench.check(~block.table_write | (allowed & (in_flow if routes else in_table)))
@@ -155,7 +155,7 @@ def register_file(bench, *, routes):
     stored = block.table_write | block.flow_write
     bench.check(~stored | (block.data == value))
     control = ADDRESSES["CONTROL"]
-    refused = (value[0] & claimed) | (value[1] & waits)
+    refused = (value[0] & locked) | (value[1] & waits)
     commands = acts & write & (address == control) & ~refused
     bench.check(block.command == bench.past(Mux(commands, value, 0)))
     wrong = bench.past(acts & write & (address == control) & refused)
@@ -169,7 +169,7 @@ def register_file(bench, *, routes):
 
 def _config(bench, block, access):
     """One arbitrary written register, and one that is read."""
-    acts, write, address, value, claimed = access
+    acts, write, address, value, locked = access
     m = bench.m
     addresses = [ADDRESSES[name] for name in writable()]
     which = bench.constant("which", range(len(addresses)))
@@ -180,7 +180,7 @@ def _config(bench, block, access):
         with m.If(which == writable().index(name)):
             m.d.comb += anytime.eq(1)
     kept = Signal(BITS + 1)
-    takes = mine & write & (~claimed | anytime)
+    takes = mine & write & (~locked | anytime)
     held, changed = Array(block.config)[which], block.changed.bit_select(which, 1)
     with m.If(takes):
         m.d.sync += kept.eq(value)

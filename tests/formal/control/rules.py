@@ -82,7 +82,7 @@ def settings(bench, *, num_classes, wave_width, dtypes):
 
 
 def expectation(bench, *, port):
-    """A head is expected exactly from a child or the parent, and told the child before it."""
+    """A head is expected exactly from a child or the parent, and reported the child before it."""
     m = bench.m
     m.submodules.block = block = Expectation(port=port)
     entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
@@ -153,7 +153,7 @@ def steps(bench, *, width):
 
 
 def free_steps(bench, *, width):
-    """Without lockstep every row goes when it comes, and its step is the one that is told."""
+    """Without lockstep every row goes when it comes, and its step is the one that is reported."""
     m = bench.m
     m.submodules.block = block = StepCounter(Config(address_width=4))
     start, valid = bench.free("start"), bench.free("row_valid")

@@ -4,7 +4,7 @@ from amaranth import Array, Cat, Const, Mux, Signal
 
 from multitree.nic.config import Config
 from multitree.nic.control.tracker import DependencyTracker
-from multitree.nic.receive.scoreboard import Ledger
+from multitree.nic.receive.scoreboard import Scoreboard
 from tests.formal.bench import Property
 
 __all__ = ["PROPERTIES"]
@@ -31,7 +31,7 @@ class _Collectives:
             swaps.eq(self.bank != bench.past(self.bank)),
         ]
         self.same = ~changes & ~swaps
-        self.told = Mux(changes | swaps, 0, self._kept)
+        self.fault_sent = Mux(changes | swaps, 0, self._kept)
         cleared = bench.past(clearing) & ~clearing
         was_bank = bench.past(self.bank)
         bench.assume(~self.clear | (~clearing & ~swaps))
@@ -41,9 +41,9 @@ class _Collectives:
             m.d.sync += self._dirty[~was_bank].eq(0)
 
     def report(self, hit, value):
-        """The key is reported; returns what is told from then on."""
+        """The key is reported; returns what is reported from then on."""
         m, now = self._m, Signal(len(self._kept), name="now")
-        m.d.comb += now.eq(Mux(hit, value, self.told))
+        m.d.comb += now.eq(Mux(hit, value, self.fault_sent))
         m.d.sync += [self._kept.eq(now), self._reported.eq(hit | (self._reported & self.same))]
         with m.If(hit):
             m.d.sync += self._dirty[self.bank].eq(1)
@@ -66,7 +66,7 @@ def _ask(bench, query, client, config, bits):
 
 
 def counts(bench, *, num_ports, num_flows, num_clients):
-    """What is told is what was reported last of that port, flow and op in this collective."""
+    """What is reported is what was reported last of that port, flow and op in this collective."""
     m = bench.m
     config = _config(num_ports, num_flows)
     m.submodules.block = block = DependencyTracker(config, num_clients=num_clients)
@@ -105,7 +105,7 @@ def once(bench, *, num_flows, wave_width=0):
     """
     m = bench.m
     config = _config(1, num_flows, wave_width)
-    m.submodules.block = block = Ledger(config)
+    m.submodules.block = block = Scoreboard(config)
     sweeping = Signal(range(2 * num_flows + 1))
     course = _Collectives(bench, clearing=sweeping.any(), width=wave_width + 1)
     with m.If(course.clear):
@@ -125,7 +125,7 @@ def once(bench, *, num_flows, wave_width=0):
     stood = bench.past(asked == key) & course.same
     # The answer is about what was marked before the question.
     before = Signal(wave_width + 1)
-    m.d.sync += before.eq(course.told)
+    m.d.sync += before.eq(course.fault_sent)
     bench.check(~stood | (block.seen == ((wave < before) if wave_width else before)))
     bench.check(~stood | (block.early == ((wave > before) if wave_width else 0)))
     bench.cover("seen", stood & block.seen & course.bank & (now[0] if wave_width else now))
@@ -146,13 +146,13 @@ PROPERTIES = (
         ),
     ),
     Property(
-        "ledger.once",
+        "scoreboard.once",
         "a message is known exactly if it was marked in this collective, whatever was cleared",
         once,
         ({"num_flows": 1}, {"num_flows": 2}, {"num_flows": 4}),
     ),
     Property(
-        "ledger.waves",
+        "scoreboard.waves",
         "a wave is known exactly if it or a later one was marked, early if behind the next",
         once,
         ({"num_flows": 1, "wave_width": 2}, {"num_flows": 3, "wave_width": 2}),

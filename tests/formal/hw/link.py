@@ -46,12 +46,14 @@ def _end(bench, name, credits):
     inner.submodules.session = session = LinkSession(flit_bytes=1)
     inner.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
     inner.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
-    outside = SimpleNamespace(**{n: Signal(name=f"{name}_{n}") for n in ("told", "heard", "up")})
-    outside.news, outside.notice = Signal(8, name=f"{name}_news"), 0
-    outside.tell, outside.reset = bench.free(f"{name}_tell"), bench.free(f"{name}_reset")
+    outside = SimpleNamespace(
+        **{n: Signal(name=f"{name}_{n}") for n in ("fault_sent", "fault_received", "up")}
+    )
+    outside.received_fault, outside.fault_record = Signal(8, name=f"{name}_news"), 0
+    outside.send_fault, outside.reset = bench.free(f"{name}_tell"), bench.free(f"{name}_reset")
     bring_up(inner, outside, session, sender, receiver)
     mark = marked(bench, name, session)
-    inner.d.comb += sender.control.news[MARK_PLACE].eq(mark)
+    inner.d.comb += sender.control.payload[MARK_PLACE].eq(mark)
     m.submodules[name] = ResetInserter(outside.reset)(inner)
     outside.session, outside.sender, outside.receiver = session, sender, receiver
     m.d.comb += [
@@ -68,12 +70,12 @@ def _check_end(bench, end, credits):
     session, sender, receiver = end.session, end.sender, end.receiver
     brought = Signal()
     with bench.m.If(~session.up & receiver.control.valid):
-        bench.m.d.sync += brought.eq(receiver.control.news[MARK_PLACE])
+        bench.m.d.sync += brought.eq(receiver.control.payload[MARK_PLACE])
     errors = (receiver.sequence_error, receiver.epoch_error, receiver.check_error)
     bench.check(~Cat(*errors, receiver.overflow, sender.fault_credit).any())
     opens = session.open & ~bench.past(session.open)
     bench.check(~opens | (sender.available == credits))
-    bench.check(~end.heard | (end.news[MARK_PLACE] == brought))
+    bench.check(~end.fault_received | (end.received_fault[MARK_PLACE] == brought))
     bench.check(~receiver.o.valid | (receiver.o.payload.payload[MARK_PLACE] == brought))
 
 
@@ -104,7 +106,7 @@ def reset(bench, *, credits, latency_cycles, period_cycles):
     m.d.sync += again.eq(again | (sent & right.reset))
     bench.cover("open", both_open)
     bench.cover("again", again & both_open & left.reset)
-    bench.cover("heard", again & left.heard)
+    bench.cover("fault_received", again & left.fault_received)
 
 
 def credited_link(bench, *, credits, depth, latency_cycles, bit):
@@ -140,10 +142,10 @@ def credited_link(bench, *, credits, depth, latency_cycles, bit):
     errors = (receiver.sequence_error, receiver.epoch_error, receiver.check_error)
     bench.check(~Cat(*errors, receiver.overflow, sender.fault_credit).any())
     limit_cycles = latency_cycles + RECEIVER_LATENCY_CYCLES
-    silent = Signal(range(limit_cycles + 2))
+    header_only = Signal(range(limit_cycles + 2))
     hidden = (watch.held != 0) & ~receiver.o.valid
-    m.d.sync += silent.eq(Mux(hidden, silent + 1, 0))
-    bench.check(silent <= limit_cycles)
+    m.d.sync += header_only.eq(Mux(hidden, header_only + 1, 0))
+    bench.check(header_only <= limit_cycles)
     bench.cover("no_credit", available == 0)
     bench.cover("credit_and_flit", sent & sender.link.credit)
 

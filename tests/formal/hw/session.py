@@ -40,20 +40,20 @@ class _End:
     def connect(self, bench, far, latency_cycles):
         """Hear the far end, some cycles later."""
         m, session, send = bench.m, self.session, far.session.send
-        said = (send.valid, send.kind.as_value(), send.epoch, send.news[:MARK_PLACE])
+        said = (send.valid, send.kind.as_value(), send.epoch, send.payload[:MARK_PLACE])
         outputs = [*said, far.mark, far.brought, far.data, far.credit]
         # What an end's registers hold for the wires is lost when it is reset.
         *words, data, credit = (Mux(far.reset, 0, bits) for bits in outputs)
         delayed = [*words, data, credit]
         for _ in range(latency_cycles):
             delayed = [bench.past(bits) for bits in delayed]
-        valid, kind, epoch, news, mark, brought, data, credit = delayed
+        valid, kind, epoch, payload, mark, brought, data, credit = delayed
         received = session.received
         m.d.comb += [
             received.valid.eq(valid),
             received.kind.eq(kind),
             received.epoch.eq(epoch),
-            received.news.eq(news),
+            received.payload.eq(payload),
         ]
         m.d.sync += self.brought.eq(Mux(~session.up & valid, mark, self.brought))
         self.comes_data, self.comes_credit = data & session.up, credit & session.open

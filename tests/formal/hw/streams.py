@@ -23,10 +23,10 @@ def _queue(bench, block, *, capacity, silent_cycles):
         value_out=block.o.payload,
         capacity=capacity,
     )
-    silent = Signal(range(silent_cycles + 2))
+    header_only = Signal(range(silent_cycles + 2))
     hidden = (watch.held != 0) & ~block.o.valid
-    m.d.sync += silent.eq(Mux(hidden, silent + 1, 0))
-    bench.check(silent <= silent_cycles)
+    m.d.sync += header_only.eq(Mux(hidden, header_only + 1, 0))
+    bench.check(header_only <= silent_cycles)
     steady(bench, block.o.valid, block.o.ready, block.o.payload)
     bench.cover("full", watch.held == capacity)
     return watch

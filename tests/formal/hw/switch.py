@@ -11,7 +11,7 @@ __all__ = ["PROPERTIES"]
 
 FLIT_BYTES = 2
 LAYOUT = {"sequence_offset": 0, "step_offset": 0, "route_offset": 0, "num_hops": 1}
-"""Ages and routes share their bits: the solver need not tell them apart."""
+"""Ages and routes share their bits: the solver need not distinguish them."""
 CONTENT = 9
 """Bit of a payload that is compared; above it is the number of its input, below it the route."""
 

@@ -154,8 +154,8 @@ def window(bench, *, submessage_flits):
         check.window_flits.eq(window_flits),
     ]
     taken, job = block.jobs.valid & block.jobs.ready, block.jobs.payload
-    carried = (job.base == check.entry.base[:4]) & (job.size == check.entry.size[:4])
-    bench.assume(~taken | ((check.code == 0) & carried))
+    lowered = (job.base == check.entry.base[:4]) & (job.size == check.entry.size[:4])
+    bench.assume(~taken | ((check.code == 0) & lowered))
     end = block.run.window_base + window_flits
     bench.assume(end <= 1 << config.address_width)
     address = block.reads.payload

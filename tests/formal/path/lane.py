@@ -18,9 +18,10 @@ STILL_CYCLES = 2
 
 
 class _Bench:
-    """The block with any flits, and a reception that gives the head it took a place.
+    """The block with any flits, and a header lookup that gives the head it took a place.
 
-    Members: `place`, what the reception told last; `opened`, it does so; `taken`, a head is taken.
+    Members: `place`, the last answer of the header lookup; `opened`, it does so; `taken`, a head is
+    taken.
     """
 
     def __init__(self, bench, *, address_width, unwritten_width, faults):
@@ -57,9 +58,9 @@ class _Bench:
         stood = bench.past(block.flits.valid & ~block.flits.ready)
         shown = block.flits.payload.as_value()[:4]
         bench.assume(~stood | (block.flits.valid & (shown == bench.past(shown))))
-        self._reception()
+        self._header_lookup()
 
-    def _reception(self):
+    def _header_lookup(self):
         """A place for a head that was taken, once; none for a message without payload."""
         bench, block, m = self.bench, self.block, self.bench.m
         owed, place = Signal(), self.place
@@ -128,7 +129,7 @@ def places(bench, *, address_width):
 
 
 def flits(bench, *, address_width):
-    """Payload goes once, in order; its kinds are held against its place; heads go to reception."""
+    """Payload goes once, in order; its kinds are held against its place; heads are looked up."""
     m = bench.m
     test = _Bench(bench, address_width=address_width, unwritten_width=3, faults=False)
     block, moved, kind = test.block, test.moved(), test.kind
@@ -139,7 +140,7 @@ def flits(bench, *, address_width):
         m.d.sync += inside.eq(kind == Kind.HEAD.value)
     with m.Elif(goes & (kind == Kind.TAIL.value)):
         m.d.sync += inside.eq(0)
-    # What is not behind a head goes to the reception, whatever it is, and nowhere else.
+    # What is not behind a head goes to the header lookup, whatever it is, and nowhere else.
     bench.check((taken & ~inside) == test.taken)
     bench.check(
         ~block.head.valid | (block.head.payload.as_value() == block.flits.payload.as_value())
@@ -174,7 +175,7 @@ def flits(bench, *, address_width):
 
 
 def _nothing_stands(bench, test, held):
-    """Payload whose message has its place and its turn goes, or is told to be out of place."""
+    """Payload whose message has its place and its turn goes, or is reported to be out of place."""
     m, block, place = bench.m, test.block, test.place
     flow, order, count = Signal(), Signal(2), Signal(2)
     ends = test.moved() & block.items.payload.end
@@ -216,7 +217,7 @@ class _Waiter:
         with m.If(chosen):
             m.d.sync += [seen.eq(1), self.size.eq(place.size)]
             m.d.sync += [flow.eq(name[0]), order.eq(name[1:])]
-        # No two contributions are one: the collector refuses what came before.
+        # No two contributions are one: the sequencer refuses what came before.
         bench.assume(~(test.opened & seen & place.adds) | (name != Cat(flow, order)))
         bench.assume(~(chosen & last_adds) | (name != last))
         mine = (item.mark.flow[0] == flow) & (item.mark.order[:2] == order) & ~item.replace
@@ -230,17 +231,17 @@ class _Waiter:
         m, block, moved = bench.m, test.block, test.moved()
         seen, chosen, flow, order, last, last_adds = known
         item, place = block.items.payload, test.place
-        self.told, self.ended, self.since = Signal(), Signal(), Signal(6)
+        self.fault_sent, self.ended, self.since = Signal(), Signal(), Signal(6)
         own, elsewhere = Signal(), bench.free("elsewhere")
         before = Cat(place.flow[:1], (place.order - 1)[:2])
         with m.If(chosen):
             m.d.sync += own.eq(last_adds & (last == before))
         is_before = (item.mark.flow[0] == flow) & (item.mark.order[:2] + 1 == order)
         ends = moved & item.end & is_before & ~item.replace & own & seen
-        bench.assume(~elsewhere | (seen & ~own & ~self.ended & ~self.told))
+        bench.assume(~elsewhere | (seen & ~own & ~self.ended & ~self.fault_sent))
         named = (block.turn.flow[0] == flow) & (block.turn.order[:2] == order)
         with m.If(seen & block.turn.valid & named):
-            m.d.sync += self.told.eq(1)
+            m.d.sync += self.fault_sent.eq(1)
         follows = (block.following.flow[0] == flow) & (block.following.order[:2] == order)
         bench.assume(~(block.following.valid & follows & seen) | self.ended)
         bench.assume(~(test.opened & block.following.valid & place.waits))
@@ -267,12 +268,12 @@ def turn(bench, *, address_width, unwritten_width):
     bench.assume(~ack | (count != 0))
     bench.assume(~(count.all() & waiter.taken))
     first = waiter.offers & ~bench.past(waiter.offers & ~block.items.ready)
-    bench.check(~waiter.offers | waiter.told | waiter.ended)
+    bench.check(~waiter.offers | waiter.fault_sent | waiter.ended)
     # The flit that it is added to is so many behind the one that was taken last.
     behind = (waiter.size - waiter.done).as_unsigned() + waiter.since
-    bench.check(~first | waiter.told | (count < behind))
+    bench.check(~first | waiter.fault_sent | (count < behind))
     bench.cover("told", waiter.offers & ~waiter.ended & (waiter.done == 2))
-    bench.cover("behind", waiter.offers & ~waiter.told & (waiter.done == 2) & (count != 0))
+    bench.cover("behind", waiter.offers & ~waiter.fault_sent & (waiter.done == 2) & (count != 0))
 
 
 PROPERTIES = (

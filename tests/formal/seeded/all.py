@@ -102,7 +102,7 @@ MUTANTS = (
         "the end of a chunk wraps",
     ),
     Mutant(
-        "admission.window",
+        "header_check.window",
         "nic/receive/header_check.py",
         "self.items.valid & self.items.ready & (left == 1)",
         "self.items.valid & self.items.ready & (flit.kind == Kind.TAIL) & (left == 0)",
@@ -197,7 +197,7 @@ MUTANTS = (
         "nic/control/tracker.py",
         "with m.If(found.phase == self.phase):",
         "with m.If(1):",
-        "a count of the collective before is told",
+        "a count of the collective before is reported",
     ),
     Mutant(
         "tracker.counts",
@@ -207,17 +207,17 @@ MUTANTS = (
         "what was overheard is answered from memory",
     ),
     Mutant(
-        "ledger.once",
+        "scoreboard.once",
         "nic/receive/scoreboard.py",
         "write.en.eq(Mux(used, self.mark, sweeping)),",
         "write.en.eq(Mux(used, self.mark, 0)),",
         "a bank is not cleared for another table",
     ),
     Mutant(
-        "admission.once",
+        "header_check.once",
         "nic/receive/header_check.py",
-        "ledger.mark.eq(1)",
-        "ledger.mark.eq(0)",
+        "scoreboard.mark.eq(1)",
+        "scoreboard.mark.eq(0)",
         "a message that came in is not remembered",
     ),
     Mutant(
@@ -244,8 +244,8 @@ MUTANTS = (
     Mutant(
         "link.session",
         "hw/link/session.py",
-        "received.news[:2] == Cat(epoch, 1)",
-        "received.news[0] == epoch",
+        "received.payload[:2] == Cat(epoch, 1)",
+        "received.payload[0] == epoch",
         "an end that heard nothing since its reset returns an epoch",
     ),
     Mutant(

@@ -6,14 +6,14 @@ __all__ = ["MUTANTS"]
 
 MUTANTS = (
     Mutant(
-        "ledger.waves",
+        "scoreboard.waves",
         "nic/receive/scoreboard.py",
         "self.wave <= last",
         "self.wave == last",
         "an earlier wave may come again",
     ),
     Mutant(
-        "ledger.waves",
+        "scoreboard.waves",
         "nic/receive/scoreboard.py",
         "Mux(came, last + 1, 0)",
         "Mux(came, last + 2, 0)",
@@ -52,7 +52,7 @@ MUTANTS = (
         "nic/control/checker.py",
         "(self.row.stage > self.last_stage)",
         "(self.row.stage != self.last_stage)",
-        "the last row's stage is told, not the highest",
+        "the last row's stage is reported, not the highest",
     ),
     Mutant(
         "checker.waves",
@@ -83,28 +83,28 @@ MUTANTS = (
         "a place beyond all addresses wraps around",
     ),
     Mutant(
-        "admission.waves",
+        "header_check.waves",
         "nic/receive/header_check.py",
         "next_count.eq(first)",
         "next_count.eq(1)",
         "a count does not say of which wave it is",
     ),
     Mutant(
-        "admission.waves",
+        "header_check.waves",
         "nic/receive/header_check.py",
-        " | ledger.early",
+        " | scoreboard.early",
         "",
         "a wave comes in before the one before it",
     ),
     Mutant(
-        "admission.waves",
+        "header_check.waves",
         "nic/receive/header_check.py",
         "(head.wave > run.last_wave)",
         "(head.wave[: len(run.last_wave)] > run.last_wave)",
         "a wave that has no number is taken for one that has",
     ),
     Mutant(
-        "admission.waves",
+        "header_check.waves",
         "nic/receive/header_check.py",
         "with m.If(offset.beyond):",
         "with m.If(0):",

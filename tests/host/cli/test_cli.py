@@ -26,11 +26,11 @@ from multitree.sim.memory_timing import MemoryTiming
 from multitree.sim.rtl.loads import Loader, Upcoming
 from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
-from multitree.topology.checks.implicit import Orbit
+from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import mesh, ring, torus
 from multitree.topology.files.files import load_topology, save_schedule
-from multitree.topology.mapping.attached_routers import carried, with_switches
+from multitree.topology.mapping.attached_routers import lowered, with_switches
 from multitree.topology.networks.subsets import among
 from multitree.topology.specs import parse_topology
 
@@ -352,7 +352,7 @@ def test_one_tree_translated_is_told_as_the_schedule_written_out(capsys, monkeyp
     whole = build(parse_topology(spec), "symmetric")
     arguments = (spec, "--algorithm", "symmetric")
     save_schedule(whole, "whole.json")
-    monkeypatch.setattr(Orbit, "schedule", None)
+    monkeypatch.setattr(ImplicitSchedule, "schedule", None)
     for command, *more in (["schedule"], ["table", "--rank", 2, "--size", "1KiB"]):
         told = printed_json(capsys, command, *arguments, *more)
         read = printed_json(capsys, command, "whole.json", *more)
@@ -408,7 +408,7 @@ def test_a_broadcast_ends_within_what_its_load_allows_silent_phase_included(
     arguments = ("--algorithm", algorithm, "--collective", "broadcast", "--root", 1)
     told = printed_json(capsys, "verify", spec, *arguments, "--size", "64KiB")
     schedule, model = build(parse_topology(spec), algorithm, "broadcast", root=1), LinkModel()
-    topology, num_elements = carried(schedule).topology, 2**14
+    topology, num_elements = lowered(schedule).topology, 2**14
     sizes = least_sizes(schedule, model.num_flits(num_elements, 4))
     loader = Loader(topology, config_for(topology, model, **sizes), model, MemoryTiming())
     load = loader.load(Upcoming(schedule, num_elements, "float32"))

@@ -21,7 +21,7 @@ from multitree.sim.emulator.verilator import why_not
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.families.direct import torus
-from multitree.topology.progress import heard_by, tell
+from multitree.topology.progress import report, reported_to
 from tests.sim.emulator.test_tools import gone
 from tests.sim.emulator.test_verilator import SOURCE, VERILOG
 
@@ -218,9 +218,9 @@ def working(verbosity):
     try:
         with Working("Cooking") as work:
             work.say("Soup first.")
-            tell("peeling", 3, 4000)
+            report("peeling", 3, 4000)
             time.sleep(0.3)
-            tell("boiling")
+            report("boiling")
             time.sleep(0.2)
     finally:
         set_verbosity(Verbosity.TERMINAL)
@@ -228,7 +228,7 @@ def working(verbosity):
 
 def test_builds_and_proofs_say_how_far_they_have_come():
     said = []
-    with heard_by(said.append):
+    with reported_to(said.append):
         verify(build(torus(4, 4), "multitree"))
     grown = [line for line in said if line.startswith("growing trees, edges added, ")]
     assert grown[0] != grown[1] and grown[-1].endswith(" of 240")

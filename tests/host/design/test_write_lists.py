@@ -149,15 +149,15 @@ def test_options_are_what_the_registers_get(capsys):
     options += ("--window-base", 77, "--watchdog-cycles", 5, "--first-arrival-cycles", 6)
     writes = dict(words(capsys, "ring:4", "--size", "1KiB", *options))
     mode = writes[ADDRESS["MODE"]]
-    fields = ("dtype", "lockstep", "cut_through", "packets", "maximum", "silent")
+    fields = ("dtype", "lockstep", "cut_through", "packets", "maximum", "header_only")
     assert [register_field("MODE", name, mode) for name in fields] == [2, 0, 1, 0, 1, 0]
     names = ("WINDOW_BASE", "WINDOW_FLITS", "WATCHDOG_CYCLES", "FIRST_ARRIVAL_CYCLES")
     assert [writes[ADDRESS[name]] for name in names] == [77, 64, 5, 6]
     other = dict(words(capsys, "ring:4", "--size", "1KiB"))
     assert other[ADDRESS["FIRST_ARRIVAL_CYCLES"]] == 2**32 - 1
     assert 0 < other[ADDRESS["WATCHDOG_CYCLES"]] < 100_000
-    silent = dict(words(capsys, "fat_tree:2x2", "--collective", "broadcast", "--root", 0))
-    assert register_field("MODE", "silent", silent[ADDRESS["MODE"]]) == 1
+    header_only = dict(words(capsys, "fat_tree:2x2", "--collective", "broadcast", "--root", 0))
+    assert register_field("MODE", "header_only", header_only[ADDRESS["MODE"]]) == 1
     waves = dict(words(capsys, "torus:2x2", "--algorithm", "forest", "--size", "1MiB"))
     assert waves[ADDRESS["ITERATIONS"]] > 0
 

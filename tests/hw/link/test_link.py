@@ -9,7 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.check import RunningCheck
-from multitree.hw.link.link import Kind, LinkSignature, flit_layout, news_width
+from multitree.hw.link.link import Kind, LinkSignature, fault_record_width, flit_layout
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.transmitter import LinkTransmitter
 from tests.hw.streams import (
@@ -326,7 +326,7 @@ def test_the_layout_of_a_flit_is_the_link_without_its_handshake():
     assert layout.size == 3 + 1 + 3 + 1 + 32 + 8 * FLIT_BYTES
     assert [kind.value for kind in DATA] == [0, 1, 2, 3]
     assert [kind.value for kind in Kind][4:] == [4, 5, 6, 7] and Kind.FAULT.value == 7
-    assert (news_width(8), news_width(16)) == (64, 96)
+    assert (fault_record_width(8), fault_record_width(16)) == (64, 96)
 
 
 @pytest.mark.parametrize(

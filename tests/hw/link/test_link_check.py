@@ -42,7 +42,7 @@ def on_the_link(flits, controls=()):
         for number, flit in enumerate(flits):
             if number in controls:
                 ctx.set(transmitter.control.kind, controls[number]["kind"])
-                ctx.set(transmitter.control.news, controls[number]["payload"])
+                ctx.set(transmitter.control.payload, controls[number]["payload"])
                 ctx.set(transmitter.control.valid, 1)
                 ctx.set(transmitter.i.valid, 0)
                 await ctx.tick()
@@ -84,13 +84,13 @@ def received(units, *, epoch=1, up=None):
     async def monitor(ctx):
         o, control = receiver.o, receiver.control
         strobes = [getattr(receiver, name) for name in list(errors)[:-1]] + [receiver.link.credit]
-        values = (o.valid, o.payload, control.valid, control.kind, control.epoch, control.news)
-        async for _, _, valid, unit, *news in ctx.tick().sample(*values, *strobes):
+        values = (o.valid, o.payload, control.valid, control.kind, control.epoch, control.payload)
+        async for _, _, valid, unit, *payload in ctx.tick().sample(*values, *strobes):
             if valid:
                 got.append({"kind": unit.kind, "payload": unit.payload})
-            if news[0]:
-                shown.append(tuple(news[1:4]))
-            for name, value in zip(errors, news[4:], strict=True):
+            if payload[0]:
+                shown.append(tuple(payload[1:4]))
+            for name, value in zip(errors, payload[4:], strict=True):
                 errors[name] += value
 
     run(receiver, drive, background=[monitor])
@@ -159,7 +159,7 @@ def test_a_flipped_bit_of_the_crc_is_an_error_where_it_means_something(number):
 @pytest.mark.parametrize("bit", [0, 1, 2])
 @pytest.mark.parametrize("number", range(SIZE + 1))
 def test_a_flipped_bit_of_the_kind_is_never_the_message_that_was_sent(number, bit):
-    """What is delivered shows it, or it is not all delivered: admission or a CRC finds out."""
+    """What is delivered shows it, or it is not all delivered: header check or a CRC finds out."""
     flits = message(random.Random(1), SIZE)
     seen = on_the_link(flits)
     seen[number]["kind"] = Kind(seen[number]["kind"].value ^ 1 << bit)

@@ -225,14 +225,14 @@ def heard(*events, cycles=60):
             for _, kind, epoch, echo in now:
                 ctx.set(session.received.kind, kind)
                 ctx.set(session.received.epoch, epoch)
-                ctx.set(session.received.news, told(echo))
+                ctx.set(session.received.payload, told(echo))
             send = session.send
-            values = (send.valid, send.kind, send.epoch, send.news)
-            _, _, valid, *word, news, up, opened, lost = await ctx.tick().sample(
+            values = (send.valid, send.kind, send.epoch, send.payload)
+            _, _, valid, *word, payload, up, opened, lost = await ctx.tick().sample(
                 *values, session.up, session.open, session.lost
             )
             if valid:
-                said.append((cycle, *word, echoes[news]))
+                said.append((cycle, *word, echoes[payload]))
             states.append((up, opened, lost))
 
     run(session, drive)

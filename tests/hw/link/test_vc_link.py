@@ -161,7 +161,7 @@ def on_the_link(flits, num_vcs, control_at=()):
 
     async def interrupt(ctx):
         ctx.set(transmitter.control.kind, Kind.FAULT)
-        ctx.set(transmitter.control.news, 0xBEEF)
+        ctx.set(transmitter.control.payload, 0xBEEF)
         for cycle in range(1000):
             ctx.set(transmitter.control.valid, cycle in control_at)
             await ctx.tick()
@@ -197,7 +197,7 @@ def received(units, num_vcs, depth=200, epoch=1):
     async def monitor(ctx):
         link, control = receiver.link, receiver.control
         streams = [value for o in receiver.o for value in (o.valid, o.ready, o.payload)]
-        values = [link.credit, control.valid, control.kind, control.news]
+        values = [link.credit, control.valid, control.kind, control.payload]
         values += [getattr(receiver, name) for name in ERRORS]
         async for _, _, *now in ctx.tick().sample(*values, *streams):
             credit, valid, *told = now[:4]

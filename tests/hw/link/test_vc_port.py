@@ -124,17 +124,19 @@ def test_a_fault_is_told_beside_the_data_and_heard_once_with_its_news():
     async def drive(ctx):
         await ctx.tick().repeat(line.come_up_cycles)
         near, far = line.ends
-        ctx.set(near.notice, 0xABCD)
-        ctx.set(near.tell, 1)
-        await ctx.tick().until(near.told)
-        ctx.set(near.tell, 0)
+        ctx.set(near.fault_record, 0xABCD)
+        ctx.set(near.send_fault, 1)
+        await ctx.tick().until(near.fault_sent)
+        ctx.set(near.send_fault, 0)
         await ctx.tick().repeat(20)
-        assert heard == [0xABCD] and not ctx.get(far.told)
+        assert heard == [0xABCD] and not ctx.get(far.fault_sent)
 
     async def monitor(ctx):
         far = line.ends[1]
-        async for _, _, strobe, news in ctx.tick().sample(far.heard, far.news):
-            heard.extend([news] if strobe else [])
+        async for _, _, strobe, received_fault in ctx.tick().sample(
+            far.fault_received, far.received_fault
+        ):
+            heard.extend([received_fault] if strobe else [])
 
     rng = random.Random(0)
     run(line, drive, background=[monitor, talker(line, 0, rng, [[], []])])

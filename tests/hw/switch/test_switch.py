@@ -91,14 +91,16 @@ def play(net, queues, script=None, *, cycles=400, ready="never", times=None, lat
         ends = net.ends.items()
         moves = {(port, vc): go(ready, f"{port} {vc}") for port, _ in ends for vc in range(NUM_VCS)}
         streams = [value for _, end in ends for o in end.o for value in (o.valid, o.payload)]
-        news = [value for _, end in ends for value in (end.heard, end.news)]
+        received_fault = [
+            value for _, end in ends for value in (end.fault_received, end.received_fault)
+        ]
         cycle = -COME_UP_CYCLES
         while True:
             goes = {place: next(move) for place, move in moves.items()}
             for port, end in ends:
                 for vc, o in enumerate(end.o):
                     ctx.set(o.ready, goes[port, vc])
-            _, _, *now = await ctx.tick().sample(*streams, *news)
+            _, _, *now = await ctx.tick().sample(*streams, *received_fault)
             values = iter(now)
             for port, _ in ends:
                 for vc in range(NUM_VCS):
@@ -132,7 +134,7 @@ def plain(got):
     return {place: [(kind, payload) for _, kind, payload in came] for place, came in got.items()}
 
 
-def notice(code, port, number=NUMBER):
+def fault_record(code, port, number=NUMBER):
     """What a switch tells of a fault of its own, as far as it fits."""
     words = number | code << 16 | 0xFFFFFFFF << 32 | (code | 15 << 12 | port << 16) << 64
     return words & (1 << 8 * FLIT_BYTES) - 1
@@ -192,7 +194,9 @@ def test_a_route_to_nowhere_is_named_with_its_port_and_told_to_all():
 
     got, heard = play(net, queues, script, cycles=1)
     assert ends == [(SwitchFault.ROUTE, 1), NUMBER | SwitchFault.ROUTE << 16 | 1 << 24]
-    assert sorted(heard) == [(port, notice(SwitchFault.ROUTE, 1)) for port in range(NUM_PORTS)]
+    assert sorted(heard) == [
+        (port, fault_record(SwitchFault.ROUTE, 1)) for port in range(NUM_PORTS)
+    ]
     assert plain(got)[0, 0] == forwarded(queues[1, 0][1])
 
 
@@ -201,10 +205,10 @@ def test_a_fault_that_a_neighbour_tells_is_told_to_all_others_once():
 
     async def script(ctx):
         for port, word in ((2, 0xABCDEF), (1, 0x123456)):
-            ctx.set(net.ends[port].notice, word)
-            ctx.set(net.ends[port].tell, 1)
-            await ctx.tick().until(net.ends[port].told)
-            ctx.set(net.ends[port].tell, 0)
+            ctx.set(net.ends[port].fault_record, word)
+            ctx.set(net.ends[port].send_fault, 1)
+            await ctx.tick().until(net.ends[port].fault_sent)
+            ctx.set(net.ends[port].send_fault, 0)
             await ctx.tick().repeat(40)
         assert fault(ctx, net) == (SwitchFault.PEER_FAULT, 2)
         assert ctx.get(net.switch.origin) == 0xABCDEF | 1 << 24
@@ -239,7 +243,9 @@ def test_a_link_lost_with_a_message_on_it_is_told_and_the_rest_goes_on(reset):
     others = 0 if reset == 2 else 2
     assert plain(got)[others, 1] == forwarded(queues[1, 1][0])
     # Also the one that was reset, as soon as it is up.
-    assert sorted(heard) == [(port, notice(SwitchFault.PEER_RESET, reset)) for port in range(3)]
+    assert sorted(heard) == [
+        (port, fault_record(SwitchFault.PEER_RESET, reset)) for port in range(3)
+    ]
     assert not any(kind == Kind.TAIL for kind, _ in plain(got)[2, 0])
 
 
@@ -286,7 +292,7 @@ def test_a_wrong_flit_is_named_and_its_message_holds_up_nobody():
         assert fault(ctx, net) == (SwitchFault.LINK_CHECK, 0)
 
     got, heard = play(net, queues, script, cycles=1)
-    assert [word for _, word in heard] == [notice(SwitchFault.LINK_CHECK, 0)] * 3
+    assert [word for _, word in heard] == [fault_record(SwitchFault.LINK_CHECK, 0)] * 3
     second = [(kind, payload) for kind, payload in plain(got)[2, 0] if payload >> 36 == 2]
     assert second == 3 * forwarded(queues[1, 0][0])
 

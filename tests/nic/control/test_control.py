@@ -14,10 +14,10 @@ def test_a_commit_checks_the_shadow_bank_once_and_then_swaps_the_banks():
         for bank in (1, 0, 1):
             await nic.tick(commit=1)
             for _ in range(CHECK_CYCLES):
-                assert nic.get("busy", "claimed", "held", "bank") == (1, 1, 0, 1 - bank)
+                assert nic.get("busy", "locked", "held", "bank") == (1, 1, 0, 1 - bank)
                 await nic.tick()
             await nic.tick()
-            assert nic.get("busy", "claimed", "committed", "bank") == (0, 0, 1, bank)
+            assert nic.get("busy", "locked", "committed", "bank") == (0, 0, 1, bank)
             await nic.idle()
         assert nic.events == ["check", "swap"] * 3
 
@@ -35,7 +35,7 @@ def test_a_check_that_finds_a_fault_tells_it_swaps_nothing_and_drops_a_start():
         assert nic.events == ["check", "refuse"]
         put(nic.ctx, nic.block, faulted=1)
         await nic.idle()
-        assert nic.get("committed", "busy", "irq", "bank", "claimed") == (0, 0, 1, 0, 0)
+        assert nic.get("committed", "busy", "irq", "bank", "locked") == (0, 0, 1, 0, 0)
         assert nic.launches == 0 and not nic.faults
 
     scenario(steps)
@@ -87,7 +87,7 @@ def test_a_start_with_a_commit_or_during_its_check_is_remembered(when):
         for cycle in range(CHECK_CYCLES + 6):
             await nic.tick(start=cycle == when)
         assert nic.events == ["check", "swap", "launch"] and not nic.faults
-        assert nic.get("start_waits", "claimed") == (0, 0)
+        assert nic.get("start_waits", "locked") == (0, 0)
 
     scenario(steps)
 
@@ -110,7 +110,7 @@ def test_a_start_with_or_behind_a_commit_is_of_the_new_table_and_one_before_it_o
             await nic.idle(FETCH_CYCLES)
         for cycle in range(12):
             # The bus refuses a commit while a start waits.
-            commit = cycle == when and not nic.get("claimed")
+            commit = cycle == when and not nic.get("locked")
             over = running and cycle == 5
             await nic.tick(commit=commit, start=cycle == when + behind, arrived=int(over))
         await nic.idle(3 * CHECK_CYCLES)
@@ -118,7 +118,7 @@ def test_a_start_with_or_behind_a_commit_is_of_the_new_table_and_one_before_it_o
         refused = "swap" not in nic.events[2:]
         assert nic.banks[running:] == [new if behind >= 0 else old]
         assert not refused or (behind < 0 and running)
-        assert not nic.faults and nic.get("claimed") == 0
+        assert not nic.faults and nic.get("locked") == 0
 
     scenario(steps, num_arrivals=running)
 
@@ -131,7 +131,7 @@ def test_a_start_while_a_collective_runs_goes_as_soon_as_that_is_done(when, comm
         await nic.tick(start=1)
         for cycle in range(20):
             await nic.tick(commit=commit and cycle == when, start=cycle == when)
-            assert nic.get("claimed", "start_waits") == ((1, 1) if cycle >= when else (0, 0))
+            assert nic.get("locked", "start_waits") == ((1, 1) if cycle >= when else (0, 0))
         # The check is over long before, if it began early enough.
         await nic.idle(CHECK_CYCLES)
         await nic.tick(arrived=1)
@@ -141,7 +141,7 @@ def test_a_start_while_a_collective_runs_goes_as_soon_as_that_is_done(when, comm
             cycles += 1
         # The last arrival is counted, done is, and then: banks swapped, settings read.
         assert cycles == 3
-        assert nic.get("sequence", "claimed", "start_waits", "held") == (1, 0, 0, 1)
+        assert nic.get("sequence", "locked", "start_waits", "held") == (1, 0, 0, 1)
         swaps = ["check", "swap"] * commit
         assert nic.events == ["check", "swap", "launch", *swaps, "launch"]
         assert not nic.faults
@@ -156,10 +156,10 @@ def test_a_table_is_swapped_in_only_when_nothing_runs_and_takes_its_arrivals_wit
         put(nic.ctx, nic.block, num_arrivals=3)
         await nic.tick(commit=1)
         await nic.idle(2 * CHECK_CYCLES)
-        assert nic.get("bank", "claimed", "missing", "running") == (1, 1, 2, 1)
+        assert nic.get("bank", "locked", "missing", "running") == (1, 1, 2, 1)
         await nic.tick(arrived=3)
         await nic.idle(3)
-        assert nic.get("bank", "claimed", "done", "held") == (0, 0, 1, 0)
+        assert nic.get("bank", "locked", "done", "held") == (0, 0, 1, 0)
         put(nic.ctx, nic.block, num_arrivals=9)
         await nic.tick(start=1)
         assert nic.get("missing") == 3
@@ -175,7 +175,7 @@ def test_a_remembered_start_is_not_lost_to_a_commit_in_any_cycle(again):
         await nic.tick(commit=1)
         await nic.tick(start=1)
         for cycle in range(1, 4 * CHECK_CYCLES):
-            await nic.tick(commit=cycle == again and not nic.get("claimed"))
+            await nic.tick(commit=cycle == again and not nic.get("locked"))
         assert nic.launches == 1 and not nic.faults
 
     scenario(steps)
@@ -291,7 +291,7 @@ def test_a_fault_stops_the_run_at_once_keeps_the_interrupt_and_the_sequence():
         await nic.tick(commit=1)
         await nic.tick(start=1)
         await nic.idle(30)
-        assert nic.get("irq", "running", "claimed") == (1, 0, 0)
+        assert nic.get("irq", "running", "locked") == (1, 0, 0)
         assert (nic.events, nic.faults) == (["check", "swap", "launch"], [])
 
     scenario(steps, num_arrivals=3)

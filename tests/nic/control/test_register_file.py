@@ -52,8 +52,8 @@ class Bus:
     async def write(self, name, data):
         return await self.access(ADDRESS[name], data)
 
-    def state(self, claimed, start_waits):
-        put(self.ctx, self.block, claimed=claimed, start_waits=start_waits)
+    def state(self, locked, start_waits):
+        put(self.ctx, self.block, locked=locked, start_waits=start_waits)
 
 
 def scenario(steps, process=None, **kinds):
@@ -71,11 +71,11 @@ def scenario(steps, process=None, **kinds):
 
 
 @pytest.mark.parametrize(
-    ("claimed", "routes", "waves"), [(0, False, False), (1, False, True), (0, True, False)]
+    ("locked", "routes", "waves"), [(0, False, False), (1, False, True), (0, True, False)]
 )
-def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(claimed, routes, waves):
+def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(locked, routes, waves):
     async def steps(bus):
-        bus.state(claimed, claimed)
+        bus.state(locked, locked)
         for number, name in enumerate(readable(shared=routes, waves=waves)):
             seen = await bus.read(name)
             assert (seen.data, seen.error) == (0xC0DE0000 + number, 0)
@@ -131,7 +131,7 @@ def test_settings_written_while_a_commit_or_start_waits_are_refused_and_unchange
 
 
 @pytest.mark.parametrize(
-    ("command", "claimed", "start_waits", "refused"),
+    ("command", "locked", "start_waits", "refused"),
     [
         (COMMIT, 0, 0, False),
         (COMMIT, 1, 0, True),
@@ -144,9 +144,9 @@ def test_settings_written_while_a_commit_or_start_waits_are_refused_and_unchange
         (COMMIT | START, 0, 0, False),
     ],
 )
-def test_a_command_is_given_once_or_refused(command, claimed, start_waits, refused):
+def test_a_command_is_given_once_or_refused(command, locked, start_waits, refused):
     async def steps(bus):
-        bus.state(claimed, start_waits)
+        bus.state(locked, start_waits)
         seen = await bus.write("CONTROL", command)
         assert seen.error == refused
         given = [("command", command)] if not refused else []
@@ -173,14 +173,14 @@ def test_every_word_of_every_row_and_flow_is_written_where_it_belongs():
     scenario(steps)
 
 
-@pytest.mark.parametrize("claimed", [0, 1])
-def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_written(claimed):
+@pytest.mark.parametrize("locked", [0, 1])
+def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_written(locked):
     async def counters(ctx, block):
         async for _ in ctx.changed(block.index, block.word):
             ctx.set(block.counter, 0xC0DE00 + (ctx.get(block.index) << 4) + ctx.get(block.word))
 
     async def steps(bus):
-        bus.state(claimed, claimed)
+        bus.state(locked, locked)
         for port in range(PORTS):
             for word in range(PORT_WINDOW.words):
                 place = PORT_WINDOW.address(port, word)

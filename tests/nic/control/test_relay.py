@@ -22,14 +22,16 @@ def told_by(script, *, cycles=40):
         put(ctx, block, rank=RANK, up=(1 << PORTS) - 1)
         for cycle in range(cycles):
             for name, value in script.get(cycle, {}).items():
-                if name == "news":
+                if name == "received_fault":
                     for port, word in value.items():
-                        ctx.set(block.news[port], word)
+                        ctx.set(block.received_fault[port], word)
                 else:
                     ctx.set(getattr(block, name), value)
-            tell = ctx.get(block.tell)
-            ctx.set(block.told, tell)
-            said.extend((cycle, p, ctx.get(block.notice)) for p in range(PORTS) if tell >> p & 1)
+            tell = ctx.get(block.send_fault)
+            ctx.set(block.fault_sent, tell)
+            said.extend(
+                (cycle, p, ctx.get(block.fault_record)) for p in range(PORTS) if tell >> p & 1
+            )
             await ctx.tick()
         origin = ctx.get(block.origin)
 
@@ -57,9 +59,9 @@ def test_a_link_that_comes_up_later_is_told_then():
 def test_what_a_neighbour_told_is_passed_on_as_it_came_on_all_other_ports_and_never_again(port):
     peer = {"faulted": 1, "fault": {"code": FaultCode.PEER_FAULT, "at_port": port}}
     script = {
-        4: {"heard": 1 << port, "news": {port: TOLD | 6 << 16}},
-        5: {"heard": 0} | peer,
-        8: {"heard": 7, "news": dict.fromkeys(range(PORTS), 1)},
+        4: {"fault_received": 1 << port, "received_fault": {port: TOLD | 6 << 16}},
+        5: {"fault_received": 0} | peer,
+        8: {"fault_received": 7, "received_fault": dict.fromkeys(range(PORTS), 1)},
         20: {"up": 0},
         25: {"up": 7},
     }
@@ -69,11 +71,13 @@ def test_what_a_neighbour_told_is_passed_on_as_it_came_on_all_other_ports_and_ne
 
 
 def test_of_two_that_tell_at_once_the_lower_port_is_passed_on():
-    news = {0: 1, 1: TOLD, 2: 2}
+    records = {0: 1, 1: TOLD, 2: 2}
     peer = {"faulted": 1, "fault": {"code": FaultCode.PEER_FAULT, "at_port": 1}}
-    said, _ = told_by({4: {"heard": 0b110, "news": news}, 5: {"heard": 0} | peer})
-    assert [(port, notice) for _, port, notice in said] == [(0, TOLD), (2, TOLD)]
+    said, _ = told_by(
+        {4: {"fault_received": 0b110, "received_fault": records}, 5: {"fault_received": 0} | peer}
+    )
+    assert [(port, fault_record) for _, port, fault_record in said] == [(0, TOLD), (2, TOLD)]
 
 
 def test_without_a_fault_nothing_is_told():
-    assert told_by({4: {"heard": 7}, 6: {"up": 0}, 9: {"up": 7}}) == ([], 0)
+    assert told_by({4: {"fault_received": 7}, 6: {"up": 0}, 9: {"up": 7}}) == ([], 0)

@@ -1,4 +1,4 @@
-"""Receivers on shared links with collector, staging and flow memory, for tests."""
+"""Receivers on shared links with sequencer, staging and flow memory, for tests."""
 
 from functools import cache
 from itertools import chain
@@ -14,8 +14,8 @@ from multitree.nic.config import Config
 from multitree.nic.control.memories import FlowMemory
 from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, head_layout
 from multitree.nic.receive.shared_receiver import SharedReceiver
-from multitree.nic.reduce.reorder_buffer import Staging
-from multitree.nic.reduce.sequencer import Collector
+from multitree.nic.reduce.reorder_buffer import ReorderBuffer
+from multitree.nic.reduce.sequencer import ReductionSequencer
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import load, put, seeded
 from tests.nic.memory import latencies, reader, writer
@@ -41,8 +41,8 @@ class Bench(Elaboratable):
 
     def __init__(self):
         self.ports = [SharedReceiver(CONFIG, port=port) for port in range(CONFIG.num_ports)]
-        self.collector = Collector(CONFIG)
-        self.staging = Staging(CONFIG)
+        self.sequencer = ReductionSequencer(CONFIG)
+        self.staging = ReorderBuffer(CONFIG)
         self.flows = FlowMemory(CONFIG, num_clients=CONFIG.num_ports + 2)
         self.share = ReadShare(
             address_width=CONFIG.address_width, flit_bytes=CONFIG.flit_bytes, depth=16
@@ -51,15 +51,15 @@ class Bench(Elaboratable):
     def elaborate(self, platform):
         """Wire them as the core does; another client may hold up the flow memory."""
         m = Module()
-        m.submodules += [*self.ports, self.collector, self.staging, self.flows, self.share]
+        m.submodules += [*self.ports, self.sequencer, self.staging, self.flows, self.share]
         for number, port in enumerate(self.ports):
             wiring.connect(m, port.lookup, self.flows.lookups[number])
-            wiring.connect(m, port.claim, self.collector.claims[number])
+            wiring.connect(m, port.reservation, self.sequencer.reservations[number])
             for name in port.turn.signature.members:
-                m.d.comb += getattr(port.turn, name).eq(getattr(self.collector.turn, name))
-            wiring.connect(m, port.arrival, self.collector.arrivals[number])
+                m.d.comb += getattr(port.turn, name).eq(getattr(self.sequencer.turn, name))
+            wiring.connect(m, port.arrival, self.sequencer.arrivals[number])
         wiring.connect(m, self.staging.lookup, self.flows.lookups[CONFIG.num_ports])
-        wiring.connect(m, self.collector.drains, self.staging.jobs)
+        wiring.connect(m, self.sequencer.drains, self.staging.jobs)
         wiring.connect(m, self.staging.items, self.ports[0].staged)
         wiring.connect(m, self.staging.read, self.share.second)
         return m
@@ -115,7 +115,7 @@ def simulate(
     turns=None,
     pauses=(),
 ):
-    """Let flits come in on (port, channel) and see what is told; `memory` is changed in place.
+    """Let flits come in on (port, channel) and see what is reported; `memory` is changed in place.
 
     Over some cycles after `until` messages are counted, or when nothing has moved for long. The
     next collective begins when `turns` messages are counted; `pauses` says for (port, channel) how
@@ -131,16 +131,16 @@ def simulate(
         await load(ctx, bench.flows, FLOW_ENTRY, [flow_entry(**entry) for entry in entries])
         run_settings = {"running": 1, "window_base": BASE, "window_flits": end, "dtype": FP32}
         run_settings |= {"num_flows": len(flows), "sequence": SEQUENCE} | dict(settings)
-        ctx.set(bench.collector.phase, run_settings["sequence"] & 1)
+        ctx.set(bench.sequencer.phase, run_settings["sequence"] & 1)
         for block in (*bench.ports, bench.staging):
             put(ctx, block.run, **run_settings)
-        collector, quiet, taken = bench.collector, 0, 0
+        sequencer, quiet, taken = bench.sequencer, 0, 0
         while quiet < (30 if seen.counted == until else 300) and not seen.faults:
             _, _, counted, valid, op, flow, *faults = await ctx.tick().sample(
-                collector.counted,
-                collector.arrival.valid,
-                collector.arrival.op,
-                collector.arrival.flow,
+                sequencer.counted,
+                sequencer.arrival.valid,
+                sequencer.arrival.op,
+                sequencer.arrival.flow,
                 *(port.fault for port in bench.ports),
                 bench.staging.fault,
             )
@@ -148,7 +148,7 @@ def simulate(
             seen.results += [(op, flow)] if valid else []
             seen.faults += [code for code in faults if code]
             if counted and seen.counted == turns:
-                ctx.set(collector.phase, ~run_settings["sequence"] & 1)
+                ctx.set(sequencer.phase, ~run_settings["sequence"] & 1)
                 for block in (*bench.ports, bench.staging):
                     put(ctx, block.run, running=0, sequence=run_settings["sequence"] + 1)
                 await ctx.tick()

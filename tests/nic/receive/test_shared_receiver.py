@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import FaultCode
-from multitree.nic.receive.header_lookup import Reception
+from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.signatures import Verdict
 from tests.hw.streams import run
 from tests.nic.blocks import put, seeded
@@ -93,7 +93,7 @@ def test_messages_without_payload_are_in_when_they_come():
     before = memory.copy()
     heads = [message(REDUCE, 1, order, []) for order in (2, 0, 3, 1)]
     streams = {(k % 2, 0): heads[k] + heads[k + 2] for k in range(2)}
-    seen = simulate(streams, FLOWS, memory, settings={"silent": 1})
+    seen = simulate(streams, FLOWS, memory, settings={"header_only": 1})
     assert (seen.results, seen.counted) == ([(REDUCE, 1)], 4)
     assert (memory == before).all()
 
@@ -131,7 +131,7 @@ def test_a_message_without_payload_that_comes_twice_is_a_named_fault_and_counted
     memory = random_memory(seeded(4), 1 << CONFIG.address_width)
     before = memory.copy()
     streams = {place: message(op, flow, 0, []) for place in ((0, 0), (1, 2))}
-    seen = simulate(streams, FLOWS, memory, settings={"silent": 3})
+    seen = simulate(streams, FLOWS, memory, settings={"header_only": 3})
     assert (seen.faults, seen.counted) == ([FaultCode.DUPLICATE_MESSAGE], 1)
     assert (memory == before).all()
 
@@ -141,10 +141,10 @@ def test_a_message_without_payload_that_comes_twice_is_a_named_fault_and_counted
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(verdict, late, single):
     vc, seen = 2, []
-    block = Reception(CONFIG)
+    block = HeaderLookup(CONFIG)
 
     async def drive(ctx):
-        settings = {"running": 1, "num_flows": 4, "window_flits": 100, "silent": 3 * single}
+        settings = {"running": 1, "num_flows": 4, "window_flits": 100, "header_only": 3 * single}
         put(ctx, block.run, sequence=SEQUENCE, **settings)
         values = [] if single else np.ones((3, LANES), np.float32)
         put(ctx, block.heads[vc], valid=1)
@@ -153,9 +153,9 @@ def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(verd
         put(ctx, block.lookup, granted=1, intact=1)
         await ctx.tick().until(block.heads[vc].ready)
         ctx.set(block.heads[vc].valid, 0)
-        await ctx.tick().until(block.claim.valid)
+        await ctx.tick().until(block.reservation.valid)
         put(ctx, block.run, sequence=(SEQUENCE + late) % 256)
-        put(ctx, block.claim, answered=1, verdict=verdict)
+        put(ctx, block.reservation, answered=1, verdict=verdict)
         _, _, *told = await ctx.tick().sample(block.opened, block.fault)
         seen.append(tuple(told))
 

@@ -1,4 +1,4 @@
-"""Tests of the collector: sums in canonical order whatever order messages come in."""
+"""Tests of the sequencer: sums in canonical order whatever order messages come in."""
 
 from collections import defaultdict
 from itertools import chain
@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 
 from multitree.nic.config import Config
-from multitree.nic.reduce.sequencer import Collector
+from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
 from tests.hw.streams import go, run
 from tests.nic.blocks import put, seeded
@@ -21,12 +21,12 @@ class Bench:
     def __init__(self, seed, stall="never", empty=(0, 0)):
         self.rng = seeded(seed)
         self.empty = empty
-        self.block = Collector(CONFIG)
+        self.block = ReductionSequencer(CONFIG)
         self.num_children = [self.rng.randrange(CONFIG.max_children + 1) for _ in range(5)]
         self.added = defaultdict(list)
         self.results, self.refused, self.counted = [], [], []
         self.num_staged, self.num_told_to_wait = 0, 0
-        self.claimed, self.waiting = defaultdict(set), {}
+        self.locked, self.waiting = defaultdict(set), {}
         self.arriving = [[] for _ in range(CONFIG.num_ports)]
         self.stall, self.seed, self.idle_cycles, self.over = stall, seed, 0, False
 
@@ -51,25 +51,27 @@ class Bench:
         fields = {"op": op, "flow": flow, "order": order, "staged": staged, "final": final}
         self.arriving[port].append((self.rng.randrange(1, 30), fields))
 
-    async def claim(self, ctx, port, messages):
+    async def reservation(self, ctx, port, messages):
         """Claim place after place, at most as many at once as a port may hold."""
-        claim = self.block.claims[port]
+        reservation = self.block.reservations[port]
         for op, flow, order in messages:
             while len(self.arriving[port]) >= CONFIG.memory_queue_flits:
                 await ctx.tick()
             empty, last = self.empty[op], self.num_children[flow] - 1
-            put(ctx, claim, valid=1, op=op, flow=flow, order=order, empty=empty, last=last)
+            put(ctx, reservation, valid=1, op=op, flow=flow, order=order, empty=empty, last=last)
             answered = False
             while not answered:
-                _, _, answered, verdict = await ctx.tick().sample(claim.answered, claim.verdict)
-            ctx.set(claim.valid, 0)
+                _, _, answered, verdict = await ctx.tick().sample(
+                    reservation.answered, reservation.verdict
+                )
+            ctx.set(reservation.valid, 0)
             if verdict == Verdict.TWICE:
                 self.refused.append((op, flow, order))
             if empty or verdict == Verdict.TWICE:
                 continue
             self.num_told_to_wait += verdict == Verdict.STAGED
-            before = self.claimed[op, flow].copy()
-            self.claimed[op, flow].add(order)
+            before = self.locked[op, flow].copy()
+            self.locked[op, flow].add(order)
             if verdict == Verdict.WAITS:
                 assert before >= {*range(order)}
                 self.waiting[flow, order] = port
@@ -134,7 +136,7 @@ class Bench:
     def run(self, ports, *settings):
         """Let all of it happen."""
         clients = [
-            lambda ctx, port=port, messages=messages: self.claim(ctx, port, messages)
+            lambda ctx, port=port, messages=messages: self.reservation(ctx, port, messages)
             for port, messages in enumerate(ports)
         ]
         run(self.block, *settings, *clients, self.arrive, self.drain, self.watch)
@@ -201,7 +203,7 @@ def test_the_next_collective_knows_nothing_of_the_one_before(flow, another_table
     bench.num_children = [3] * CONFIG.num_flows
 
     async def next_one(ctx):
-        await bench.claim(ctx, 0, ports[0])
+        await bench.reservation(ctx, 0, ports[0])
         await ctx.tick().repeat(60)
         if another_table:
             # Two collectives of another table later the phase is the same again.
@@ -214,8 +216,8 @@ def test_the_next_collective_knows_nothing_of_the_one_before(flow, another_table
         else:
             ctx.set(block.phase, 1)
         bench.added.clear()
-        bench.claimed.clear()
-        await bench.claim(ctx, 0, [(GATHER, flow, 0), (REDUCE, flow, 1), (REDUCE, flow, 0)])
+        bench.locked.clear()
+        await bench.reservation(ctx, 0, [(GATHER, flow, 0), (REDUCE, flow, 1), (REDUCE, flow, 0)])
 
     run(block, next_one, bench.arrive, bench.drain, bench.watch)
     assert not bench.refused

@@ -1,4 +1,4 @@
-"""Counts and marks whose bits flip are told as they are read, and only they are."""
+"""Counts and marks whose bits flip are reported as they are read, and only they are."""
 
 import pytest
 from amaranth.lib.memory import Memory
@@ -39,7 +39,7 @@ def test_a_count_that_flipped_is_told_at_its_port_when_it_is_read_while_a_collec
     tracker = trackers.DependencyTracker(SMALL, num_clients=CLIENTS)
 
     async def told(ctx, port, op, flow):
-        """Ports that are told while a client asks for a count, and what it is answered."""
+        """Ports that are reported while a client asks for a count, and what it is answered."""
         query, ports, count = tracker.queries[rng.randrange(CLIENTS)], 0, None
         put(ctx, query, valid=1, port=port, op=op, flow=flow)
         for _ in range(CLIENTS + 5):
@@ -74,22 +74,22 @@ def test_a_count_that_flipped_is_told_at_its_port_when_it_is_read_while_a_collec
 
 def test_a_mark_that_flipped_is_told_with_the_answer(memories):
     rng = seeded(1)
-    ledger = ledgers.Ledger(SMALL)
+    scoreboard = ledgers.Scoreboard(SMALL)
 
     async def intact(ctx, op, flow):
-        put(ctx, ledger, op=op, flow=flow)
+        put(ctx, scoreboard, op=op, flow=flow)
         await ctx.tick()
-        return ctx.get(ledger.intact)
+        return ctx.get(scoreboard.intact)
 
     async def drive(ctx):
         for bank in range(2):
-            put(ctx, ledger, bank=bank, phase=1)
+            put(ctx, scoreboard, bank=bank, phase=1)
             for _ in range(60):
                 op, flow = rng.randrange(2), rng.randrange(SMALL.num_flows)
                 if rng.random() < 0.5:
-                    put(ctx, ledger, op=op, flow=flow, mark=1)
+                    put(ctx, scoreboard, op=op, flow=flow, mark=1)
                     await ctx.tick()
-                    ctx.set(ledger.mark, 0)
+                    ctx.set(scoreboard.mark, 0)
                 assert await intact(ctx, op, flow)
                 entry = memories[bank].data[op | flow << 1]
                 bits = rng.sample(range(memories[bank].data.shape), rng.randrange(1, 4))
@@ -98,4 +98,4 @@ def test_a_mark_that_flipped_is_told_with_the_answer(memories):
                 assert await intact(ctx, 1 - op, flow)
                 flip(ctx, entry, bits)
 
-    run(ledger, drive)
+    run(scoreboard, drive)

@@ -130,7 +130,7 @@ def test_the_next_schedule_is_loaded_while_one_runs_and_starts_right_behind_it()
                 if number:
                     await host.interrupt()
                     await host.write(ACKNOWLEDGE)
-                while (await host.status())["claimed"]:
+                while (await host.status())["locked"]:
                     await host.wait(1)
                 crc = table_writes(table)[-1][1]
                 assert await host.read("ACTIVE_CRC") == crc
@@ -163,7 +163,7 @@ def test_commit_and_start_in_one_write_run_the_table_that_was_written():
                 if number != 2:
                     await host.interrupt()
                     await host.write(ACKNOWLEDGE)
-                while (await host.status())["claimed"]:
+                while (await host.status())["locked"]:
                     await host.wait(1)
                 assert await host.read("ACTIVE_CRC") == table_writes(table)[-1][1]
             while await host.read("SEQUENCE") < len(jobs):

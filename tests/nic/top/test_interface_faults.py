@@ -116,13 +116,13 @@ def test_what_a_waiting_commit_or_start_goes_by_cannot_be_changed():
             assert (await host.access(*write))[1], f"write to {write[0]:#x} during the check"
         await host.committed()
         await host.write(START)
-        assert (await host.status())["claimed"] == 0
+        assert (await host.status())["locked"] == 0
         # The next collective's may be written while this one runs, and may wait.
         await host.write(*table_writes(table), *run_writes(settings(4)), START)
         for write in (*changes, COMMIT, START, (0xFFC, 0)):
             assert (await host.access(*write))[1], f"write to {write[0]:#x}"
         status = await host.status()
-        assert (status["busy"], status["claimed"], status["fault"]) == (1, 1, 0)
+        assert (status["busy"], status["locked"], status["fault"]) == (1, 1, 0)
         await host.write((ADDRESS["COUNT_SELECT"], 1))
         assert (await host.access(TABLE_WINDOW.base))[1], "write-only"
 

@@ -30,8 +30,8 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
         "fault": port.fault,
         "idle": port.idle,
         "up": port.up,
-        "heard": port.heard,
-        "news": port.news,
+        "heard": port.fault_received,
+        "received_fault": port.received_fault,
         "progress": port.progress,
         "awaited": port.sender_wait.awaited,
         "at": port.sender_wait.port,
@@ -108,7 +108,7 @@ def test_a_fault_that_another_end_tells_is_heard_if_told_in_its_present_epoch(ep
 
     seen, _ = simulate(step)
     assert {now["fault"] for now in seen} == ({0} if epoch else {0, FaultCode.PEER_FAULT})
-    assert [now["news"] for now in seen if now["heard"]] == ([] if epoch else [77])
+    assert [now["received_fault"] for now in seen if now["heard"]] == ([] if epoch else [77])
 
 
 def test_an_other_end_that_goes_down_is_no_fault_while_nothing_runs_and_nothing_is_sent_then():

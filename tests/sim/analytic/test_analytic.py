@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.analytic.generations import fronts_of
+from multitree.sim.analytic.generations import generations_of
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import COMPARED, build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 from multitree.topology.networks.bounds import bound_cycles
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -247,7 +247,7 @@ def test_nothing_to_send_still_takes_the_messages_that_say_so():
 
 def test_routes_through_ranks_are_timed_over_switches_beside_them():
     schedule = build(ring(5), "double_tree")
-    through = carried(schedule)
+    through = lowered(schedule)
     assert through.topology.num_switches == 5
     found, wanted = analytic(schedule, 100), analytic(through, 100)
     assert found.schedule is schedule
@@ -258,13 +258,13 @@ def test_routes_through_ranks_are_timed_over_switches_beside_them():
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "full:5"])
 def test_all_that_a_transfer_waits_for_lies_in_earlier_fronts(spec):
     schedule = build_multitree(parse_topology(spec))
-    fronts, sibling = fronts_of(schedule)
+    generations, sibling = generations_of(schedule)
     front = np.empty(schedule.num_transfers, dtype=int)
-    for number, rows in enumerate(fronts):
+    for number, rows in enumerate(generations):
         front[rows] = number
-    assert sorted(np.concatenate(fronts)) == list(range(schedule.num_transfers))
+    assert sorted(np.concatenate(generations)) == list(range(schedule.num_transfers))
     assert (front[sibling[sibling >= 0]] < front[sibling >= 0]).all()
-    assert (np.diff(schedule.step[np.concatenate(fronts)]) >= 0).all()
+    assert (np.diff(schedule.step[np.concatenate(generations)]) >= 0).all()
     for rank in range(schedule.topology.num_ranks):
         assert (np.diff(front[schedule.src == rank]) > 0).all()
     for row in np.flatnonzero(sibling >= 0):

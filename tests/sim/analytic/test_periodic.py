@@ -15,7 +15,7 @@ MODEL = LinkModel(dependency="submessage")
 @pytest.mark.parametrize("spec", ["mesh:4x4", "torus:4x4", "ring:6"])
 def test_times_are_those_of_all_waves_timed(spec, monkeypatch):
     topology, num_flits = parse_topology(spec), 1 << 21
-    schedule = build_forest(topology, pace=MODEL.pace(topology, num_flits))
+    schedule = build_forest(topology, cost_model=MODEL.cost_model(topology, num_flits))
     assert schedule.num_waves > 100
     few = analytic(schedule, num_flits, MODEL)
     monkeypatch.setattr(periodic, "MORE_WAVES", 10_000)
@@ -29,7 +29,7 @@ def test_times_are_those_of_all_waves_timed(spec, monkeypatch):
 
 def test_a_trace_has_every_wave_after_the_one_before():
     topology, num_flits = parse_topology("mesh:3x3"), 1 << 24
-    schedule = build_forest(topology, pace=MODEL.pace(topology, num_flits))
+    schedule = build_forest(topology, cost_model=MODEL.cost_model(topology, num_flits))
     trace = analytic(schedule, num_flits, MODEL)
     assert trace.sent.shape == (schedule.num_waves, schedule.num_transfers)
     assert (np.diff(trace.sent, axis=0) > 0).all() and (trace.arrived > trace.sent).all()
@@ -38,6 +38,6 @@ def test_a_trace_has_every_wave_after_the_one_before():
 
 def test_all_flits_of_all_waves_go_over_the_links():
     topology, num_flits = parse_topology("mesh:3x3"), 1 << 20
-    schedule = build_forest(topology, pace=MODEL.pace(topology, num_flits))
+    schedule = build_forest(topology, cost_model=MODEL.cost_model(topology, num_flits))
     flits = analytic(schedule, num_flits, MODEL).link_flits.sum()
     assert flits == 2 * (topology.num_ranks - 1) * schedule.padded(num_flits)

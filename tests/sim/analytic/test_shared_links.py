@@ -14,7 +14,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 from multitree.topology.mapping.unrolled import unrolled
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -35,7 +35,7 @@ def one_way(num_flits, model):
 def test_a_contribution_takes_its_way_its_claim_its_length_and_its_addition(num_flits):
     model = LinkModel()
     way = 150 + model.switch_cycles + 150 + model.receive_cycles - 1
-    place = 1 + model.claim_cycles + model.judge_cycles + model.open_cycles
+    place = 1 + model.reservation_cycles + model.judge_cycles + model.open_cycles
     add = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
     write = model.memory_write_cycles + model.complete_cycles
     noted = model.note_cycles + model.judge_cycles
@@ -45,7 +45,8 @@ def test_a_contribution_takes_its_way_its_claim_its_length_and_its_addition(num_
 
 
 @pytest.mark.parametrize(
-    "name", ["switch_cycles", "claim_cycles", "open_cycles", "note_cycles", "memory_write_cycles"]
+    "name",
+    ["switch_cycles", "reservation_cycles", "open_cycles", "note_cycles", "memory_write_cycles"],
 )
 def test_a_figure_that_grows_by_seven_makes_a_way_seven_cycles_longer(name):
     model = LinkModel()
@@ -56,7 +57,7 @@ def test_a_figure_that_grows_by_seven_makes_a_way_seven_cycles_longer(name):
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_cycles_on_shared_links_are_within_four_percent_of_the_rtl(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
-    network, num_ranks = carried(schedule).topology, schedule.topology.num_ranks
+    network, num_ranks = lowered(schedule).topology, schedule.topology.num_ranks
     with RtlSession(network, link_model=MODEL, **SIZES) as session:
         for num_flits in (2, 75, 800):
             buffers = np.ones((num_ranks, 4 * num_flits), np.float32)
@@ -125,7 +126,9 @@ def test_staged_flits_go_when_nobody_else_reads_and_nothing_else_comes_in():
 def test_in_lockstep_cycles_are_within_four_percent_of_the_rtl_too():
     """Of a schedule in waves, too, written out for interfaces."""
     topology, num_flits = parse_topology("fat_tree:2x3"), 900
-    schedule = replace(build(topology, "forest", pace=MODEL.pace(topology, 1 << 16)), num_waves=3)
+    schedule = replace(
+        build(topology, "forest", cost_model=MODEL.cost_model(topology, 1 << 16)), num_waves=3
+    )
     found = analytic(schedule, num_flits, MODEL, lockstep=True)
     written_out = unrolled(schedule)
     with RtlSession(topology, link_model=MODEL, **SIZES) as session:

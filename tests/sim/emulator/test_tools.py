@@ -10,7 +10,7 @@ import pytest
 
 from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.tools import Tools
-from multitree.topology.progress import heard_by
+from multitree.topology.progress import reported_to
 
 SLEEP = "sleep 60 & echo $! > $0.child; echo $$ > $0; wait"
 
@@ -59,7 +59,7 @@ def test_a_failed_tool_is_told_with_its_last_words(tmp_path):
 
 def test_results_come_in_the_order_of_the_jobs_and_are_counted(tmp_path):
     said = []
-    with heard_by(said.append):
+    with reported_to(said.append):
         jobs = [partial(lambda delay: time.sleep(delay) or delay, d) for d in (0.2, 0.1, 0)]
         assert Tools(tmp_path).side_by_side(jobs, 3, "waiting") == [0.2, 0.1, 0]
     assert said == ["waiting, 1 of 3", "waiting, 2 of 3", "waiting, 3 of 3"]

@@ -35,39 +35,39 @@ _PROTECTIONS = (NOTHING, "staging", "parity", "hold")
 
 _BEFORE = "\n__all__ ="
 _IMPORT = "from multitree.hw.removed import removed\n\n__all__ ="
-_RECEPTION, _OUTPUT = "nic/receive/header_lookup.py", "hw/switch/output.py"
+_HEADER_LOOKUP, _OUTPUT = "nic/receive/header_lookup.py", "hw/switch/output.py"
 _EDITS = (
     *(
         (path, _BEFORE, _IMPORT)
-        for path in (_RECEPTION, "nic/reduce/sequencer.py", "nic/send/framer.py", _OUTPUT)
+        for path in (_HEADER_LOOKUP, "nic/reduce/sequencer.py", "nic/send/framer.py", _OUTPUT)
     ),
     # A contribution that is not next claims nothing, and its head stays where it is.
     (
         "nic/reduce/sequencer.py",
-        "m.d.comb += after.claimed.eq(held.claimed | place)\n",
+        "m.d.comb += after.locked.eq(held.locked | place)\n",
         'waits = removed(m, "staging") & ~is_next\n'
-        "                m.d.comb += after.claimed.eq(held.claimed | Mux(waits, 0, place))\n",
+        "                m.d.comb += after.locked.eq(held.locked | Mux(waits, 0, place))\n",
     ),
     (
-        _RECEPTION,
+        _HEADER_LOOKUP,
         "self.heads).eq(1 << chosen.grant)",
         'self.heads).eq(Mux(removed(m, "staging"), 0, 1 << chosen.grant))',
     ),
     (
-        _RECEPTION,
-        "with m.If(self.claim.answered):\n",
-        "with m.If(self.claim.answered):\n"
+        _HEADER_LOOKUP,
+        "with m.If(self.reservation.answered):\n",
+        "with m.If(self.reservation.answered):\n"
         '                    with m.If(removed(m, "staging")):\n'
-        "                        stays = self.claim.verdict == Verdict.STAGED\n"
+        "                        stays = self.reservation.verdict == Verdict.STAGED\n"
         "                        m.d.comb += Cat(flits.ready for flits in self.heads).eq(\n"
         "                            Mux(stays, 0, 1 << vc)\n"
         "                        )\n",
     ),
     (
-        _RECEPTION,
+        _HEADER_LOOKUP,
         "self.opened.eq(Mux(single, 0, 1 << vc))",
         "self.opened.eq(Mux(single | (removed(m, 'staging') & "
-        "(self.claim.verdict == Verdict.STAGED)), 0, 1 << vc))",
+        "(self.reservation.verdict == Verdict.STAGED)), 0, 1 << vc))",
     ),
     # All collectives use the even channels.
     (
@@ -76,7 +76,7 @@ _EDITS = (
         'self.vc.eq(Cat(self.run.sequence[0] & ~removed(m, "parity"),',
     ),
     (
-        _RECEPTION,
+        _HEADER_LOOKUP,
         "(self.run.sequence[0] == vc % 2)",
         'Mux(removed(m, "parity"), '
         "data.View(self._head, flits.payload.payload).sequence == self.run.sequence, "

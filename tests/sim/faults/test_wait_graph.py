@@ -11,7 +11,7 @@ from multitree.nic.layouts import HOP_WIDTH, NUM_HOPS, head_layout
 from multitree.nic.routed_rows import places_in_sums, routes_of
 from multitree.sim.emulator.native import CROSSING
 from multitree.sim.faults.in_flight import InFlight
-from multitree.sim.faults.wait_graph import Waits
+from multitree.sim.faults.wait_graph import WaitForGraph
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 from tests.sim.small_networks import UNEVEN, around, network
@@ -60,7 +60,7 @@ def told(schedule, *messages, arrived=(), one_channel=False, num_collectives=Non
     is_in = np.zeros((len(schedules), schedule.num_transfers), bool)
     is_in[0, list(arrived)] = True
     in_flight = InFlight(schedules, CONFIG, crossings, FIRST_SEQUENCE)
-    return Waits(schedules, in_flight, is_in).sentence()
+    return WaitForGraph(schedules, in_flight, is_in).sentence()
 
 
 def test_heads_wait_for_channels_that_others_hold():

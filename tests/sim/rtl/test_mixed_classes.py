@@ -11,7 +11,7 @@ from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.families.clusters import dragonfly
-from multitree.topology.mapping.header_only import with_silent_phase
+from multitree.topology.mapping.header_only import with_header_only_phase
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
 
@@ -30,7 +30,7 @@ def half_slow(seed):
 
 @cache
 def reduce_in_class_1():
-    """Contributions in class 1; the heads of the silent phase behind them are in class 0."""
+    """Contributions in class 1; the heads of the header-only phase behind them are in class 0."""
     topology = parse_topology("fat_tree:2x2")
     near = replace(topology, latency_ns=np.full(topology.num_links, 20.0))
     schedule = build(near, "multitree", "reduce", root=2)
@@ -39,7 +39,7 @@ def reduce_in_class_1():
 
 def first_classes(schedule):
     """The class of the first hop of each row, with the rows that shared links add."""
-    rows = with_silent_phase(schedule)
+    rows = with_header_only_phase(schedule)
     return rows.src, rows.route_classes[rows.route_offsets[:-1]]
 
 

@@ -16,7 +16,7 @@ from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
-from multitree.topology.mapping.attached_routers import carried
+from multitree.topology.mapping.attached_routers import lowered
 from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute
@@ -64,7 +64,7 @@ def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, 
     topology = schedule.topology
     rng = np.random.default_rng(7)
     buffers = rng.standard_normal((4, topology.num_ranks, 330)).astype(np.float32)
-    with RtlSession(carried(schedule).topology, link_model=MODEL, **SIZES) as session:
+    with RtlSession(lowered(schedule).topology, link_model=MODEL, **SIZES) as session:
         for most in (0, 3000):
             skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
             runs = session.run(schedule, list(buffers), start_skew_cycles=skews)
@@ -89,7 +89,7 @@ def test_every_link_of_every_route_carries_its_payload(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
     topology = schedule.topology
     buffer = np.ones((topology.num_ranks, schedule.num_flows * 4 * 3), np.float32)
-    with RtlSession(carried(schedule).topology, link_model=MODEL, **SIZES) as session:
+    with RtlSession(lowered(schedule).topology, link_model=MODEL, **SIZES) as session:
         ((_, trace),) = session.run(schedule, [buffer])
     wanted = np.bincount(schedule.route_links, minlength=topology.num_links) * 3
     assert trace.link_flits.tolist() == wanted.tolist()
@@ -119,7 +119,7 @@ def test_a_broadcast_and_a_reduce_end_only_when_everybody_takes_part(spec, algor
     buffers = rng.standard_normal((3, topology.num_ranks, 330)).astype(np.float32)
     late = int(rng.integers(topology.num_ranks))
     skews = [4000 * (rank == late) for rank in range(topology.num_ranks)]
-    with RtlSession(carried(all_reduce).topology, link_model=MODEL, **SIZES) as session:
+    with RtlSession(lowered(all_reduce).topology, link_model=MODEL, **SIZES) as session:
         for collective in ("broadcast", "reduce"):
             schedule = build(topology, algorithm, collective, root=1)
             runs = session.run(schedule, list(buffers), start_skew_cycles=skews)

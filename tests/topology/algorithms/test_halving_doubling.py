@@ -46,11 +46,11 @@ def test_other_numbers_fold_in_pairs_and_still_have_a_flow_rooted_at_each_rank(n
 
 def test_of_a_pair_the_root_of_a_flow_speaks_and_else_the_lower_rank():
     schedule = build_halving_doubling(fully_connected(5))
-    silent = {
+    header_only = {
         flow: set(schedule.src[(schedule.flow == flow) & (schedule.step < 4)].tolist())
         for flow in range(5)
     }
-    assert silent == {0: {1}, 1: {0}, 2: {1}, 3: {1}, 4: {1}}
+    assert header_only == {0: {1}, 1: {0}, 2: {1}, 3: {1}, 4: {1}}
 
 
 def test_what_is_passed_on_first_is_folded_first():

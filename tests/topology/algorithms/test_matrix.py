@@ -38,7 +38,7 @@ NETWORKS = {
     "boxes on one spine": dgx_a100(3, 1),
     "dragonfly": dragonfly(2, 1, 2),
     "irregular": random_topology(SEED, most_ranks=14),
-    "one way": random_topology(SEED, most_ranks=14, both_ways=False),
+    "one way": random_topology(SEED, most_ranks=14, both_directions=False),
     "two loops": Topology("two loops", 5, 0, LOOPS, 16.0, 150.0),
     "parallel links": doubled(mesh(2, 3)),
     "parallel links of switches": doubled(fat_tree(2, 2)),

@@ -15,7 +15,7 @@ from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import hypercube, mesh, ring, torus
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.sibling_order import SMALL_CHUNKS
 from multitree.topology.specs import parse_topology
@@ -96,7 +96,7 @@ def test_every_random_graph_gets_a_right_schedule_without_contention(topology):
     assert schedule.flow_roots.tolist() == list(range(topology.num_ranks))
 
 
-@given(topologies(both_ways=True))
+@given(topologies(both_directions=True))
 @settings(deadline=None, print_blob=True, max_examples=30)
 def test_reduce_scatter_is_the_all_gather_in_reverse_over_reverse_links(topology):
     schedule = build_multitree(topology)
@@ -201,7 +201,7 @@ def test_the_haste_is_the_one_whose_last_chunk_is_through_first(spec, ratio, mon
     topology = parse_topology(spec)
     slow = np.ptp(topology.links, axis=1) < 4
     uneven = replace(topology, bandwidth_gbytes_per_s=16 / np.where(slow, ratio, 1))
-    slots, ends = link_slots(uneven), {}
+    slots, ends = link_occupancy(uneven), {}
 
     def end_of(schedule):
         return int((schedule.step + slots[schedule.route_links]).max())
@@ -220,7 +220,7 @@ def test_the_haste_is_the_one_whose_last_chunk_is_through_first(spec, ratio, mon
 def test_a_torus_with_slow_links_along_one_dimension_takes_few_steps(spec, ratio, most):
     topology = bench_module("unequal").slower_along_y(f"torus:{spec}", ratio)
     schedule = build_multitree(topology)
-    assert int((schedule.step + link_slots(topology)[schedule.route_links]).max()) <= most
+    assert int((schedule.step + link_occupancy(topology)[schedule.route_links]).max()) <= most
 
 
 def test_what_multitree_cannot_build_is_refused():

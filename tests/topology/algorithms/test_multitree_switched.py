@@ -73,13 +73,13 @@ def test_a_slow_route_is_held_until_its_chunk_has_come_and_only_then_passed_on(s
                 assert held.setdefault((link, step[row] + when), row) == row
 
 
-@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize("both_directions", [True, False])
 def test_on_random_graphs_of_unequal_speeds_no_two_messages_meet_and_all_wait_for_their_chunk(
-    both_ways,
+    both_directions,
 ):
     for seed in range(30):
         print(f"seed {seed}")
-        base = random_switched_topology(seed, both_ways=both_ways)
+        base = random_switched_topology(seed, both_directions=both_directions)
         speeds = np.random.default_rng(seed).choice([16.0, 12.0, 8.0, 5.0], base.num_links)
         counts = (base.num_ranks, base.num_switches)
         report = verify(build_multitree(Topology("uneven", *counts, base.links, speeds, 150.0)))
@@ -209,7 +209,7 @@ def nearest(topology, members, outside, free):
 def test_each_turn_adds_a_nearest_outsider_over_free_links_as_long_as_there_is_one(order):
     networks = [parse_topology(spec) for spec in ("fat_tree:3x2", "bigraph:2x4", "kary_tree:4x1")]
     networks += [random_switched_topology(seed, most_ranks=8) for seed in range(12)]
-    one_way = [random_switched_topology(seed, both_ways=False) for seed in range(6)]
+    one_way = [random_switched_topology(seed, both_directions=False) for seed in range(6)]
     for topology in [*networks, *one_way, *map(transposed, one_way)]:
         if not topology.num_switches:
             continue

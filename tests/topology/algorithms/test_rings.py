@@ -74,7 +74,7 @@ def test_where_there_is_no_cycle_rings_walk_around_a_tree_and_both_ways_in_turns
         assert 1 < np.diff(schedule.route_offsets).max() <= 3
 
 
-@given(topologies(both_ways=True))
+@given(topologies(both_directions=True))
 @settings(deadline=None, print_blob=True, max_examples=150)
 def test_a_walk_visits_all_in_at_most_three_links_each_and_no_link_twice(topology):
     walk = TreeWalk(topology)

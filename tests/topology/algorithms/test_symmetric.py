@@ -9,14 +9,14 @@ import pytest
 from multitree.nic.config import Config
 from multitree.nic.table import compile_table
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.symmetric import build_symmetric, symmetric_orbit
-from multitree.topology.checks.implicit import Orbit, verify_orbit
+from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
+from multitree.topology.checks.implicit import ImplicitSchedule, verify_implicit
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.networks.bounds import bound_steps
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import translations_of
 from multitree.topology.schedules.execute import execute
@@ -48,7 +48,7 @@ def relabelled(topology, seed):
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
 def test_steps_are_the_bound_and_the_height_is_the_diameter(topology):
-    report = verify_orbit(symmetric_orbit(topology))
+    report = verify_implicit(implicit_symmetric(topology))
     assert report.num_steps == 2 * bound_steps(topology)
     assert report.tree_height_hops == topology.diameter
     assert report.contention_free
@@ -56,22 +56,22 @@ def test_steps_are_the_bound_and_the_height_is_the_diameter(topology):
 
 @pytest.mark.parametrize("spec", SMALL)
 def test_an_orbit_says_what_its_schedule_says(spec):
-    orbit = symmetric_orbit(parse_topology(spec))
-    schedule = orbit.schedule()
-    assert verify(schedule) == verify_orbit(orbit)
-    assert schedule.hash == orbit.hash
-    assert schedule.num_transfers == orbit.num_transfers
+    implicit = implicit_symmetric(parse_topology(spec))
+    schedule = implicit.schedule()
+    assert verify(schedule) == verify_implicit(implicit)
+    assert schedule.hash == implicit.hash
+    assert schedule.num_transfers == implicit.num_transfers
     roots = schedule.flow_roots
-    assert roots.tolist() == list(range(orbit.topology.num_ranks))
+    assert roots.tolist() == list(range(implicit.topology.num_ranks))
 
 
 @pytest.mark.parametrize("spec", SMALL)
 def test_a_table_needs_the_rows_at_its_rank_only(spec):
-    orbit = symmetric_orbit(parse_topology(spec))
-    schedule, ports = orbit.schedule(), int(orbit.topology.degree.max())
+    implicit = implicit_symmetric(parse_topology(spec))
+    schedule, ports = implicit.schedule(), int(implicit.topology.degree.max())
     config = Config(num_ports=ports, table_depth=256, num_flows=64)
-    for rank in range(orbit.topology.num_ranks):
-        part = orbit.at(rank)
+    for rank in range(implicit.topology.num_ranks):
+        part = implicit.at(rank)
         assert ((part.src == rank) ^ (part.dst == rank)).all()
         own = compile_table(part, rank, 1000, config)
         whole = compile_table(schedule, rank, 1000, config)
@@ -152,7 +152,7 @@ def test_parallel_links_are_directions_of_their_own():
     double = Topology("double", 16, 0, np.repeat(single.links, 2, axis=0), 16.0, 150.0)
     report = verify(build_symmetric(double))
     assert (report.num_steps, report.max_link_load) == (2 * 4, 1)  # the diameter; 15 / 8 are 2
-    assert verify_orbit(symmetric_orbit(double)).contention_free
+    assert verify_implicit(implicit_symmetric(double)).contention_free
 
 
 def others_slower(spec, ratio):
@@ -174,27 +174,27 @@ def others_slower(spec, ratio):
     ],
 )
 def test_slow_directions_carry_less_and_all_are_causal(spec, ratio, num_slots):
-    orbit = symmetric_orbit(others_slower(spec, ratio))
-    held = link_slots(orbit.topology)[orbit.tree.route_links]
-    assert (orbit.tree.step + held)[orbit.tree.op == Op.REDUCE].max() == num_slots
-    report = verify(orbit.schedule())
+    implicit = implicit_symmetric(others_slower(spec, ratio))
+    held = link_occupancy(implicit.topology)[implicit.tree.route_links]
+    assert (implicit.tree.step + held)[implicit.tree.op == Op.REDUCE].max() == num_slots
+    report = verify(implicit.schedule())
     assert report.causal and report.contention_free
-    assert verify_orbit(orbit) == report
+    assert verify_implicit(implicit) == report
 
 
 def test_a_tree_of_fast_links_overlaps_on_slow_ones():
     slow = others_slower("torus:4x4", 2)
-    tree = replace(symmetric_orbit(torus(4, 4)).tree, topology=slow)
-    report = verify_orbit(Orbit(tree, translations_of(slow)))
+    tree = replace(implicit_symmetric(torus(4, 4)).tree, topology=slow)
+    report = verify_implicit(ImplicitSchedule(tree, translations_of(slow)))
     assert (report.contention_free, report.max_link_load, report.causal) == (False, 1, False)
 
 
 def test_an_orbit_that_is_none_is_refused():
-    orbit = symmetric_orbit(torus(4, 4))
+    implicit = implicit_symmetric(torus(4, 4))
     with pytest.raises(ScheduleError, match="move links to links"):
-        verify_orbit(Orbit(orbit.tree, translations_of(hypercube(4))))
+        verify_implicit(ImplicitSchedule(implicit.tree, translations_of(hypercube(4))))
     with pytest.raises(ScheduleError, match="one, rooted at rank 0"):
-        verify_orbit(Orbit(orbit.schedule([1]), orbit.group))
+        verify_implicit(ImplicitSchedule(implicit.schedule([1]), implicit.group))
 
 
 def test_too_many_rows_are_not_written_out():

@@ -1,4 +1,4 @@
-"""A circle is found where there is one, and told in a line."""
+"""A circle is found where there is one, and reported in a line."""
 
 from dataclasses import replace
 

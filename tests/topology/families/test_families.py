@@ -181,16 +181,16 @@ def test_a_fat_tree_has_its_hosts_on_leaves_and_every_leaf_linked_with_every_spi
 @pytest.mark.parametrize("sizes", [(3, 3, 1), (4, 3, 2), (4, 3, 4), (2, 4, 1), (5, 1, 1)])
 def test_switches_of_a_kary_tree_stand_above_equal_digits(sizes):
     k, levels, oversubscription = sizes
-    ways_up = k // oversubscription
+    up_links = k // oversubscription
     nodes = [(0, place, ()) for place in np.ndindex(*(k,) * levels)]
     for level in range(1, levels + 1):
-        above = (k,) * (levels - level), (ways_up,) * (level - 1)
+        above = (k,) * (levels - level), (up_links,) * (level - 1)
         nodes += [(level, a, b) for a in np.ndindex(*above[0]) for b in np.ndindex(*above[1])]
     number = {node: index for index, node in enumerate(nodes)}
     graph = nx.Graph()
     for level, above, turns in nodes:
         if level < levels:
-            ups = [()] if level == 0 else [(up, *turns) for up in range(ways_up)]
+            ups = [()] if level == 0 else [(up, *turns) for up in range(up_links)]
             graph.add_edges_from(
                 (number[level, above, turns], number[level + 1, above[:-1], up]) for up in ups
             )

@@ -13,7 +13,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import TopologyError
-from multitree.topology.mapping.attached_routers import carried, through_switches, with_switches
+from multitree.topology.mapping.attached_routers import lowered, through_switches, with_switches
 from multitree.topology.networks.ports import ports_in_use
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.routes import rows_of_entries
@@ -21,7 +21,10 @@ from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, topologies
 
-GRAPHS = [topologies(both_ways=True), topologies(both_ways=True, make=random_switched_topology)]
+GRAPHS = [
+    topologies(both_directions=True),
+    topologies(both_directions=True, make=random_switched_topology),
+]
 
 
 def forwarding(schedule):
@@ -61,7 +64,7 @@ def test_what_is_carried_is_right_and_the_same_but_that_no_rank_passes_it_on(gra
     @settings(deadline=None, print_blob=True, max_examples=40)
     def holds(topology):
         schedule = build(topology, algorithm)
-        through = carried(schedule)
+        through = lowered(schedule)
         assert (through is schedule) == (forwarding(schedule).size == 0)
         assert forwarding(through).size == 0
         verify(through)
@@ -137,4 +140,4 @@ def test_a_rank_without_a_way_back_is_an_error_that_names_the_link():
         one_way, algorithm="by hand", collective="all_reduce", flow_offsets=[0, 1], rows=rows
     )
     with pytest.raises(TopologyError, match="one way: link 0 must have a reverse link, not none"):
-        carried(schedule)
+        lowered(schedule)

@@ -1,4 +1,4 @@
-"""Tests of the silent phase: the same trees the other way, without payload."""
+"""Tests of the header-only phase: the same trees the other way, without payload."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree
-from multitree.topology.mapping.attached_routers import carried
-from multitree.topology.mapping.header_only import as_sent, silent_ops, with_silent_phase
+from multitree.topology.mapping.attached_routers import lowered
+from multitree.topology.mapping.header_only import as_sent, header_only_ops, with_header_only_phase
 from multitree.topology.schedules.schedule import Schedule
 
 ROWS = ("op", "flow", "src", "dst", "order", "step")
@@ -24,9 +24,9 @@ def test_the_schedule_s_own_rows_stay_and_the_others_are_their_mirror(
     topology, collective, algorithm
 ):
     schedule = build(topology, algorithm, collective, root=2)
-    whole, (silent,) = with_silent_phase(schedule), silent_ops(collective)
-    own = whole.op != silent
-    shift = schedule.num_steps if silent == Op.REDUCE else 0
+    whole, (header_only,) = with_header_only_phase(schedule), header_only_ops(collective)
+    own = whole.op != header_only
+    shift = schedule.num_steps if header_only == Op.REDUCE else 0
     for field in ROWS:
         wanted = getattr(schedule, field) + (shift if field == "step" else 0)
         assert (getattr(whole, field)[own] == wanted).all()
@@ -47,7 +47,7 @@ def _edges(schedule, kept):
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter", "all_gather"])
 def test_where_everybody_gets_a_part_of_everybody_s_there_is_none(collective):
     schedule = build(fat_tree(2, 2), "multitree", collective)
-    assert with_silent_phase(schedule) is schedule and silent_ops(collective) == ()
+    assert with_header_only_phase(schedule) is schedule and header_only_ops(collective) == ()
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_what_is_sent_has_its_silent_phase_and_leads_through_no_rank_where_links
     if not shared:
         assert sent is schedule
         return
-    whole = with_silent_phase(schedule)
-    assert carried(sent) is sent and sent.collective == "all_reduce"
+    whole = with_header_only_phase(schedule)
+    assert lowered(sent) is sent and sent.collective == "all_reduce"
     assert all((getattr(sent, field) == getattr(whole, field)).all() for field in ROWS)
-    assert sent.hash == carried(whole).hash and verify(sent).num_messages == len(whole.op)
+    assert sent.hash == lowered(whole).hash and verify(sent).num_messages == len(whole.op)
 
 
 def heard_at_the_end(schedule):
@@ -93,14 +93,14 @@ def heard_at_the_end(schedule):
     "collective", ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"]
 )
 def test_nobody_ends_on_shared_links_what_somebody_has_not_begun(topology, algorithm, collective):
-    """So no rank is two collectives ahead, and a parity tells collectives apart there."""
+    """So no rank is two collectives ahead, and a parity distinguishes collectives there."""
     root = 1 if collective in ("broadcast", "reduce") else None
     try:
         schedule = build(topology, algorithm, collective, root)
     except ScheduleError:
         assert algorithm == "double_tree" and root is None
         return
-    assert heard_at_the_end(with_silent_phase(schedule)).all()
+    assert heard_at_the_end(with_header_only_phase(schedule)).all()
     if root is not None:
         assert not heard_at_the_end(schedule).all()
 
@@ -120,4 +120,4 @@ def test_heads_that_could_wait_in_a_circle_with_the_schedule_s_own_messages_are_
     )
     verify(schedule)
     with pytest.raises(ScheduleError, match="must not close a circle of waiting messages"):
-        with_silent_phase(schedule)
+        with_header_only_phase(schedule)

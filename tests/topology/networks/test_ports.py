@@ -86,7 +86,7 @@ def test_a_table_names_the_ports_of_the_hardware():
 
 
 @pytest.mark.parametrize(
-    ("plugs", "says"),
+    ("source_ports", "says"),
     [
         ([0, 1], "Link ports must be one per link, 4, not"),
         ([0, 0, 65536, 0], "Port of link 2 must be within 0..65535, not 65536"),
@@ -95,22 +95,26 @@ def test_a_table_names_the_ports_of_the_hardware():
         ([0, 3, 2, 0], "Port of link 2 must be higher than those of .* leave node 1, not 2"),
     ],
 )
-def test_ports_that_cannot_be_are_refused(plugs, says):
+def test_ports_that_cannot_be_are_refused(source_ports, says):
     with pytest.raises(TopologyError, match=says):
-        Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, plugs=plugs)
+        Topology(
+            "line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, source_ports=source_ports
+        )
 
 
 @pytest.mark.parametrize(
-    ("sockets", "says"),
+    ("port_counts", "says"),
     [
         ([1, 2], "Numbers of ports must be one per node, 3, not"),
         ([1, 3, 65537], "Ports of node 2 must be within 1..65536, not 65537"),
         ([1, 1, 1], "Ports of node 1 must be within 2..65536, not 1"),
     ],
 )
-def test_numbers_of_ports_that_cannot_be_are_refused(sockets, says):
+def test_numbers_of_ports_that_cannot_be_are_refused(port_counts, says):
     with pytest.raises(TopologyError, match=says):
-        Topology("line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, sockets=sockets)
+        Topology(
+            "line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, port_counts=port_counts
+        )
 
 
 def through_networkx(topology, path):
@@ -161,17 +165,25 @@ def test_files_and_graphs_keep_ports_and_tell_them_only_where_they_have_to(
     assert (read.links == topology.links).all()
     assert (read.link_ports == topology.link_ports).all()
     assert (read.num_ports == topology.num_ports).all()
-    assert (read.plugs is not None, read.sockets is not None) == told
+    assert (read.source_ports is not None, read.port_counts is not None) == told
 
 
 def test_ports_of_a_graph_that_is_of_another_kind_or_has_no_ids_do_not_count():
     left = torus(4, 4).without(links=[23])
     graph = left.to_networkx()
     graph.graph["schema"] = "of others"
-    assert Topology.from_networkx(graph).plugs is Topology.from_networkx(graph).sockets is None
+    assert (
+        Topology.from_networkx(graph).source_ports
+        is Topology.from_networkx(graph).port_counts
+        is None
+    )
     graph = left.to_networkx()
     del graph.edges[0, 1, 3]["link"]
-    assert Topology.from_networkx(graph).plugs is Topology.from_networkx(graph).sockets is None
+    assert (
+        Topology.from_networkx(graph).source_ports
+        is Topology.from_networkx(graph).port_counts
+        is None
+    )
     graph = left.to_networkx()
     del graph.edges[0, 1, 3]["port"]
     with pytest.raises(TypeError, match="Link ports must be integers, not object"):
@@ -229,9 +241,9 @@ def test_a_port_of_other_programs_or_without_ids_does_not_count(tmp_path):
     save_topology(left, path)
     text = path.read_text()
     path.write_text(re.sub(r"<data key=\"\w+\">multitree.topology.v1</data>", "", text))
-    assert load_topology(path).plugs is load_topology(path).sockets is None
+    assert load_topology(path).source_ports is load_topology(path).port_counts is None
     path.write_text(re.sub(r"<data key=\"edge_link\">\d+</data>", "", text))
-    assert load_topology(path).plugs is load_topology(path).sockets is None
+    assert load_topology(path).source_ports is load_topology(path).port_counts is None
     port = re.search(r"key id=\"(\w+)\" for=\"edge\" attr.name=\"port\"", text)[1]
     path.write_text(re.sub(rf"<data key=\"{port}\">0</data>", "", text, count=1))
     with pytest.raises(TopologyError, match="port of edge must be there, not missing"):

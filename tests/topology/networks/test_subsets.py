@@ -127,7 +127,7 @@ def test_every_algorithm_sums_among_some_ranks(spec, ranks, algorithm):
 def test_random_networks_with_forwarding_ranks_are_connected_and_summed_on():
     for seed in range(40):
         print(f"seed {seed}")
-        whole = random_switched_topology(seed, both_ways=bool(seed % 2))
+        whole = random_switched_topology(seed, both_directions=bool(seed % 2))
         rng = np.random.default_rng(seed)
         ranks = rng.permutation(whole.num_ranks)[: rng.integers(2, whole.num_ranks + 1)]
         left = among(whole, ranks, forwarding=True)

@@ -95,10 +95,10 @@ def test_of_a_one_way_graph_the_smallest_cut_is_taken_in_its_worse_direction():
     assert Topology("lopsided", 3, 0, both, 16.0, 150.0).min_cut == 1
 
 
-@pytest.mark.parametrize("both_ways", [True, False])
-def test_a_graph_goes_to_networkx_and_back_unchanged(both_ways):
+@pytest.mark.parametrize("both_directions", [True, False])
+def test_a_graph_goes_to_networkx_and_back_unchanged(both_directions):
     for seed in range(20):
-        topology = random_topology(seed, both_ways=both_ways)
+        topology = random_topology(seed, both_directions=both_directions)
         back = Topology.from_networkx(topology.to_networkx(), name="back")
         assert (back.links == topology.links).all(), f"seed {seed}"
         assert back.num_ranks == topology.num_ranks

@@ -14,12 +14,12 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import mesh, torus
 from multitree.topology.files.files import load_schedule, save_schedule
 from multitree.topology.mapping.unrolled import unrolled
-from multitree.topology.networks.cost_model import Pace, usual_pace
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.cost_model import CostModel, usual_cost_model
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing import forest
 from multitree.topology.packing.forest import MOST_WAVES, build_forest
-from multitree.topology.packing.modulo_schedule import timetable
+from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.packing import pack_trees, rerooted
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
@@ -28,8 +28,8 @@ from tests.topology.graphs import random_topology
 
 def paced(topology, num_flits, **changes):
     """A forest for a size."""
-    pace = usual_pace(topology)._replace(num_flits=num_flits, **changes)
-    return build_forest(topology, pace=pace)
+    cost_model = usual_cost_model(topology)._replace(num_flits=num_flits, **changes)
+    return build_forest(topology, cost_model=cost_model)
 
 
 @pytest.mark.parametrize("num_flits", [1, 100, 4096, 65536, 1 << 26])
@@ -83,7 +83,7 @@ def test_chunks_are_as_long_as_makes_heads_and_the_last_wave_cost_alike(
     schedule = paced(parse_topology(spec), num_flits)
     assert (schedule.num_flows, schedule.period) == (num_trees, period)
     most = num_flits / num_trees
-    message_cycles = usual_pace(schedule.topology).message_cycles
+    message_cycles = usual_cost_model(schedule.topology).message_cycles
     assert schedule.num_waves == int(most / np.sqrt(most * period * message_cycles))
 
 
@@ -91,8 +91,10 @@ def test_longer_ways_make_longer_steps_or_more_of_them():
     """The time that a wave has for a hop is at least what a hop takes."""
     topology = mesh(4, 4)
     for way in (10, 100, 1000, 10_000):
-        pace = usual_pace(topology)._replace(way_cycles=np.full(topology.num_links, float(way)))
-        schedule = build_forest(topology, pace=pace)
+        cost_model = usual_cost_model(topology)._replace(
+            latency_cycles=np.full(topology.num_links, float(way))
+        )
+        schedule = build_forest(topology, cost_model=cost_model)
         reduces = schedule.op == Op.REDUCE
         came = {}
         for step, flow, src, dst in zip(
@@ -100,9 +102,9 @@ def test_longer_ways_make_longer_steps_or_more_of_them():
             strict=True,
         ):
             if (flow, src) in came:
-                chunk = pace.num_flits / schedule.num_waves / schedule.num_flows
-                cycles = (step - came[flow, src]) * (chunk + pace.message_cycles)
-                assert cycles >= way + pace.part_flits
+                chunk = cost_model.num_flits / schedule.num_waves / schedule.num_flows
+                cycles = (step - came[flow, src]) * (chunk + cost_model.message_cycles)
+                assert cycles >= way + cost_model.part_flits
             came[flow, dst] = max(step, came.get((flow, dst), 0))
 
 
@@ -115,11 +117,19 @@ def test_a_hop_takes_its_time_from_the_first_slot_on_of_slow_links_too(
     whole = mesh(4, 4)
     speeds = np.where(np.ptp(whole.links, axis=1) > 1, slow_gbytes_per_s, 16.0)
     topology = Topology("slow", 16, 0, whole.links, speeds, 150.0)
-    pace, slots = usual_pace(topology)._replace(num_flits=num_flits), link_slots(topology)
-    schedule = build_forest(topology, pace=pace)
+    cost_model, slots = (
+        usual_cost_model(topology)._replace(num_flits=num_flits),
+        link_occupancy(topology),
+    )
+    schedule = build_forest(topology, cost_model=cost_model)
     chunk = num_flits / schedule.num_waves / schedule.num_flows
-    slot = ((chunk + pace.message_cycles) * pace.cycles_per_flit / slots)[schedule.route_links]
-    way = pace.way_cycles + (min(pace.part_flits, chunk) + 1) * pace.cycles_per_flit
+    slot = ((chunk + cost_model.message_cycles) * cost_model.cycles_per_flit / slots)[
+        schedule.route_links
+    ]
+    way = (
+        cost_model.latency_cycles
+        + (min(cost_model.part_flits, chunk) + 1) * cost_model.cycles_per_flit
+    )
     link, behind = schedule.route_links, {}
     for op in (Op.REDUCE, Op.GATHER):
         rows = np.flatnonzero(schedule.op == op)
@@ -160,7 +170,7 @@ def test_over_switches_what_adds_to_a_sum_goes_one_by_one(slow_gbytes_per_s):
     topology = Topology("boards", 16, 12, whole.links, speeds, 150.0)
     schedule = paced(topology, 1 << 22, part_flits=None)
     held = np.maximum.reduceat(
-        link_slots(topology)[schedule.route_links], schedule.route_offsets[:-1]
+        link_occupancy(topology)[schedule.route_links], schedule.route_offsets[:-1]
     )
     busy = [
         (schedule.flow[row], schedule.dst[row], schedule.step[row] + slot)
@@ -228,7 +238,7 @@ def test_a_forest_says_why_there_is_none():
 
 @pytest.mark.parametrize("spec", ["mesh:3x3", "torus:3x3"])
 def test_where_waves_are_too_few_several_are_written_out_in_one(spec, monkeypatch):
-    """No other trees, slots or chunks than of the same forest with more waves told apart."""
+    """No other trees, slots or chunks than of the same forest with more waves distinguished."""
     topology, num_flits = parse_topology(spec), 1 << 18
     monkeypatch.setattr(forest, "MOST_WAVES", 10_000)
     apart = paced(topology, num_flits)
@@ -257,9 +267,9 @@ def test_each_timetable_of_a_forest_is_made_once(monkeypatch):
 
     def timetable_of(packing, slots, **routes):
         made.append((packing.num_trees, np.unique(slots).tolist()))
-        return timetable(packing, slots, **routes)
+        return modulo_schedule(packing, slots, **routes)
 
-    monkeypatch.setattr(forest, "timetable", timetable_of)
+    monkeypatch.setattr(forest, "modulo_schedule", timetable_of)
     monkeypatch.setattr(forest, "MOST_WAVES", 8)
     schedule = paced(mesh(3, 3), 1 << 18, part_flits=None)
     (num_trees,) = {trees for trees, _ in made}
@@ -275,6 +285,6 @@ def test_the_same_pace_gives_the_same_schedule():
 
 def test_the_usual_pace_is_that_of_a_megabyte():
     topology = mesh(2, 2)
-    pace = usual_pace(topology)
-    assert isinstance(pace, Pace) and pace.num_flits * 16 == 1 << 20
-    assert build(topology, "forest").hash == build(topology, "forest", pace=pace).hash
+    cost_model = usual_cost_model(topology)
+    assert isinstance(cost_model, CostModel) and cost_model.num_flits * 16 == 1 << 20
+    assert build(topology, "forest").hash == build(topology, "forest", cost_model=cost_model).hash

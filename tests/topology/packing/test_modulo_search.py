@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from multitree.topology.packing.modulo_search import STEEPNESS, OutwardPlan, SlotSearch
+from multitree.topology.packing.modulo_search import STEEPNESS, ModuloSearch, OutwardPlan
 
 
 def placed(period, *transfers):
     """Times of GATHER transfers, each (before, lag, link, slots)."""
     before, lag, link, slots = (list(column) for column in zip(*transfers, strict=True))
     plan = OutwardPlan(period, 9, [False] * len(lag), before, lag, link, slots)
-    return SlotSearch(plan, 0).time
+    return ModuloSearch(plan, 0).time
 
 
 def test_of_two_that_are_ready_the_one_that_more_follow_goes_first():
@@ -58,7 +58,7 @@ def cost(search):
 def test_swaps_make_it_no_later_in_all_and_nothing_too_early_or_at_once_on_a_link(seed):
     print(f"seed {seed}")
     plan = random_plan(random.Random(seed))
-    search = SlotSearch(plan, seed)
+    search = ModuloSearch(plan, seed)
     first = was = cost(search)
     for _ in range(30):
         search.improve(20)

@@ -1,4 +1,4 @@
-"""Packed trees span, load links within their share, and have a timetable."""
+"""Packed trees span, load links within their share, and have a modulo schedule."""
 
 import networkx
 import numpy as np
@@ -11,7 +11,7 @@ from multitree.topology.families.direct import mesh, torus
 from multitree.topology.networks.bounds import worst_partition
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import link_pairs, neighbours_of
-from multitree.topology.packing.modulo_schedule import timetable
+from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.negotiation import negotiated_trees
 from multitree.topology.packing.packing import pack_trees
 from multitree.topology.packing.tree_count import tree_count
@@ -28,7 +28,7 @@ def random_speeds(seed):
 
 
 def networks():
-    return topologies(both_ways=True) | st.builds(random_speeds, st.integers(0, 10**6))
+    return topologies(both_directions=True) | st.builds(random_speeds, st.integers(0, 10**6))
 
 
 def check_packing(packing):
@@ -87,7 +87,7 @@ def check_timetable(found):
 def test_random_graphs(topology, hop_slots, seed):
     packing = pack_trees(topology, num_trees=1 + seed * 3, seed=seed)
     check_packing(packing)
-    check_timetable(timetable(packing, hop_slots, seed=seed))
+    check_timetable(modulo_schedule(packing, hop_slots, seed=seed))
 
 
 @given(networks(), st.integers(1, 9), st.booleans())
@@ -159,7 +159,7 @@ def test_families_have_the_fewest_trees_with_the_least_load_that_are_flat(spec):
     assert (packing.num_trees, packing.period) == (num_trees, period)
     assert packing.link_loads.max() == period and packing.heights.max() <= height
     for hop_slots in (1, 3):
-        check_timetable(timetable(packing, hop_slots))
+        check_timetable(modulo_schedule(packing, hop_slots))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -170,13 +170,13 @@ def test_of_some_attempts_the_flattest_counts(seed):
 def test_a_timetable_is_near_the_longest_way_through_its_highest_tree():
     packing = pack_trees(mesh(8, 8))
     way = 2 * int(packing.heights.max())
-    assert timetable(packing, 3).num_slots <= 1.35 * (3 * way + 1)
-    assert timetable(packing, 6).num_slots <= 1.15 * (6 * way + 1)
+    assert modulo_schedule(packing, 3).num_slots <= 1.35 * (3 * way + 1)
+    assert modulo_schedule(packing, 6).num_slots <= 1.15 * (6 * way + 1)
     small = pack_trees(mesh(4, 4))
     for hop_slots, most in ((1, 16), (2, 23), (3, 30), (4, 37)):
-        assert timetable(small, hop_slots).num_slots <= most
+        assert modulo_schedule(small, hop_slots).num_slots <= most
     disjoint = pack_trees(torus(8, 8), num_trees=2)
-    assert timetable(disjoint, 5).num_slots <= 2 * disjoint.heights.max() * 5 + 1
+    assert modulo_schedule(disjoint, 5).num_slots <= 2 * disjoint.heights.max() * 5 + 1
 
 
 def test_a_pair_twice_as_fast_carries_twice_the_trees():
@@ -187,7 +187,7 @@ def test_a_pair_twice_as_fast_carries_twice_the_trees():
     assert packing.ratio_to_optimum == pytest.approx(1)
     assert pack_trees(packing.topology, num_trees=2).ratio_to_optimum == pytest.approx(2 / 2 / 0.8)
     assert (packing.link_loads * packing.slots).tolist() == [packing.period] * 6
-    check_timetable(timetable(packing, 2))
+    check_timetable(modulo_schedule(packing, 2))
 
 
 def test_of_a_pair_the_slower_link_counts():
@@ -207,13 +207,13 @@ def test_a_hop_takes_its_link_s_slots():
     topology = mesh(2, 3)
     packing = pack_trees(topology)
     hops = np.arange(topology.num_links) % 5 + 1
-    check_timetable(timetable(packing, hops))
+    check_timetable(modulo_schedule(packing, hops))
 
 
 def test_the_same_seed_gives_the_same_trees_and_slots():
     first, again, other = (pack_trees(mesh(3, 4), seed=seed) for seed in (1, 1, 2))
     assert (first.links == again.links).all() and (first.links != other.links).any()
-    one, two = timetable(first, 2), timetable(again, 2)
+    one, two = modulo_schedule(first, 2), modulo_schedule(again, 2)
     assert (one.reduce_slots == two.reduce_slots).all()
     assert (one.gather_slots == two.gather_slots).all()
 
@@ -227,4 +227,4 @@ def test_what_cannot_be_packed_is_refused():
     with pytest.raises(ScheduleError, match="Number of trees must be at least 1, not 0"):
         pack_trees(mesh(2, 2), num_trees=0)
     with pytest.raises(ValueError, match="Slots of a hop must be at least 1, not 0"):
-        timetable(pack_trees(mesh(2, 2)), 0)
+        modulo_schedule(pack_trees(mesh(2, 2)), 0)

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.cost_model import usual_pace
-from multitree.topology.networks.link_occupancy import link_slots
+from multitree.topology.networks.cost_model import usual_cost_model
+from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing import switch_packing
-from multitree.topology.packing.modulo_schedule import has_slots, timetable
+from multitree.topology.packing.modulo_schedule import has_slots, modulo_schedule
 from multitree.topology.packing.modulo_search import OutwardPlan
-from multitree.topology.packing.route_search import RouteSlots
+from multitree.topology.packing.route_search import RouteSearch
 from multitree.topology.packing.switch_packing import pack_over_switches
 from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_topology
@@ -20,13 +20,13 @@ from tests.topology.graphs import random_topology
 SPECS = ("fat_tree:3x2", "bigraph:2x4", "kary_tree:2x3x2", "dgx2", "dragonfly:2x1x1")
 
 
-def slots_held(packing, ways):
+def slots_held(packing, overlay_links):
     """Slots that all trees hold each link of the real network, one way or the other."""
-    held = np.zeros(1 + max(map(max, ways.routes)), int)
+    held = np.zeros(1 + max(map(max, overlay_links.routes)), int)
     reverse = packing.topology.reverse
     for link in packing.links[packing.links >= 0]:
         for way in (link, reverse[link]):
-            np.add.at(held, ways.routes[way], packing.slots[way])
+            np.add.at(held, overlay_links.routes[way], packing.slots[way])
     return held
 
 
@@ -39,8 +39,8 @@ def star(*speeds):
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(spec):
-    packing, ways = pack_over_switches(parse_topology(spec))
-    assert (slots_held(packing, ways) <= packing.period).all()
+    packing, overlay_links = pack_over_switches(parse_topology(spec))
+    assert (slots_held(packing, overlay_links) <= packing.period).all()
     assert ((packing.links < 0).sum(axis=1) == 1).all()
     for tree, root in enumerate(packing.roots):
         for rank in range(packing.topology.num_ranks):
@@ -53,15 +53,15 @@ def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(s
 @pytest.mark.parametrize("spec", [*SPECS, "uneven"])
 def test_each_way_is_a_route_between_its_ends_and_the_reverse_links_lead_back(spec):
     topology = star(8.0, 16.0, 16.0, 4.0) if spec == "uneven" else parse_topology(spec)
-    _, ways = pack_over_switches(topology)
-    for link, route in enumerate(ways.routes):
+    _, overlay_links = pack_over_switches(topology)
+    for link, route in enumerate(overlay_links.routes):
         ends = topology.links[route]
         assert (ends[1:, 0] == ends[:-1, 1]).all()
-        assert [ends[0, 0], ends[-1, 1]] == ways.network.links[link].tolist()
-        assert ways.routes[link ^ 1] == topology.reverse[route[::-1]].tolist()
-        assert ways.network.latency_ns[link] == topology.latency_ns[route].sum()
+        assert [ends[0, 0], ends[-1, 1]] == overlay_links.network.links[link].tolist()
+        assert overlay_links.routes[link ^ 1] == topology.reverse[route[::-1]].tolist()
+        assert overlay_links.network.latency_ns[link] == topology.latency_ns[route].sum()
         assert (
-            ways.network.bandwidth_gbytes_per_s[link]
+            overlay_links.network.bandwidth_gbytes_per_s[link]
             == topology.bandwidth_gbytes_per_s[route].min()
         )
 
@@ -76,10 +76,10 @@ def test_the_bound_is_reached(spec, num_trees, period):
 
 def test_a_slow_link_carries_a_leaf_and_holds_its_partner_as_long():
     topology = star(8.0, 16.0, 16.0, 16.0, 16.0)
-    packing, ways = pack_over_switches(topology)
+    packing, overlay_links = pack_over_switches(topology)
     assert (packing.links[:, 0] >= 0).all() and not (packing.parents == 0).any()
     assert packing.slots[packing.links[:, 0]].tolist() == [2] * packing.num_trees
-    assert (slots_held(packing, ways) <= packing.period).all()
+    assert (slots_held(packing, overlay_links) <= packing.period).all()
     # Each tree takes 2 slots of the slow link, whatever the others do.
     assert 2 <= packing.period / packing.num_trees <= 2.2
 
@@ -121,7 +121,7 @@ def test_no_link_of_a_route_is_held_twice_and_everything_waits_for_what_is_befor
         rng.integers(1, 3, num).tolist(),
     )
     holds = [rng.permutation(num_links)[: rng.integers(1, 4)].tolist() for _ in range(num)]
-    found = RouteSlots(plan, holds, seed)
+    found = RouteSearch(plan, holds, seed)
     held = np.zeros((num_links, period), int)
     for transfer, links in enumerate(holds):
         ready = found.time[before[transfer]] if before[transfer] >= 0 else 0
@@ -134,21 +134,21 @@ def test_no_link_of_a_route_is_held_twice_and_everything_waits_for_what_is_befor
 
 def test_what_a_way_takes_is_all_its_latencies_its_slowest_link_and_room_for_a_longer_one():
     topology = star(8.0, 16.0, 16.0)
-    _, ways = pack_over_switches(topology)
-    pace = usual_pace(topology)
-    paced = ways.paced(pace)
-    for link, route in enumerate(ways.routes):
-        assert paced.way_cycles[link] == sum(pace.way_cycles[route])
-        assert paced.cycles_per_flit[link] == max(pace.cycles_per_flit[route])
-    assert paced.message_cycles == pace.message_cycles + pace.way_cycles.max()
-    assert (paced.num_flits, paced.part_flits) == (pace.num_flits, None)
+    _, overlay_links = pack_over_switches(topology)
+    cost_model = usual_cost_model(topology)
+    paced = overlay_links.paced(cost_model)
+    for link, route in enumerate(overlay_links.routes):
+        assert paced.latency_cycles[link] == sum(cost_model.latency_cycles[route])
+        assert paced.cycles_per_flit[link] == max(cost_model.cycles_per_flit[route])
+    assert paced.message_cycles == cost_model.message_cycles + cost_model.latency_cycles.max()
+    assert (paced.num_flits, paced.part_flits) == (cost_model.num_flits, None)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_packing_has_slots_within_its_period(spec):
-    packing, ways = pack_over_switches(parse_topology(spec))
-    table = timetable(packing, 1, routes=ways.routes)
-    assert has_slots(packing, ways.routes) and table.packing.period == packing.period
+    packing, overlay_links = pack_over_switches(parse_topology(spec))
+    table = modulo_schedule(packing, 1, routes=overlay_links.routes)
+    assert has_slots(packing, overlay_links.routes) and table.packing.period == packing.period
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -157,35 +157,37 @@ def test_transfers_of_two_slots_fill_a_link(seed):
     rng = np.random.default_rng(seed)
     reduces = [bool(flag) for flag in rng.integers(2, size=3)]
     plan = OutwardPlan(6, 1, reduces, [-1] * 3, rng.integers(0, 6, 3).tolist(), [0] * 3, [2] * 3)
-    assert RouteSlots(plan, [[0]] * 3, seed).settled, f"seed {seed}"
+    assert RouteSearch(plan, [[0]] * 3, seed).settled, f"seed {seed}"
 
 
 def test_what_is_held_for_two_slots_goes_right_behind_another():
     plan = OutwardPlan(7, 1, [False] * 3, [-1] * 3, [0] * 3, [0] * 3, [2] * 3)
-    assert sorted(RouteSlots(plan, [[0]] * 3, 0).time) == [0, 2, 4]
+    assert sorted(RouteSearch(plan, [[0]] * 3, 0).time) == [0, 2, 4]
 
 
 def test_three_transfers_do_not_fit_two_slots():
     plan = OutwardPlan(2, 1, [False] * 3, [-1] * 3, [0] * 3, [0] * 3, [1] * 3)
-    assert not RouteSlots(plan, [[0]] * 3, 0).settled
-    assert RouteSlots(plan._replace(period=3), [[0]] * 3, 0).settled
+    assert not RouteSearch(plan, [[0]] * 3, 0).settled
+    assert RouteSearch(plan._replace(period=3), [[0]] * 3, 0).settled
 
 
 def test_a_period_that_is_too_short_is_made_longer():
-    packing, ways = pack_over_switches(star(16.0, 16.0, 16.0), num_trees=1)
-    assert has_slots(packing, ways.routes)
+    packing, overlay_links = pack_over_switches(star(16.0, 16.0, 16.0), num_trees=1)
+    assert has_slots(packing, overlay_links.routes)
     short = type(packing)(
         packing.topology, packing.roots, packing.parents, packing.links, packing.slots, 1
     )
-    assert not has_slots(short, ways.routes)
-    assert timetable(short, 1, routes=ways.routes).packing.period == packing.period == 2
+    assert not has_slots(short, overlay_links.routes)
+    assert (
+        modulo_schedule(short, 1, routes=overlay_links.routes).packing.period == packing.period == 2
+    )
 
 
 def test_links_that_differ_both_ways_count_as_the_slower():
     links = [(0, 2), (2, 0), (1, 2), (2, 1)]
     topology = Topology("uneven", 2, 1, links, [16.0, 8.0, 16.0, 16.0], 150.0)
     packing, _ = pack_over_switches(topology)
-    assert link_slots(topology).tolist() == [1, 2, 1, 1]
+    assert link_occupancy(topology).tolist() == [1, 2, 1, 1]
     assert packing.slots.tolist() == [2, 2]
 
 
@@ -195,5 +197,5 @@ def test_random_fabrics_are_packed(seed):
     topology = random_topology(seed, most_ranks=9)
     if not topology.num_switches:
         return
-    packing, ways = pack_over_switches(topology)
-    assert (slots_held(packing, ways) <= packing.period).all(), f"seed {seed}"
+    packing, overlay_links = pack_over_switches(topology)
+    assert (slots_held(packing, overlay_links) <= packing.period).all(), f"seed {seed}"

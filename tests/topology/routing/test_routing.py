@@ -106,10 +106,10 @@ def test_a_graph_of_no_family_is_routed_up_then_down_in_one_class(spec):
 
 
 @pytest.mark.parametrize("make", [random_topology, random_switched_topology])
-@pytest.mark.parametrize("both_ways", [True, False])
-def test_random_graphs_are_routed_without_circles(make, both_ways):
+@pytest.mark.parametrize("both_directions", [True, False])
+def test_random_graphs_are_routed_without_circles(make, both_directions):
     for seed in range(40):
-        topology = make(seed, both_ways=both_ways)
+        topology = make(seed, both_directions=both_directions)
         print(f"seed {seed}")
         offsets, links, classes = checked_routes(topology)
         goes_up_then_down(topology, all_pairs(topology)[0], offsets, links, classes)

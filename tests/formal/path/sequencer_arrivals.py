@@ -1,4 +1,4 @@
-"""Property of the collector's queues: no message that is in is lost."""
+"""Property of the sequencer's queues: no message that is in is lost."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
 from multitree.nic.layouts import mark_layout
-from multitree.nic.reduce.sequencer import Collector
+from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
 from tests.formal.bench import Property
 from tests.formal.stand_ins import free_outputs
@@ -86,7 +86,7 @@ def arrivals(bench, *, num_ports):
         memory_queue_flits=4,
         address_width=4,
     )
-    m.submodules.block = block = Collector(config)
+    m.submodules.block = block = ReductionSequencer(config)
     queues = [_Counted(config) for _ in range(num_ports)]
     rest = iter(queues)
     bench.replace(
@@ -97,27 +97,31 @@ def arrivals(bench, *, num_ports):
     limit = config.memory_queue_flits + 2 * config.num_vcs - SPARED
     free_outputs(bench, "in", block.phase, block.drains.ready)
     drained = block.drains.valid & block.drains.ready
-    for number, (claim, arrival) in enumerate(zip(block.claims, block.arrivals, strict=True)):
-        free_outputs(bench, f"claim_{number}", claim.valid, claim.order[:1])
+    for number, (reservation, arrival) in enumerate(
+        zip(block.reservations, block.arrivals, strict=True)
+    ):
+        free_outputs(bench, f"claim_{number}", reservation.valid, reservation.order[:1])
         free_outputs(bench, f"arrival_{number}", arrival.valid, arrival.order[:1], arrival.staged)
-        stood = bench.past(claim.valid & ~claim.answered)
-        bench.assume(~stood | (claim.valid & (claim.order == bench.past(claim.order))))
+        stood = bench.past(reservation.valid & ~reservation.answered)
+        bench.assume(
+            ~stood | (reservation.valid & (reservation.order == bench.past(reservation.order)))
+        )
         # Between claim and arrival; at port 0 those of staging, which has one in hand.
         under_way = Signal(range(2 * limit), name=f"under_way_{number}")
-        opens = claim.answered & (claim.verdict.as_value() != Verdict.TWICE.value)
+        opens = reservation.answered & (reservation.verdict.as_value() != Verdict.TWICE.value)
         more = drained if number == 0 else 0
         m.d.sync += under_way.eq(under_way + opens + more - arrival.valid)
         bench.assume(~arrival.valid | (under_way != 0))
-        bench.assume(~claim.valid | stood | (under_way < limit))
+        bench.assume(~reservation.valid | stood | (under_way < limit))
         if number == 0:
-            bench.assume(~more | ((under_way + claim.valid) <= limit))
+            bench.assume(~more | ((under_way + reservation.valid) <= limit))
         bench.check(~queues[number].lost)
         bench.cover(f"full_{number}", under_way == limit)
 
 
 PROPERTIES = (
     Property(
-        "collector.arrivals",
+        "sequencer.arrivals",
         "no message that is in is lost, however many come at once",
         arrivals,
         ({"num_ports": 3}, {"num_ports": 2}),

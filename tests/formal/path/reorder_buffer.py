@@ -6,14 +6,14 @@ from amaranth.lib import data
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import CONTRIBUTION, FLOW_ENTRY, SHARED_FLOW
-from multitree.nic.reduce.reorder_buffer import Staging
+from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from tests.formal.bench import Property, Watch
 
 __all__ = ["PROPERTIES"]
 
 QUEUE_FLITS = 4
 BOUND_CYCLES = 16
-"""Cycles searched where slots are told by a product, which is too much for a proof."""
+"""Cycles searched where slots are reported by a product, which is too much for a proof."""
 JOB_CYCLES = 6
 """Cycles from taking a job to its first read, with a flow memory that grants at once."""
 
@@ -30,7 +30,7 @@ class _Bench:
         self.config = Config(
             num_classes=1, address_width=address_width, memory_queue_flits=QUEUE_FLITS
         )
-        m.submodules.block = self.block = block = Staging(self.config)
+        m.submodules.block = self.block = block = ReorderBuffer(self.config)
         self.entry_now = data.View(SHARED_FLOW, bench.free("entry", FLOW_ENTRY.size))
         m.d.comb += [
             block.jobs.valid.eq(bench.free("jobs_valid")),
@@ -48,17 +48,17 @@ class _Bench:
         ]
         self.job, self.entry = Signal(CONTRIBUTION), Signal(SHARED_FLOW)
         self.taken = block.jobs.valid & block.jobs.ready
-        self.told = bench.past(bench.past(block.lookup.granted))
+        self.fault_sent = bench.past(bench.past(block.lookup.granted))
         self.read_now = block.read.valid & block.read.ready
         self.moved_now = block.items.valid & block.items.ready
         with m.If(self.taken):
             m.d.sync += self.job.eq(block.jobs.payload)
-        with m.If(self.told):
+        with m.If(self.fault_sent):
             m.d.sync += self.entry.eq(self.entry_now)
         size = self.entry_now.size
         # What has no payload is in no slot; the rest is what the check of the flow lets pass.
-        bench.assume(~self.told | ((size != 0) & (size < 1 << address_width)))
-        bench.assume(~self.told | (self.entry_now.num_children <= self.config.max_children))
+        bench.assume(~self.fault_sent | ((size != 0) & (size < 1 << address_width)))
+        bench.assume(~self.fault_sent | (self.entry_now.num_children <= self.config.max_children))
         unanswered = Signal(range(QUEUE_FLITS + 2))
         m.d.sync += unanswered.eq(unanswered + self.read_now - block.read.data_valid)
         bench.assume(~block.read.data_valid | (unanswered != 0))
@@ -71,13 +71,13 @@ def reads(bench, *, address_width):
     test = _Bench(bench, address_width=address_width)
     block, job, entry, item = test.block, test.job, test.entry, test.block.items.payload
     busy, known = Signal(), Signal()
-    broken = test.told & ~block.lookup.intact
+    broken = test.fault_sent & ~block.lookup.intact
     over = test.moved_now & block.items.payload.end
     with m.If(test.taken):
         m.d.sync += [busy.eq(1), known.eq(0)]
     with m.Elif(over | broken):
         m.d.sync += [busy.eq(0), known.eq(0)]
-    with m.Elif(test.told):
+    with m.Elif(test.fault_sent):
         m.d.sync += known.eq(1)
     bench.check(block.jobs.ready == ~busy)
     bench.check(~block.lookup.valid | (busy & ~known & (block.lookup.flow == job.flow)))
@@ -88,7 +88,7 @@ def reads(bench, *, address_width):
     # Counted on flit by flit, as the block does: the solver need not know what sums are.
     slot, place, unread, left = (Signal(address_width, name=f"due_{k}") for k in range(4))
     base, size = block.run.window_base, test.entry_now.size[:address_width]
-    with m.If(test.told):
+    with m.If(test.fault_sent):
         m.d.sync += slot.eq(base + test.entry_now.staging + job.order * size)
         m.d.sync += [place.eq(base + test.entry_now.base), unread.eq(size), left.eq(size)]
     with m.If(test.read_now):
@@ -156,21 +156,21 @@ def progress(bench, *, address_width):
 _SIZES = ({"address_width": 4}, {"address_width": 5})
 PROPERTIES = (
     Property(
-        "staging.reads",
+        "reorder_buffer.reads",
         "each job reads its own slot and is added to its chunk, each flit once, in order; an entry"
-        " of wrong parity is told and nothing is read by it",
+        " of wrong parity is reported and nothing is read by it",
         reads,
         ({"address_width": 4},),
         depth=BOUND_CYCLES,
     ),
     Property(
-        "staging.payload",
+        "reorder_buffer.payload",
         "what memory gave is added once, in order; reads within the queue",
         payload,
         _SIZES,
     ),
     Property(
-        "staging.progress",
+        "reorder_buffer.progress",
         "with a memory that answers, a job is over 8 cycles and one per flit later",
         progress,
         ({"address_width": 4},),

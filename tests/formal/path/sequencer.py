@@ -1,4 +1,4 @@
-"""Properties of the collector: sums in order, each contribution once, in time."""
+"""Properties of the sequencer: sums in order, each contribution once, in time."""
 
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.nic.config import Config
 from multitree.nic.layouts import mark_layout
-from multitree.nic.reduce.sequencer import Collector
+from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
 from tests.formal.bench import Property
 
@@ -38,21 +38,21 @@ class _Passing(wiring.Component):
 class _Flow:
     """One arbitrary flow of the collective that runs: what its contributions have done so far.
 
-    Members, a bit per contribution but for `gathered`: `claimed`; `began`, it may be added from
+    Members, a bit per contribution but for `gathered`: `locked`; `began`, it may be added from
     then on; `staged`, it was told to go to its slot; `lies`, it is there; `waits`, it was told to
     wait for its turn; `added`.
     """
 
     def __init__(self, bench, num_children):
         self.gathered, self.result = Signal(), Signal()
-        names = ("claimed", "began", "staged", "lies", "waits", "added")
+        names = ("locked", "began", "staged", "lies", "waits", "added")
         for name in names:
             setattr(self, name, Signal(num_children, name=name))
         self.every = [getattr(self, name) for name in names] + [self.gathered, self.result]
 
 
 class _Bench:
-    """The collector, and all that ports, staging and control may do as far as one flow sees it."""
+    """The sequencer, and all that ports, staging and control may do as far as one flow sees it."""
 
     def __init__(self, bench, *, num_ports, num_flows, max_children):
         self.m, self.bench = bench.m, bench
@@ -64,7 +64,7 @@ class _Bench:
             memory_queue_flits=4,
             address_width=4,
         )
-        self.block = block = Collector(config)
+        self.block = block = ReductionSequencer(config)
         self.queues = [_Passing(config) for _ in range(num_ports)]
         rest = iter(self.queues)
         bench.replace("multitree.nic.reduce.sequencer.Checked", lambda *_, **__: next(rest))
@@ -76,29 +76,32 @@ class _Bench:
         self.flow = _Flow(bench, max_children)
         self.m.d.comb += block.drains.ready.eq(bench.free("drains_ready"))
         for number in range(num_ports):
-            self._claim(number)
+            self._reservation(number)
             self._arrival(number)
 
-    def _claim(self, number):
+    def _reservation(self, number):
         """A claim of any message, held until it is answered."""
-        bench, claim = self.bench, self.block.claims[number]
-        fields = Cat(claim.op, claim.flow, claim.order, claim.empty, claim.last)
-        self.m.d.comb += [
-            claim.valid.eq(bench.free(f"claims_{number}")),
-            claim.op.eq(bench.free(f"claim_op_{number}")),
-            claim.flow.eq(bench.free(f"claim_flow_{number}", len(self.key))),
-            claim.order.eq(bench.free(f"claim_order_{number}", 3)),
-            claim.empty.eq(bench.free(f"claim_empty_{number}")),
-            claim.last.eq(self.children - 1),
-        ]
-        stood = bench.past(claim.valid & ~claim.answered)
-        bench.assume(~stood | (claim.valid & (fields == bench.past(fields))))
-        bench.assume(
-            (claim.flow < self.config.num_flows) & (claim.order < self.config.max_children)
+        bench, reservation = self.bench, self.block.reservations[number]
+        fields = Cat(
+            reservation.op, reservation.flow, reservation.order, reservation.empty, reservation.last
         )
-        # Reception lets no contribution pass that its flow does not have.
-        reduces = claim.valid & (claim.flow == self.key) & (claim.op == REDUCE)
-        bench.assume(~reduces | (claim.order < self.children))
+        self.m.d.comb += [
+            reservation.valid.eq(bench.free(f"claims_{number}")),
+            reservation.op.eq(bench.free(f"claim_op_{number}")),
+            reservation.flow.eq(bench.free(f"claim_flow_{number}", len(self.key))),
+            reservation.order.eq(bench.free(f"claim_order_{number}", 3)),
+            reservation.empty.eq(bench.free(f"claim_empty_{number}")),
+            reservation.last.eq(self.children - 1),
+        ]
+        stood = bench.past(reservation.valid & ~reservation.answered)
+        bench.assume(~stood | (reservation.valid & (fields == bench.past(fields))))
+        bench.assume(
+            (reservation.flow < self.config.num_flows)
+            & (reservation.order < self.config.max_children)
+        )
+        # The header lookup lets no contribution pass that its flow does not have.
+        reduces = reservation.valid & (reservation.flow == self.key) & (reservation.op == REDUCE)
+        bench.assume(~reduces | (reservation.order < self.children))
 
     def _arrival(self, number):
         """Any message is in at any time, if it may be."""
@@ -133,25 +136,25 @@ class _Bench:
     def answered(self):
         """The claim of the flow that is answered: (whether, its op, order, empty, verdict)."""
         hit, op, order, empty = Signal(), Signal(), Signal(6), Signal()
-        for claim in self.block.claims:
-            with self.m.If(claim.answered & (claim.flow == self.key)):
-                self.m.d.comb += [hit.eq(1), op.eq(claim.op)]
-                self.m.d.comb += [order.eq(claim.order), empty.eq(claim.empty)]
-        return hit, op, order, empty, self.block.claims[0].verdict.as_value()
+        for reservation in self.block.reservations:
+            with self.m.If(reservation.answered & (reservation.flow == self.key)):
+                self.m.d.comb += [hit.eq(1), op.eq(reservation.op)]
+                self.m.d.comb += [order.eq(reservation.order), empty.eq(reservation.empty)]
+        return hit, op, order, empty, self.block.reservations[0].verdict.as_value()
 
     def follow(self):
         """Note what the flow's contributions do, from answers, turns and arrivals."""
         m, flow = self.m, self.flow
         hit, op, order, empty, verdict = self.answered()
         came, mark = self.taken()
-        place = Signal(len(flow.claimed))
-        in_place = Signal(len(flow.claimed))
+        place = Signal(len(flow.locked))
+        in_place = Signal(len(flow.locked))
         m.d.comb += [place.eq(1 << order), in_place.eq(1 << mark.order)]
         fresh = hit & (verdict != Verdict.TWICE.value)
         with m.If(fresh & (op == GATHER)):
             m.d.sync += [flow.gathered.eq(1), flow.result.eq(empty)]
         with m.If(fresh & (op == REDUCE)):
-            m.d.sync += flow.claimed.eq(flow.claimed | place)
+            m.d.sync += flow.locked.eq(flow.locked | place)
             with m.If(empty):
                 m.d.sync += [flow.began.eq(flow.began | place), flow.added.eq(flow.added | place)]
             with m.Elif(verdict == Verdict.DIRECT.value):
@@ -175,7 +178,7 @@ class _Bench:
     def begins(self):
         """Contributions of the flow whose turn comes in this cycle: drained ones, waiting ones."""
         m, block, flow = self.m, self.block, self.flow
-        drain, turn = (Signal(len(flow.claimed), name=name) for name in ("drain", "turn"))
+        drain, turn = (Signal(len(flow.locked), name=name) for name in ("drain", "turn"))
         job = block.drains.payload
         with m.If(block.drains.valid & block.drains.ready & (job.flow == self.key)):
             m.d.comb += drain.eq(1 << job.order)
@@ -195,7 +198,10 @@ class _Bench:
 
     def asked(self):
         """A claim of the flow waits."""
-        return Cat(claim.valid & (claim.flow == self.key) for claim in self.block.claims).any()
+        return Cat(
+            reservation.valid & (reservation.flow == self.key)
+            for reservation in self.block.reservations
+        ).any()
 
 
 def _all_before(bits, place):
@@ -208,7 +214,7 @@ def _control(test, settled, expects_result):
     """Collectives that end when all of the flow is in; tables whose bank was cleared before."""
     bench, m, flow, block = test.bench, test.m, test.flow, test.block
     every = (1 << test.children) - 1
-    fresh = ~Cat(flow.claimed, flow.gathered).any()
+    fresh = ~Cat(flow.locked, flow.gathered).any()
     whole = (flow.added == every[: len(flow.added)]) & (flow.result == expects_result)
     ends, swaps, clear = (bench.free(name) for name in ("ends", "swaps", "clear"))
     phase, bank = Signal(), Signal()
@@ -237,16 +243,16 @@ def order(bench, *, num_ports, num_flows, max_children):
     hit, op, place_number, empty, verdict, came = test.follow()
     settled = test.settled(came)
     expects_result, empties = bench.constant("expects_result"), bench.constant("empties", 2)
-    for claim in block.claims:
-        mine = claim.valid & (claim.flow == test.key)
-        bench.assume(~mine | (claim.empty == empties.bit_select(claim.op, 1)))
-        bench.assume(~mine | (claim.op == REDUCE) | expects_result)
+    for reservation in block.reservations:
+        mine = reservation.valid & (reservation.flow == test.key)
+        bench.assume(~mine | (reservation.empty == empties.bit_select(reservation.op, 1)))
+        bench.assume(~mine | (reservation.op == REDUCE) | expects_result)
     place = Signal(max_children)
     m.d.comb += place.eq(1 << place_number)
-    # Verdicts: what came before is refused, and who may begin is told so.
-    reduces, known = hit & (op == REDUCE), (flow.claimed & place).any()
-    before, claimed_before = _all_before(flow.added, place), _all_before(flow.claimed, place)
-    late = Mux(claimed_before, Verdict.WAITS.value, Verdict.STAGED.value)
+    # Verdicts: what came before is refused, and who may begin is reported so.
+    reduces, known = hit & (op == REDUCE), (flow.locked & place).any()
+    before, reserved_before = _all_before(flow.added, place), _all_before(flow.locked, place)
+    late = Mux(reserved_before, Verdict.WAITS.value, Verdict.STAGED.value)
     told = Mux(before, Verdict.DIRECT.value, late)
     bench.check(~reduces | (verdict == Mux(known, Verdict.TWICE.value, Mux(empty, verdict, told))))
     bench.check(~reduces | known | (verdict != Verdict.TWICE.value))
@@ -308,18 +314,18 @@ def answers(bench, *, num_ports, num_flows):
     bench.assume(~block.drains.valid | block.drains.ready)
     waiter = bench.constant("waiter", range(max(num_ports, 2)))
     bench.assume(waiter < num_ports)
-    asks = Array(claim.valid for claim in block.claims)[waiter]
-    mine = Array(claim.answered for claim in block.claims)[waiter]
-    answered = Cat(claim.answered for claim in block.claims)
+    asks = Array(reservation.valid for reservation in block.reservations)[waiter]
+    mine = Array(reservation.answered for reservation in block.reservations)[waiter]
+    answered = Cat(reservation.answered for reservation in block.reservations)
     came = Cat(queue.i.valid & queue.i.ready for queue in test.queues)
     for events in (answered, came):
         bench.check((events & (events - 1)[: len(events)]) == 0)
-    for claim in block.claims:
-        # No sooner than reception has found the slot (`reception.place`).
-        stood = claim.valid
+    for reservation in block.reservations:
+        # No sooner than the header lookup has found the slot (`header_lookup.place`).
+        stood = reservation.valid
         for _ in range(EVENT_CYCLES - 1):
-            stood = bench.past(stood) & claim.valid
-        bench.check(~claim.answered | stood)
+            stood = bench.past(stood) & reservation.valid
+        bench.check(~reservation.answered | stood)
     passed, owed = Signal(range(num_ports + 1)), Signal(range(4 * EVENT_CYCLES))
     with m.If(~asks | mine):
         m.d.sync += [passed.eq(0), owed.eq(0)]
@@ -337,14 +343,14 @@ def answers(bench, *, num_ports, num_flows):
 
 PROPERTIES = (
     Property(
-        "collector.answers",
+        "sequencer.answers",
         "a claim is answered once each other port's and each message that is in was judged, four"
         " cycles each, and in its fourth cycle at the earliest",
         answers,
         ({"num_ports": 2, "num_flows": 2}, {"num_ports": 3, "num_flows": 2}),
     ),
     Property(
-        "collector.order",
+        "sequencer.order",
         "contributions begin one by one, in order, once; each message counted once; no table's, no"
         " collective's state meets another's",
         order,

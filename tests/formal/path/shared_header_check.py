@@ -7,8 +7,8 @@ from amaranth import Array, Cat, Mux, Signal
 from multitree.hw.link.vc_port import VcPort
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.receive.header_lookup import Reception
-from multitree.nic.receive.shared_header_check import SharedAdmission
+from multitree.nic.receive.header_lookup import HeaderLookup
+from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.receive.shared_lane import SharedLane
 from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reducer import Reducer
@@ -35,10 +35,10 @@ def turns(bench, *, num_classes):
     m = bench.m
     config = Config(num_classes=num_classes, address_width=4)
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
-        m.submodules.block = block = SharedAdmission(config, port=1, unwritten_width=3)
-    reception = hollow(Reception)(config)
-    hand_out(bench, "multitree.nic.receive.shared_header_check.Reception", reception)
-    free_outputs(bench, "reception", reception.fault, reception.flow)
+        m.submodules.block = block = SharedHeaderCheck(config, port=1, unwritten_width=3)
+    header_lookup = hollow(HeaderLookup)(config)
+    hand_out(bench, "multitree.nic.receive.shared_header_check.Reception", header_lookup)
+    free_outputs(bench, "header_lookup", header_lookup.fault, header_lookup.flow)
     m.d.comb += block.items.ready.eq(bench.free("items_ready"))
     lanes, running = block._lanes, bench.free("running")
     for vc, lane in enumerate(lanes):
@@ -65,7 +65,7 @@ def turns(bench, *, num_classes):
     item = block.items.payload.as_value()
     bench.check(~waits | (block.items.valid & (item == bench.past(item))))
     _no_lane_starves(bench, config, taken, lanes)
-    _faults(bench, block, reception, lanes)
+    _faults(bench, block, header_lookup, lanes)
 
 
 def _no_lane_starves(bench, config, taken, lanes):
@@ -84,12 +84,12 @@ def _no_lane_starves(bench, config, taken, lanes):
     bench.cover("passed", stands & (passed == config.num_vcs - 1))
 
 
-def _faults(bench, block, reception, lanes):
-    """What the reception or a lane finds wrong is told, with its flow."""
+def _faults(bench, block, header_lookup, lanes):
+    """What the header lookup or a lane finds wrong is reported, with its flow."""
     wrong = Cat(lane.wrong_kind for lane in lanes).any()
-    bench.check(block.fault == Mux(wrong, FaultCode.FRAMING.value, reception.fault))
-    of_head = reception.fault.any() & ~wrong
-    bench.check(~of_head | (block.wait.flow == reception.flow))
+    bench.check(block.fault == Mux(wrong, FaultCode.FRAMING.value, header_lookup.fault))
+    of_head = header_lookup.fault.any() & ~wrong
+    bench.check(~of_head | (block.wait.flow == header_lookup.flow))
     of_lane = Cat(lane.wrong_kind & (block.wait.flow == lane.flow) for lane in lanes).any()
     bench.check(~wrong | of_lane)
     nothing = Awaited.NOTHING.value
@@ -101,7 +101,7 @@ def _faults(bench, block, reception, lanes):
     ).any()
     bench.check((block.wait.awaited == nothing) | told)
     some = Cat(lane.awaited != nothing for lane in lanes).any()
-    bench.check(~some | reception.fault.any() | (block.wait.awaited != nothing))
+    bench.check(~some | header_lookup.fault.any() | (block.wait.awaited != nothing))
 
 
 def receiver(bench, *, memory_queue_flits):
@@ -111,13 +111,15 @@ def receiver(bench, *, memory_queue_flits):
     config = Config(num_classes=1, address_width=4, memory_queue_flits=queue)
     width = (2 * queue).bit_length()
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
-        admission = hollow(SharedAdmission)(config, port=1, unwritten_width=width)
+        header_check = hollow(SharedHeaderCheck)(config, port=1, unwritten_width=width)
     reducer = hollow(Reducer)(config)
-    hand_out(bench, "multitree.nic.receive.shared_receiver.SharedAdmission", admission)
+    hand_out(bench, "multitree.nic.receive.shared_receiver.SharedAdmission", header_check)
     hand_out(bench, "multitree.nic.receive.shared_receiver.Reducer", reducer)
     m.submodules.block = block = SharedReceiver(config, port=1)
-    came, staged, items = admission.items, block.staged, reducer.items
-    free_outputs(bench, "admission", admission.fault, admission.wait.flow, admission.wait.awaited)
+    came, staged, items = header_check.items, block.staged, reducer.items
+    free_outputs(
+        bench, "header_check", header_check.fault, header_check.wait.flow, header_check.wait.awaited
+    )
     running = bench.free("running")
     m.d.comb += [
         block.run.running.eq(running),
@@ -147,11 +149,11 @@ def receiver(bench, *, memory_queue_flits):
     # The reducer has no room for more (`reducer.arrivals`), and memory answers what it was asked.
     bench.assume(~block.write.ack | (unwritten != 0))
     bench.assume(~moved | (unwritten < 2 * queue))
-    bench.check(admission.unwritten == unwritten)
-    _following(bench, admission.following, moved, item, running)
+    bench.check(header_check.unwritten == unwritten)
+    _following(bench, header_check.following, moved, item, running)
     for name in ("flow", "awaited"):
-        bench.check(getattr(block.wait, name) == bench.past(getattr(admission.wait, name)))
-    bench.check(block.fault == bench.past(admission.fault))
+        bench.check(getattr(block.wait, name) == bench.past(getattr(header_check.wait, name)))
+    bench.check(block.fault == bench.past(header_check.fault))
     bench.cover("gap", taken[1] & came.valid)
     bench.cover("full", unwritten == 2 * queue)
 
@@ -219,21 +221,21 @@ def port(bench, *, num_classes):
 
 PROPERTIES = (
     Property(
-        "shared_admission.turns",
+        "shared_header_check.turns",
         "what is offered stays until taken; no lane is passed over more than twice by each other;"
-        " what is found wrong is told",
+        " what is found wrong is reported",
         turns,
         ({"num_classes": 1}, {"num_classes": 2}),
     ),
     Property(
         "shared_receiver.joins",
-        "links before staging, each offer stays; what is not acknowledged and who follows is told",
+        "links before staging, each offer stays; a write not acknowledged is reported",
         receiver,
         ({"memory_queue_flits": 4}, {"memory_queue_flits": 7}),
     ),
     Property(
         "shared_port.channels",
-        "a flit goes with a credit of its own channel, what comes to its own lane; a fault is told",
+        "a flit goes with a credit of its own channel, arrivals to their lane; faults are reported",
         port,
         ({"num_classes": 1}, {"num_classes": 2}),
     ),

@@ -1,10 +1,10 @@
-"""Tests of admission on shared links: what is offered stays until it is taken."""
+"""Tests of header check on shared links: what is offered stays until it is taken."""
 
 import numpy as np
 import pytest
 
 from multitree.nic.layouts import FLOW_ENTRY
-from multitree.nic.receive.shared_header_check import SharedAdmission
+from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.signatures import Verdict
 from tests.hw.streams import go, receive, run, send
 from tests.nic.blocks import put
@@ -16,7 +16,7 @@ CHANNELS = [vc for vc in range(CONFIG.num_vcs) if vc % 2 == SEQUENCE % 2]
 
 @pytest.mark.parametrize("stall", ["often", "seldom", "bursts"])
 def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels(stall):
-    block = SharedAdmission(CONFIG, port=0, unwritten_width=4)
+    block = SharedHeaderCheck(CONFIG, port=0, unwritten_width=4)
     values = np.arange(SIZE * LANES, dtype=np.float32).reshape(SIZE, LANES)
     got = []
 
@@ -24,7 +24,7 @@ def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels
         put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=len(CHANNELS))
         entry = flow_entry(size=SIZE, num_children=NUM_MESSAGES)
         put(ctx, block.lookup, granted=1, intact=1, entry=FLOW_ENTRY.const(entry))
-        put(ctx, block.claim, answered=1, verdict=Verdict.DIRECT)
+        put(ctx, block.reservation, answered=1, verdict=Verdict.DIRECT)
         count = len(CHANNELS) * NUM_MESSAGES * SIZE
         # Fails where what is offered changes before it is taken.
         got.extend(await receive(ctx, block.items, count, go(stall, 1)))

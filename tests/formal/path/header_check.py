@@ -8,7 +8,7 @@ from multitree.nic.config import Config
 from multitree.nic.control.checker import FlowCheck
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, head_layout, sequence_width
-from multitree.nic.receive.header_check import Admission
+from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.reduce.reducer import Reducer
 from tests.formal.bench import Property, driven
@@ -42,10 +42,10 @@ def flow_check(bench, *, num_ports, address_width):
     bench.cover("legal", legal & (entry.size > 4) & (entry.children[0] != NO_PORT))
 
 
-def _admission(bench, config, sequence):
+def _header_check(bench, config, sequence):
     """The block with free flits, grants, answers and state; what faults stays faulted."""
     m = bench.m
-    m.submodules.block = block = Admission(config, port=0)
+    m.submodules.block = block = HeaderCheck(config, port=0)
     driven(bench, "flits", block.flits)
     faulted = Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
@@ -83,7 +83,7 @@ def window(bench, *, address_width, submessage_flits):
     """Whatever an entry that passes the check and whatever the flits say."""
     m = bench.m
     config = _config(address_width, submessage_flits)
-    block = _admission(bench, config, bench.free("sequence", sequence_width(config)))
+    block = _header_check(bench, config, bench.free("sequence", sequence_width(config)))
     m.submodules.flow_check = check = FlowCheck(config)
     entry = bench.free("entry", check.entry.shape().size)
     window_flits = bench.constant("window_flits", address_width)
@@ -117,7 +117,7 @@ def once(bench, *, address_width, submessage_flits):
     """In one collective each message of a flow is admitted once, and none by a broken entry."""
     m = bench.m
     config = _config(address_width, submessage_flits)
-    block = _admission(bench, config, bench.constant("sequence", sequence_width(config)))
+    block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
     bench.assume(block.run.num_flows <= config.num_flows)
     entry = bench.constant("entry", block.lookup.entry.shape().size)
     m.d.comb += block.lookup.entry.eq(data.View(block.lookup.entry.shape(), entry))
@@ -141,7 +141,7 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
     """In one collective each wave of a message is admitted once, in order, to its own place."""
     m = bench.m
     config = _config(address_width, submessage_flits, wave_width)
-    block = _admission(bench, config, bench.constant("sequence", sequence_width(config)))
+    block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
     run = block.run
     last_wave = bench.constant("last_wave", wave_width)
     m.d.comb += run.last_wave.eq(last_wave)
@@ -187,31 +187,31 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
 
 
 def receiver(bench, *, address_width):
-    """Every sub-message that is in is reported once, with payload or without; faults are told."""
+    """Every sub-message that is in is reported once, with payload or without; so are faults."""
     m = bench.m
     config = _config(address_width, 2)
-    admission, reducer = hollow(Admission)(config, port=0), hollow(Reducer)(config)
-    hand_out(bench, "multitree.nic.receive.receiver.Admission", admission)
+    header_check, reducer = hollow(HeaderCheck)(config, port=0), hollow(Reducer)(config)
+    hand_out(bench, "multitree.nic.receive.receiver.Admission", header_check)
     hand_out(bench, "multitree.nic.receive.receiver.Reducer", reducer)
     m.submodules.block = block = Receiver(config, port=0)
     names = ("valid", "op", "flow", "count")
-    for name, report in (("empty", admission.empty), ("arrival", reducer.arrival)):
+    for name, report in (("empty", header_check.empty), ("arrival", reducer.arrival)):
         free_outputs(bench, name, *(getattr(report, field) for field in names))
-    free_outputs(bench, "rest", reducer.idle, admission.fault, admission.wait.flow)
+    free_outputs(bench, "rest", reducer.idle, header_check.fault, header_check.wait.flow)
     # An idle reducer reports nothing in this cycle, nor in the next one.
     bench.assume(~(reducer.idle | bench.past(reducer.idle)) | ~reducer.arrival.valid)
-    # An empty message waits for that (`admission.once` takes any answer).
-    bench.assume(~admission.empty.valid | admission.drained)
-    bench.check(admission.drained == reducer.idle)
-    empty, arrival, told = admission.empty, reducer.arrival, block.arrival
+    # An empty message waits for that (`header_check.once` takes any answer).
+    bench.assume(~header_check.empty.valid | header_check.drained)
+    bench.check(header_check.drained == reducer.idle)
+    empty, arrival, told = header_check.empty, reducer.arrival, block.arrival
     was_empty = bench.past(empty.valid)
     bench.check(told.valid == (was_empty | arrival.valid))
     for name in names[1:]:
         value = getattr(told, name)
         bench.check(~arrival.valid | (value == getattr(arrival, name)))
         bench.check(~was_empty | (value == bench.past(getattr(empty, name))))
-    bench.check(block.fault == bench.past(admission.fault))
-    bench.check(block.wait.flow == bench.past(admission.wait.flow))
+    bench.check(block.fault == bench.past(header_check.fault))
+    bench.check(block.wait.flow == bench.past(header_check.wait.flow))
     bench.cover("both", was_empty & bench.past(bench.past(bench.past(arrival.valid))))
 
 
@@ -224,12 +224,12 @@ PROPERTIES = (
     ),
     Property(
         "receiver.joins",
-        "each sub-message that is in is reported once, with payload or without; faults are told",
+        "each sub-message that is in is reported once, with payload or without; so are faults",
         receiver,
         ({"address_width": 4}, {"address_width": 12}),
     ),
     Property(
-        "admission.window",
+        "header_check.window",
         "no address outside the window, whatever entry and flits; nothing while faulted",
         window,
         (
@@ -239,7 +239,7 @@ PROPERTIES = (
         quick_depth=14,
     ),
     Property(
-        "admission.once",
+        "header_check.once",
         "each message of a flow comes in once per collective, none by an entry that flipped",
         once,
         (
@@ -248,7 +248,7 @@ PROPERTIES = (
         ),
     ),
     Property(
-        "admission.waves",
+        "header_check.waves",
         "each wave of a message comes in once, in order, at its own place, counted as its own",
         waves,
         (

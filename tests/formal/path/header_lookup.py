@@ -1,4 +1,4 @@
-"""Properties of the reception: each head is refused by name or gets one place."""
+"""Properties of the header lookup: each head is refused by name or gets one place."""
 
 from amaranth import Array, Cat, Mux, Signal
 from amaranth.lib import data
@@ -7,7 +7,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, head_layout
-from multitree.nic.receive.header_lookup import Reception
+from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.signatures import Verdict
 from tests.formal.bench import Property
 
@@ -19,7 +19,7 @@ HEAD_CYCLES = 7
 
 
 class _Bench:
-    """The block with any heads, any entry, and a flow memory and a collector that answer.
+    """The block with any heads, any entry, and a flow memory and a sequencer that answer.
 
     Members: `head`, what was taken last, as a layout; `vc`, `kind`, its own; `taken`, one is taken
     in this cycle; `entry`, `intact`, what the flow memory told of it.
@@ -30,7 +30,7 @@ class _Bench:
         self.config = config = Config(
             num_classes=num_classes, address_width=address_width, num_flows=2, max_children=4
         )
-        m.submodules.block = self.block = block = Reception(config)
+        m.submodules.block = self.block = block = HeaderLookup(config)
         self.layout = head_layout(config)
         faulted = Signal()
         m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
@@ -42,19 +42,19 @@ class _Bench:
             block.run.sequence.eq(bench.free("sequence", 8)),
             block.run.num_flows.eq(bench.constant("num_flows", 17)),
             block.run.window_base.eq(bench.constant("window_base", address_width)),
-            block.run.silent.eq(bench.constant("silent", 2)),
+            block.run.header_only.eq(bench.constant("header_only", 2)),
             block.lookup.granted.eq(block.lookup.valid & bench.free("granted")),
             block.lookup.intact.eq(bench.free("intact")),
-            block.claim.answered.eq(block.claim.valid & bench.free("answered")),
-            block.claim.verdict.eq(bench.free("verdict", 2)),
+            block.reservation.answered.eq(block.reservation.valid & bench.free("answered")),
+            block.reservation.verdict.eq(bench.free("verdict", 2)),
         ]
-        self.told = data.View(SHARED_FLOW, bench.free("entry", FLOW_ENTRY.size))
-        m.d.comb += block.lookup.entry.eq(data.View(FLOW_ENTRY, self.told.as_value()))
+        self.fault_sent = data.View(SHARED_FLOW, bench.free("entry", FLOW_ENTRY.size))
+        m.d.comb += block.lookup.entry.eq(data.View(FLOW_ENTRY, self.fault_sent.as_value()))
         self._heads()
         self.answered = bench.past(bench.past(block.lookup.granted))
         self.entry, self.intact = Signal(SHARED_FLOW), Signal()
         with m.If(self.answered):
-            m.d.sync += [self.entry.eq(self.told), self.intact.eq(block.lookup.intact)]
+            m.d.sync += [self.entry.eq(self.fault_sent), self.intact.eq(block.lookup.intact)]
 
     def _heads(self):
         """Anything in front of each channel; what is taken is kept."""
@@ -85,17 +85,17 @@ class _Bench:
         return Mux(head.op == GATHER, entry.parent, head.order < entry.num_children)
 
     def follow(self):
-        """Stages of the head in hand, one bit each: asks, reads, its entry is told, claims."""
+        """Stages of the head in hand, one bit each: asks, reads, its entry is reported, claims."""
         m, block = self.bench.m, self.block
-        asks, reads, told, claims = (Signal(name=f"stage_{k}") for k in range(4))
+        asks, reads, told, reservations = (Signal(name=f"stage_{k}") for k in range(4))
         refused, granted = block.fault.any(), block.lookup.granted
         m.d.sync += [
             asks.eq(self.taken | (asks & ~granted & ~refused)),
             reads.eq(granted),
             told.eq(reads),
-            claims.eq((told & ~refused) | (claims & ~block.claim.answered)),
+            reservations.eq((told & ~refused) | (reservations & ~block.reservation.answered)),
         ]
-        return asks, reads, told, claims
+        return asks, reads, told, reservations
 
 
 def _first_wrong(reasons):
@@ -110,9 +110,9 @@ def outcome(bench, *, num_classes, address_width):
     """Every head ends in one fault that names why, or in one claim that is right."""
     test = _Bench(bench, num_classes=num_classes, address_width=address_width)
     block, head, run = test.block, test.head, test.block.run
-    asks, reads, told, claims = test.follow()
-    busy = asks | reads | told | claims
-    bench.check(sum((asks, reads, told, claims)) <= 1)
+    asks, reads, told, reservations = test.follow()
+    busy = asks | reads | told | reservations
+    bench.check(sum((asks, reads, told, reservations)) <= 1)
     # A head is taken only when there is none in hand, of a running collective's parity.
     bench.check(~test.taken | (~busy & test.running))
     offers = Cat(heads.valid & (run.sequence[0] == vc % 2) for vc, heads in enumerate(block.heads))
@@ -129,32 +129,32 @@ def outcome(bench, *, num_classes, address_width):
             (head.flow >= run.num_flows, FaultCode.UNEXPECTED_MESSAGE),
         )
     )
-    entry = test.told
-    silent = run.silent.bit_select(head.op, 1) | (entry.size == 0)
+    entry = test.fault_sent
+    header_only = run.header_only.bit_select(head.op, 1) | (entry.size == 0)
     second = _first_wrong(
         (
             (~block.lookup.intact, FaultCode.TABLE_PARITY),
-            (~test.comes(entry) | (single != silent), FaultCode.UNEXPECTED_MESSAGE),
+            (~test.comes(entry) | (single != header_only), FaultCode.UNEXPECTED_MESSAGE),
             (~single & (head.size != entry.size), FaultCode.LENGTH),
         )
     )
-    twice = block.claim.verdict.as_value() == Verdict.TWICE.value
+    twice = block.reservation.verdict.as_value() == Verdict.TWICE.value
     last = _first_wrong(((twice, FaultCode.DUPLICATE_MESSAGE), (stale, FaultCode.STALE_SEQUENCE)))
-    answered = claims & block.claim.answered
+    answered = reservations & block.reservation.answered
     wrong = Mux(asks, first, Mux(told, second, Mux(answered, last, 0)))
     bench.check(block.fault == wrong)
     bench.check(block.lookup.valid == (asks & (first == 0)))
     bench.check(~block.lookup.valid | (block.lookup.flow == head.flow))
-    bench.check(block.claim.valid == claims)
-    claim = block.claim
+    bench.check(block.reservation.valid == reservations)
+    reservation = block.reservation
     named = Cat(
-        claim.op == head.op,
-        claim.flow == head.flow,
-        claim.order == head.order,
-        claim.empty == single,
-        claim.last == (test.entry.num_children - 1)[:6],
+        reservation.op == head.op,
+        reservation.flow == head.flow,
+        reservation.order == head.order,
+        reservation.empty == single,
+        reservation.last == (test.entry.num_children - 1)[:6],
     ).all()
-    bench.check(~claim.valid | named)
+    bench.check(~reservation.valid | named)
     opens = answered & (last == 0) & ~single
     bench.check(block.opened == Mux(opens, 1 << test.vc, 0))
     bench.check(~busy | (block.flow == head.flow))
@@ -165,15 +165,15 @@ def outcome(bench, *, num_classes, address_width):
 
 
 def place(bench, *, num_classes, address_width):
-    """What an opened message is told of its place is what the entry and the verdict say."""
+    """What an opened message is notified of its place is what the entry and the verdict say."""
     test = _Bench(bench, num_classes=num_classes, address_width=address_width)
     block, head, entry, told = test.block, test.head, test.entry, test.block.place
-    # The collector answers in the fourth cycle (`collector.answers`).
-    asked = block.claim.valid
+    # The sequencer answers in the fourth cycle (`sequencer.answers`).
+    asked = block.reservation.valid
     for _ in range(3):
-        asked = bench.past(asked) & block.claim.valid
-    bench.assume(~block.claim.answered | asked)
-    verdict = block.claim.verdict.as_value()
+        asked = bench.past(asked) & block.reservation.valid
+    bench.assume(~block.reservation.answered | asked)
+    verdict = block.reservation.verdict.as_value()
     staged = verdict == Verdict.STAGED.value
     base = block.run.window_base
     chunk = (base + entry.base)[:address_width]
@@ -214,21 +214,21 @@ def turns(bench, *, num_classes, address_width):
 _SIZES = ({"num_classes": 2, "address_width": 4}, {"num_classes": 1, "address_width": 6})
 PROPERTIES = (
     Property(
-        "reception.outcome",
+        "header_lookup.outcome",
         "each head is looked up and ends in one fault that names why, or in one claim; opened on"
         " its own channel, of this collective also when its claim is answered late",
         outcome,
         _SIZES,
     ),
     Property(
-        "reception.place",
+        "header_lookup.place",
         "an opened message's place is its chunk, or its slot exactly if it is staged",
         place,
         ({"num_classes": 2, "address_width": 4},),
         quick_depth=16,
     ),
     Property(
-        "reception.turns",
+        "header_lookup.turns",
         "a head that waits is passed over once by each other channel of its parity at most",
         turns,
         _SIZES,
