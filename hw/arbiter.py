@@ -67,7 +67,7 @@ class RoundRobin(wiring.Component):
     """
 
     def __init__(self, *, count: int):
-        self._count = check_integer("Count", count, least=1)
+        self.count = check_integer("Count", count, least=1)
         super().__init__(
             {
                 "requests": In(count),
@@ -80,17 +80,17 @@ class RoundRobin(wiring.Component):
     def elaborate(self, platform):
         """Two priority searches: among the requests behind the last one, else among all."""
         m = Module()
-        behind = Signal(self._count)
+        behind = Signal(self.count)
         first = self.requests & behind
-        chosen = Signal(self._count)
+        chosen = Signal(self.count)
         m.d.comb += [
             chosen.eq(Mux(first.any(), first, self.requests)),
             self.valid.eq(self.requests.any()),
         ]
-        for number in reversed(range(1, self._count)):
+        for number in reversed(range(1, self.count)):
             with m.If(chosen[: number + 1] == 1 << number):
                 m.d.comb += self.grant.eq(number)
         with m.If(self.advance & self.valid):
             # All ones above the granted bit: what -2 << grant keeps in `count` bits.
-            m.d.sync += behind.eq((-2 << self.grant)[: self._count])
+            m.d.sync += behind.eq((-2 << self.grant)[: self.count])
         return m

@@ -139,6 +139,7 @@ class Checked(wiring.Component):
         members = self._queue.signature.members
         level = {"level": Out(members["level"].shape)} if "level" in members else {}
         payloads = stream.Signature(shape)
+        self.queue, self.shape, self.sizes = queue, shape, sizes
         super().__init__({"i": In(payloads), "o": Out(payloads), **level, "state_error": Out(1)})
 
     def elaborate(self, platform):

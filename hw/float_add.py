@@ -90,12 +90,13 @@ class FloatAdder(wiring.Component):
         check_integer("Exponent width", exponent_width, least=2)
         check_integer("Fraction width", fraction_width, least=2)
         check_integer("Narrow fraction width", narrow, least=2, most=fraction_width)
-        self._exponent_width = exponent_width
-        self._fraction_width = fraction_width
+        self.exponent_width = exponent_width
+        self.fraction_width = fraction_width
         self._dropped = fraction_width - narrow
         # The smaller significand is shifted by at most so much: all of it becomes sticky.
         self._shift_width = (fraction_width + 3).bit_length()
         width = 1 + exponent_width + fraction_width
+        self.narrow_fraction_width = narrow_fraction_width
         super().__init__(
             {"a": In(width), "b": In(width), "maximum": In(1), "narrow": In(1), "o": Out(width)}
         )
@@ -111,8 +112,8 @@ class FloatAdder(wiring.Component):
 
     def _fields(self, word):
         """Fraction, exponent and whether the number is infinite and whether it is no number."""
-        fraction = word[: self._fraction_width]
-        exponent = word[self._fraction_width :][: self._exponent_width]
+        fraction = word[: self.fraction_width]
+        exponent = word[self.fraction_width :][: self.exponent_width]
         special = exponent.all()
         return fraction, exponent, special & (fraction == 0), special & (fraction != 0)
 
@@ -140,7 +141,7 @@ class FloatAdder(wiring.Component):
         fraction, exponent, _, _ = self._fields(larger)
         small_fraction, small_exponent, _, _ = self._fields(smaller)
         # Subnormals have the exponent 1, without a hidden one.
-        distance = Signal(self._exponent_width)
+        distance = Signal(self.exponent_width)
         m.d.comb += distance.eq(
             (exponent | (exponent == 0)) - (small_exponent | (small_exponent == 0))
         )
@@ -201,7 +202,7 @@ class FloatAdder(wiring.Component):
 
     def _round(self, m, coarse, zeros, exponent, nonzero, sign, special, nan, narrow):
         """Stage 4: round half to even; a carry runs into the exponent, and so to infinity."""
-        width, dropped = self._fraction_width, self._dropped
+        width, dropped = self.fraction_width, self._dropped
         normal = Signal(len(coarse))
         # Fraction bits that are cut off are made ones, through which the carry runs. It never
         # runs out of the exponent: a sum of the two largest numbers needs no rounding.
@@ -211,7 +212,7 @@ class FloatAdder(wiring.Component):
         rest = Mux(narrow, Cat(coarse[:low], normal[low : 3 + dropped]) != 0, normal[:3] != 0)
         half, last = (Mux(narrow, normal[k + dropped], normal[k]) for k in (3, 4))
         up = Signal()
-        biased = Signal(self._exponent_width)
+        biased = Signal(self.exponent_width)
         rounded = Signal(len(self.o))
         m.d.comb += [
             normal.eq(coarse << zeros[:3]),
@@ -224,7 +225,7 @@ class FloatAdder(wiring.Component):
             ),
         ]
         magnitude = rounded[1:]
-        infinity = ((1 << self._exponent_width) - 1) << width
+        infinity = ((1 << self.exponent_width) - 1) << width
         infinite = special | magnitude[width:].all()
         with m.If(nan):
             m.d.sync += self.o.eq(infinity | 1 << (width - 1))

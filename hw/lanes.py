@@ -82,8 +82,8 @@ class LaneUnit(wiring.Component):
             raise ValueError(f"Flit bytes must be a multiple of {WORD_BYTES}, not {flit_bytes!r}")
         if not dtypes or not set(dtypes) <= set(DType):
             raise ValueError(f"Dtypes must be some of {list(DType)}, not {dtypes!r}")
-        self._flit_bytes = flit_bytes
-        self._dtypes = frozenset(dtypes)
+        self.flit_bytes = flit_bytes
+        self.dtypes = frozenset(dtypes)
         super().__init__(
             {
                 "a": In(8 * flit_bytes),
@@ -98,9 +98,9 @@ class LaneUnit(wiring.Component):
         """Adders per word; what needs no adder of floats waits in one wide shift register."""
         m = Module()
         is_float = (self.dtype != DType.INT32) & (self.op != LaneOp.SECOND)
-        if self._dtypes == {DType.INT32}:
+        if self.dtypes == {DType.INT32}:
             is_float = Const(0)
-        words = range(self._flit_bytes // WORD_BYTES)
+        words = range(self.flit_bytes // WORD_BYTES)
         pairs = [(self.a.word_select(word, 32), self.b.word_select(word, 32)) for word in words]
         chosen = [self._choose(m, word, a, b) for word, (a, b) in enumerate(pairs)]
         early, delayed_inputs = Cat(is_float, self.dtype == DType.BF16), Signal(2 + len(self.a))
@@ -121,7 +121,7 @@ class LaneUnit(wiring.Component):
         """The result of a word as an integer, or its second operand, a cycle later."""
         second = Signal(32, name=f"second_{word}", reset_less=True)
         m.d.sync += second.eq(b)
-        if DType.INT32 not in self._dtypes:
+        if DType.INT32 not in self.dtypes:
             return second
         # One adder gives one of its operands as well: the other one is made 0. Which one, takes
         # as long as adding them: a cycle each.
@@ -137,7 +137,7 @@ class LaneUnit(wiring.Component):
 
     def _float_word(self, m, word, a, b, was_bf16):
         """The result of a word as FP32 or BF16 lanes, `LATENCY` cycles later."""
-        has_fp32, has_bf16 = DType.FP32 in self._dtypes, DType.BF16 in self._dtypes
+        has_fp32, has_bf16 = DType.FP32 in self.dtypes, DType.BF16 in self.dtypes
         is_bf16 = self.dtype == DType.BF16
 
         def add(name, a, b, **widths):

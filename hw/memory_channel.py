@@ -138,8 +138,9 @@ class ReadShare(wiring.Component):
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int, depth: int):
-        self._depth = check_integer("Depth", depth, least=1)
+        self.depth = check_integer("Depth", depth, least=1)
         channel = ReadChannelSignature(address_width=address_width, flit_bytes=flit_bytes)
+        self.address_width, self.flit_bytes = address_width, flit_bytes
         super().__init__({"first": In(channel), "second": In(channel), "channel": Out(channel)})
 
     def elaborate(self, platform):
@@ -166,8 +167,8 @@ class ReadShare(wiring.Component):
 
         Memory may answer then, which is sooner than a queue in memory would know.
         """
-        owners, after = Signal(self._depth), Signal(self._depth)
-        count, last = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
+        owners, after = Signal(self.depth), Signal(self.depth)
+        count, last = Signal(range(self.depth + 1)), Signal(range(self.depth + 1))
         answered = self.channel.data_valid
         m.d.comb += [after.eq(owners >> answered), last.eq(count - answered)]
         m.d.sync += [owners.eq(after), count.eq(last + taken)]

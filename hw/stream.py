@@ -55,14 +55,14 @@ class Register(wiring.Component):
     """
 
     def __init__(self, *, shape):
-        self._shape = shape
+        self.shape = shape
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform):
         """The spare entry is in use exactly while `i.ready` is low."""
         m = Module()
         ready = Signal(init=1)
-        width = Shape.cast(self._shape).width
+        width = Shape.cast(self.shape).width
         spare = Signal(width, reset_less=True)
         offered = Signal(width, reset_less=True)
         valid = Signal()
@@ -120,8 +120,8 @@ class Fifo(wiring.Component):
     """
 
     def __init__(self, *, shape, depth: int):
-        self._shape = shape
-        self._depth = check_integer("Depth", depth, least=2)
+        self.shape = shape
+        self.depth = check_integer("Depth", depth, least=2)
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -134,11 +134,11 @@ class Fifo(wiring.Component):
     def elaborate(self, platform):
         """A ring in memory; whether it is empty or full is known before its level is looked at."""
         m = Module()
-        places = self._depth - 1
+        places = self.depth - 1
         # No place is read while it is written, so that no logic needs to stand beside the memory
         # for that case.
         m.submodules.storage = storage = Memory(
-            shape=Shape.cast(self._shape).width,
+            shape=Shape.cast(self.shape).width,
             depth=places,
             init=[],
             attrs={"no_rw_check": 1},
@@ -208,8 +208,8 @@ class QuickFifo(wiring.Component):
     """
 
     def __init__(self, *, shape, depth: int):
-        self._shape = shape
-        self._depth = check_integer("Depth", depth, least=3)
+        self.shape = shape
+        self.depth = check_integer("Depth", depth, least=3)
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -221,8 +221,8 @@ class QuickFifo(wiring.Component):
     def elaborate(self, platform):
         """The register is filled from the queue, or past it while that holds nothing."""
         m = Module()
-        m.submodules.rest = rest = Fifo(shape=self._shape, depth=self._depth)
-        offered = Signal(Shape.cast(self._shape).width, reset_less=True)
+        m.submodules.rest = rest = Fifo(shape=self.shape, depth=self.depth)
+        offered = Signal(Shape.cast(self.shape).width, reset_less=True)
         valid, free, passes = Signal(), Signal(), Signal()
         m.d.comb += [
             free.eq(self.o.ready | ~valid),

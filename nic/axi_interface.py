@@ -82,8 +82,8 @@ class AxiInterface(wiring.Component):
     """
 
     def __init__(self, config: Config, *, gather_cycles: int = 3):
-        self._config = config
-        self._gather_cycles = check_integer(
+        self.config = config
+        self.gather_cycles = check_integer(
             "Gather cycles", gather_cycles, least=0, most=MAX_BEATS - 1
         )
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
@@ -101,10 +101,10 @@ class AxiInterface(wiring.Component):
     def elaborate(self, platform):
         """Three managers per port, which outlive the core's reset."""
         m = Module()
-        m.submodules.interface = interface = Interface(self._config)
+        m.submodules.interface = interface = Interface(self.config)
         wiring.connect(m, wiring.flipped(self.s_axil), interface.s_axil)
         m.d.comb += self.irq.eq(interface.irq)
-        for port in range(self._config.num_ports):
+        for port in range(self.config.num_ports):
             inner, outer = interface.link[port], self.link[port]
             wiring.connect(m, inner.tx, wiring.flipped(outer.tx))
             wiring.connect(m, wiring.flipped(outer.rx), inner.rx)
@@ -120,12 +120,12 @@ class AxiInterface(wiring.Component):
 
     def _manage(self, m, name, make, channel, bus):
         """Put a manager between a channel and its part of a bus."""
-        config = self._config
+        config = self.config
         m.submodules[name] = manager = make(
             address_width=config.address_width,
             flit_bytes=config.flit_bytes,
             depth=config.memory_queue_flits,
-            gather_cycles=self._gather_cycles,
+            gather_cycles=self.gather_cycles,
         )
         wiring.connect(m, channel, manager.channel)
         for label, member in manager.bus.signature.members.items():

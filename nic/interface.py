@@ -53,7 +53,7 @@ class Drain(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         channels = CHANNELS_PER_PORT * config.num_ports
         super().__init__(
             {
@@ -70,7 +70,7 @@ class Drain(wiring.Component):
         waiting = []
         for requested, answered in zip(self.requested, self.answered, strict=True):
             # Room is reserved for every answer, so that there are never more.
-            outstanding = Signal(range(self._config.most_reads + 1))
+            outstanding = Signal(range(self.config.most_reads + 1))
             m.d.sync += outstanding.eq(outstanding + requested - answered)
             waiting.append(outstanding != 0)
         lasts = Signal()
@@ -166,7 +166,7 @@ class Interface(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         ends = wiring.Signature({"tx": Out(link), "rx": In(link)})
         super().__init__(
@@ -185,14 +185,14 @@ class Interface(wiring.Component):
         m.submodules.bus = bus = AxiLiteSubordinate(address_width=ADDRESS_WIDTH)
         m.submodules.registers = registers = RegisterFile(
             address_width=ADDRESS_WIDTH,
-            table_depth=self._config.table_depth,
-            num_flows=self._config.num_flows,
-            num_ports=self._config.num_ports,
-            routes=self._config.shared,
-            waves=self._config.wave_width > 0,
+            table_depth=self.config.table_depth,
+            num_flows=self.config.num_flows,
+            num_ports=self.config.num_ports,
+            routes=self.config.shared,
+            waves=self.config.wave_width > 0,
         )
-        core = (SharedCore if self._config.shared else Core)(self._config)
-        m.submodules.drain = drain = Drain(self._config)
+        core = (SharedCore if self.config.shared else Core)(self.config)
+        m.submodules.drain = drain = Drain(self.config)
         m.submodules.core = ResetInserter(drain.reset)(core)
         m.d.comb += drain.command.eq(registers.command[3])
         wiring.connect(m, wiring.flipped(self.s_axil), bus.bus)
@@ -206,10 +206,10 @@ class Interface(wiring.Component):
         m.d.comb += registers.counter.eq(core.counter)
         for inner, outer in zip(core.settings, registers.config, strict=True):
             m.d.comb += inner.eq(outer)
-        known = readable(shared=self._config.shared, waves=self._config.wave_width > 0)
+        known = readable(shared=self.config.shared, waves=self.config.wave_width > 0)
         for name, inner, outer in zip(known, core.status, registers.status, strict=True):
             m.d.comb += outer.eq(inner | (drain.reset if name == "STATUS" else 0))
-        for port in range(self._config.num_ports):
+        for port in range(self.config.num_ports):
             wiring.connect(m, core.tx[port], wiring.flipped(self.link[port].tx))
             wiring.connect(m, wiring.flipped(self.link[port].rx), core.rx[port])
             wiring.connect(m, core.memory[port], wiring.flipped(self.memory[port]))
@@ -219,7 +219,7 @@ class Interface(wiring.Component):
                 monitor.op.eq(arrival.op),
                 monitor.flow.eq(arrival.flow),
             ]
-            if self._config.shared:
+            if self.config.shared:
                 m.d.sync += monitor.order.eq(arrival.order)
         self._watch_memory(m, drain)
         return m

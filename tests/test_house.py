@@ -293,3 +293,13 @@ def test_documented_members_are_the_members(label):
     documented = documented_members(thing)
     assert len(documented) == len(set(documented))
     assert set(documented) == set(signature.members)
+
+
+@pytest.mark.parametrize("label", COMPONENTS)
+def test_every_parameter_of_a_component_is_a_public_attribute(label):
+    module, thing = label.rsplit(".", 1)
+    thing = getattr(importlib.import_module(f"multitree.{module}"), thing)
+    example, given = thing(**COMPONENTS[label]), COMPONENTS[label]
+    for parameter in inspect.signature(thing).parameters.values():
+        value = getattr(example, parameter.name)
+        assert parameter.name not in given or value == given[parameter.name]

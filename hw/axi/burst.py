@@ -124,9 +124,10 @@ class BurstBuilder(wiring.Component):
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int, gather_cycles: int):
-        self._address_width = check_integer("Address width", address_width, least=1)
-        self._flit_bytes = check_integer("Flit bytes", flit_bytes, least=1, most=PAGE_BYTES)
+        self.address_width = check_integer("Address width", address_width, least=1)
+        self.flit_bytes = check_integer("Flit bytes", flit_bytes, least=1, most=PAGE_BYTES)
         self._gather = check_integer("Gather cycles", gather_cycles, least=0, most=MAX_BEATS - 1)
+        self.gather_cycles = gather_cycles
         super().__init__(
             {
                 "i": In(stream.Signature(address_width)),
@@ -140,10 +141,10 @@ class BurstBuilder(wiring.Component):
         """One open burst, the address that would continue it, and its age."""
         m = Module()
         held, full = Signal(), Signal()
-        following = Signal(self._address_width)
+        following = Signal(self.address_width)
         age = Signal(range(self._gather + 1))
-        page = (PAGE_BYTES // self._flit_bytes).bit_length() - 1
-        inside = following[: min(page, self._address_width)]
+        page = (PAGE_BYTES // self.flit_bytes).bit_length() - 1
+        inside = following[: min(page, self.address_width)]
         continues = Signal()
         m.d.comb += [
             # Nothing continues into a new page, nor past the last address: that one wraps to 0.

@@ -193,7 +193,7 @@ class AxiLiteSubordinate(wiring.Component):
     """
 
     def __init__(self, *, address_width: int):
-        self._address_width = address_width
+        self.address_width = address_width
         super().__init__(
             {
                 "bus": In(AxiLiteSignature(address_width=address_width)),
@@ -214,7 +214,7 @@ class AxiLiteSubordinate(wiring.Component):
             m.d.sync += strobe.eq(bus.wstrb)
 
         write, read = Signal(), Signal()
-        address = Signal(self._address_width)
+        address = Signal(self.address_width)
         legal = Signal()
         m.d.comb += [
             write.eq(~bus.awready & ~bus.wready),

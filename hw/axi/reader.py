@@ -58,11 +58,12 @@ class AxiReader(wiring.Component):
 
     def __init__(self, *, address_width: int, flit_bytes: int, depth: int, gather_cycles: int = 3):
         self._sizes = {"address_width": address_width, "flit_bytes": flit_bytes}
-        self._depth = check_integer("Depth", depth, least=1)
-        self._gather_cycles = check_integer(
+        self.depth = check_integer("Depth", depth, least=1)
+        self.gather_cycles = check_integer(
             "Gather cycles", gather_cycles, least=0, most=MAX_BEATS - 1
         )
         wide = byte_address_width(**self._sizes)
+        self.address_width, self.flit_bytes = address_width, flit_bytes
         super().__init__(
             {
                 "channel": In(ReadChannelSignature(**self._sizes)),
@@ -76,13 +77,13 @@ class AxiReader(wiring.Component):
         channel, bus = self.channel, self.bus
         layout = burst_layout(address_width=self._sizes["address_width"])
         m.submodules.builder = builder = BurstBuilder(
-            **self._sizes, gather_cycles=self._gather_cycles
+            **self._sizes, gather_cycles=self.gather_cycles
         )
         m.submodules.bursts = bursts = Checked(Register, shape=layout)
-        inflight = Signal(range(self._depth + 1))
+        inflight = Signal(range(self.depth + 1))
         free, taken, back, refused = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            free.eq(inflight != self._depth),
+            free.eq(inflight != self.depth),
             builder.i.valid.eq(channel.valid & free),
             builder.i.payload.eq(channel.address),
             channel.ready.eq(builder.i.ready & free),

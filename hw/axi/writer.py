@@ -60,11 +60,12 @@ class AxiWriter(wiring.Component):
 
     def __init__(self, *, address_width: int, flit_bytes: int, depth: int, gather_cycles: int = 3):
         self._sizes = {"address_width": address_width, "flit_bytes": flit_bytes}
-        self._depth = check_integer("Depth", depth, least=3)
-        self._gather_cycles = check_integer(
+        self.depth = check_integer("Depth", depth, least=3)
+        self.gather_cycles = check_integer(
             "Gather cycles", gather_cycles, least=0, most=MAX_BEATS - 1
         )
         wide = byte_address_width(**self._sizes)
+        self.address_width, self.flit_bytes = address_width, flit_bytes
         super().__init__(
             {
                 "channel": In(WriteChannelSignature(**self._sizes)),
@@ -75,10 +76,10 @@ class AxiWriter(wiring.Component):
     def elaborate(self, platform):
         """A burst goes three ways: to AW, to the data that wait for it, and to the responses."""
         m = Module()
-        channel, depth = self.channel, self._depth
+        channel, depth = self.channel, self.depth
         layout = burst_layout(address_width=self._sizes["address_width"])
         m.submodules.builder = builder = BurstBuilder(
-            **self._sizes, gather_cycles=self._gather_cycles
+            **self._sizes, gather_cycles=self.gather_cycles
         )
         width, beats = 8 * self._sizes["flit_bytes"], range(MAX_BEATS)
         m.submodules.bursts = bursts = Checked(Register, shape=layout)
@@ -129,7 +130,7 @@ class AxiWriter(wiring.Component):
         is acknowledged in every cycle in which one is due.
         """
         channel, bus = self.channel, self.bus
-        unanswered, due = (Signal(range(self._depth + 1), name=n) for n in ("unanswered", "due"))
+        unanswered, due = (Signal(range(self.depth + 1), name=n) for n in ("unanswered", "due"))
         answered, refused = Signal(range(MAX_BEATS + 1)), Signal()
         m.d.comb += [
             bus.bready.eq(1),
@@ -143,4 +144,4 @@ class AxiWriter(wiring.Component):
             unanswered.eq(unanswered + taken - answered),
             due.eq(due + answered - channel.ack),
         ]
-        return unanswered != self._depth
+        return unanswered != self.depth

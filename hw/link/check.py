@@ -77,7 +77,8 @@ class RunningCheck(wiring.Component):
     """
 
     def __init__(self, *, flit_bytes: int, submessage_flits: int):
-        self._submessage_flits = _check_sizes(flit_bytes, submessage_flits)
+        self.submessage_flits = _check_sizes(flit_bytes, submessage_flits)
+        self.flit_bytes = flit_bytes
         super().__init__(
             {
                 "flit": In(unit_layout(flit_bytes=flit_bytes)),
@@ -92,7 +93,7 @@ class RunningCheck(wiring.Component):
         """One network of exclusive ors; a flit that begins something starts it anew."""
         m = Module()
         register = Signal(CHECK_WIDTH, init=CRC32_INIT)
-        place = Signal(range(self._submessage_flits))
+        place = Signal(range(self.submessage_flits))
         # Kind and virtual channel 0 make the last byte.
         content = Cat(self.flit.payload, self.flit.kind, Const(0, 5))
         after, next_place = _follow(m, self, content, register, place)
@@ -143,8 +144,9 @@ class VcCheck(wiring.Component):
     """
 
     def __init__(self, *, num_vcs: int, flit_bytes: int, submessage_flits: int):
-        self._num_vcs = check_num_vcs(num_vcs)
-        self._submessage_flits = _check_sizes(flit_bytes, submessage_flits)
+        self.num_vcs = check_num_vcs(num_vcs)
+        self.submessage_flits = _check_sizes(flit_bytes, submessage_flits)
+        self.flit_bytes = flit_bytes
         super().__init__(
             {
                 "flit": In(vc_unit_layout(flit_bytes=flit_bytes, num_vcs=num_vcs)),
@@ -160,10 +162,10 @@ class VcCheck(wiring.Component):
         m = Module()
         vc = self.flit.vc
         registers = [
-            Signal(CHECK_WIDTH, init=CRC32_INIT, name=f"register_{k}") for k in range(self._num_vcs)
+            Signal(CHECK_WIDTH, init=CRC32_INIT, name=f"register_{k}") for k in range(self.num_vcs)
         ]
         places = [
-            Signal(range(self._submessage_flits), name=f"place_{k}") for k in range(self._num_vcs)
+            Signal(range(self.submessage_flits), name=f"place_{k}") for k in range(self.num_vcs)
         ]
         register, place = Array(registers)[vc], Array(places)[vc]
         content = Cat(self.flit.payload, self.flit.kind, vc, Const(0, 5 - len(vc)))

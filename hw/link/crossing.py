@@ -97,7 +97,7 @@ class LinkCrossing(wiring.Component):
     """
 
     def __init__(self, *, flit_bytes: int, depth: int, num_vcs: int = 1):
-        self._depth = check_integer("Depth", depth, least=LEAST_CROSSING_DEPTH)
+        self.depth = check_integer("Depth", depth, least=LEAST_CROSSING_DEPTH)
         if depth & (depth - 1):
             raise ValueError(f"Depth must be a power of two, not {depth!r}")
         link = LinkSignature(flit_bytes=flit_bytes, num_vcs=num_vcs)
@@ -105,6 +105,7 @@ class LinkCrossing(wiring.Component):
         self._word = data.StructLayout(
             {name: member.shape for name, member in link.members.items()}
         )
+        self.flit_bytes, self.num_vcs = flit_bytes, num_vcs
         super().__init__(
             {
                 "tx": In(link),
@@ -128,7 +129,7 @@ class LinkCrossing(wiring.Component):
     def _carry(self, m, domain, source, target_domain, target, lost):
         """Queue (flits, credit's link) of the source's domain and register them in the target's."""
         queue = fifo.AsyncFIFO(
-            width=self._word.size, depth=self._depth, w_domain=domain, r_domain=target_domain
+            width=self._word.size, depth=self.depth, w_domain=domain, r_domain=target_domain
         )
         word, taken = Signal(self._word), Signal(self._word)
         m.d.comb += [word[name].eq(getattr(source[0], name)) for name in self._flit_fields()]

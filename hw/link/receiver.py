@@ -96,9 +96,10 @@ class LinkReceiver(wiring.Component):
     """
 
     def __init__(self, *, flit_bytes: int, depth: int, submessage_flits: int):
-        self._flit_bytes = flit_bytes
-        self._depth = check_integer("Depth", depth, least=3)
+        self.flit_bytes = flit_bytes
+        self.depth = check_integer("Depth", depth, least=3)
         self._check = RunningCheck(flit_bytes=flit_bytes, submessage_flits=submessage_flits)
+        self.submessage_flits = submessage_flits
         super().__init__(
             {
                 "link": In(LinkSignature(flit_bytes=flit_bytes)),
@@ -117,8 +118,8 @@ class LinkReceiver(wiring.Component):
     def elaborate(self, platform):
         """Register the link, check the number, queue what is right; compare CRCs a cycle later."""
         m = Module()
-        layout, unit = (shape(flit_bytes=self._flit_bytes) for shape in (flit_layout, unit_layout))
-        buffer = Checked(QuickFifo, shape=unit, depth=self._depth)
+        layout, unit = (shape(flit_bytes=self.flit_bytes) for shape in (flit_layout, unit_layout))
+        buffer = Checked(QuickFifo, shape=unit, depth=self.depth)
         m.submodules.buffer = ResetInserter(~self.up)(buffer)
         m.submodules.check = self._check
         valid, is_control, data, right = Signal(), Signal(), Signal(), Signal()
@@ -146,7 +147,7 @@ class LinkReceiver(wiring.Component):
             entry.payload.eq(flit.payload),
         ]
         credit = self.link.credit
-        count_places(m, depth=self._depth, up=self.up, taken=taken, credit=credit, room=room)
+        count_places(m, depth=self.depth, up=self.up, taken=taken, credit=credit, room=room)
         with m.If(~self.up):
             m.d.sync += expected.eq(0)
         sound = compare(m, self, self._check, flit, entry, taken, is_control)

@@ -100,6 +100,7 @@ class LinkSession(wiring.Component):
 
     def __init__(self, *, flit_bytes: int):
         control = ControlSignature(flit_bytes=flit_bytes)
+        self.flit_bytes = flit_bytes
         super().__init__(
             {
                 "received": In(control),

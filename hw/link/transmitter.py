@@ -99,9 +99,10 @@ class LinkTransmitter(wiring.Component):
     """
 
     def __init__(self, *, flit_bytes: int, credits: int, submessage_flits: int):
-        self._flit_bytes = flit_bytes
-        self._credits = check_integer("Credits", credits, least=1)
+        self.flit_bytes = flit_bytes
+        self.credits = check_integer("Credits", credits, least=1)
         self._check = RunningCheck(flit_bytes=flit_bytes, submessage_flits=submessage_flits)
+        self.submessage_flits = submessage_flits
         super().__init__(
             {
                 "link": Out(LinkSignature(flit_bytes=flit_bytes)),
@@ -120,16 +121,16 @@ class LinkTransmitter(wiring.Component):
         m.submodules.check = check = self._check
         link, control, available = self.link, self.control, self.available
         number = Signal(SEQUENCE_WIDTH)
-        flit = Signal(flit_layout(flit_bytes=self._flit_bytes), reset_less=True)
+        flit = Signal(flit_layout(flit_bytes=self.flit_bytes), reset_less=True)
         sent, unspent, ready, back = Signal(), Signal(), Signal(), Signal()
         # A control flit waits for a cycle, in which it is known that no other one is taken.
         says, epoch = Signal(), Signal()
-        held = Signal(unit_layout(flit_bytes=self._flit_bytes), reset_less=True)
+        held = Signal(unit_layout(flit_bytes=self.flit_bytes), reset_less=True)
         m.d.comb += [
             self.i.ready.eq(ready),
             self.stalled.eq(self.i.valid & ~self.i.ready),
             sent.eq(self.i.valid & ready),
-            unspent.eq(link.credit & (available == self._credits) & self.open),
+            unspent.eq(link.credit & (available == self.credits) & self.open),
             back.eq(link.credit & ~unspent),
             check.flit.eq(Mux(says, held.as_value(), self.i.payload.as_value())),
             check.advance.eq(sent),
@@ -148,6 +149,6 @@ class LinkTransmitter(wiring.Component):
             link.valid.eq(sent | says),
         ]
         with m.If(~self.open):
-            m.d.sync += [available.eq(self._credits), number.eq(0)]
+            m.d.sync += [available.eq(self.credits), number.eq(0)]
         stamp(m, self, check, flit, sent=sent, says=says, epoch=epoch, number=number)
         return m

@@ -85,10 +85,11 @@ class VcPort(wiring.Component):
     def __init__(self, *, num_vcs: int, flit_bytes: int, depth: int, submessage_flits: int):
         sizes = {"num_vcs": check_num_vcs(num_vcs), "flit_bytes": flit_bytes}
         flits = {**sizes, "submessage_flits": submessage_flits}
-        self._flit_bytes = flit_bytes
+        self.flit_bytes = flit_bytes
         self._receiver = VcReceiver(depth=depth, **flits)
         self._transmitter = VcTransmitter(credits=depth, **flits)
         incoming = stream.Signature(unit_layout(flit_bytes=flit_bytes))
+        self.num_vcs, self.depth, self.submessage_flits = num_vcs, depth, submessage_flits
         super().__init__(
             {
                 "tx": Out(LinkSignature(**sizes)),
@@ -114,7 +115,7 @@ class VcPort(wiring.Component):
         m = Module()
         m.submodules.receiver = receiver = self._receiver
         m.submodules.transmitter = transmitter = self._transmitter
-        m.submodules.session = session = LinkSession(flit_bytes=self._flit_bytes)
+        m.submodules.session = session = LinkSession(flit_bytes=self.flit_bytes)
         wiring.connect(m, transmitter.link, wiring.flipped(self.tx))
         wiring.connect(m, wiring.flipped(self.rx), receiver.link)
         m.d.comb += [transmitter.flit.eq(self.flit), transmitter.take.eq(self.take)]

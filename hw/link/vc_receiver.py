@@ -82,9 +82,10 @@ class VcReceiver(wiring.Component):
 
     def __init__(self, *, num_vcs: int, flit_bytes: int, depth: int, submessage_flits: int):
         self._sizes = {"flit_bytes": flit_bytes, "num_vcs": check_num_vcs(num_vcs)}
-        self._depth = check_integer("Depth", depth, least=3)
+        self.depth = check_integer("Depth", depth, least=3)
         self._check = VcCheck(submessage_flits=submessage_flits, **self._sizes)
         self._unit = unit_layout(flit_bytes=flit_bytes)
+        self.num_vcs, self.flit_bytes, self.submessage_flits = num_vcs, flit_bytes, submessage_flits
         super().__init__(
             {
                 "link": In(LinkSignature(**self._sizes)),
@@ -137,12 +138,12 @@ class VcReceiver(wiring.Component):
         for vc in range(num_vcs):
             self._buffer(m, vc, queued[vc], entry, sound)
             counted = {"taken": taken & chosen[vc], "credit": self.link.credit[vc]}
-            count_places(m, depth=self._depth, up=self.up, room=room[vc], **counted)
+            count_places(m, depth=self.depth, up=self.up, room=room[vc], **counted)
         return m
 
     def _buffer(self, m, vc, queued, entry, sound):
         """The queue of one channel; nothing leaves it behind a wrong CRC."""
-        buffer = Checked(QuickFifo, shape=self._unit, depth=self._depth)
+        buffer = Checked(QuickFifo, shape=self._unit, depth=self.depth)
         m.submodules[f"buffer_{vc}"] = ResetInserter(~self.up)(buffer)
         o, whole = self.o[vc], sound & self.up
         m.d.comb += [

@@ -81,8 +81,9 @@ class VcTransmitter(wiring.Component):
 
     def __init__(self, *, num_vcs: int, flit_bytes: int, credits: int, submessage_flits: int):
         self._sizes = {"flit_bytes": flit_bytes, "num_vcs": check_num_vcs(num_vcs)}
-        self._credits = check_integer("Credits", credits, least=1)
+        self.credits = check_integer("Credits", credits, least=1)
         self._check = VcCheck(submessage_flits=submessage_flits, **self._sizes)
+        self.num_vcs, self.flit_bytes, self.submessage_flits = num_vcs, flit_bytes, submessage_flits
         super().__init__(
             {
                 "link": Out(LinkSignature(**self._sizes)),
@@ -133,7 +134,7 @@ class VcTransmitter(wiring.Component):
         available = self.available[vc]
         unspent, back, left = Signal(), Signal(), Signal()
         m.d.comb += [
-            unspent.eq(self.link.credit[vc] & (available == self._credits) & self.open),
+            unspent.eq(self.link.credit[vc] & (available == self.credits) & self.open),
             back.eq(self.link.credit[vc] & ~unspent),
             left.eq(Mux(spent, available > 1, available != 0) | back),
         ]
@@ -144,4 +145,4 @@ class VcTransmitter(wiring.Component):
         with m.If(unspent):
             m.d.sync += self.fault_credit.eq(1)
         with m.If(~self.open):
-            m.d.sync += available.eq(self._credits)
+            m.d.sync += available.eq(self.credits)

@@ -44,14 +44,14 @@ class Ages(wiring.Component):
     """
 
     def __init__(self, *, count: int):
-        self._count = check_integer("Count", count, least=1)
+        self.count = check_integer("Count", count, least=1)
         super().__init__({"ages": In(AGE).array(count), "older": Out(count).array(count)})
 
     def elaborate(self, platform):
         """One subtraction and one comparison per pair."""
         m = Module()
-        for low in range(self._count):
-            for high in range(low + 1, self._count):
+        for low in range(self.count):
+            for high in range(low + 1, self.count):
                 a, b = self.ages[low], self.ages[high]
                 distance, before = Signal(8), Signal()
                 m.d.comb += [
@@ -105,7 +105,7 @@ class OldestFirst(wiring.Component):
     """
 
     def __init__(self, *, count: int):
-        self._count = check_integer("Count", count, least=1)
+        self.count = check_integer("Count", count, least=1)
         super().__init__(
             {
                 "requests": In(count),
@@ -119,8 +119,8 @@ class OldestFirst(wiring.Component):
     def elaborate(self, platform):
         """A mask in front of a round robin."""
         m = Module()
-        m.submodules.turns = turns = RoundRobin(count=self._count)
-        oldest = Signal(self._count)
+        m.submodules.turns = turns = RoundRobin(count=self.count)
+        oldest = Signal(self.count)
         m.d.comb += [
             oldest.eq(self.requests & Cat(~(self.requests & older).any() for older in self.older)),
             turns.requests.eq(Mux(oldest.any(), oldest, self.requests)),

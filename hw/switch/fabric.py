@@ -83,10 +83,10 @@ class SwitchFabric(wiring.Component):
         sequence_offset: int,
         step_offset: int,
     ):
-        self._num_ports = check_integer("Ports", num_ports, least=2, most=1 << PORT_WIDTH)
+        self.num_ports = check_integer("Ports", num_ports, least=2, most=1 << PORT_WIDTH)
         if num_vcs not in (2, 4):
             raise ValueError(f"VCs of a switch must be 2 or 4, not {num_vcs!r}")
-        self._num_vcs = num_vcs
+        self.num_vcs = num_vcs
         self._age_offsets = {"sequence": sequence_offset, "step": step_offset}
         for name, offset in self._age_offsets.items():
             most = 8 * flit_bytes - AGE[name].width
@@ -101,6 +101,13 @@ class SwitchFabric(wiring.Component):
         others = (num_ports - 1) * num_vcs
         self._outputs = [SwitchOutput(num_inputs=others, **sizes) for _ in range(num_ports)]
         flits = stream.Signature(unit_layout(flit_bytes=flit_bytes))
+        self.flit_bytes, self.route_offset, self.num_hops, self.sequence_offset = (
+            flit_bytes,
+            route_offset,
+            num_hops,
+            sequence_offset,
+        )
+        self.step_offset = step_offset
         super().__init__(
             {
                 "i": In(flits).array(num_ports * num_vcs),
@@ -120,7 +127,7 @@ class SwitchFabric(wiring.Component):
         m = Module()
         older, ages = self._compare_ages(m)
         for number, end in enumerate(self._inputs):
-            port, vc = divmod(number, self._num_vcs)
+            port, vc = divmod(number, self.num_vcs)
             m.submodules[f"input_{port}_{vc}"] = end
             wiring.connect(m, wiring.flipped(self.i[number]), end.i)
             m.d.comb += [end.gone.eq(self.gone), end.lost.eq(self.lost[port])]
@@ -128,7 +135,7 @@ class SwitchFabric(wiring.Component):
                 m.d.comb += self.lost_messages.bit_select(end.lost_port, 1).eq(1)
         for number, output in enumerate(self._outputs):
             m.submodules[f"output_{number}"] = output
-            ends = self._inputs[number * self._num_vcs : (number + 1) * self._num_vcs]
+            ends = self._inputs[number * self.num_vcs : (number + 1) * self.num_vcs]
             m.d.comb += [
                 output.gone.eq(self.gone[number]),
                 output.may_send.eq(self.may_send[number]),
@@ -160,7 +167,7 @@ class SwitchFabric(wiring.Component):
 
     def _cross(self, m, number, output, older, ages):
         """Join an output with the inputs of all other ports."""
-        others = [k for k in range(len(self._inputs)) if k // self._num_vcs != number]
+        others = [k for k in range(len(self._inputs)) if k // self.num_vcs != number]
         for place, k in enumerate(others):
             end = self._inputs[k]
             asks = end.request & (end.to_port == number)

@@ -85,8 +85,9 @@ class SwitchFaults(wiring.Component):
     """
 
     def __init__(self, *, num_ports: int, flit_bytes: int):
-        self._num_ports = check_integer("Ports", num_ports, least=1)
+        self.num_ports = check_integer("Ports", num_ports, least=1)
         self._width = fault_record_width(check_integer("Flit bytes", flit_bytes, least=1))
+        self.flit_bytes = flit_bytes
         super().__init__(
             {
                 "number": In(16),
@@ -108,7 +109,7 @@ class SwitchFaults(wiring.Component):
         fault, seen = self.fault, Signal(SWITCH_FAULT)
         own, known = Signal(), Signal()
         came = Signal(self._width, reset_less=True)
-        pending = Signal(self._num_ports)
+        pending = Signal(self.num_ports)
         word = Cat(fault.code, Const(0, 4), Const(_NOBODY, 4), fault.port, Const(0, 8))
         sent = Cat(self.number, fault.code, Const(0, 8), Const(_UNKNOWN, 32), word)
         m.d.comb += [
@@ -116,7 +117,7 @@ class SwitchFaults(wiring.Component):
             self.fault_record.eq(Mux(own, sent[: self._width], came)),
             self.send_fault.eq(pending & self.up),
         ]
-        for port in reversed(range(self._num_ports)):
+        for port in reversed(range(self.num_ports)):
             with m.If(self.fault_received[port]):
                 m.d.comb += [seen.code.eq(SwitchFault.PEER_FAULT), seen.port.eq(port)]
             with m.If(self.faults[port].any()):
@@ -128,7 +129,7 @@ class SwitchFaults(wiring.Component):
         ]
         with m.If(~faulted):
             m.d.sync += fault.eq(seen)
-        for port in reversed(range(self._num_ports)):
+        for port in reversed(range(self.num_ports)):
             with m.If(~faulted & self.fault_received[port]):
                 m.d.sync += came.eq(self.received_fault[port])
             with m.If(faulted & ~known):

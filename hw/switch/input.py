@@ -102,15 +102,21 @@ class SwitchInput(wiring.Component):
         port: int,
         vc: int,
     ):
-        self._num_ports = check_integer("Ports", num_ports, least=2, most=1 << PORT_WIDTH)
-        self._num_vcs = check_num_vcs(num_vcs)
+        self.num_ports = check_integer("Ports", num_ports, least=2, most=1 << PORT_WIDTH)
+        self.num_vcs = check_num_vcs(num_vcs)
         self._offset = check_integer("Route offset", route_offset, least=0)
         self._end = route_offset + HOP_WIDTH * check_integer("Hops", num_hops, least=1)
         check_integer("Flit bits", 8 * flit_bytes, least=self._end)
-        self._port = check_integer("Port", port, least=0, most=num_ports - 1)
+        self.port = check_integer("Port", port, least=0, most=num_ports - 1)
         self._parity = check_integer("VC", vc, least=0, most=num_vcs - 1) % 2
         flits = stream.Signature(unit_layout(flit_bytes=flit_bytes))
         strobes = ("drops", "route_error", "framing_error", "message_lost")
+        self.flit_bytes, self.route_offset, self.num_hops, self.vc = (
+            flit_bytes,
+            route_offset,
+            num_hops,
+            vc,
+        )
         super().__init__(
             {
                 "i": In(flits),
@@ -141,7 +147,7 @@ class SwitchInput(wiring.Component):
         with m.FSM():
             with m.State("ROUTE"):
                 m.d.sync += [target.eq(self.to_port), full.eq(self.granted)]
-                m.d.comb += self.lost_port.eq(Mux(self.lost, self._port, self.to_port))
+                m.d.comb += self.lost_port.eq(Mux(self.lost, self.port, self.to_port))
                 gone = self.gone.bit_select(self.to_port, 1)
                 with m.If(self.lost):
                     m.d.comb += self.message_lost.eq(self.i.valid)
@@ -161,7 +167,7 @@ class SwitchInput(wiring.Component):
             with m.State("CARRY"):
                 gone = self.gone.bit_select(target, 1)
                 cut = ~full & self.i.valid & first
-                m.d.comb += self.lost_port.eq(Mux(self.lost, self._port, target))
+                m.d.comb += self.lost_port.eq(Mux(self.lost, self.port, target))
                 with m.If(self.lost | gone | cut):
                     m.d.comb += [self.drops.eq(1), self.message_lost.eq(self.lost | gone)]
                     m.d.comb += self.framing_error.eq(~self.lost & ~gone)
@@ -189,9 +195,9 @@ class SwitchInput(wiring.Component):
             self.to_port.eq(port),
             self.to_vc.eq(Cat(Const(self._parity, 1), vc_class)),
             exists.eq(
-                (port < self._num_ports)
-                & (port != self._port)
-                & (Cat(Const(self._parity, 1), vc_class) < self._num_vcs)
+                (port < self.num_ports)
+                & (port != self.port)
+                & (Cat(Const(self._parity, 1), vc_class) < self.num_vcs)
             ),
         ]
 

@@ -69,12 +69,13 @@ class SwitchOutput(wiring.Component):
 
     def __init__(self, *, num_inputs: int, num_vcs: int, flit_bytes: int):
         check_integer("Inputs", num_inputs, least=1)
-        self._num_vcs = check_num_vcs(num_vcs)
+        self.num_vcs = check_num_vcs(num_vcs)
         if num_vcs % 2:
             raise ValueError(f"VCs must be an even number, not {num_vcs!r}")
         if num_inputs % num_vcs:
             raise ValueError(f"Inputs must be a multiple of {num_vcs}, not {num_inputs!r}")
-        self._num_inputs = num_inputs
+        self.num_inputs = num_inputs
+        self.flit_bytes = flit_bytes
         super().__init__(
             {
                 "requests": In(num_vcs).array(num_inputs),
@@ -95,14 +96,14 @@ class SwitchOutput(wiring.Component):
     def elaborate(self, platform):
         """Ask each channel whether it can send, choose one, and tell it what became of it."""
         m = Module()
-        m.submodules.link = link = OldestFirst(count=self._num_vcs)
-        m.submodules.ages = ages = Ages(count=self._num_vcs)
-        goes, ends = Signal(self._num_vcs), Signal()
-        held = [self._channel(m, vc, goes[vc], ends, link, ages) for vc in range(self._num_vcs)]
+        m.submodules.link = link = OldestFirst(count=self.num_vcs)
+        m.submodules.ages = ages = Ages(count=self.num_vcs)
+        goes, ends = Signal(self.num_vcs), Signal()
+        held = [self._channel(m, vc, goes[vc], ends, link, ages) for vc in range(self.num_vcs)]
         for older, messages in zip(link.older, ages.older, strict=True):
             m.d.comb += older.eq(messages)
-        vc = Signal(vc_width(self._num_vcs))
-        source = Signal(range(self._num_inputs))
+        vc = Signal(vc_width(self.num_vcs))
+        source = Signal(range(self.num_inputs))
         m.d.comb += [link.advance.eq(1), vc.eq(link.grant), self.take.eq(link.valid)]
         with m.Switch(vc):
             for number, holder in enumerate(held):
@@ -126,7 +127,7 @@ class SwitchOutput(wiring.Component):
 
     def _channel(self, m, vc, goes, ends, link, ages):
         """One channel: who has it, among the inputs of its parity, and whether that can send."""
-        inputs = range(vc % 2, self._num_inputs, 2)
+        inputs = range(vc % 2, self.num_inputs, 2)
         allocator = OldestFirst(count=len(inputs))
         m.submodules[f"allocator_{vc}"] = allocator
         busy, free, drops = Signal(name=f"busy_{vc}"), Signal(), Signal()

@@ -84,7 +84,7 @@ class Switch(wiring.Component):
         step_offset: int,
     ):
         sizes = {"num_vcs": num_vcs, "flit_bytes": flit_bytes}
-        self._num_ports = num_ports
+        self.num_ports = num_ports
         self._fabric = SwitchFabric(
             num_ports=num_ports,
             route_offset=route_offset,
@@ -98,6 +98,18 @@ class Switch(wiring.Component):
         self._faults = SwitchFaults(num_ports=num_ports, flit_bytes=flit_bytes)
         link = LinkSignature(**sizes)
         ends = wiring.Signature({"tx": Out(link), "rx": In(link)})
+        self.num_vcs, self.flit_bytes, self.depth, self.submessage_flits = (
+            num_vcs,
+            flit_bytes,
+            depth,
+            submessage_flits,
+        )
+        self.route_offset, self.num_hops, self.sequence_offset, self.step_offset = (
+            route_offset,
+            num_hops,
+            sequence_offset,
+            step_offset,
+        )
         super().__init__(
             {
                 "number": In(16),
@@ -113,7 +125,7 @@ class Switch(wiring.Component):
         m = Module()
         m.submodules.fabric = fabric = self._fabric
         m.submodules.faults = faults = self._faults
-        seen = Signal(self._num_ports)
+        seen = Signal(self.num_ports)
         m.d.sync += seen.eq(seen | self.up)
         m.d.comb += [
             self.up.eq(Cat(port.up for port in self._ports)),

@@ -38,7 +38,7 @@ class RowCheck(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "row": In(row_layout(config)),
@@ -52,14 +52,14 @@ class RowCheck(wiring.Component):
         """A NOP needs neither port nor flow; everything else is checked in every row."""
         m = Module()
         row = self.row
-        moves = (row.port < self._config.num_ports) & (row.flow < self.num_flows)
+        moves = (row.port < self.config.num_ports) & (row.flow < self.num_flows)
         legal = (row.op == _OP_NOP) | ((row.op <= _OP_GATHER) & moves)
         unused = row.reserved != 0
-        if self._config.shared:
-            unused |= (row.unused != 0) | (row.vc_class >= self._config.num_classes)
+        if self.config.shared:
+            unused |= (row.unused != 0) | (row.vc_class >= self.config.num_classes)
         with m.If(~legal | unused | (row.step < self.previous_step)):
             m.d.comb += self.code.eq(FaultCode.ROW_ILLEGAL)
-        with m.Elif((row.stage >> self._config.wave_width) != 0):
+        with m.Elif((row.stage >> self.config.wave_width) != 0):
             m.d.comb += self.code.eq(FaultCode.ITERATIONS)
         return m
 
@@ -80,7 +80,7 @@ class FlowCheck(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "entry": In(FLOW_ENTRY),
@@ -100,16 +100,16 @@ class FlowCheck(wiring.Component):
         children = [entry.children[k] for k in range(8)]
         ports = [*children, entry.parent]
         present = Cat(port != NO_PORT for port in ports)
-        wrong = Cat((port != NO_PORT) & (port >= self._config.num_ports) for port in ports)
+        wrong = Cat((port != NO_PORT) & (port >= self.config.num_ports) for port in ports)
         # A child waits for the one before it: it would wait for ever for none or for itself.
         gap = Cat(present[k + 1] & ~present[k] for k in range(7))
         pairs = [(a, b) for k, a in enumerate(children) for b in children[k + 1 :]]
         twice = Cat((a == b) & (a != NO_PORT) for a, b in pairs)
         outside = (entry.base + entry.size) > self.window_flits
         unused = entry.reserved != 0
-        if self._config.wave_width:
+        if self.config.wave_width:
             # What an address does not hold would be left out.
-            unused |= (entry.stride >> self._config.address_width) != 0
+            unused |= (entry.stride >> self.config.address_width) != 0
         else:
             unused |= entry.stride != 0
         m.d.comb += self.num_arrivals.eq(sum(bit for bit in present))
@@ -137,7 +137,7 @@ class SharedFlowCheck(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "entry": In(FLOW_ENTRY),
@@ -153,7 +153,7 @@ class SharedFlowCheck(wiring.Component):
         entry = data.View(SHARED_FLOW, self.entry.as_value())
         outside = (entry.base + entry.size) > self.window_flits
         outside |= entry.staging > self.window_flits
-        too_many = entry.num_children > self._config.max_children
+        too_many = entry.num_children > self.config.max_children
         m.d.comb += self.num_arrivals.eq(entry.num_children + entry.parent)
         with m.If(outside | too_many | (entry.reserved != 0) | (entry.stride != 0)):
             m.d.comb += self.code.eq(FaultCode.FLOW_ILLEGAL)
@@ -183,20 +183,20 @@ class SettingsCheck(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         names = ("mode", "window_base", "window_flits", "committed_flits", "iterations")
         super().__init__({**{name: In(32) for name in names}, "legal": Out(1)})
 
     def elaborate(self, platform):
         """Sizes of tables were held against their depths by the checker."""
         m = Module()
-        end = 1 << self._config.address_width
-        built = Cat(self.mode[:2] == kind.value for kind in self._config.lane_types).any()
+        end = 1 << self.config.address_width
+        built = Cat(self.mode[:2] == kind.value for kind in self.config.lane_types).any()
         known = built & (self.mode[6:] == 0)
-        if self._config.wave_width:
+        if self.config.wave_width:
             # Steps of a periodic table begin anew with every run.
             known &= ~(self.mode[2] & self.iterations.any())
-        if self._config.shared:
+        if self.config.shared:
             # Only whole messages: what has begun must never wait, and has one head with a route.
             known = built & (self.mode[8:] == 0) & (self.mode[3:5] == 0)
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
@@ -251,7 +251,7 @@ class Checker(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "start": In(1),
@@ -279,7 +279,7 @@ class Checker(wiring.Component):
         m = Module()
         at, word, state = Signal(17), Signal(3), Signal(32)
         count, too_many = Signal(32), Signal(8)
-        of_flow = flow_check(self._config)
+        of_flow = flow_check(self.config)
         wrong, taken, arrivals = Signal(8), Signal(32), Signal(len(of_flow.num_arrivals))
         last_word, previous_step = Signal(3), Signal(16)
         # What was found of a word is used a cycle later.
@@ -336,26 +336,26 @@ class Checker(wiring.Component):
 
     def _choose(self, m, word, count, too_many, taken, last_word):
         """What differs between rows and flows: how many, their words, and which is the last."""
-        num_words = row_layout(self._config).size // 32
+        num_words = row_layout(self.config).size // 32
         words_width = (num_words - 1).bit_length()
         with m.If(self.of_flow):
             m.d.comb += [
                 count.eq(self.num_flows),
-                too_many.eq(Mux(count > self._config.num_flows, FaultCode.FLOW_ILLEGAL, 0)),
+                too_many.eq(Mux(count > self.config.num_flows, FaultCode.FLOW_ILLEGAL, 0)),
                 taken.eq(self.entry.as_value().word_select(word, 32)),
                 last_word.eq(FLOW_ENTRY.size // 32 - 1),
             ]
         with m.Else():
             m.d.comb += [
                 count.eq(self.num_rows),
-                too_many.eq(Mux(count > self._config.table_depth, FaultCode.ROW_ILLEGAL, 0)),
+                too_many.eq(Mux(count > self.config.table_depth, FaultCode.ROW_ILLEGAL, 0)),
                 taken.eq(self.row.as_value().word_select(word[:words_width], 32)),
                 last_word.eq(num_words - 1),
             ]
 
     def _judge(self, m, of_flow, wrong, arrivals, previous_step):
         """Hold what was read against check bits and rules, in each cycle in which it is used."""
-        m.submodules.row_check = row_check = RowCheck(self._config)
+        m.submodules.row_check = row_check = RowCheck(self.config)
         m.submodules.flow_check = of_flow
         m.d.comb += [
             row_check.row.eq(self.row),

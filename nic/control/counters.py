@@ -62,7 +62,7 @@ class PortCounters(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "start": In(1),
@@ -76,10 +76,10 @@ class PortCounters(wiring.Component):
         """Registers, then an adder each, so that what a port does has a whole cycle."""
         m = Module()
         running, credits = Signal(), Signal.like(self.activity.credits)
-        least = Signal.like(credits, init=self._config.buffer_flits)
+        least = Signal.like(credits, init=self.config.buffer_flits)
         m.d.sync += [running.eq(self.running), credits.eq(self.activity.credits)]
         with m.If(self.start):
-            m.d.sync += least.eq(self._config.buffer_flits)
+            m.d.sync += least.eq(self.config.buffer_flits)
         with m.Elif(running & (credits < least)):
             m.d.sync += least.eq(credits)
         for name, count in zip(PORT_COUNTERS, self.counts, strict=True):

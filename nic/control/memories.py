@@ -52,10 +52,11 @@ class BankedMemory(wiring.Component):
     """
 
     def __init__(self, *, depth: int, num_words: int):
-        self._num_words = num_words
+        self.num_words = num_words
         stored = _STORED_WIDTH * num_words
         # Held by the component, so that a test can flip bits in it.
         self.banks = [MemoryData(shape=stored, depth=depth, init=[]) for _ in range(2)]
+        self.depth = depth
         super().__init__(
             {
                 "bank": In(1),
@@ -84,7 +85,7 @@ class BankedMemory(wiring.Component):
             shadow = self.bank != number
             m.d.comb += [
                 write.addr.eq(self.index),
-                write.data.eq(Cat(self.data, check_of(self.data)).replicate(self._num_words)),
+                write.data.eq(Cat(self.data, check_of(self.data)).replicate(self.num_words)),
                 write.en.eq((self.write & shadow) << self.word),
                 read.addr.eq(Mux(shadow, self.shadow_address, self.address)),
             ]
@@ -95,7 +96,7 @@ class BankedMemory(wiring.Component):
         ):
             held = Signal.like(stored, reset_less=True)
             m.d.sync += held.eq(stored)
-            words = [held[_STORED_WIDTH * k :][:_STORED_WIDTH] for k in range(self._num_words)]
+            words = [held[_STORED_WIDTH * k :][:_STORED_WIDTH] for k in range(self.num_words)]
             m.d.comb += [
                 entry.eq(Cat(word[:32] for word in words)),
                 intact.eq(Cat(is_intact(word[:32], word[32:]) for word in words).all()),
@@ -134,6 +135,7 @@ class TableMemory(wiring.Component):
         self.content = BankedMemory(
             depth=config.table_depth, num_words=row_layout(config).size // 32
         )
+        self.config = config
         super().__init__(
             {
                 "bank": In(1),
@@ -201,8 +203,9 @@ class FlowMemory(wiring.Component):
     """
 
     def __init__(self, config: Config, *, num_clients: int):
-        self._num_clients = num_clients
+        self.num_clients = num_clients
         self.content = BankedMemory(depth=config.num_flows, num_words=FLOW_ENTRY.size // 32)
+        self.config = config
         super().__init__(
             {
                 "bank": In(1),
@@ -221,7 +224,7 @@ class FlowMemory(wiring.Component):
         """The active bank behind a round-robin arbiter."""
         m = Module()
         m.submodules.content = content = self.content
-        m.submodules.arbiter = arbiter = RoundRobin(count=self._num_clients)
+        m.submodules.arbiter = arbiter = RoundRobin(count=self.num_clients)
         for name in ("bank", "write", "index", "word", "data", "shadow_address"):
             m.d.comb += getattr(content, name).eq(getattr(self, name))
         m.d.comb += [

@@ -131,6 +131,7 @@ class FaultMonitor(wiring.Component):
     def __init__(self, config: Config):
         self._num_ports = config.num_ports
         self._reported_wave = Signal(17 if config.wave_width else 0)
+        self.config = config
         super().__init__(
             {
                 "control": In(8),
@@ -240,6 +241,7 @@ class FaultRelay(wiring.Component):
     def __init__(self, config: Config):
         self._num_ports = config.num_ports
         self._width = fault_record_width(config.flit_bytes)
+        self.config = config
         super().__init__(
             {
                 "rank": In(16),

@@ -99,8 +99,14 @@ class RegisterFile(wiring.Component):
     ):
         self._readable = readable(shared=routes, waves=waves)
         self._depths = table_depth, num_flows
-        self._routes = routes
-        self._num_ports = num_ports
+        self.routes = routes
+        self.num_ports = num_ports
+        self.address_width, self.table_depth, self.num_flows, self.waves = (
+            address_width,
+            table_depth,
+            num_flows,
+            waves,
+        )
         super().__init__(
             {
                 "request": In(RegisterRequestSignature(address_width=address_width)),
@@ -168,7 +174,7 @@ class RegisterFile(wiring.Component):
             port.eq((address >= PORT_WINDOW.base) & ~in_table & ~in_flow),
         ]
         # A route is the second half of its row.
-        in_route = (address >= ROUTE_WINDOW.base) & in_flow if self._routes else None
+        in_route = (address >= ROUTE_WINDOW.base) & in_flow if self.routes else None
         for chosen, window, index, word, number in (
             (in_table, TABLE_WINDOW, (address - TABLE_WINDOW.base)[3:], address[2], table_depth),
             (in_flow, FLOW_WINDOW, (address - FLOW_WINDOW.base)[5:], address[2:5], num_flows),
@@ -177,13 +183,13 @@ class RegisterFile(wiring.Component):
                 PORT_WINDOW,
                 (address[6:] - (PORT_WINDOW.base >> 6)).as_unsigned(),
                 address[2:6],
-                self._num_ports,
+                self.num_ports,
             ),
         ):
             with m.If(chosen):
                 m.d.sync += [self.index.eq(index), self.word.eq(word)]
                 m.d.sync += exists.eq((index < number) & (word < window.words))
-        if self._routes:
+        if self.routes:
             index = (address - ROUTE_WINDOW.base)[3:]
             with m.If(in_route):
                 m.d.sync += [table.eq(1), flow.eq(0), self.index.eq(index)]

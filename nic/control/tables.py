@@ -69,7 +69,7 @@ class Tables(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         count = len(writable())
         super().__init__(
             {
@@ -100,9 +100,9 @@ class Tables(wiring.Component):
     def elaborate(self, platform):
         """Wire the blocks."""
         m = Module()
-        m.submodules.table = table = TableMemory(self._config)
-        m.submodules.flows = flows = FlowMemory(self._config, num_clients=len(self.lookups))
-        m.submodules.checker = checker = Checker(self._config)
+        m.submodules.table = table = TableMemory(self.config)
+        m.submodules.flows = flows = FlowMemory(self.config, num_clients=len(self.lookups))
+        m.submodules.checker = checker = Checker(self.config)
         m.submodules.snapshot = snapshot = Snapshot()
         for memory, write in ((table, self.table_write), (flows, self.flow_write)):
             m.d.comb += memory.write.eq(write)

@@ -81,8 +81,8 @@ class DependencyTracker(wiring.Component):
     """
 
     def __init__(self, config: Config, *, num_clients: int):
-        self._config = config
-        self._num_clients = num_clients
+        self.config = config
+        self.num_clients = num_clients
         super().__init__(
             {
                 "running": In(1),
@@ -99,8 +99,8 @@ class DependencyTracker(wiring.Component):
     def elaborate(self, platform):
         """One memory per port, one question per cycle."""
         m = Module()
-        config = self._config
-        m.submodules.arbiter = arbiter = RoundRobin(count=self._num_clients)
+        config = self.config
+        m.submodules.arbiter = arbiter = RoundRobin(count=self.num_clients)
         entry = data.StructLayout({"count": config.count_width, "phase": 1})
         sweep = Signal(ceil_log2(2 * config.num_flows))
         idle = ~Cat(arrival.valid for arrival in self.arrivals).any()
@@ -169,7 +169,7 @@ class DependencyTracker(wiring.Component):
         """Whether a port reports what a client asks for; that it did, a cycle later; its count."""
         concerned = Signal(name=f"concerned_{client}")
         overheard = Signal(name=f"overheard_{client}")
-        newest = Signal(self._config.count_width, name=f"newest_{client}", reset_less=True)
+        newest = Signal(self.config.count_width, name=f"newest_{client}", reset_less=True)
         m.d.sync += overheard.eq(concerned)
         for number, arrival in enumerate(self.arrivals):
             here = (query.port == number) & (query.op == arrival.op)

@@ -66,8 +66,8 @@ class HeaderCheck(wiring.Component):
     """
 
     def __init__(self, config: Config, *, port: int):
-        self._config = config
-        self._port = port
+        self.config = config
+        self.port = port
         self._head = head_layout(config)
         super().__init__(
             {
@@ -87,11 +87,11 @@ class HeaderCheck(wiring.Component):
         """One state machine: AWAIT_HEAD, LOOK_UP, READ, CHECK, MOVE, PASS, NEXT_HEAD, REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
-        m.submodules.expectation = expectation = Expectation(port=self._port)
+        m.submodules.expectation = expectation = Expectation(port=self.port)
         head = data.View(self._head, flit.payload[: self._head.size])
         op, flow, single, phase = Signal(), Signal(16), Signal(), Signal()
-        wave = Signal(self._config.wave_width)
-        first = Cat(Const(1, self._config.part_width), head.wave[: len(wave)])
+        wave = Signal(self.config.wave_width)
+        first = Cat(Const(1, self.config.part_width), head.wave[: len(wave)])
         size = Signal.like(head.size)
         after, left, next_count, known, asked, gate = self._progress(m)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
@@ -127,7 +127,7 @@ class HeaderCheck(wiring.Component):
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
                     m.d.comb += scoreboard.mark.eq(1)
-                    m.next = "MOVE" if self._config.wave_width else "PASS"
+                    m.next = "MOVE" if self.config.wave_width else "PASS"
                     with m.If(single):
                         m.next = "REPORT"
             self._move(m, wave)
@@ -146,9 +146,9 @@ class HeaderCheck(wiring.Component):
 
     def _move(self, m, wave):
         """The state in which an address moves on to its wave's chunk, if there is such a place."""
-        if not self._config.wave_width:
+        if not self.config.wave_width:
             return
-        m.submodules.offset = offset = WaveOffset(self._config)
+        m.submodules.offset = offset = WaveOffset(self.config)
         m.d.comb += [offset.wave.eq(wave), offset.stride.eq(self.lookup.entry.stride)]
         address = self.items.payload.address
         m.d.comb += offset.base.eq(address)
@@ -161,7 +161,7 @@ class HeaderCheck(wiring.Component):
 
     def _scoreboard(self, m, op, flow, phase, wave):
         """The scoreboard, asked about the message in hand."""
-        m.submodules.scoreboard = scoreboard = Scoreboard(self._config)
+        m.submodules.scoreboard = scoreboard = Scoreboard(self.config)
         m.d.comb += [
             scoreboard.bank.eq(self.run.bank),
             scoreboard.clear.eq(self.run.clear),
@@ -222,7 +222,7 @@ class HeaderCheck(wiring.Component):
 
     def _progress(self, m):
         """State of the message in hand, and whether its next sub-message may pass."""
-        config = self._config
+        config = self.config
         after, asked = Signal(), Signal()
         left = Signal(config.address_width)
         next_count, known = Signal(config.count_width), Signal(config.count_width)
@@ -240,7 +240,7 @@ class HeaderCheck(wiring.Component):
         """Fields of the flit handed to the reducer, and of the report of an empty message."""
         item = self.items.payload
         last = left == 1
-        inside = self._config.submessage_flits.bit_length() - 1
+        inside = self.config.submessage_flits.bit_length() - 1
         # The address inside the chunk decides where a sub-message ends: count from its start.
         place = Signal(inside)
         moved = self.items.valid & self.items.ready
@@ -258,7 +258,7 @@ class HeaderCheck(wiring.Component):
             item.mark.last.eq(last),
             self.empty.op.eq(op),
             self.empty.flow.eq(flow),
-            self.empty.count.eq(next_count if self._config.wave_width else 1),
+            self.empty.count.eq(next_count if self.config.wave_width else 1),
             self.empty.last.eq(1),
         ]
 
@@ -271,7 +271,7 @@ class HeaderCheck(wiring.Component):
             self.query.valid.eq(after),
             self.items.valid.eq(self.flits.valid & gate & right_kind & self.run.running),
             self.flits.ready.eq(self.items.valid & self.items.ready),
-            self.wait.port.eq(self._port),
+            self.wait.port.eq(self.port),
             self.wait.op.eq(item.mark.op),
         ]
         with m.If(~self.flits.valid):

@@ -70,7 +70,7 @@ class HeaderLookup(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         self._head = head_layout(config)
         self._chunk, self._slots = Signal(config.address_width), Signal(config.address_width)
         heads = stream.Signature(flit_stream(config))
@@ -135,7 +135,7 @@ class HeaderLookup(wiring.Component):
 
     def _choose(self, m):
         """A channel of this collective's parity that offers what should be a head."""
-        m.submodules.turns = turns = RoundRobin(count=self._config.num_vcs)
+        m.submodules.turns = turns = RoundRobin(count=self.config.num_vcs)
         for vc, flits in enumerate(self.heads):
             mine = self.run.running & (self.run.sequence[0] == vc % 2)
             m.d.comb += turns.requests[vc].eq(flits.valid & mine)
@@ -176,8 +176,8 @@ class HeaderLookup(wiring.Component):
 
     def _locate(self, m, head):
         """Chunk or slot of the message in hand: the slot is found while the claim is judged."""
-        product = Signal(self._config.address_width)
-        slot = Signal(self._config.address_width)
+        product = Signal(self.config.address_width)
+        slot = Signal(self.config.address_width)
         staged = self.reservation.verdict == Verdict.STAGED
         m.d.sync += [product.eq(head.order * self.place.size), slot.eq(self._slots + product)]
         m.d.comb += [

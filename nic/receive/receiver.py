@@ -60,8 +60,8 @@ class Receiver(wiring.Component):
     """
 
     def __init__(self, config: Config, *, port: int):
-        self._config = config
-        self._port = port
+        self.config = config
+        self.port = port
         super().__init__(
             {
                 "flits": In(stream.Signature(flit_stream(config))),
@@ -80,8 +80,8 @@ class Receiver(wiring.Component):
     def elaborate(self, platform):
         """Wire header check and reducer; an empty message reports while the reducer is idle."""
         m = Module()
-        m.submodules.header_check = header_check = HeaderCheck(self._config, port=self._port)
-        m.submodules.reducer = reducer = Reducer(self._config)
+        m.submodules.header_check = header_check = HeaderCheck(self.config, port=self.port)
+        m.submodules.reducer = reducer = Reducer(self.config)
         for name in ("flits", "run"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(header_check, name))
         for name in ("lookup", "query"):
@@ -100,7 +100,7 @@ class Receiver(wiring.Component):
         for name in self.wait.signature.members:
             m.d.sync += getattr(self.wait, name).eq(getattr(header_check.wait, name))
         # Nothing can come in with it: the reducer was idle, and no message gets there sooner.
-        empty = ArrivalSignature(self._config).create()
+        empty = ArrivalSignature(self.config).create()
         for name in empty.signature.members:
             m.d.sync += getattr(empty, name).eq(getattr(header_check.empty, name))
             chosen = Mux(empty.valid, getattr(empty, name), getattr(reducer.arrival, name))

@@ -47,7 +47,7 @@ class Expectation(wiring.Component):
     def __init__(self, *, port: int):
         if not 0 <= port < 8:
             raise ValueError(f"Expectation port must be in 0..7, not {port!r}")
-        self._port = port
+        self.port = port
         super().__init__(
             {
                 "entry": In(FLOW_ENTRY),
@@ -63,10 +63,10 @@ class Expectation(wiring.Component):
         """Compare the port with every child, the earlier sibling being the one before."""
         m = Module()
         children = self.entry.children
-        is_child = Cat(children[k] == self._port for k in range(8))
+        is_child = Cat(children[k] == self.port for k in range(8))
         with m.If(self.op == _OP_GATHER):
             m.d.comb += self.expected.eq(
-                (self.entry.parent == self._port) & (self.single == (self.entry.size == 0))
+                (self.entry.parent == self.port) & (self.single == (self.entry.size == 0))
             )
         with m.Else():
             m.d.comb += [
@@ -121,6 +121,7 @@ class Scoreboard(wiring.Component):
 
     def __init__(self, config: Config):
         self._num_marks, self._wave_width = 2 * config.num_flows, config.wave_width
+        self.config = config
         super().__init__(
             {
                 "bank": In(1),

@@ -67,12 +67,13 @@ class SharedHeaderCheck(wiring.Component):
     """
 
     def __init__(self, config: Config, *, port: int, unwritten_width: int):
-        self._config = config
-        self._port = port
+        self.config = config
+        self.port = port
         flits = stream.Signature(flit_stream(config))
         self._lanes = [
             SharedLane(config, unwritten_width=unwritten_width) for _ in range(config.num_vcs)
         ]
+        self.unwritten_width = unwritten_width
         super().__init__(
             {
                 "flits": In(flits).array(config.num_vcs),
@@ -92,7 +93,7 @@ class SharedHeaderCheck(wiring.Component):
     def elaborate(self, platform):
         """Heads to the header lookup; payload in turns, each channel to where its message goes."""
         m = Module()
-        m.submodules.header_lookup = header_lookup = HeaderLookup(self._config)
+        m.submodules.header_lookup = header_lookup = HeaderLookup(self.config)
         wiring.connect(m, wiring.flipped(self.run), header_lookup.run)
         for name in ("lookup", "reservation"):
             wiring.connect(m, getattr(header_lookup, name), wiring.flipped(getattr(self, name)))
@@ -131,7 +132,7 @@ class SharedHeaderCheck(wiring.Component):
         m.d.comb += [
             self.fault.eq(header_lookup.fault),
             self.state_error.eq(Cat(lane.state_error for lane in self._lanes).any()),
-            self.wait.port.eq(self._port),
+            self.wait.port.eq(self.port),
             self.wait.flow.eq(header_lookup.flow),
         ]
         for lane in self._lanes:

@@ -73,8 +73,9 @@ class SharedLane(wiring.Component):
     """
 
     def __init__(self, config: Config, *, unwritten_width: int):
-        self._config = config
+        self.config = config
         flits = stream.Signature(flit_stream(config))
+        self.unwritten_width = unwritten_width
         super().__init__(
             {
                 "flits": In(flits),
@@ -97,7 +98,7 @@ class SharedLane(wiring.Component):
     def elaborate(self, platform):
         """Heads aside, payload into the queue, and from there to the place in hand."""
         m = Module()
-        next_place = Signal(place_layout(self._config))
+        next_place = Signal(place_layout(self.config))
         pending = Signal()
         payload = self._part(m, pending)
         place, busy, chained = Signal(next_place.shape()), Signal(), Signal()
@@ -142,7 +143,7 @@ class SharedLane(wiring.Component):
 
     def _part(self, m, pending):
         """Heads to the header lookup, what follows them into the queue; returns the queue's end."""
-        flits = flit_stream(self._config)
+        flits = flit_stream(self.config)
         m.submodules.ahead = ahead = Checked(QuickFifo, shape=flits, depth=AHEAD_FLITS)
         inside, kind = Signal(), self.flits.payload.kind
         m.d.comb += [

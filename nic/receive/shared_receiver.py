@@ -65,8 +65,8 @@ class SharedReceiver(wiring.Component):
     """
 
     def __init__(self, config: Config, *, port: int):
-        self._config = config
-        self._port = port
+        self.config = config
+        self.port = port
         flits = stream.Signature(flit_stream(config))
         super().__init__(
             {
@@ -88,11 +88,11 @@ class SharedReceiver(wiring.Component):
     def elaborate(self, platform):
         """Wire header check and reducer, and let staged flits into the gaps."""
         m = Module()
-        unwritten = Signal(range(2 * self._config.memory_queue_flits + 1))
+        unwritten = Signal(range(2 * self.config.memory_queue_flits + 1))
         m.submodules.header_check = header_check = SharedHeaderCheck(
-            self._config, port=self._port, unwritten_width=len(unwritten)
+            self.config, port=self.port, unwritten_width=len(unwritten)
         )
-        m.submodules.reducer = reducer = Reducer(self._config)
+        m.submodules.reducer = reducer = Reducer(self.config)
         for name in ("run", "turn"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(header_check, name))
         for outer, inner in zip(self.flits, header_check.flits, strict=True):

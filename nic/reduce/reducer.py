@@ -64,7 +64,7 @@ class Acknowledger(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "marks": In(stream.Signature(mark_layout(config))),
@@ -81,7 +81,7 @@ class Acknowledger(wiring.Component):
     def elaborate(self, platform):
         """Pair acknowledgements with writes, and ends with marks."""
         m = Module()
-        depth = self._config.memory_queue_flits
+        depth = self.config.memory_queue_flits
         m.submodules.ends = ends = Checked(Fifo, shape=1, depth=depth)
         outstanding, acked = Signal(range(depth + 2)), Signal(range(depth + 2))
         retire = ends.o.valid & ((acked != 0) | self.ack) & (~ends.o.payload | self.marks.valid)
@@ -143,7 +143,7 @@ class Reducer(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "items": In(stream.Signature(item_layout(config))),
@@ -160,7 +160,7 @@ class Reducer(wiring.Component):
     def elaborate(self, platform):
         """Operand and response queues, adder with a bypass, write queue."""
         m = Module()
-        config = self._config
+        config = self.config
         width, depth = 8 * config.flit_bytes, config.memory_queue_flits
         item = self.items.payload
         place = {"payload": width, "address": config.address_width, "end": 1}

@@ -1,4 +1,4 @@
-"""Staging: adds contributions that waited in memory, when their turn has come."""
+"""Reorder buffer: adds contributions that waited in memory, when their turn has come."""
 
 from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -50,7 +50,7 @@ class ReorderBuffer(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "jobs": In(stream.Signature(CONTRIBUTION)),
@@ -68,7 +68,7 @@ class ReorderBuffer(wiring.Component):
         """One state machine: TAKE a job, LOOK_UP its flow, READ and KEEP that, PLACE, MOVE."""
         m = Module()
         job = Signal(CONTRIBUTION)
-        slot, unread, left = (Signal(self._config.address_width) for _ in range(3))
+        slot, unread, left = (Signal(self.config.address_width) for _ in range(3))
         last = Signal(ORDER_WIDTH + 1)
         entry = data.View(SHARED_FLOW, self.lookup.entry.as_value())
         item = self.items.payload
@@ -123,9 +123,9 @@ class ReorderBuffer(wiring.Component):
 
     def _read(self, m, slot, unread):
         """Issue the reads that are left, as many as there is room for, and queue what returns."""
-        depth = self._config.memory_queue_flits
-        m.submodules.reads = reads = Checked(Register, shape=self._config.address_width)
-        width = 8 * self._config.flit_bytes
+        depth = self.config.memory_queue_flits
+        m.submodules.reads = reads = Checked(Register, shape=self.config.address_width)
+        width = 8 * self.config.flit_bytes
         m.submodules.payload = payload = Checked(QuickFifo, shape=width, depth=depth)
         room, issued = Signal(range(depth + 1), init=depth), Signal()
         moved = self.items.valid & self.items.ready

@@ -88,7 +88,7 @@ class ReductionSequencer(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "phase": In(1),
@@ -109,7 +109,7 @@ class ReductionSequencer(wiring.Component):
     def elaborate(self, platform):
         """One state machine: PICK what came, READ its flow's state, HOLD it, JUDGE."""
         m = Module()
-        config = self._config
+        config = self.config
         waiting, turns, queue_error = self._queue_arrivals(m)
         event = Signal(mark_layout(config))
         is_reservation, asker = Signal(), Signal(range(config.num_ports))
@@ -165,7 +165,7 @@ class ReductionSequencer(wiring.Component):
 
     def _queue_arrivals(self, m):
         """Per port what is in and not judged yet; whose turn it is; that bits have flipped."""
-        config = self._config
+        config = self.config
         m.submodules.turns = turns = RoundRobin(count=config.num_ports)
         queues, errors = [], []
         depth = config.memory_queue_flits + 2 * config.num_vcs + _LATE
@@ -186,7 +186,7 @@ class ReductionSequencer(wiring.Component):
     def _pick(self, m, waiting, turns, event, of_reservation):
         """A message that is in, else one that claims its place."""
         is_reservation, asker, empty, last = of_reservation
-        m.submodules.askers = askers = RoundRobin(count=self._config.num_ports)
+        m.submodules.askers = askers = RoundRobin(count=self.config.num_ports)
         m.d.comb += Cat(askers.requests).eq(
             Cat(reservation.valid for reservation in self.reservations)
         )
@@ -246,13 +246,13 @@ class ReductionSequencer(wiring.Component):
 
     def _sweep(self, m, write, event, judged):
         """Write what was judged; else clear the other bank, place by place."""
-        sweep = Signal(range(self._config.num_flows))
+        sweep = Signal(range(self.config.num_flows))
         with m.If(self.clear):
             m.d.sync += [self.clearing.eq(1), sweep.eq(0)]
         with m.Elif(self.clearing & ~judged):
             m.d.sync += [
                 sweep.eq(sweep + 1),
-                self.clearing.eq(sweep != self._config.num_flows - 1),
+                self.clearing.eq(sweep != self.config.num_flows - 1),
             ]
         m.d.comb += [
             write.en.eq(judged | self.clearing),

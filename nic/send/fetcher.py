@@ -75,7 +75,7 @@ class Fetcher(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "run": In(RunSignature(config)),
@@ -99,10 +99,10 @@ class Fetcher(wiring.Component):
         What was found wrong is reported a cycle after row or flow were taken over, before the job.
         """
         m = Module()
-        m.submodules.row_check = row_check = RowCheck(self._config)
-        m.submodules.flow_check = flows = flow_check(self._config)
-        m.submodules.steps = steps = StepCounter(self._config)
-        hand = _Hand(self._config)
+        m.submodules.row_check = row_check = RowCheck(self.config)
+        m.submodules.flow_check = flows = flow_check(self.config)
+        m.submodules.steps = steps = StepCounter(self.config)
+        hand = _Hand(self.config)
         self._connect(m, row_check, flows, steps, hand)
         stop = self.fault.any() | self.run.faulted
         with m.FSM() as fsm:
@@ -143,9 +143,9 @@ class Fetcher(wiring.Component):
                 m.next = "IDLE"
         with m.State("CAPTURE"):
             m.d.sync += hand.code.eq(Mux(self.lookup.intact, flows.code, flipped))
-            job = self._shared_job(m, hand) if self._config.shared else self._job(m, hand)
+            job = self._shared_job(m, hand) if self.config.shared else self._job(m, hand)
             m.d.sync += hand.job.eq(job)
-            m.next = "MOVE" if self._config.wave_width else "PUSH"
+            m.next = "MOVE" if self.config.wave_width else "PUSH"
         self._move(m, hand)
         with m.State("PUSH"):
             m.d.comb += [
@@ -168,9 +168,9 @@ class Fetcher(wiring.Component):
 
         Where it is an address, the memory guard holds it against the window.
         """
-        if not self._config.wave_width:
+        if not self.config.wave_width:
             return
-        m.submodules.offset = offset = WaveOffset(self._config)
+        m.submodules.offset = offset = WaveOffset(self.config)
         m.d.comb += [offset.wave.eq(hand.wave), offset.stride.eq(self.lookup.entry.stride)]
         m.d.comb += offset.base.eq(hand.job.base)
         with m.State("MOVE"):
@@ -181,9 +181,9 @@ class Fetcher(wiring.Component):
 
     def _has_no_wave(self, m, hand):
         """Whether the row that was read has none in this run; if it has, it is noted."""
-        if not self._config.wave_width:
+        if not self.config.wave_width:
             return 0
-        wave = Signal(self._config.run_width)
+        wave = Signal(self.config.run_width)
         m.d.comb += wave.eq(hand.run - self.row.stage)
         m.d.sync += hand.wave.eq(wave)
         # Rows of a later stage than there were runs, too: less than none is beyond all waves.
@@ -191,7 +191,7 @@ class Fetcher(wiring.Component):
 
     def _repeat(self, m, row_check, hand):
         """Begin another run of the table behind its last row, unless that was the last one."""
-        if not self._config.wave_width:
+        if not self.config.wave_width:
             return
         with m.If(hand.run != self.run.last_run):
             m.d.sync += [hand.run.eq(hand.run + 1), hand.index.eq(0)]
@@ -231,7 +231,7 @@ class Fetcher(wiring.Component):
             with m.If(entry.children[k] != NO_PORT):
                 m.d.comb += last_child.eq(entry.children[k])
         from_parent = (row.op == _OP_GATHER) & (entry.parent != NO_PORT)
-        job = Signal(job_layout(self._config))
+        job = Signal(job_layout(self.config))
         m.d.comb += [
             job.row.eq(hand.index),
             job.flow.eq(row.flow),
@@ -243,13 +243,13 @@ class Fetcher(wiring.Component):
             job.need_port.eq(Mux(from_parent, entry.parent, last_child)),
             job.need_op.eq(from_parent),
         ]
-        return data.View(job_layout(self._config), job.as_value())
+        return data.View(job_layout(self.config), job.as_value())
 
     def _shared_job(self, m, hand):
         """The same on shared links: a sum is whole, or a result in, wherever it came from."""
         row, entry = hand.row, data.View(SHARED_FLOW, self.lookup.entry.as_value())
         from_parent = (row.op == _OP_GATHER) & entry.parent
-        job = Signal(job_layout(self._config))
+        job = Signal(job_layout(self.config))
         m.d.comb += [
             job.row.eq(hand.index),
             job.flow.eq(row.flow),
@@ -261,4 +261,4 @@ class Fetcher(wiring.Component):
             job.need_op.eq(from_parent),
         ]
         m.d.comb += [job[name].eq(row[name]) for name in ("order", "vc_class", "step", "route")]
-        return data.View(job_layout(self._config), job.as_value())
+        return data.View(job_layout(self.config), job.as_value())

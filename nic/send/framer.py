@@ -43,7 +43,7 @@ class Framer(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "descriptors": In(stream.Signature(descriptor_layout(config))),
@@ -59,25 +59,21 @@ class Framer(wiring.Component):
     def elaborate(self, platform):
         """One state machine: send the HEAD, then the BODY until the message's or packet's tail."""
         m = Module()
-        left = Signal(self._config.address_width)
-        place = Signal(self._config.submessage_flits.bit_length() - 1)
-        held = Signal(descriptor_layout(self._config))
+        left = Signal(self.config.address_width)
+        place = Signal(self.config.submessage_flits.bit_length() - 1)
+        held = Signal(descriptor_layout(self.config))
         # In hand: the one offered, until its head is sent.
-        begun, message = Signal(), Signal(descriptor_layout(self._config))
-        head, sent = Signal(head_layout(self._config)), self.flits.valid & self.flits.ready
+        begun, message = Signal(), Signal(descriptor_layout(self.config))
+        head, sent = Signal(head_layout(self.config)), self.flits.valid & self.flits.ready
         m.d.comb += [
             head.flow.eq(message.flow),
             head.op.eq(message.op),
-            *(
-                []
-                if self._config.shared
-                else [head.continued.eq(begun), head.wave.eq(message.wave)]
-            ),
+            *([] if self.config.shared else [head.continued.eq(begun), head.wave.eq(message.wave)]),
             head.sequence.eq(self.run.sequence),
             head.size.eq(message.size),
             self.wait.port.eq(NO_PORT),
         ]
-        if self._config.shared:
+        if self.config.shared:
             self._route(m, head, message)
         with m.If(self.flits.valid & ~self.flits.ready):
             m.d.comb += self.wait.awaited.eq(Awaited.CREDIT)
@@ -128,5 +124,5 @@ class Framer(wiring.Component):
             self.wait.flow.eq(message.flow),
             self.wait.op.eq(message.op),
         ]
-        if self._config.wave_width:
+        if self.config.wave_width:
             m.d.comb += self.wait.wave.eq(message.wave)

@@ -46,7 +46,7 @@ class Issuer(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "jobs": In(stream.Signature(job_layout(config))),
@@ -64,7 +64,7 @@ class Issuer(wiring.Component):
     def elaborate(self, platform):
         """One state machine: TAKE a job, AWAIT its dependency, READ its chunk."""
         m = Module()
-        config = self._config
+        config = self.config
         job = Signal(job_layout(config))
         # The count that the next flit needs.
         needed = Signal(config.count_width)
@@ -118,7 +118,7 @@ class Issuer(wiring.Component):
 
     def _gate(self, m, job, needed):
         """Whether as much as is needed came in, by the answer of this very cycle too."""
-        known, asked, gate = Signal(self._config.count_width), Signal(), Signal()
+        known, asked, gate = Signal(self.config.count_width), Signal(), Signal()
         fresh = self.query.answered & asked
         m.d.sync += asked.eq(self.query.valid)
         with m.If(fresh):
@@ -130,15 +130,15 @@ class Issuer(wiring.Component):
 
     def _first_needed(self, m, job):
         """The count that the first flit needs: one sub-message, or all of the chunk's."""
-        if self._config.shared:
+        if self.config.shared:
             # The sequencer reports whole sums and results.
             return Const(1)
-        shift = self._config.submessage_flits.bit_length() - 1
-        submessages = (job.size + (self._config.submessage_flits - 1)) >> shift
+        shift = self.config.submessage_flits.bit_length() - 1
+        submessages = (job.size + (self.config.submessage_flits - 1)) >> shift
         first = Mux(self.run.cut_through | (job.size == 0), 1, submessages)
-        if not self._config.wave_width:
+        if not self.config.wave_width:
             return first
-        part = Signal(self._config.part_width)
+        part = Signal(self.config.part_width)
         m.d.comb += part.eq(first)
         return Cat(part, job.wave)
 
@@ -147,7 +147,7 @@ class Issuer(wiring.Component):
         m.d.comb += [
             *(
                 self.descriptors.payload[name].eq(job[name])
-                for name, _ in descriptor_layout(self._config)
+                for name, _ in descriptor_layout(self.config)
             ),
             self.reads.payload.eq(address),
             self.query.port.eq(job.need_port),
@@ -158,5 +158,5 @@ class Issuer(wiring.Component):
             self.wait.port.eq(job.need_port),
             self.wait.op.eq(job.need_op),
         ]
-        if self._config.wave_width:
+        if self.config.wave_width:
             m.d.comb += self.wait.wave.eq(job.wave)

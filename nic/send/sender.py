@@ -56,7 +56,7 @@ class Sender(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "jobs": In(stream.Signature(job_layout(config))),
@@ -74,7 +74,7 @@ class Sender(wiring.Component):
     def elaborate(self, platform):
         """Wire issuer, read queue, data queue and framer."""
         m = Module()
-        config = self._config
+        config = self.config
         width = 8 * config.flit_bytes
         m.submodules.issuer = issuer = Issuer(config)
         m.submodules.framer = framer = Framer(config)

@@ -38,6 +38,7 @@ class StepCounter(wiring.Component):
     """
 
     def __init__(self, config: Config):
+        self.config = config
         super().__init__(
             {
                 "run": In(RunSignature(config)),

@@ -34,6 +34,7 @@ class WaveOffset(wiring.Component):
     """
 
     def __init__(self, config: Config):
+        self.config = config
         super().__init__(
             {
                 "wave": In(config.wave_width),

@@ -66,7 +66,7 @@ class Core(wiring.Component):
     port_class = Port
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         self._tracker = self._make_tracker()
         self._readable = readable(shared=config.shared, waves=config.wave_width > 0)
         ports = config.num_ports
@@ -96,7 +96,7 @@ class Core(wiring.Component):
     def elaborate(self, platform):
         """Build the blocks, then wire them group by group."""
         m = Module()
-        config = self._config
+        config = self.config
         ports = [self.port_class(config, port=number) for number in range(config.num_ports)]
         for number, port in enumerate(ports):
             m.submodules[f"port_{number}"] = port
@@ -129,14 +129,14 @@ class Core(wiring.Component):
 
     def _make_tracker(self):
         """Its clients are senders, receivers and the bus."""
-        return DependencyTracker(self._config, num_clients=2 * self._config.num_ports + 1)
+        return DependencyTracker(self.config, num_clients=2 * self.config.num_ports + 1)
 
     def _arrived(self, ports):
         """One bit per message that has done what it came for: of several waves the last one."""
         whole = Cat(port.arrival.valid & port.arrival.last for port in ports)
-        if not self._config.wave_width:
+        if not self.config.wave_width:
             return whole
-        low = self._config.part_width
+        low = self.config.part_width
         return whole & Cat(port.arrival.count[low:] == port.run.last_wave for port in ports)
 
     def _drive_run(self, m, run, used, control, monitor):
@@ -186,7 +186,7 @@ class Core(wiring.Component):
 
     def _check_settings(self, m, control, settings, used):
         """What a start would use is held against what the interface can run."""
-        m.submodules.settings_check = check = SettingsCheck(self._config)
+        m.submodules.settings_check = check = SettingsCheck(self.config)
         for name in ("mode", "window_base", "iterations"):
             m.d.comb += getattr(check, name).eq(used[name.upper()])
         m.d.comb += [
@@ -261,7 +261,7 @@ class Core(wiring.Component):
 
     def _check_state(self, m, monitor):
         """Counts that have flipped are the fault of their port; reported a cycle later."""
-        flipped = Signal(self._config.num_ports)
+        flipped = Signal(self.config.num_ports)
         m.d.sync += flipped.eq(self._tracker.state_error)
         for number, code in enumerate(monitor.ports):
             with m.If(flipped[number]):
@@ -269,7 +269,7 @@ class Core(wiring.Component):
 
     def _wire_counters(self, m, ports, control):
         """Counters per port, and the one that the bus asks for."""
-        words = count_activity(m, self._config, ports, control)
+        words = count_activity(m, self.config, ports, control)
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
     def _delivered(self, m, ports, control, monitor):
@@ -284,7 +284,7 @@ class Core(wiring.Component):
         states = [control.busy, control.committed, control.done, monitor.faulted, control.locked]
         states.append(self._delivered(m, ports, control, monitor))
         values = {
-            **identity(self._config),
+            **identity(self.config),
             "STATUS": Cat(*states, Const(0, 16 - len(states)), fetcher.step),
             "SEQUENCE": control.sequence,
             "FAULT": fault[:32],

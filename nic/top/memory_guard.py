@@ -41,7 +41,7 @@ class MemoryGuard(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self.config = config
         super().__init__(
             {
                 "run": In(RunSignature(config)),
@@ -56,7 +56,7 @@ class MemoryGuard(wiring.Component):
         """Two comparisons side by side per channel; the sum before them is a register."""
         m = Module()
         run = self.run
-        end = Signal(self._config.address_width + 1)
+        end = Signal(self.config.address_width + 1)
         m.d.sync += end.eq(run.window_base + run.window_flits)
         outside, errors = [], []
         for name in _CHANNELS:

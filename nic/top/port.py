@@ -131,8 +131,8 @@ class Port(wiring.Component):
     """
 
     def __init__(self, config: Config, *, port: int):
-        self._config = config
-        self._port = port
+        self.config = config
+        self.port = port
         super().__init__(
             {
                 "run": In(RunSignature(config)),
@@ -164,10 +164,10 @@ class Port(wiring.Component):
     def elaborate(self, platform):
         """Wire the blocks."""
         m = Module()
-        config = self._config
+        config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
-        m.submodules.receiver = receiver = Receiver(config, port=self._port)
+        m.submodules.receiver = receiver = Receiver(config, port=self.port)
         m.submodules.guard = guard = MemoryGuard(config)
         flits = {"flit_bytes": config.flit_bytes, "submessage_flits": config.submessage_flits}
         transmitter = LinkTransmitter(credits=config.buffer_flits, **flits)
@@ -214,11 +214,9 @@ class Port(wiring.Component):
             self.sender_wait.awaited.eq(wait.awaited),
             self.sender_wait.row.eq(wait.row),
             self.sender_wait.flow.eq(wait.flow),
-            self.sender_wait.port.eq(
-                Mux(wait.awaited == Awaited.DEPENDENCY, wait.port, self._port)
-            ),
+            self.sender_wait.port.eq(Mux(wait.awaited == Awaited.DEPENDENCY, wait.port, self.port)),
             self.sender_wait.op.eq(wait.op),
-            *([self.sender_wait.wave.eq(wait.wave)] if self._config.wave_width else []),
+            *([self.sender_wait.wave.eq(wait.wave)] if self.config.wave_width else []),
             self.activity.sent.eq(sent & is_payload(transmitter.i)),
             self.activity.received.eq(taken & is_payload(link.o)),
             self.activity.dependency.eq(wait.awaited == Awaited.DEPENDENCY),
@@ -227,6 +225,6 @@ class Port(wiring.Component):
             self.activity.sibling.eq(receiver.wait.awaited == Awaited.SIBLING),
             self.activity.credits.eq(transmitter.available),
             self.idle.eq(sender.idle & (queue.level == 0)),
-            self.delivered.eq(self.idle & (transmitter.available == self._config.buffer_flits)),
+            self.delivered.eq(self.idle & (transmitter.available == self.config.buffer_flits)),
             self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),
         ]

@@ -61,7 +61,7 @@ class SharedCore(Core):
 
     def _make_tracker(self):
         """One count for each sum or result; its clients are senders and the bus."""
-        config = self._config
+        config = self.config
         return DependencyTracker(replace(config, num_ports=1), num_clients=config.num_ports + 1)
 
     def _check_state(self, m, monitor):

@@ -101,8 +101,8 @@ class SharedPort(wiring.Component):
     """
 
     def __init__(self, config: Config, *, port: int):
-        self._config = config
-        self._port = port
+        self.config = config
+        self.port = port
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         received_fault = fault_record_width(config.flit_bytes)
         super().__init__(
@@ -139,10 +139,10 @@ class SharedPort(wiring.Component):
     def elaborate(self, platform):
         """Wire the blocks."""
         m = Module()
-        config = self._config
+        config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
-        m.submodules.receiver = receiver = SharedReceiver(config, port=self._port)
+        m.submodules.receiver = receiver = SharedReceiver(config, port=self.port)
         m.submodules.guard = guard = MemoryGuard(config)
         m.submodules.link = link = VcPort(
             num_vcs=config.num_vcs,
@@ -220,7 +220,7 @@ class SharedPort(wiring.Component):
             self.sender_wait.awaited.eq(wait.awaited),
             self.sender_wait.row.eq(wait.row),
             self.sender_wait.flow.eq(wait.flow),
-            self.sender_wait.port.eq(self._port),
+            self.sender_wait.port.eq(self.port),
             self.sender_wait.op.eq(wait.op),
             self.activity.sent.eq(sent & is_payload(sender.flits)),
             # Several channels may be taken from in one cycle, but only one of them has payload.
@@ -231,7 +231,7 @@ class SharedPort(wiring.Component):
             self.activity.credits.eq(Array(link.available)[sender.vc]),
             self.idle.eq(sender.idle & (queue.level == 0)),
             self.delivered.eq(
-                self.idle & Cat(left == self._config.buffer_flits for left in link.available).all()
+                self.idle & Cat(left == self.config.buffer_flits for left in link.available).all()
             ),
             self.progress.eq(Cat(sent, *taken, added, self.arrival.valid).any()),
         ]

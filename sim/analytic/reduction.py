@@ -126,7 +126,7 @@ class ReductionSequencers:
 
     Parameters
     ----------
-    event_queue : Agenda
+    event_queue : EventQueue
     model : LinkModel
     messages : Messages
     port : list of int

@@ -43,7 +43,7 @@ class Receivers:
 
     Parameters
     ----------
-    event_queue : Agenda
+    event_queue : EventQueue
     model : LinkModel
     messages : Messages
     classes : int

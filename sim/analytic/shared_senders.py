@@ -36,7 +36,7 @@ class Senders:
 
     Parameters
     ----------
-    event_queue : Agenda
+    event_queue : EventQueue
     model : LinkModel
     messages : Messages
     num_ranks, classes : int

@@ -35,7 +35,7 @@ class WormholeChannels(FlitTimes):
 
     Parameters
     ----------
-    event_queue : Agenda
+    event_queue : EventQueue
     model : LinkModel
     messages, channels : Messages, Channels
     ends : Ends

@@ -80,7 +80,7 @@ def build(
         "all_reduce", "reduce_scatter", "all_gather", "broadcast" or "reduce".
     root : int, optional
         The rank that broadcast sends from and reduce sums at; only for these.
-    cost_model : Pace, optional
+    cost_model : CostModel, optional
         What those of `PACED` are suited to; `usual_cost_model` without it.
 
     Returns
@@ -163,7 +163,7 @@ def build_compact(
 
     Returns
     -------
-    Schedule or Orbit
+    Schedule or ImplicitSchedule
         An implicit schedule for all_reduce by symmetric, a schedule for all else.
 
     Raises

@@ -270,7 +270,7 @@ def implicit_symmetric(topology: Topology) -> ImplicitSchedule:
 
     Returns
     -------
-    Orbit
+    ImplicitSchedule
         Of collective "all_reduce"; reduce-scatter is the all-gather inside out: what came to x
         from y goes from -x to -y, in the reverse of the steps.
 

@@ -223,7 +223,7 @@ def verify_implicit(implicit: ImplicitSchedule) -> Report:
 
     Parameters
     ----------
-    implicit : Orbit
+    implicit : ImplicitSchedule
 
     Returns
     -------

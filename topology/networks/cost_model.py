@@ -47,7 +47,7 @@ def usual_cost_model(topology: Topology) -> CostModel:
 
     Returns
     -------
-    Pace
+    CostModel
 
     Examples
     --------

@@ -80,7 +80,7 @@ def build_forest(
     topology : Topology
     roots : sequence of int, optional
         One rank, at which all trees are rooted; otherwise each where it is least high.
-    cost_model : Pace, optional
+    cost_model : CostModel, optional
         What the schedule is suited to; `usual_cost_model` without it. It is right for any other.
 
     Returns

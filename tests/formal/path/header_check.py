@@ -191,7 +191,7 @@ def receiver(bench, *, address_width):
     m = bench.m
     config = _config(address_width, 2)
     header_check, reducer = hollow(HeaderCheck)(config, port=0), hollow(Reducer)(config)
-    hand_out(bench, "multitree.nic.receive.receiver.Admission", header_check)
+    hand_out(bench, "multitree.nic.receive.receiver.HeaderCheck", header_check)
     hand_out(bench, "multitree.nic.receive.receiver.Reducer", reducer)
     m.submodules.block = block = Receiver(config, port=0)
     names = ("valid", "op", "flow", "count")

@@ -37,7 +37,7 @@ def turns(bench, *, num_classes):
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
         m.submodules.block = block = SharedHeaderCheck(config, port=1, unwritten_width=3)
     header_lookup = hollow(HeaderLookup)(config)
-    hand_out(bench, "multitree.nic.receive.shared_header_check.Reception", header_lookup)
+    hand_out(bench, "multitree.nic.receive.shared_header_check.HeaderLookup", header_lookup)
     free_outputs(bench, "header_lookup", header_lookup.fault, header_lookup.flow)
     m.d.comb += block.items.ready.eq(bench.free("items_ready"))
     lanes, running = block._lanes, bench.free("running")
@@ -113,7 +113,7 @@ def receiver(bench, *, memory_queue_flits):
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
         header_check = hollow(SharedHeaderCheck)(config, port=1, unwritten_width=width)
     reducer = hollow(Reducer)(config)
-    hand_out(bench, "multitree.nic.receive.shared_receiver.SharedAdmission", header_check)
+    hand_out(bench, "multitree.nic.receive.shared_receiver.SharedHeaderCheck", header_check)
     hand_out(bench, "multitree.nic.receive.shared_receiver.Reducer", reducer)
     m.submodules.block = block = SharedReceiver(config, port=1)
     came, staged, items = header_check.items, block.staged, reducer.items

@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         "issuer.dependency",
         "nic/send/issuer.py",
-        "(job.size + (self._config.submessage_flits - 1)) >> shift",
+        "(job.size + (self.config.submessage_flits - 1)) >> shift",
         "job.size >> shift",
         "a partial last sub-message is not awaited",
     ),
@@ -258,7 +258,7 @@ MUTANTS = (
     Mutant(
         "link.reset",
         "hw/link/transmitter.py",
-        "m.d.sync += [available.eq(self._credits), number.eq(0)]",
+        "m.d.sync += [available.eq(self.credits), number.eq(0)]",
         "m.d.sync += number.eq(0)",
         "a link that comes up again has not got its credits back",
     ),

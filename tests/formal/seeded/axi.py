@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         "axi.read_rules",
         "hw/axi/reader.py",
-        "free.eq(inflight != self._depth)",
+        "free.eq(inflight != self.depth)",
         "free.eq(1)",
         "more reads in flight than there is room for",
     ),
@@ -58,7 +58,7 @@ MUTANTS = (
         "axi.write_rules",
         "hw/axi/writer.py",
         "channel.ack.eq(due != 0)",
-        "channel.ack.eq((due != 0) | (unanswered == self._depth))",
+        "channel.ack.eq((due != 0) | (unanswered == self.depth))",
         "a write is acknowledged without a response",
     ),
     Mutant(

@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "row_check.legal",
         "nic/control/checker.py",
-        "(row.vc_class >= self._config.num_classes)",
-        "(row.vc_class > self._config.num_classes)",
+        "(row.vc_class >= self.config.num_classes)",
+        "(row.vc_class > self.config.num_classes)",
         "a class that is not there passes",
     ),
     Mutant(
@@ -141,8 +141,8 @@ MUTANTS = (
     Mutant(
         "shared_flow_check.legal",
         "nic/control/checker.py",
-        "too_many = entry.num_children > self._config.max_children",
-        "too_many = entry.num_children > self._config.max_children + 1",
+        "too_many = entry.num_children > self.config.max_children",
+        "too_many = entry.num_children > self.config.max_children + 1",
         "a child more than there is room for passes",
     ),
     Mutant(

@@ -85,8 +85,8 @@ MUTANTS = (
     Mutant(
         "header_lookup.turns",
         "nic/receive/header_lookup.py",
-        "        m.submodules.turns = turns = RoundRobin(count=self._config.num_vcs)\n",
-        "        m.submodules.turns = turns = RoundRobin(count=self._config.num_vcs)\n"
+        "        m.submodules.turns = turns = RoundRobin(count=self.config.num_vcs)\n",
+        "        m.submodules.turns = turns = RoundRobin(count=self.config.num_vcs)\n"
         "        m.d.comb += turns.advance.eq(1)\n",
         "turns go on while a head is looked up",
     ),
@@ -156,8 +156,8 @@ MUTANTS = (
     Mutant(
         "sequencer.order",
         "nic/reduce/sequencer.py",
-        "self.clearing.eq(sweep != self._config.num_flows - 1),",
-        "self.clearing.eq(sweep < self._config.num_flows - 2),",
+        "self.clearing.eq(sweep != self.config.num_flows - 1),",
+        "self.clearing.eq(sweep < self.config.num_flows - 2),",
         "the last flow of a bank is not cleared",
     ),
     Mutant(
@@ -324,8 +324,8 @@ MUTANTS = (
     Mutant(
         "shared_receiver.joins",
         "nic/receive/shared_receiver.py",
-        "range(2 * self._config.memory_queue_flits + 1)",
-        "range(2 * self._config.memory_queue_flits)",
+        "range(2 * self.config.memory_queue_flits + 1)",
+        "range(2 * self.config.memory_queue_flits)",
         "what is not acknowledged wraps to none",
     ),
     Mutant(

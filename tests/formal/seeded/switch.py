@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         "vc.down",
         "hw/link/vc_transmitter.py",
-        "m.d.sync += available.eq(self._credits)",
+        "m.d.sync += available.eq(self.credits)",
         "m.d.sync += available.eq(available)",
         "a link that comes up again has not got the credits of its channels back",
     ),

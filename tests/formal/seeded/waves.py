@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "checker.waves",
         "nic/control/checker.py",
-        "(row.stage >> self._config.wave_width) != 0",
-        "(row.stage >> self._config.run_width) != 0",
+        "(row.stage >> self.config.wave_width) != 0",
+        "(row.stage >> self.config.run_width) != 0",
         "a stage without a number passes",
     ),
     Mutant(

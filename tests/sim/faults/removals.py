@@ -85,9 +85,9 @@ _EDITS = (
     # Who has sent a head on a link has the link until the tail.
     (
         _OUTPUT,
-        "goes, ends = Signal(self._num_vcs), Signal()",
-        "goes, ends = Signal(self._num_vcs), Signal()\n"
-        "        self.held, self.holder = Signal(), Signal(range(self._num_vcs))\n"
+        "goes, ends = Signal(self.num_vcs), Signal()",
+        "goes, ends = Signal(self.num_vcs), Signal()\n"
+        "        self.held, self.holder = Signal(), Signal(range(self.num_vcs))\n"
         "        with m.If(link.valid):\n"
         "            m.d.sync += [self.held.eq(~ends), self.holder.eq(link.grant)]",
     ),
