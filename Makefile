@@ -18,7 +18,7 @@ PARALLEL := --numprocesses auto --dist loadfile
 .SECONDARY:
 .DEFAULT_GOAL := help
 .PHONY: help demo verilog bench baselines auto synth figures check-figures test test-all install-all formal \
-  formal-mutants coverage fault-campaign mutation lint clean python compiler icarus
+  formal-mutants coverage fault-campaign mutation docs lint clean python compiler icarus
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -69,6 +69,10 @@ formal-mutants: $(STAMPS)/formal # seed a fault per property; each has to be cau
 
 mutation: compiler $(STAMPS)/test # 310 mutants of topology, nic and hw, each to be noticed; hours
 	@$(BIN)/python bench/mutation.py
+
+docs: $(STAMPS)/docs # the documentation as a site: build/docs/index.html
+	@$(BIN)/sphinx-build -q -W --keep-going docs build/docs
+	@echo "build/docs/index.html"
 
 lint: $(STAMPS)/lint # style, formatting, types
 	@$(BIN)/ruff check .

@@ -3,10 +3,13 @@
 import importlib.util
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import multitree
 from multitree.host.cli.main import main
 from multitree.sim.emulator.verilator import why_not
 from tests.repository import ROOT, listed_files
@@ -47,6 +50,16 @@ def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page):
         known = path.exists() and (not anchor or anchor in anchors(path))
         lost += [] if known else [link]
     assert not lost
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    """With the docstrings of all that `multitree` exports."""
+    pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", ROOT / "docs", tmp_path]
+    found = subprocess.run(build, capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+    page = (tmp_path / "reference" / "python.html").read_text()
+    assert [name for name in multitree.__all__ if f'id="multitree.{name}"' not in page] == []
 
 
 def test_the_readme_is_short():

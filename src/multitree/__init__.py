@@ -1,4 +1,4 @@
-"""The door: what users of MultiTree import."""
+"""What users of MultiTree import."""
 
 import importlib
 import importlib.metadata

@@ -1,0 +1,173 @@
+"""How the house stands: sizes of folders, files and functions, comments, imports, paths.
+
+``python bench/house.py`` counts what is in the repository; ``--paths`` also runs one all-reduce
+on the rtl engine and counts the files whose functions it enters.
+"""
+
+import argparse
+import ast
+import json
+import statistics
+import sys
+import threading
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import networkx
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("topology", "hw", "nic", "sim", "host")
+LONG_LINES = 40
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Tree = ast.Module | ast.ClassDef
+
+
+def files(*folders: str) -> list[Path]:
+    """The Python files under some folders of the repository."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    """All functions of a file."""
+    yield from (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def code_lines(function: Function) -> int:
+    """Lines of a function without those of its docstring."""
+    first = function.body[0]
+    text = first if ast.get_docstring(function) else None
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    return lines - ((text.end_lineno or 0) - text.lineno + 1 if text else 0)
+
+
+def public(tree: Tree) -> Iterator[Function | ast.ClassDef]:
+    """Public functions, classes and methods."""
+    for node in tree.body:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        if isinstance(node, kinds) and not node.name.startswith("_"):
+            # Signatures of one function share the text of the last of them.
+            is_overload = any(ast.unparse(d) == "overload" for d in node.decorator_list)
+            yield from () if is_overload else (node,)
+            if isinstance(node, ast.ClassDef):
+                yield from public(node)
+
+
+def num_comments(path: Path) -> int:
+    """Lines with a comment."""
+    with path.open("rb") as file:
+        return sum(token.type == tokenize.COMMENT for token in tokenize.tokenize(file.readline))
+
+
+def room_of(module: str) -> str:
+    """The folder that a module is in; one at the top of a package stands for itself."""
+    folder = module.rpartition(".")[0]
+    return folder if folder.count(".") > 1 else module
+
+
+def import_circles(paths: list[Path]) -> tuple[int, int]:
+    """Circles of imports among modules, and among folders."""
+    names = {".".join(("multitree", *p.relative_to(ROOT).with_suffix("").parts)): p for p in paths}
+    modules, folders = networkx.DiGraph(), networkx.DiGraph()
+    for name, path in names.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module in names:
+                modules.add_edge(name, node.module)
+                if room_of(name) != room_of(node.module):
+                    folders.add_edge(room_of(name), room_of(node.module))
+    among_modules, among_folders = (
+        sum(len(found) > 1 for found in networkx.strongly_connected_components(graph))
+        for graph in (modules, folders)
+    )
+    return among_modules, among_folders
+
+
+def counted() -> dict[str, Any]:
+    """All counts that reading the source gives."""
+    paths = files(*ROOMS)
+    modules = [path for path in paths if path.name != "__init__.py"]
+    trees = [ast.parse(path.read_text()) for path in paths]
+    per_folder = [
+        sum(p.parent == folder for p in modules) for folder in {p.parent for p in modules}
+    ]
+    lengths = [path.read_text().count("\n") for path in modules]
+    of_functions = [(code_lines(f), f.name) for tree in trees for f in functions(tree)]
+    elaborates = [lines for lines, name in of_functions if name == "elaborate"]
+    documented = [bool(ast.get_docstring(thing)) for tree in trees for thing in public(tree)]
+    product, tests = sum(lengths), sum(p.read_text().count("\n") for p in files("tests"))
+    circles = import_circles(modules)
+    return {
+        "modules": len(modules),
+        "most_modules_in_a_folder": max(per_folder),
+        "file_lines_median": statistics.median(lengths),
+        "file_lines_max": max(lengths),
+        "elaborate_lines_median": statistics.median(elaborates),
+        "elaborate_lines_max": max(elaborates),
+        "functions_over_40_lines": sum(lines > LONG_LINES for lines, _ in of_functions),
+        "functions": len(of_functions),
+        "public_things": len(documented),
+        "public_things_documented": sum(documented),
+        "comments_per_100_lines": round(100 * sum(map(num_comments, modules)) / product, 2),
+        "circles_of_modules": circles[0],
+        "circles_of_folders": circles[1],
+        "product_lines": product,
+        "test_lines": tests,
+        "test_lines_per_product_line": round(tests / product, 2),
+    }
+
+
+def entered(run: Any) -> list[str]:
+    """Files of the rooms whose functions a call enters, in any thread."""
+    found = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":
+            found.add(frame.f_code.co_filename)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    known = {str(path): str(path.relative_to(ROOT)) for path in files(*ROOMS)}
+    return sorted(
+        known[real] for real in (str(Path(name).resolve()) for name in found) if real in known
+    )
+
+
+def all_reduce() -> None:
+    """One all-reduce on the rtl engine."""
+    from multitree import Communicator, torus
+
+    with Communicator(torus(2, 2), engine="rtl") as communicator:
+        communicator.all_reduce(np.ones((4, 100), np.float32)).wait()
+
+
+def main() -> int:
+    """Count and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--paths", action="store_true", help="also files entered by an all-reduce")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    counts = counted()
+    if options.paths:
+        all_reduce()  # so that everything is compiled and imported
+        counts["files_of_an_rtl_all_reduce"] = entered(all_reduce)
+    if options.json:
+        print(json.dumps(counts, indent=2))
+        return 0
+    for name, value in counts.items():
+        listed = isinstance(value, list)
+        print(f"{name.replace('_', ' '):36}{len(value) if listed else value}")
+        for line in value if listed else ():
+            print(f"    {line}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
