@@ -1,13 +1,14 @@
 """A folder of compiled things, each under the hash of all it depends on."""
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+
+from filelock import FileLock
 
 from multitree.nic.faults import DeviceError
 
@@ -99,9 +100,13 @@ def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
         return place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(place.with_suffix(".lock")):
-            if not place.is_dir():
-                _make_at(place, make)
+        with FileLock(lock := place.with_suffix(".lock")):
+            try:
+                if not place.is_dir():
+                    _make_at(place, make)
+            finally:
+                # Who waits for this file sees that it is gone, and takes a new one.
+                lock.unlink(missing_ok=True)
     except OSError as error:
         raise _unusable(error) from error
     return place
@@ -120,30 +125,6 @@ def _make_at(place: Path, make: Callable[[Path], None]) -> None:
         temporary.rename(place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock file; the system frees it if the process dies."""
-    while True:
-        with path.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if not _is_at(path, file.fileno()):
-                # Its last holder removed it while we waited; others may hold a new one.
-                continue
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file is still the one under its name."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _entries() -> list[Path]:

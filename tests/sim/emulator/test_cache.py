@@ -1,6 +1,5 @@
 """The cache: one thing per key, whole or not at all, whoever wants it."""
 
-import fcntl
 import multiprocessing
 import os
 import time
@@ -87,24 +86,31 @@ def test_what_a_killed_process_left_is_removed_when_the_thing_is_made_again():
     assert names == ["library-key", "library-other.1.unfinished"]
 
 
-def test_a_lock_that_was_removed_meanwhile_is_no_lock(monkeypatch):
-    real, locked = fcntl.flock, []
+def test_processes_that_come_one_after_the_other_make_it_once_though_the_lock_file_goes():
+    """One that fails lets the next try, while others wait for a lock file that it removes."""
+    cache_folder().mkdir()
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        found = pool.map(_want_badly, range(8), chunksize=1)
+    log = (cache_folder() / "log").read_text().split()
+    assert log.count("made") == 1 and log.count("failed") == found.count("failed") >= 1
+    assert not list(cache_folder().glob("*.lock"))
 
-    def flock(file, kind):
-        # The first time, the last holder has just removed it, and somebody has made another one.
-        if not locked:
-            (cache_folder() / "library-key.lock").unlink()
-            (cache_folder() / "library-key.lock").touch()
-        real(file, kind)
-        locked.append(os.fstat(file.fileno()).st_ino)
 
-    def make(folder):
-        fill(folder)
-        assert (cache_folder() / "library-key.lock").stat().st_ino == locked[-1]
+def _fail_twice(folder):
+    log = folder.parent / "log"
+    if not log.exists() or log.read_text().count("failed") < 2:
+        with log.open("a") as file:
+            file.write("failed\n")
+        time.sleep(0.1)
+        raise RuntimeError("no")
+    _slow_make(folder)
 
-    monkeypatch.setattr(fcntl, "flock", flock)
-    cached("library", "key", make)
-    assert len(locked) == 2 and locked[0] != locked[1]
+
+def _want_badly(_):
+    try:
+        return str(cached("library", "key", _fail_twice))
+    except RuntimeError:
+        return "failed"
 
 
 def test_size_and_clearing_count_what_is_ours_and_touch_nothing_else():
