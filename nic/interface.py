@@ -10,6 +10,7 @@ from multitree.hw.switch.switch import Switch
 from multitree.nic.config import Config
 from multitree.nic.control.register_file import RegisterFile, readable
 from multitree.nic.layouts import NUM_HOPS, ORDER_WIDTH, head_layout
+from multitree.nic.registers import register_view
 from multitree.nic.signatures import MemorySignature
 from multitree.nic.top.core import Core
 from multitree.nic.top.shared_core import SharedCore
@@ -194,7 +195,7 @@ class Interface(wiring.Component):
         core = (SharedCore if self.config.shared else Core)(self.config)
         m.submodules.drain = drain = Drain(self.config)
         m.submodules.core = ResetInserter(drain.reset)(core)
-        m.d.comb += drain.command.eq(registers.command[3])
+        m.d.comb += drain.command.eq(register_view("CONTROL", registers.command).reset)
         wiring.connect(m, wiring.flipped(self.s_axil), bus.bus)
         wiring.connect(m, bus.request, registers.request)
         wiring.connect(m, registers.response, bus.response)

@@ -4,6 +4,7 @@ from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
+from multitree.topology.collectives import Op
 
 __all__ = [
     "CONTRIBUTION",
@@ -11,6 +12,8 @@ __all__ = [
     "HOP_WIDTH",
     "NO_PORT",
     "NUM_HOPS",
+    "OP_GATHER",
+    "OP_NOP",
     "ORDER_WIDTH",
     "ROW",
     "SHARED_FLOW",
@@ -23,6 +26,7 @@ __all__ = [
     "mark_layout",
     "row_layout",
     "sequence_width",
+    "words_of",
 ]
 
 HOP_WIDTH = 6
@@ -67,6 +71,9 @@ def sequence_width(config: Config) -> int:
     """Bits of the number of a collective, in heads and wherever collectives are counted."""
     return head_layout(config)["sequence"].width
 
+
+OP_GATHER, OP_NOP = int(Op.GATHER), int(Op.NOP)
+"""Codes of ops in rows and heads; REDUCE is 0."""
 
 NO_PORT = 15
 """Port number that stands for no port."""
@@ -168,3 +175,25 @@ def mark_layout(config: Config) -> data.StructLayout:
     fields = {"op": 1, "flow": 16, "count": config.count_width, "last": 1}
     place = {"order": ORDER_WIDTH, "staged": 1, "final": 1} if config.shared else {}
     return data.StructLayout(fields | place)
+
+
+def words_of(layout: data.StructLayout, **fields: int) -> list[int]:
+    """The 32-bit words, lowest first, of an entry whose other fields are 0.
+
+    Raises
+    ------
+    ValueError
+        If a number does not fit its field.
+
+    Examples
+    --------
+    >>> [hex(word) for word in words_of(ROW, flow=3, port=2, step=7)]
+    ['0x20003', '0x7']
+    """
+    entry = 0
+    for name, value in fields.items():
+        field = layout[name]
+        if not 0 <= value < 1 << field.width:
+            raise ValueError(f"{name.capitalize()} must fit {field.width} bits, not {value!r}")
+        entry |= value << field.offset
+    return [entry >> low & 0xFFFFFFFF for low in range(0, layout.size, 32)]

@@ -2,11 +2,20 @@
 
 import zlib
 from dataclasses import dataclass
+from functools import partial
 
 from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, register_field
-from multitree.nic.table import NO_PORT, Table
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW, SHARED_ROW, UNKNOWN, words_of
+from multitree.nic.registers import (
+    ADDRESS,
+    FLOW_WINDOW,
+    ROUTE_WINDOW,
+    TABLE_WINDOW,
+    register_field,
+    register_word,
+)
+from multitree.nic.table import Table
 from multitree.topology.collectives import Op
 from multitree.topology.elements import OPS
 
@@ -32,10 +41,10 @@ __all__ = [
 Writes = list[tuple[int, int]]
 """Register writes in order: byte address and 32-bit value."""
 
-COMMIT = (ADDRESS["CONTROL"], 1)
-START = (ADDRESS["CONTROL"], 2)
-ACKNOWLEDGE = (ADDRESS["CONTROL"], 4)
-RESET = (ADDRESS["CONTROL"], 8)
+COMMIT, START, ACKNOWLEDGE, RESET = (
+    (ADDRESS["CONTROL"], register_word("CONTROL", **{command: 1}))
+    for command in ("commit", "start", "acknowledge", "reset")
+)
 
 DTYPE_CODES = {name: kind.value for name, kind in LANE_TYPES.items()}
 """Code of a NumPy dtype's name in the MODE register."""
@@ -139,31 +148,42 @@ def table_writes(table: Table) -> Writes:
     """
     writes: Writes = []
     for row in range(table.num_rows):
-        place = TABLE_WINDOW.base + TABLE_WINDOW.stride * row
-        what = int(table.flow[row]) | int(table.port[row]) << 16 | int(table.op[row]) << 20
-        if table.order is not None and table.vc_class is not None:
-            what |= int(table.vc_class[row]) << 22 | int(table.order[row]) << 23
-        writes.append((place, what))
-        writes.append((place + 4, int(table.step[row]) | int(table.stage[row]) << 16))
+        words = _row_words(table, row)
+        writes += [(TABLE_WINDOW.address(row, word), words[word]) for word in range(2)]
         if table.route is not None:
-            place, route = ROUTE_WINDOW.base + ROUTE_WINDOW.stride * row, int(table.route[row])
-            writes += [(place, route & 0xFFFFFFFF), (place + 4, route >> 32)]
+            writes += [(ROUTE_WINDOW.address(row, word), words[2 + word]) for word in range(2)]
     for flow in range(table.num_flows):
-        place = FLOW_WINDOW.base + FLOW_WINDOW.stride * flow
-        words = [table.base[flow], table.size[flow], table.stride[flow]]
-        if table.slots is None:
-            children = sum(int(port) << 4 * k for k, port in enumerate(table.children[flow]))
-            words += [children, table.parent[flow]]
-        else:
-            num_children = int((table.children[flow] != NO_PORT).sum())
-            words += [table.slots[flow], num_children | (table.parent[flow] != NO_PORT) << 8]
-        writes.extend((place + 4 * k, int(word)) for k, word in enumerate(words))
+        words = _flow_words(table, flow)
+        writes += [(FLOW_WINDOW.address(flow, k), word) for k, word in enumerate(words)]
     content = b"".join(value.to_bytes(4, "little") for _, value in writes)
     writes.append((ADDRESS["RANK"], table.rank))
     writes.append((ADDRESS["NUM_ROWS"], table.num_rows))
     writes.append((ADDRESS["NUM_FLOWS"], table.num_flows))
     writes.append((ADDRESS["TABLE_CRC"], zlib.crc32(content)))
     return writes
+
+
+def _row_words(table: Table, row: int) -> list[int]:
+    """The four words of a row; on private links the last two are 0."""
+    names = ["flow", "port", "op", "step", "stage"]
+    names += [name for name in ("vc_class", "order", "route") if getattr(table, name) is not None]
+    return words_of(SHARED_ROW, **{name: int(getattr(table, name)[row]) for name in names})
+
+
+def _flow_words(table: Table, flow: int) -> list[int]:
+    """The five words of a flow."""
+    children, parent = table.children[flow], int(table.parent[flow])
+    place = {name: int(getattr(table, name)[flow]) for name in ("base", "size", "stride")}
+    if table.slots is None:
+        ports = sum(int(port) << 4 * k for k, port in enumerate(children))
+        return words_of(FLOW_ENTRY, **place, children=ports, parent=parent)
+    return words_of(
+        SHARED_FLOW,
+        **place,
+        staging=int(table.slots[flow]),
+        num_children=int((children != NO_PORT).sum()),
+        parent=int(parent != NO_PORT),
+    )
 
 
 def reset_writes(sequence: int = 0) -> Writes:
@@ -178,11 +198,15 @@ def run_writes(settings: RunSettings) -> Writes:
 
     Another `window_flits` needs a commit of a table, anything else does not.
     """
-    mode = DTYPE_CODES[settings.dtype] | int(settings.lockstep) << 2
-    mode |= DEPENDENCIES.index(settings.dependency) << 3
-    mode |= FLOW_CONTROLS.index(settings.flow_control) << 4
-    mode |= REDUCTIONS.index(settings.reduction) << 5
-    mode |= sum(1 << op for op in settings.header_only) << 6
+    mode = register_word(
+        "MODE",
+        dtype=DTYPE_CODES[settings.dtype],
+        lockstep=int(settings.lockstep),
+        cut_through=DEPENDENCIES.index(settings.dependency),
+        packets=FLOW_CONTROLS.index(settings.flow_control),
+        maximum=REDUCTIONS.index(settings.reduction),
+        header_only=sum(1 << op for op in settings.header_only),
+    )
     return [
         (ADDRESS["MODE"], mode),
         (ADDRESS["WINDOW_BASE"], settings.window_base),
@@ -253,8 +277,11 @@ def decode_fault(fault: int, fault_row: int, fault_wave: int = 0) -> Fault:
     DeviceError
         If they hold no fault that this register map knows: a card that is gone reads as ones.
     """
+    of_fault = partial(register_field, "FAULT", word=fault)
+    of_row = partial(register_field, "FAULT_ROW", word=fault_row)
+    of_wave = partial(register_field, "FAULT_WAVE", word=fault_wave)
     try:
-        code, awaited = FaultCode(fault & 0xFF), Awaited(fault >> 8 & 0x7)
+        code, awaited = FaultCode(of_fault("code")), Awaited(of_fault("awaited"))
     except ValueError as error:
         raise DeviceError(f"Register FAULT must hold a known fault, not {fault:#010x}") from error
 
@@ -264,12 +291,12 @@ def decode_fault(fault: int, fault_row: int, fault_wave: int = 0) -> Fault:
     return Fault(
         code=code,
         awaited=awaited,
-        op=Op(fault >> 11 & 1),
-        port=known(fault >> 12 & 0xF, NO_PORT),
-        at_port=known(fault >> 16 & 0xF, NO_PORT),
-        row=known(fault_row & 0xFFFF, 0xFFFF),
-        flow=known(fault_row >> 16, 0xFFFF),
-        wave=fault_wave & 0xFFFF if fault_wave >> 16 & 1 else None,
+        op=Op(of_fault("op")),
+        port=known(of_fault("port"), NO_PORT),
+        at_port=known(of_fault("at_port"), NO_PORT),
+        row=known(of_row("row"), UNKNOWN),
+        flow=known(of_row("flow"), UNKNOWN),
+        wave=of_wave("wave") if of_wave("known") else None,
     )
 
 

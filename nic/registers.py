@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 
+from amaranth.lib import data
+
 from multitree.hw.export.register_map import Field, Register, RegisterMap, Window
 from multitree.nic.config import MOST_SHARED_ROWS, Config
 from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import HOP_WIDTH, NO_PORT, ROW, SHARED_ROW
 
 __all__ = [
     "ADDRESS",
@@ -18,6 +21,9 @@ __all__ = [
     "VERSION",
     "identity",
     "register_field",
+    "register_layout",
+    "register_view",
+    "register_word",
 ]
 
 ID = 0x4D544E49
@@ -39,6 +45,21 @@ def _field(
     return Field(name=name, lsb=lsb, width=width, description=description, values=named)
 
 
+def _bits(layout: data.StructLayout, name: str) -> str:
+    """Where in its word a field of an entry is."""
+    low, width = layout[name].offset % 32, layout[name].width
+    return f"{low + width - 1}:{low}" if width > 1 else f"{low}"
+
+
+def _words(layout: data.StructLayout) -> str:
+    """The fields of an entry, word by word."""
+    texts: dict[int, list[str]] = {}
+    for name, field in layout:
+        if name != "reserved":
+            texts.setdefault(field.offset // 32, []).append(f"{name}[{_bits(layout, name)}]")
+    return ", ".join(f"word {word} {' '.join(fields)}" for word, fields in texts.items())
+
+
 TABLE_WINDOW = Window(
     name="TABLE",
     base=0x80000,
@@ -46,7 +67,7 @@ TABLE_WINDOW = Window(
     count=65536,
     words=2,
     access="wo",
-    description="Rows: word 0 flow[15:0] port[19:16] op[21:20], word 1 step[15:0] stage[31:16]. "
+    description=f"Rows: {_words(ROW)}. "
     "Of the next table, also while one runs: all rows in use, then commit.",
 )
 ROUTE_WINDOW = Window(
@@ -56,8 +77,10 @@ ROUTE_WINDOW = Window(
     count=MOST_SHARED_ROWS,
     words=2,
     access="wo",
-    description="Routes of rows, on shared links only: 6 bits per switch from word 0, bit 0 on, "
-    "output port[4:0] class[5]; row bits 22 and 28:23 are the first link's class and the order.",
+    description=f"Routes of rows, on shared links only: {HOP_WIDTH} bits per switch from word 0, "
+    f"bit 0 on, output port[{HOP_WIDTH - 2}:0] class[{HOP_WIDTH - 1}]; row bits "
+    f"{_bits(SHARED_ROW, 'vc_class')} and {_bits(SHARED_ROW, 'order')} are the first link's class "
+    "and the order.",
 )
 FLOW_WINDOW = Window(
     name="FLOW",
@@ -67,7 +90,7 @@ FLOW_WINDOW = Window(
     words=5,
     access="wo",
     description="Flows: word 0 base, 1 size, 2 wave stride (all in flits), 3 child ports, 4 bits "
-    "each in the order of summation, 4 parent port; port 15 is none. As rows.",
+    f"each in the order of summation, 4 parent port; port {NO_PORT} is none. As rows.",
 )
 
 PORT_COUNTERS = (
@@ -272,16 +295,59 @@ def identity(config: Config) -> dict[str, int]:
     return {
         "ID": ID,
         "VERSION": VERSION,
-        "PARAMETERS": config.num_ports
-        | dtypes << 4
-        | config.shared << 7
-        | config.flit_bytes << 8
-        | config.submessage_flits << 16
-        | config.wave_width << 27,
+        "PARAMETERS": register_word(
+            "PARAMETERS",
+            num_ports=config.num_ports,
+            dtypes=dtypes,
+            shared=int(config.shared),
+            flit_bytes=config.flit_bytes,
+            submessage_flits=config.submessage_flits,
+            wave_width=config.wave_width,
+        ),
         "TABLE_DEPTH": config.table_depth,
         "FLOW_DEPTH": config.num_flows,
         "BUFFER_FLITS": config.buffer_flits,
     }
+
+
+def register_word(register: str, **fields: int) -> int:
+    """The word of a register whose other fields are 0, by the names of the register map.
+
+    Raises
+    ------
+    ValueError
+        If a number does not fit its field.
+    """
+    word = 0
+    for name, value in fields.items():
+        place = _FIELDS[register, name]
+        if not 0 <= value < 1 << place.width:
+            raise ValueError(f"{register}.{name} must fit {place.width} bits, not {value!r}")
+        word |= value << place.lsb
+    return word
+
+
+def register_layout(*registers: str) -> data.StructLayout:
+    """The fields of registers that follow each other, and what is reserved between them."""
+    fields: dict[str, int] = {}
+
+    def skip(width: int) -> None:
+        if width:
+            fields[f"reserved_{len(fields)}" if "reserved" in fields else "reserved"] = width
+
+    for register in registers:
+        end = 0
+        for (of, name), place in _FIELDS.items():
+            if of == register:
+                skip(place.lsb - end)
+                fields[name], end = place.width, place.lsb + place.width
+        skip(32 - end)
+    return data.StructLayout(fields)
+
+
+def register_view(register: str, word):
+    """A register's word in hardware, by the names of its fields."""
+    return data.View(register_layout(register), word)
 
 
 def register_field(register: str, field: str, word: int) -> int:

@@ -6,16 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.config import Config
-from multitree.nic.layouts import head_layout
+from multitree.nic.layouts import NO_PORT, head_layout
 from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
 from multitree.topology.collectives import ROOTED, Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MOST_STEPS", "NO_PORT", "Table", "compile_table"]
-
-NO_PORT = 15
-"""Port number that stands for no port, in rows and in the flow memory."""
+__all__ = ["MOST_STEPS", "Table", "compile_table"]
 
 MOST_STEPS = 1 << 16
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from multitree.nic.table import NO_PORT, Table
+from multitree.nic.layouts import NO_PORT
+from multitree.nic.table import Table
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 

@@ -7,7 +7,16 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.crc import CRC32_INIT, crc32_step
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW, UNKNOWN, row_layout
+from multitree.nic.layouts import (
+    FLOW_ENTRY,
+    NO_PORT,
+    OP_GATHER,
+    OP_NOP,
+    SHARED_FLOW,
+    UNKNOWN,
+    row_layout,
+)
+from multitree.nic.registers import register_layout, register_view
 
 __all__ = [
     "Checker",
@@ -17,9 +26,6 @@ __all__ = [
     "SharedFlowCheck",
     "flow_check",
 ]
-
-_OP_GATHER = 1
-_OP_NOP = 2
 
 
 class RowCheck(wiring.Component):
@@ -53,7 +59,7 @@ class RowCheck(wiring.Component):
         m = Module()
         row = self.row
         moves = (row.port < self.config.num_ports) & (row.flow < self.num_flows)
-        legal = (row.op == _OP_NOP) | ((row.op <= _OP_GATHER) & moves)
+        legal = (row.op == OP_NOP) | ((row.op <= OP_GATHER) & moves)
         unused = row.reserved != 0
         if self.config.shared:
             unused |= (row.unused != 0) | (row.vc_class >= self.config.num_classes)
@@ -191,14 +197,17 @@ class SettingsCheck(wiring.Component):
         """Sizes of tables were held against their depths by the checker."""
         m = Module()
         end = 1 << self.config.address_width
-        built = Cat(self.mode[:2] == kind.value for kind in self.config.lane_types).any()
-        known = built & (self.mode[6:] == 0)
+        mode, header_only = register_view("MODE", self.mode), register_layout("MODE")["header_only"]
+        built = Cat(mode.dtype == kind.value for kind in self.config.lane_types).any()
+        known = built & (self.mode[header_only.offset :] == 0)
         if self.config.wave_width:
             # Steps of a periodic table begin anew with every run.
-            known &= ~(self.mode[2] & self.iterations.any())
+            known &= ~(mode.lockstep & self.iterations.any())
         if self.config.shared:
             # Only whole messages: what has begun must never wait, and has one head with a route.
-            known = built & (self.mode[8:] == 0) & (self.mode[3:5] == 0)
+            above = header_only.offset + header_only.width
+            whole = Cat(mode.cut_through, mode.packets) == 0
+            known = built & (self.mode[above:] == 0) & whole
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
         checked = self.window_flits == self.committed_flits
         m.d.comb += self.legal.eq(known & inside & checked)

@@ -1,13 +1,14 @@
 """Watchdog, fault register, and the faults of neighbours."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.link import fault_record_width
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import NO_PORT, UNKNOWN
+from multitree.nic.registers import register_layout
 from multitree.nic.signatures import WaitSignature
 
 __all__ = [
@@ -17,19 +18,8 @@ __all__ = [
     "Watchdog",
 ]
 
-FAULT = data.StructLayout(
-    {
-        "code": 8,
-        "awaited": 3,
-        "op": 1,
-        "port": 4,
-        "at_port": 4,
-        "reserved": 12,
-        "row": 16,
-        "flow": 16,
-    }
-)
-"""The fault register: two words of 32 bits.
+FAULT = register_layout("FAULT", "FAULT_ROW")
+"""What is kept of a fault: two registers of 32 bits.
 
 `at_port` is the port that waits or faulted, `port` and `op` say what it awaited; `row` and `flow`
 are 0xFFFF, ports 15, where they are unknown.

@@ -8,7 +8,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.axi.lite import RegisterRequestSignature, RegisterResponseSignature
-from multitree.nic.registers import FLOW_WINDOW, PORT_WINDOW, REGISTERS, ROUTE_WINDOW, TABLE_WINDOW
+from multitree.nic.registers import (
+    FLOW_WINDOW,
+    PORT_WINDOW,
+    REGISTERS,
+    ROUTE_WINDOW,
+    TABLE_WINDOW,
+    register_view,
+)
 
 __all__ = [
     "OF_THE_TABLE",
@@ -202,7 +209,8 @@ class RegisterFile(wiring.Component):
         if register.access == "ro":
             return self.status[self._readable.index(register.name)], ~request.write
         if register.access == "wo":
-            refused = (request.data[0] & self.locked) | (request.data[1] & self.start_waits)
+            command = register_view("CONTROL", request.data)
+            refused = (command.commit & self.locked) | (command.start & self.start_waits)
             with m.If(write & ~refused):
                 m.d.sync += self.command.eq(request.data)
             return Const(0, 32), request.write & ~refused

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import UNKNOWN, flit_stream, head_layout
+from multitree.nic.layouts import OP_GATHER, UNKNOWN, flit_stream, head_layout
 from multitree.nic.receive.scoreboard import Expectation, Scoreboard
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.wave_offset import WaveOffset
@@ -20,8 +20,6 @@ from multitree.nic.signatures import (
 )
 
 __all__ = ["HeaderCheck"]
-
-_OP_GATHER = 1
 
 
 class HeaderCheck(wiring.Component):
@@ -250,7 +248,7 @@ class HeaderCheck(wiring.Component):
             m.d.sync += place.eq(place + 1)
         m.d.comb += [
             item.payload.eq(self.flits.payload.payload),
-            item.replace.eq(op == _OP_GATHER),
+            item.replace.eq(op == OP_GATHER),
             item.end.eq(last | place.all()),
             item.mark.op.eq(op),
             item.mark.flow.eq(flow),

@@ -8,12 +8,10 @@ from multitree.hw.arbiter import RoundRobin
 from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import ORDER_WIDTH, SHARED_FLOW, flit_stream, head_layout
+from multitree.nic.layouts import OP_GATHER, ORDER_WIDTH, SHARED_FLOW, flit_stream, head_layout
 from multitree.nic.signatures import LookupSignature, ReservationSignature, RunSignature, Verdict
 
 __all__ = ["HeaderLookup", "place_layout"]
-
-_OP_GATHER = 1
 
 
 def place_layout(config: Config) -> data.StructLayout:
@@ -154,9 +152,9 @@ class HeaderLookup(wiring.Component):
     def _check(self, m, head, single, entry):
         """The flow's entry is valid in this cycle: is the message as it expects it?"""
         header_only = Mux(
-            head.op == _OP_GATHER, self.run.header_only[_OP_GATHER], self.run.header_only[0]
+            head.op == OP_GATHER, self.run.header_only[OP_GATHER], self.run.header_only[0]
         )
-        comes = Mux(head.op == _OP_GATHER, entry.parent, head.order < entry.num_children)
+        comes = Mux(head.op == OP_GATHER, entry.parent, head.order < entry.num_children)
         with m.If(~self.lookup.intact):
             m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
         with m.Elif(~comes | (single != (header_only | (entry.size == 0)))):
@@ -185,7 +183,7 @@ class HeaderLookup(wiring.Component):
             self.place.op.eq(head.op),
             self.place.flow.eq(head.flow),
             self.place.order.eq(head.order),
-            self.place.adds.eq((head.op != _OP_GATHER) & ~staged),
+            self.place.adds.eq((head.op != OP_GATHER) & ~staged),
             self.place.staged.eq(staged),
             self.place.waits.eq(self.reservation.verdict == Verdict.WAITS),
             self.place.final.eq(head.order == self.reservation.last),

@@ -20,8 +20,6 @@ from multitree.nic.signatures import (
 
 __all__ = ["Receiver"]
 
-_OP_GATHER = 1
-
 
 class Receiver(wiring.Component):
     """A port's receiving side: header check of messages, then reduction into memory.

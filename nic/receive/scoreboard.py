@@ -8,14 +8,12 @@ from amaranth.utils import ceil_log2
 
 from multitree.hw.checked_queue import check_of, check_width, is_intact
 from multitree.nic.config import Config
-from multitree.nic.layouts import FLOW_ENTRY
+from multitree.nic.layouts import FLOW_ENTRY, OP_GATHER
 
 __all__ = [
     "Expectation",
     "Scoreboard",
 ]
-
-_OP_GATHER = 1
 
 
 class Expectation(wiring.Component):
@@ -64,7 +62,7 @@ class Expectation(wiring.Component):
         m = Module()
         children = self.entry.children
         is_child = Cat(children[k] == self.port for k in range(8))
-        with m.If(self.op == _OP_GATHER):
+        with m.If(self.op == OP_GATHER):
             m.d.comb += self.expected.eq(
                 (self.entry.parent == self.port) & (self.single == (self.entry.size == 0))
             )

@@ -9,12 +9,11 @@ from multitree.hw.arbiter import RoundRobin
 from multitree.hw.checked_queue import Checked, check_of, check_width, is_intact
 from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
-from multitree.nic.layouts import CONTRIBUTION, ORDER_WIDTH, mark_layout
+from multitree.nic.layouts import CONTRIBUTION, OP_GATHER, ORDER_WIDTH, mark_layout
 from multitree.nic.signatures import ArrivalSignature, ReservationSignature, TurnSignature, Verdict
 
 __all__ = ["ReductionSequencer"]
 
-_OP_GATHER = 1
 _NAME = ("op", "flow", "order")
 _LATE = 8
 """Messages that may be in before they keep the next claim from being judged."""
@@ -143,7 +142,7 @@ class ReductionSequencer(wiring.Component):
                     judging.eq(1),
                     self.counted.eq(judged & over),
                     complete.eq(Mux(is_reservation, held.next == last, event.final)),
-                    self.arrival.valid.eq(self.counted & ((event.op == _OP_GATHER) | complete)),
+                    self.arrival.valid.eq(self.counted & ((event.op == OP_GATHER) | complete)),
                 ]
                 with m.If(judged):
                     m.d.comb += Cat(reservation.answered for reservation in self.reservations).eq(
@@ -210,7 +209,7 @@ class ReductionSequencer(wiring.Component):
         following = Signal(ORDER_WIDTH + 1)
         verdict = Signal(Verdict)
         is_next = held.next == event.order
-        twice = Mux(event.op == _OP_GATHER, held.gathered, (held.locked & place).any())
+        twice = Mux(event.op == OP_GATHER, held.gathered, (held.locked & place).any())
         m.d.comb += [
             place.eq(1 << event.order),
             following.eq(event.order + 1),
@@ -225,7 +224,7 @@ class ReductionSequencer(wiring.Component):
         with m.If(is_reservation):
             with m.If(twice):
                 m.d.comb += verdict.eq(Verdict.TWICE)
-            with m.Elif(event.op == _OP_GATHER):
+            with m.Elif(event.op == OP_GATHER):
                 m.d.comb += after.gathered.eq(1)
             with m.Elif(empty):
                 m.d.comb += [after.locked.eq(held.locked | place), after.next.eq(held.next + 1)]
@@ -233,7 +232,7 @@ class ReductionSequencer(wiring.Component):
                 m.d.comb += after.locked.eq(held.locked | place)
                 late = Mux(all_before, Verdict.WAITS, Verdict.STAGED)
                 m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, late))
-        with m.Elif(event.op != _OP_GATHER):
+        with m.Elif(event.op != OP_GATHER):
             with m.If(event.staged):
                 m.d.comb += [drain.eq(is_next), after.staged.eq(held.staged | place)]
             with m.Else():

@@ -7,15 +7,12 @@ from amaranth.lib.wiring import In, Out
 from multitree.nic.config import Config
 from multitree.nic.control.checker import RowCheck, flow_check
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import NO_PORT, SHARED_FLOW, job_layout, row_layout
+from multitree.nic.layouts import NO_PORT, OP_GATHER, OP_NOP, SHARED_FLOW, job_layout, row_layout
 from multitree.nic.send.steps import StepCounter
 from multitree.nic.send.wave_offset import WaveOffset
 from multitree.nic.signatures import LookupSignature, RunSignature
 
 __all__ = ["Fetcher"]
-
-_OP_GATHER = 1
-_OP_NOP = 2
 
 
 class _Hand:
@@ -117,7 +114,7 @@ class Fetcher(wiring.Component):
     def _take_rows(self, m, row_check, flows, steps, hand, stop):
         """States that read a row, look its flow up, and push the job to its port."""
         run = self.run
-        is_nop = (self.row.op == _OP_NOP) | self._has_no_wave(m, hand)
+        is_nop = (self.row.op == OP_NOP) | self._has_no_wave(m, hand)
         flipped = FaultCode.TABLE_PARITY
         with m.State("READ_ROW"):
             m.next = "AWAIT_ROW"
@@ -230,7 +227,7 @@ class Fetcher(wiring.Component):
         for k in range(8):
             with m.If(entry.children[k] != NO_PORT):
                 m.d.comb += last_child.eq(entry.children[k])
-        from_parent = (row.op == _OP_GATHER) & (entry.parent != NO_PORT)
+        from_parent = (row.op == OP_GATHER) & (entry.parent != NO_PORT)
         job = Signal(job_layout(self.config))
         m.d.comb += [
             job.row.eq(hand.index),
@@ -248,7 +245,7 @@ class Fetcher(wiring.Component):
     def _shared_job(self, m, hand):
         """The same on shared links: a sum is whole, or a result in, wherever it came from."""
         row, entry = hand.row, data.View(SHARED_FLOW, self.lookup.entry.as_value())
-        from_parent = (row.op == _OP_GATHER) & entry.parent
+        from_parent = (row.op == OP_GATHER) & entry.parent
         job = Signal(job_layout(self.config))
         m.d.comb += [
             job.row.eq(hand.index),

@@ -14,7 +14,7 @@ from multitree.nic.control.register_file import readable, writable
 from multitree.nic.control.tables import Tables
 from multitree.nic.control.tracker import DependencyTracker, ask_always
 from multitree.nic.faults import FaultCode
-from multitree.nic.registers import identity
+from multitree.nic.registers import identity, register_view
 from multitree.nic.send.fetcher import Fetcher
 from multitree.nic.signatures import ArrivalSignature, MemorySignature, RunSignature
 from multitree.nic.top.port import Port
@@ -141,16 +141,16 @@ class Core(wiring.Component):
 
     def _drive_run(self, m, run, used, control, monitor):
         """What the blocks have to know of the collective that runs."""
-        mode = used["MODE"]
+        mode = register_view("MODE", used["MODE"])
         m.d.comb += [
             run.running.eq(control.running),
             run.faulted.eq(monitor.faulted),
             run.sequence.eq(control.sequence),
-            run.dtype.eq(mode[0:2]),
-            run.lockstep.eq(mode[2]),
-            run.cut_through.eq(mode[3]),
-            run.packets.eq(mode[4]),
-            run.maximum.eq(mode[5]),
+            run.dtype.eq(mode.dtype),
+            run.lockstep.eq(mode.lockstep),
+            run.cut_through.eq(mode.cut_through),
+            run.packets.eq(mode.packets),
+            run.maximum.eq(mode.maximum),
             run.window_base.eq(used["WINDOW_BASE"]),
             run.window_flits.eq(used["WINDOW_FLITS"]),
             run.num_rows.eq(used["NUM_ROWS"]),
@@ -222,10 +222,11 @@ class Core(wiring.Component):
 
     def _wire_control(self, m, ports, fetcher, control):
         """Commands in, collective out."""
+        command = register_view("CONTROL", self.command)
         m.d.comb += [
-            control.commit.eq(self.command[0]),
-            control.start.eq(self.command[1]),
-            control.acknowledge.eq(self.command[2]),
+            control.commit.eq(command.commit),
+            control.start.eq(command.start),
+            control.acknowledge.eq(command.acknowledge),
             control.fetching.eq(fetcher.busy),
             control.sending.eq(~Cat(port.idle for port in ports).all()),
             control.arrived.eq(self._arrived(ports)),

@@ -11,6 +11,7 @@ from multitree.nic.control.tracker import DependencyTracker, ask_always
 from multitree.nic.faults import FaultCode
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
+from multitree.nic.registers import register_view
 from multitree.nic.top.core import Core
 from multitree.nic.top.shared_port import SharedPort
 
@@ -51,7 +52,7 @@ class SharedCore(Core):
     def _drive_run(self, m, run, used, control, monitor):
         """What the blocks have to know of the collective that runs, staging included."""
         super()._drive_run(m, run, used, control, monitor)
-        m.d.comb += run.header_only.eq(used["MODE"][6:8])
+        m.d.comb += run.header_only.eq(register_view("MODE", used["MODE"]).header_only)
         wiring.connect(m, run, self._reorder_buffer.run)
 
     def _wire_tables(self, m, ports, fetcher, tables, control):

@@ -2,8 +2,8 @@
 
 from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.layouts import NO_PORT
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS, REDUCTIONS
-from multitree.nic.table import NO_PORT
 from tests.cocotb.coverage import Coverage, Group
 from tests.cocotb.models.stalls import STALLS
 

@@ -8,10 +8,9 @@ import numpy as np
 from multitree.hw.checked_queue import check_columns
 from multitree.hw.link.link import Kind
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import head_layout
+from multitree.nic.layouts import NO_PORT, head_layout
 from multitree.nic.program import COMMIT
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
-from multitree.nic.table import NO_PORT
 from multitree.topology.collectives import Op
 from tests.cocotb.models.environment import CONFIG, NUMBERS
 from tests.cocotb.models.random_table import FlowPlan, Plan, make_table

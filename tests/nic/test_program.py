@@ -9,6 +9,7 @@ import pytest
 from multitree.nic.config import Config
 from multitree.nic.control.monitor import FAULT
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.layouts import NO_PORT
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
@@ -21,7 +22,7 @@ from multitree.nic.program import (
     table_writes,
 )
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, REGISTERS, TABLE_WINDOW
-from multitree.nic.table import NO_PORT, Table, compile_table
+from multitree.nic.table import Table, compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import hypercube, mesh, torus

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from multitree.nic.config import Config
-from multitree.nic.layouts import HOP_WIDTH, SHARED_FLOW, SHARED_ROW
+from multitree.nic.layouts import HOP_WIDTH, NO_PORT, SHARED_FLOW, SHARED_ROW
 from multitree.nic.program import table_writes
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
-from multitree.nic.table import NO_PORT, compile_table
+from multitree.nic.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from multitree.nic.config import Config
-from multitree.nic.table import NO_PORT, compile_table
+from multitree.nic.layouts import NO_PORT
+from multitree.nic.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError

@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         "settings_check.legal",
         "nic/control/checker.py",
-        "& (self.mode[3:5] == 0)",
+        "& whole",
         "",
         "cut-through and packets on shared links",
     ),
@@ -269,8 +269,8 @@ MUTANTS = (
     Mutant(
         "register_file.once",
         "nic/control/register_file.py",
-        "(request.data[1] & self.start_waits)",
-        "(request.data[1] & self.locked)",
+        "(command.start & self.start_waits)",
+        "(command.start & self.locked)",
         "a second start is taken while one waits",
     ),
     Mutant(

@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "header_lookup.place",
         "nic/receive/header_lookup.py",
-        "self.place.adds.eq((head.op != _OP_GATHER) & ~staged)",
-        "self.place.adds.eq(head.op != _OP_GATHER)",
+        "self.place.adds.eq((head.op != OP_GATHER) & ~staged)",
+        "self.place.adds.eq(head.op != OP_GATHER)",
         "a staged contribution is added to what is in its slot",
     ),
     Mutant(
@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         "sequencer.order",
         "nic/reduce/sequencer.py",
-        "twice = Mux(event.op == _OP_GATHER, held.gathered, ",
-        "twice = Mux(event.op == _OP_GATHER, 0, ",
+        "twice = Mux(event.op == OP_GATHER, held.gathered, ",
+        "twice = Mux(event.op == OP_GATHER, 0, ",
         "a result may come twice",
     ),
     Mutant(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
-from multitree.nic.layouts import head_layout
-from multitree.nic.table import NO_PORT, compile_table
+from multitree.nic.layouts import NO_PORT, head_layout
+from multitree.nic.table import compile_table
 from multitree.sim.emulator.link_up import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
 from multitree.sim.link_model import LinkModel
