@@ -1,4 +1,4 @@
-"""How the house stands: sizes of folders, files and functions, comments, imports, paths.
+"""Sizes of folders, files and functions, comments, circles of imports, paths.
 
 ``python bench/house.py`` counts what is in the repository; ``--paths`` also runs one all-reduce
 on the rtl engine and counts the files whose functions it enters.
@@ -18,6 +18,8 @@ from typing import Any
 
 import networkx
 import numpy as np
+
+from multitree import Communicator, torus
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("topology", "hw", "nic", "sim", "host")
@@ -142,7 +144,6 @@ def entered(run: Any) -> list[str]:
 
 def all_reduce() -> None:
     """One all-reduce on the rtl engine."""
-    from multitree import Communicator, torus
 
     with Communicator(torus(2, 2), engine="rtl") as communicator:
         communicator.all_reduce(np.ones((4, 100), np.float32)).wait()

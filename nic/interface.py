@@ -195,6 +195,7 @@ class Interface(wiring.Component):
         core = (SharedCore if self.config.shared else Core)(self.config)
         m.submodules.drain = drain = Drain(self.config)
         m.submodules.core = ResetInserter(drain.reset)(core)
+        m.d.comb += core.reset.eq(drain.reset)
         m.d.comb += drain.command.eq(register_view("CONTROL", registers.command).reset)
         wiring.connect(m, wiring.flipped(self.s_axil), bus.bus)
         wiring.connect(m, bus.request, registers.request)

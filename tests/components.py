@@ -6,9 +6,7 @@ from multitree.nic.config import Config
 __all__ = ["COMPONENTS", "SIGNATURES"]
 
 CONFIG = {"config": Config()}
-CONFIG_PORT = {"config": Config(), "port": 1}
 SHARED = {"config": Config(num_classes=1)}
-SHARED_PORT = {"config": Config(num_classes=1), "port": 1}
 CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
 AGE_OFFSETS = {"sequence_offset": 40, "step_offset": 16}
 SWITCH = {"num_ports": 3, "num_vcs": 4, "flit_bytes": 16, "route_offset": 74, "num_hops": 9}
@@ -52,7 +50,7 @@ COMPONENTS = {
         "credits": 8,
         "submessage_flits": 4,
     },
-    "nic.receive.header_check.HeaderCheck": CONFIG_PORT,
+    "nic.receive.header_check.HeaderCheck": CONFIG,
     "nic.axi_interface.AxiInterface": CONFIG,
     "nic.control.checker.Checker": CONFIG,
     "nic.control.checker.FlowCheck": CONFIG,
@@ -64,7 +62,7 @@ COMPONENTS = {
     "nic.top.core.Core": CONFIG,
     "nic.control.counters.PortCounters": CONFIG,
     "nic.interface.Drain": CONFIG,
-    "nic.receive.scoreboard.Expectation": {"port": 1},
+    "nic.receive.scoreboard.Expectation": {},
     "nic.send.fetcher.Fetcher": CONFIG,
     "nic.send.framer.Framer": SHARED,
     "nic.interface.Interface": CONFIG,
@@ -76,8 +74,8 @@ COMPONENTS = {
     "nic.top.memory_guard.MemoryGuard": CONFIG,
     "nic.control.monitor.FaultMonitor": CONFIG,
     "nic.control.monitor.Watchdog": {},
-    "nic.top.port.Port": CONFIG_PORT,
-    "nic.receive.receiver.Receiver": CONFIG_PORT,
+    "nic.top.port.Port": CONFIG,
+    "nic.receive.receiver.Receiver": CONFIG,
     "nic.receive.header_lookup.HeaderLookup": SHARED,
     "nic.control.monitor.FaultRelay": CONFIG,
     "nic.reduce.reducer.Acknowledger": CONFIG,
@@ -89,11 +87,11 @@ COMPONENTS = {
         "num_ports": 3,
     },
     "nic.send.sender.Sender": SHARED,
-    "nic.receive.shared_header_check.SharedHeaderCheck": SHARED_PORT | {"unwritten_width": 8},
+    "nic.receive.shared_header_check.SharedHeaderCheck": SHARED | {"unwritten_width": 8},
     "nic.receive.shared_lane.SharedLane": {"config": Config(num_classes=1), "unwritten_width": 8},
     "nic.top.shared_core.SharedCore": SHARED,
-    "nic.top.shared_port.SharedPort": SHARED_PORT,
-    "nic.receive.shared_receiver.SharedReceiver": SHARED_PORT,
+    "nic.top.shared_port.SharedPort": SHARED,
+    "nic.receive.shared_receiver.SharedReceiver": SHARED,
     "nic.control.register_file.Snapshot": {},
     "nic.reduce.reorder_buffer.ReorderBuffer": SHARED,
     "nic.send.steps.StepCounter": CONFIG,

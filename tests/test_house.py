@@ -26,8 +26,8 @@ MAY_IMPORT = {
 ORDER = {
     "topology": "errors atomic_write file_text arrays elements collectives progress networks "
     "families routing schedules checks mapping packing algorithms files specs",
-    "hw": "arguments arbiter stream crc checked_queue float_add lanes memory_channel link switch "
-    "axi export",
+    "hw": "arguments instances arbiter stream crc checked_queue float_add lanes memory_channel "
+    "link switch axi export",
     "nic": "config layouts signatures faults registers routed_rows table program counts control "
     "reduce send receive top interface axi_interface",
     "sim": "context inputs memory_timing trace link_model sizing link_limits store_and_forward "

@@ -37,7 +37,7 @@ NameOption = Annotated[
     str, typer.Option(help="What all names begin with, in files, Verilog and C.", metavar="PREFIX")
 ]
 
-_ATTACHED = "Routes of this schedule lead through ranks: attached to rank r is switch {} + r."
+_ATTACHED = "Routes of this schedule lead through ranks: rank r is attached to switch {} + r."
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -1,10 +1,13 @@
 """The middle of a switch: messages from its inputs to its outputs."""
 
+from functools import partial
+
 from amaranth import Cat, Const, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
+from multitree.hw.instances import add_instances
 from multitree.hw.link.link import unit_layout, vc_unit_layout
 from multitree.hw.switch.allocator import AGE, Ages
 from multitree.hw.switch.input import PORT_WIDTH, SwitchInput
@@ -99,7 +102,7 @@ class SwitchFabric(wiring.Component):
             for vc in range(num_vcs)
         ]
         others = (num_ports - 1) * num_vcs
-        self._outputs = [SwitchOutput(num_inputs=others, **sizes) for _ in range(num_ports)]
+        self._new_output = partial(SwitchOutput, num_inputs=others, **sizes)
         flits = stream.Signature(unit_layout(flit_bytes=flit_bytes))
         self.flit_bytes, self.route_offset, self.num_hops, self.sequence_offset = (
             flit_bytes,
@@ -125,7 +128,7 @@ class SwitchFabric(wiring.Component):
     def elaborate(self, platform):
         """Wire the blocks."""
         m = Module()
-        older, ages = self._compare_ages(m)
+        older, ages = self._compare_ages(m, platform)
         for number, end in enumerate(self._inputs):
             port, vc = divmod(number, self.num_vcs)
             m.submodules[f"input_{port}_{vc}"] = end
@@ -133,8 +136,8 @@ class SwitchFabric(wiring.Component):
             m.d.comb += [end.gone.eq(self.gone), end.lost.eq(self.lost[port])]
             with m.If(end.message_lost):
                 m.d.comb += self.lost_messages.bit_select(end.lost_port, 1).eq(1)
-        for number, output in enumerate(self._outputs):
-            m.submodules[f"output_{number}"] = output
+        outputs = add_instances(m, platform, "output", self.num_ports, self._new_output)
+        for number, output in enumerate(outputs):
             ends = self._inputs[number * self.num_vcs : (number + 1) * self.num_vcs]
             m.d.comb += [
                 output.gone.eq(self.gone[number]),
@@ -147,11 +150,10 @@ class SwitchFabric(wiring.Component):
             self._cross(m, number, output, older, ages)
         return m
 
-    def _compare_ages(self, m):
+    def _compare_ages(self, m, platform):
         """Per input: the inputs of its parity with older heads, a bit for each; and its age."""
         count = len(self._inputs) // 2
-        parities = [Ages(count=count) for _ in range(2)]
-        m.submodules.ages_even, m.submodules.ages_odd = parities
+        parities = add_instances(m, platform, "ages", 2, partial(Ages, count=count))
         older, ages = [], []
         for number, end in enumerate(self._inputs):
             compared = parities[number % 2]

@@ -1,9 +1,12 @@
 """A switch: source-routed wormhole with virtual channels, for several hops."""
 
+from functools import partial
+
 from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.instances import add_instances
 from multitree.hw.link.link import LinkSignature
 from multitree.hw.link.vc_port import VcPort
 from multitree.hw.switch.fabric import SwitchFabric
@@ -94,7 +97,7 @@ class Switch(wiring.Component):
             **sizes,
         )
         flits = {"depth": depth, "submessage_flits": submessage_flits}
-        self._ports = [VcPort(**sizes, **flits) for _ in range(num_ports)]
+        self._new_port = partial(VcPort, **sizes, **flits)
         self._faults = SwitchFaults(num_ports=num_ports, flit_bytes=flit_bytes)
         link = LinkSignature(**sizes)
         ends = wiring.Signature({"tx": Out(link), "rx": In(link)})
@@ -125,18 +128,18 @@ class Switch(wiring.Component):
         m = Module()
         m.submodules.fabric = fabric = self._fabric
         m.submodules.faults = faults = self._faults
+        ports = add_instances(m, platform, "port", self.num_ports, self._new_port)
         seen = Signal(self.num_ports)
         m.d.sync += seen.eq(seen | self.up)
         m.d.comb += [
-            self.up.eq(Cat(port.up for port in self._ports)),
+            self.up.eq(Cat(port.up for port in ports)),
             fabric.gone.eq(seen & ~self.up),
             faults.number.eq(self.number),
             faults.up.eq(self.up),
             self.fault.eq(faults.fault),
             self.origin.eq(faults.origin),
         ]
-        for number, port in enumerate(self._ports):
-            m.submodules[f"port_{number}"] = port
+        for number, port in enumerate(ports):
             wiring.connect(m, port.tx, wiring.flipped(self.link[number].tx))
             wiring.connect(m, wiring.flipped(self.link[number].rx), port.rx)
             for vc, flits in enumerate(port.o):

@@ -38,11 +38,11 @@ class HeaderCheck(wiring.Component):
     Parameters
     ----------
     config : Config
-    port : int
-        Number of this port.
 
     Members
     -------
+    port : In(4)
+        Number of this port.
     flits : In(stream)
         From the link's buffer.
     run : In(RunSignature)
@@ -63,12 +63,12 @@ class HeaderCheck(wiring.Component):
         What is awaited in the middle of a message; its flow is that of a fault, too.
     """
 
-    def __init__(self, config: Config, *, port: int):
+    def __init__(self, config: Config):
         self.config = config
-        self.port = port
         self._head = head_layout(config)
         super().__init__(
             {
+                "port": In(4),
                 "flits": In(stream.Signature(flit_stream(config))),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
@@ -85,7 +85,7 @@ class HeaderCheck(wiring.Component):
         """One state machine: AWAIT_HEAD, LOOK_UP, READ, CHECK, MOVE, PASS, NEXT_HEAD, REPORT."""
         m = Module()
         flit, run = self.flits.payload, self.run
-        m.submodules.expectation = expectation = Expectation(port=self.port)
+        m.submodules.expectation = expectation = Expectation()
         head = data.View(self._head, flit.payload[: self._head.size])
         op, flow, single, phase = Signal(), Signal(16), Signal(), Signal()
         wave = Signal(self.config.wave_width)
@@ -94,6 +94,7 @@ class HeaderCheck(wiring.Component):
         after, left, next_count, known, asked, gate = self._progress(m)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
         m.d.comb += [expectation.entry.eq(self.lookup.entry), expectation.op.eq(op)]
+        m.d.comb += expectation.port.eq(self.port)
         m.d.comb += [expectation.single.eq(single), self.lookup.flow.eq(flow)]
         m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)

@@ -30,11 +30,11 @@ class Receiver(wiring.Component):
     Parameters
     ----------
     config : Config
-    port : int
-        Number of this port.
 
     Members
     -------
+    port : In(4)
+        Number of this port.
     flits : In(stream)
         From the link's buffer.
     run : In(RunSignature)
@@ -57,11 +57,11 @@ class Receiver(wiring.Component):
         Strobe: bits of what it queues have flipped.
     """
 
-    def __init__(self, config: Config, *, port: int):
+    def __init__(self, config: Config):
         self.config = config
-        self.port = port
         super().__init__(
             {
+                "port": In(4),
                 "flits": In(stream.Signature(flit_stream(config))),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
@@ -78,7 +78,7 @@ class Receiver(wiring.Component):
     def elaborate(self, platform):
         """Wire header check and reducer; an empty message reports while the reducer is idle."""
         m = Module()
-        m.submodules.header_check = header_check = HeaderCheck(self.config, port=self.port)
+        m.submodules.header_check = header_check = HeaderCheck(self.config)
         m.submodules.reducer = reducer = Reducer(self.config)
         for name in ("flits", "run"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(header_check, name))
@@ -90,6 +90,7 @@ class Receiver(wiring.Component):
         m.d.comb += [
             reducer.dtype.eq(self.run.dtype),
             reducer.maximum.eq(self.run.maximum),
+            header_check.port.eq(self.port),
             header_check.drained.eq(reducer.idle),
             self.state_error.eq(reducer.state_error),
         ]

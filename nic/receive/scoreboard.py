@@ -23,13 +23,10 @@ class Expectation(wiring.Component):
     child before it in the order of summation; a GATHER on the flow's parent port. A head without
     payload is expected exactly for a flow of size 0.
 
-    Parameters
-    ----------
-    port : int
-        The port the message came in on.
-
     Members
     -------
+    port : In(4)
+        The port the message came in on.
     entry : In(FLOW_ENTRY)
         The flow's entry.
     op, single : In(1)
@@ -42,12 +39,10 @@ class Expectation(wiring.Component):
         The port that sibling comes in on.
     """
 
-    def __init__(self, *, port: int):
-        if not 0 <= port < 8:
-            raise ValueError(f"Expectation port must be in 0..7, not {port!r}")
-        self.port = port
+    def __init__(self):
         super().__init__(
             {
+                "port": In(4),
                 "entry": In(FLOW_ENTRY),
                 "op": In(1),
                 "single": In(1),

@@ -37,13 +37,13 @@ class SharedHeaderCheck(wiring.Component):
     ----------
     config : Config
         Of an interface on shared links.
-    port : int
-        Number of this port.
     unwritten_width : int
         Bits of `unwritten`.
 
     Members
     -------
+    port : In(4)
+        Number of this port.
     flits : In(stream), one per virtual channel
         From the link's buffers.
     run : In(RunSignature)
@@ -66,9 +66,8 @@ class SharedHeaderCheck(wiring.Component):
         Strobe: bits of what it queues have flipped.
     """
 
-    def __init__(self, config: Config, *, port: int, unwritten_width: int):
+    def __init__(self, config: Config, *, unwritten_width: int):
         self.config = config
-        self.port = port
         flits = stream.Signature(flit_stream(config))
         self._lanes = [
             SharedLane(config, unwritten_width=unwritten_width) for _ in range(config.num_vcs)
@@ -76,6 +75,7 @@ class SharedHeaderCheck(wiring.Component):
         self.unwritten_width = unwritten_width
         super().__init__(
             {
+                "port": In(4),
                 "flits": In(flits).array(config.num_vcs),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),

@@ -33,11 +33,11 @@ class SharedReceiver(wiring.Component):
     ----------
     config : Config
         Of an interface on shared links.
-    port : int
-        Number of this port.
 
     Members
     -------
+    port : In(4)
+        Number of this port.
     flits : In(stream), one per virtual channel
         From the link's buffers.
     run : In(RunSignature)
@@ -64,12 +64,12 @@ class SharedReceiver(wiring.Component):
         Strobe: bits of what it queues have flipped.
     """
 
-    def __init__(self, config: Config, *, port: int):
+    def __init__(self, config: Config):
         self.config = config
-        self.port = port
         flits = stream.Signature(flit_stream(config))
         super().__init__(
             {
+                "port": In(4),
                 "flits": In(flits).array(config.num_vcs),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
@@ -90,7 +90,7 @@ class SharedReceiver(wiring.Component):
         m = Module()
         unwritten = Signal(range(2 * self.config.memory_queue_flits + 1))
         m.submodules.header_check = header_check = SharedHeaderCheck(
-            self.config, port=self.port, unwritten_width=len(unwritten)
+            self.config, unwritten_width=len(unwritten)
         )
         m.submodules.reducer = reducer = Reducer(self.config)
         for name in ("run", "turn"):
@@ -104,7 +104,7 @@ class SharedReceiver(wiring.Component):
         m.d.sync += unwritten.eq(
             unwritten + (reducer.items.valid & reducer.items.ready) - self.write.ack
         )
-        m.d.comb += header_check.unwritten.eq(unwritten)
+        m.d.comb += [header_check.port.eq(self.port), header_check.unwritten.eq(unwritten)]
         self._follow(m, reducer.items, header_check.following)
         items, came, staged = reducer.items, header_check.items, self.staged
         # What is offered stays until it is taken, so a staged flit is not pushed aside.

@@ -1,4 +1,4 @@
-"""Reorder buffer: adds contributions that waited in memory, when their turn has come."""
+"""Reorder buffer: contributions that wait in memory until it is their turn."""
 
 from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring

@@ -1,9 +1,12 @@
 """The core: ports, memories, tracker, fetcher and control wired together."""
 
+from functools import partial
+
 from amaranth import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.instances import add_instances
 from multitree.hw.link.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.control.checker import SettingsCheck
@@ -33,6 +36,8 @@ class Core(wiring.Component):
 
     Members
     -------
+    reset : In(1)
+        Resets the ports where they are instances; a `ResetInserter` has to reset all else.
     settings : In(32), one per written register
         From the register file, in the order of `writable()`.
     status : Out(32), one per read register
@@ -73,6 +78,7 @@ class Core(wiring.Component):
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         super().__init__(
             {
+                "reset": In(1),
                 "settings": In(32).array(len(writable())),
                 "status": Out(32).array(len(self._readable)),
                 "command": In(32),
@@ -97,9 +103,10 @@ class Core(wiring.Component):
         """Build the blocks, then wire them group by group."""
         m = Module()
         config = self.config
-        ports = [self.port_class(config, port=number) for number in range(config.num_ports)]
+        new = partial(self.port_class, config)
+        ports = add_instances(m, platform, "port", config.num_ports, new, reset=self.reset)
         for number, port in enumerate(ports):
-            m.submodules[f"port_{number}"] = port
+            m.d.comb += port.port.eq(number)
             wiring.connect(m, port.tx, wiring.flipped(self.tx[number]))
             wiring.connect(m, wiring.flipped(self.rx[number]), port.rx)
             wiring.connect(m, port.memory, wiring.flipped(self.memory[number]))

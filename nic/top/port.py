@@ -83,11 +83,11 @@ class Port(wiring.Component):
     Parameters
     ----------
     config : Config
-    port : int
-        Number of the port.
 
     Members
     -------
+    port : In(4)
+        Number of the port.
     run : In(RunSignature)
         The collective that runs.
     jobs : In(stream)
@@ -130,11 +130,11 @@ class Port(wiring.Component):
         `Awaited`, beside a fault that is a read's or a write's.
     """
 
-    def __init__(self, config: Config, *, port: int):
+    def __init__(self, config: Config):
         self.config = config
-        self.port = port
         super().__init__(
             {
+                "port": In(4),
                 "run": In(RunSignature(config)),
                 "jobs": In(stream.Signature(job_layout(config))),
                 "tx": Out(LinkSignature(flit_bytes=config.flit_bytes)),
@@ -167,13 +167,14 @@ class Port(wiring.Component):
         config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
-        m.submodules.receiver = receiver = Receiver(config, port=self.port)
+        m.submodules.receiver = receiver = Receiver(config)
         m.submodules.guard = guard = MemoryGuard(config)
         flits = {"flit_bytes": config.flit_bytes, "submessage_flits": config.submessage_flits}
         transmitter = LinkTransmitter(credits=config.buffer_flits, **flits)
         link = LinkReceiver(depth=config.buffer_flits, **flits)
         m.submodules.transmitter, m.submodules.link = transmitter, link
         m.submodules.session = session = LinkSession(flit_bytes=config.flit_bytes)
+        m.d.comb += receiver.port.eq(self.port)
         wiring.connect(m, wiring.flipped(self.jobs), queue.i)
         wiring.connect(m, queue.o, sender.jobs)
         wiring.connect(m, sender.flits, transmitter.i)

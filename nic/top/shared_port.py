@@ -45,11 +45,11 @@ class SharedPort(wiring.Component):
     ----------
     config : Config
         Of an interface on shared links.
-    port : int
-        Number of the port.
 
     Members
     -------
+    port : In(4)
+        Number of the port.
     run : In(RunSignature)
         The collective that runs.
     jobs : In(stream)
@@ -100,13 +100,13 @@ class SharedPort(wiring.Component):
         `Awaited`, beside a fault that is a read's or a write's.
     """
 
-    def __init__(self, config: Config, *, port: int):
+    def __init__(self, config: Config):
         self.config = config
-        self.port = port
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         received_fault = fault_record_width(config.flit_bytes)
         super().__init__(
             {
+                "port": In(4),
                 "run": In(RunSignature(config)),
                 "jobs": In(stream.Signature(job_layout(config))),
                 "tx": Out(link),
@@ -142,7 +142,8 @@ class SharedPort(wiring.Component):
         config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
-        m.submodules.receiver = receiver = SharedReceiver(config, port=self.port)
+        m.submodules.receiver = receiver = SharedReceiver(config)
+        m.d.comb += receiver.port.eq(self.port)
         m.submodules.guard = guard = MemoryGuard(config)
         m.submodules.link = link = VcPort(
             num_vcs=config.num_vcs,

@@ -27,9 +27,8 @@ def shared_analytic(
 ) -> Trace:
     """Time every transfer of a schedule on shared links, event by event.
 
-    Messages wind through switches as in hardware, channel by channel; senders read tables, and
-    receivers claim places, wait for turns and stage what comes out of order. An event is a head
-    that goes on or a tail that leaves, so that cost does not grow with the size of messages.
+    Senders read tables, wormholes go from channel to channel, receivers put what comes out of order
+    into the reorder buffer. An event is a head that goes on or a tail that leaves.
 
     Parameters
     ----------
@@ -85,9 +84,8 @@ def shared_analytic(
         reads=senders.reads,
     )
     channels = channels_of(topology, classes, model)
-    wormhole_channels = WormholeChannels(
-        event_queue, model, messages, channels, _Ends(senders, receivers)
-    )
+    ends = _Ends(senders, receivers)
+    wormhole_channels = WormholeChannels(event_queue, model, messages, channels, ends)
     receivers.start(wormhole_channels)
     senders.start(wormhole_channels)
     event_queue.run()

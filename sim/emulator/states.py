@@ -1,13 +1,17 @@
 """State of a model whose bits can be flipped: memories, and registers of queues."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from multitree.hw.export.verilog import NO_INLINE
 
 __all__ = ["State", "expose", "poke_macro"]
 
 _MODULE = re.compile(r"^module \\?([^\s(]+)")
 _MEMORY = re.compile(r"^  reg \[(\d+):0\] (\w+) \[(\d+):0\];$")
 _REGISTER = re.compile(r"^  reg \[(\d+):0\] (o__payload|spare)( = .*)?;$")
+_INSTANCE = re.compile(r"^  \\(\S+)  ?\\?(\S+) +\($")
 _QUEUE = ".queue"
 """Where `hw.checked_queue.Checked` holds its queue, whose registers are entries."""
 _PUBLIC = "/*verilator public_flat_rw*/"
@@ -36,34 +40,40 @@ def expose(verilog: str) -> tuple[str, list[State]]:
     Parameters
     ----------
     verilog : str
-        As `hw.export.verilog.generate` writes it; modules are called after their places.
+        As `hw.export.verilog.generate` writes it, the top module first.
 
     Returns
     -------
     (str, list of State)
         The same text with marks that only Verilator reads, and what is marked, in order.
     """
-    lines, states, module = verilog.split("\n"), [], ""
+    lines, found, module = verilog.replace(f" {NO_INLINE}", "").split("\n"), {}, ""
+    instances: dict[str, list[tuple[str, str]]] = {}
     for number, line in enumerate(lines):
-        if found := _MODULE.match(line):
-            module = found.group(1)
-            continue
-        memory = _MEMORY.match(line)
-        register = _REGISTER.match(line) if module.endswith(_QUEUE) else None
-        if memory:
+        if header := _MODULE.match(line):
+            module = header.group(1)
+            found[module], instances[module] = [], []
+        elif instance := _INSTANCE.match(line):
+            instances[module].append((instance.group(2), instance.group(1)))
+        elif memory := _MEMORY.match(line):
             lines[number] = f"{line[:-1]} {_PUBLIC};"
-            depth = int(memory.group(3)) + 1
-        elif register:
-            name, init = register.group(2), register.group(3) or ""
-            lines[number] = f"  reg [{register.group(1)}:0] {name} {_PUBLIC}{init};"
-            depth = 1
-        else:
-            continue
-        kind = memory or register
-        assert kind is not None
-        below = [*module.split(".")[1:], kind.group(2)]
-        states.append(State(".".join(below), int(kind.group(1)) + 1, depth))
-    return "\n".join(lines), states
+            width, name, depth = memory.groups()
+            found[module].append(State(name, int(width) + 1, int(depth) + 1))
+        elif module.endswith(_QUEUE) and (register := _REGISTER.match(line)):
+            width, name, init = register.groups()
+            lines[number] = f"  reg [{width}:0] {name} {_PUBLIC}{init or ''};"
+            found[module].append(State(name, int(width) + 1, 1))
+    return "\n".join(lines), list(_placed(next(iter(found)), found, instances))
+
+
+def _placed(
+    module: str, found: dict[str, list[State]], instances: dict[str, list[tuple[str, str]]]
+) -> Iterator[State]:
+    """The states of a module and of all below it, by their places below it."""
+    yield from found[module]
+    for name, below in instances[module]:
+        for state in _placed(below, found, instances):
+            yield replace(state, name=f"{name}.{state.name}")
 
 
 def poke_macro(macro: str, top: str, states: list[State]) -> str:

@@ -120,7 +120,7 @@ def run_bench(simulator, *, verilog, top, bench, folder, build_args=(), inside=(
             )
             results = runner.test(
                 hdl_toplevel=top,
-                test_module=[f"tests.cocotb.{name}" for name in benches],
+                test_module=[f"tests.cocotb.benches.{name}" for name in benches],
                 test_dir=folder,
                 results_xml=str(folder / "results.xml"),
                 extra_env={

@@ -1,4 +1,4 @@
-"""The header-only phase of broadcast and reduce: heads that say that all are there."""
+"""The header-only phase of broadcast and reduce: heads that say all are there."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -44,37 +44,37 @@ def header_only_ops(collective: str) -> tuple[Op, ...]:
 def as_sent(schedule: Schedule) -> Schedule:
     """What interfaces really send for a schedule: on shared links with its header-only phase.
 
-       Parameters
-       ----------
-       schedule : Schedule
-           One that `verify` accepts.
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
 
-       Returns
-       -------
-       Schedule
-           `lowered` of `with_header_only_phase` of it, if the network that carries it has switches;
-           else the schedule itself.
+    Returns
+    -------
+    Schedule
+        `lowered` of `with_header_only_phase` of it, if the network that carries it has switches;
+        else the schedule itself.
 
-       Raises
-       ------
-       ScheduleError
-           As `with_header_only_phase`.
-       TopologyError
-           As `beside.with_switches`.
+    Raises
+    ------
+    ScheduleError
+        As `with_header_only_phase`.
+    TopologyError
+        As `attached_routers.with_switches`.
 
-       Notes
-       -----
-       O(num_transfers log num_transfers); the last few parts are kept.
+    Notes
+    -----
+    O(num_transfers log num_transfers); the last few parts are kept.
 
-       Examples
-       --------
-       >>> from multitree.topology.algorithms.build import build
-       >>> from multitree.topology.families.switched import fat_tree
-    from multitree.topology.families.direct import torus
-       >>> direct = build(torus(2, 2), "multitree", "reduce", root=1)
-       >>> shared = build(fat_tree(2, 2), "multitree", "reduce", root=1)
-       >>> as_sent(direct) is direct, as_sent(shared) is with_header_only_phase(shared)
-       (True, True)
+    Examples
+    --------
+    >>> from multitree.topology.algorithms.build import build
+    >>> from multitree.topology.families.switched import fat_tree
+    >>> from multitree.topology.families.direct import torus
+    >>> direct = build(torus(2, 2), "multitree", "reduce", root=1)
+    >>> shared = build(fat_tree(2, 2), "multitree", "reduce", root=1)
+    >>> as_sent(direct) is direct, as_sent(shared) is with_header_only_phase(shared)
+    (True, True)
     """
     on_shared_links = lowered(schedule).topology.num_switches
     return lowered(with_header_only_phase(schedule)) if on_shared_links else schedule

@@ -84,7 +84,8 @@ def settings(bench, *, num_classes, wave_width, dtypes):
 def expectation(bench, *, port):
     """A head is expected exactly from a child or the parent, and reported the child before it."""
     m = bench.m
-    m.submodules.block = block = Expectation(port=port)
+    m.submodules.block = block = Expectation()
+    m.d.comb += block.port.eq(port)
     entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
     op, single = bench.free("op"), bench.free("single")
     m.d.comb += [block.entry.eq(entry), block.op.eq(op), block.single.eq(single)]

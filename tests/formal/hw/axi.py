@@ -16,8 +16,8 @@ _SHIFT = FLIT_BYTES.bit_length() - 1
 def manager(bench, kind, *, address_width, depth, gather_cycles, page_flits, beats):
     """A manager whose channel asks whatever it likes; its pages and longest bursts are given."""
     bench.replace("multitree.hw.axi.burst.PAGE_BYTES", page_flits * FLIT_BYTES)
-    for module in ("axi_burst", "axi_reader", "axi_writer"):
-        bench.replace(f"multitree.hw.{module}.MAX_BEATS", beats)
+    for module in ("burst", "reader", "writer"):
+        bench.replace(f"multitree.hw.axi.{module}.MAX_BEATS", beats)
     bench.m.submodules.block = block = kind(
         address_width=address_width,
         flit_bytes=FLIT_BYTES,

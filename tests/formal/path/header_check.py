@@ -45,7 +45,7 @@ def flow_check(bench, *, num_ports, address_width):
 def _header_check(bench, config, sequence):
     """The block with free flits, grants, answers and state; what faults stays faulted."""
     m = bench.m
-    m.submodules.block = block = HeaderCheck(config, port=0)
+    m.submodules.block = block = HeaderCheck(config)
     driven(bench, "flits", block.flits)
     faulted = Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
@@ -190,10 +190,10 @@ def receiver(bench, *, address_width):
     """Every sub-message that is in is reported once, with payload or without; so are faults."""
     m = bench.m
     config = _config(address_width, 2)
-    header_check, reducer = hollow(HeaderCheck)(config, port=0), hollow(Reducer)(config)
+    header_check, reducer = hollow(HeaderCheck)(config), hollow(Reducer)(config)
     hand_out(bench, "multitree.nic.receive.receiver.HeaderCheck", header_check)
     hand_out(bench, "multitree.nic.receive.receiver.Reducer", reducer)
-    m.submodules.block = block = Receiver(config, port=0)
+    m.submodules.block = block = Receiver(config)
     names = ("valid", "op", "flow", "count")
     for name, report in (("empty", header_check.empty), ("arrival", reducer.arrival)):
         free_outputs(bench, name, *(getattr(report, field) for field in names))

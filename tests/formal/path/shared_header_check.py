@@ -35,7 +35,7 @@ def turns(bench, *, num_classes):
     m = bench.m
     config = Config(num_classes=num_classes, address_width=4)
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
-        m.submodules.block = block = SharedHeaderCheck(config, port=1, unwritten_width=3)
+        m.submodules.block = block = SharedHeaderCheck(config, unwritten_width=3)
     header_lookup = hollow(HeaderLookup)(config)
     hand_out(bench, "multitree.nic.receive.shared_header_check.HeaderLookup", header_lookup)
     free_outputs(bench, "header_lookup", header_lookup.fault, header_lookup.flow)
@@ -111,11 +111,11 @@ def receiver(bench, *, memory_queue_flits):
     config = Config(num_classes=1, address_width=4, memory_queue_flits=queue)
     width = (2 * queue).bit_length()
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
-        header_check = hollow(SharedHeaderCheck)(config, port=1, unwritten_width=width)
+        header_check = hollow(SharedHeaderCheck)(config, unwritten_width=width)
     reducer = hollow(Reducer)(config)
     hand_out(bench, "multitree.nic.receive.shared_receiver.SharedHeaderCheck", header_check)
     hand_out(bench, "multitree.nic.receive.shared_receiver.Reducer", reducer)
-    m.submodules.block = block = SharedReceiver(config, port=1)
+    m.submodules.block = block = SharedReceiver(config)
     came, staged, items = header_check.items, block.staged, reducer.items
     free_outputs(
         bench, "header_check", header_check.fault, header_check.wait.flow, header_check.wait.awaited
@@ -179,10 +179,11 @@ def port(bench, *, num_classes):
     link = hollow(VcPort)(depth=4, submessage_flits=2, **sizes)
     sender = hollow(Sender)(config)
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
-        receiver_ = hollow(SharedReceiver)(config, port=1)
+        receiver_ = hollow(SharedReceiver)(config)
     for name, stand_in in (("VcPort", link), ("Sender", sender), ("SharedReceiver", receiver_)):
         hand_out(bench, f"multitree.nic.top.shared_port.{name}", stand_in)
-    m.submodules.block = block = SharedPort(config, port=1)
+    m.submodules.block = block = SharedPort(config)
+    m.d.comb += block.port.eq(1)
     flits = sender.flits
     free_outputs(bench, "sender", sender.vc, flits.valid, flits.payload.payload[:2], sender.idle)
     free_outputs(bench, "kind", flits.payload.kind.as_value())

@@ -733,7 +733,7 @@ def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monk
     _, out, _ = run(capsys, "verilog", "torus:4x4")
     assert "switch" not in out
     _, out, _ = run(capsys, "verilog", "torus:8", "--algorithm", "swing")
-    assert "beside rank r stands switch 8 + r" in out
+    assert "rank r is attached to switch 8 + r" in out
     data = printed_json(capsys, "verilog", "torus:8", "--algorithm", "swing")
     shape = {"module": "multitree_switch_4x4", "num_ports": 4, "nodes": list(range(8, 16))}
     assert (data["switches"], data["switches_beside_ranks"]) == ([shape], True)

@@ -30,13 +30,14 @@ class Bench(Elaboratable):
     """A receiver and the flow memory, which another client may hold up."""
 
     def __init__(self, config):
-        self.receiver = Receiver(config, port=PORT)
+        self.receiver = Receiver(config)
         self.flows = FlowMemory(config, num_clients=2)
 
     def elaborate(self, platform):
         """Wire them as the core does."""
         m = Module()
         m.submodules += [self.receiver, self.flows]
+        m.d.comb += self.receiver.port.eq(PORT)
         wiring.connect(m, self.receiver.lookup, self.flows.lookups[0])
         return m
 

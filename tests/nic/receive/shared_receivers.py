@@ -40,7 +40,7 @@ class Bench(Elaboratable):
     """All that a message meets behind the links."""
 
     def __init__(self):
-        self.ports = [SharedReceiver(CONFIG, port=port) for port in range(CONFIG.num_ports)]
+        self.ports = [SharedReceiver(CONFIG) for _ in range(CONFIG.num_ports)]
         self.sequencer = ReductionSequencer(CONFIG)
         self.staging = ReorderBuffer(CONFIG)
         self.flows = FlowMemory(CONFIG, num_clients=CONFIG.num_ports + 2)
@@ -53,6 +53,7 @@ class Bench(Elaboratable):
         m = Module()
         m.submodules += [*self.ports, self.sequencer, self.staging, self.flows, self.share]
         for number, port in enumerate(self.ports):
+            m.d.comb += port.port.eq(number)
             wiring.connect(m, port.lookup, self.flows.lookups[number])
             wiring.connect(m, port.reservation, self.sequencer.reservations[number])
             for name in port.turn.signature.members:

@@ -1,4 +1,4 @@
-"""Tests of scoreboard and snapshot: each message once, and settings that hold still."""
+"""Tests of scoreboard and snapshot: each message once, settings that hold."""
 
 from dataclasses import replace
 

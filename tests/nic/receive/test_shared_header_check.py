@@ -16,7 +16,7 @@ CHANNELS = [vc for vc in range(CONFIG.num_vcs) if vc % 2 == SEQUENCE % 2]
 
 @pytest.mark.parametrize("stall", ["often", "seldom", "bursts"])
 def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels(stall):
-    block = SharedHeaderCheck(CONFIG, port=0, unwritten_width=4)
+    block = SharedHeaderCheck(CONFIG, unwritten_width=4)
     values = np.arange(SIZE * LANES, dtype=np.float32).reshape(SIZE, LANES)
     got = []
 

@@ -1,4 +1,4 @@
-"""Counts and marks whose bits flip are reported as they are read, and only they are."""
+"""Counts and marks whose bits flip are reported when read, and only they."""
 
 import pytest
 from amaranth.lib.memory import Memory

@@ -87,7 +87,7 @@ def test_an_error_of_memory_is_a_fault_whatever_else_is_one(name):
 @pytest.mark.parametrize(("base", "size"), [(12, 1), (10, 3)])
 def test_a_port_sends_nothing_of_a_chunk_that_its_window_does_not_hold(base, size):
     """The window is flits 8 to 19, the base relative to it: what lies inside is read."""
-    port, read, found = Port(SMALL, port=0), [], set()
+    port, read, found = Port(SMALL), [], set()
 
     async def testbench(ctx):
         start(ctx, port, window_base=8, window_flits=12)

@@ -23,7 +23,7 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
 
     Its link is up when the cycles begin.
     """
-    port, seen, taken = Port(SMALL, port=1), [], []
+    port, seen, taken = Port(SMALL), [], []
     outputs = {
         "sent": port.tx.valid,
         "kind": port.tx.kind,
@@ -45,6 +45,7 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
     }
 
     async def drive(ctx):
+        ctx.set(port.port, 1)
         flit(port, ctx.set, kind=Kind.INIT, payload=KNOWN)
         await ctx.tick()
         ctx.set(port.rx.valid, 0)

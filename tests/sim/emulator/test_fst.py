@@ -20,7 +20,7 @@ from tests.topology.test_atomic_write import contents, file_limit
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 SEED = 11
-HEADER = Path(sim.__path__[0]) / "fst_compression.h"
+HEADER = Path(sim.__path__[0]) / "emulator" / "fst_compression.h"
 PROGRAM = """
 #include "fst_compression.h"
 extern "C" int compress(const char* from, char* to, int size) {

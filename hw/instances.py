@@ -1,0 +1,108 @@
+"""Equal blocks become instances of one Verilog module instead of a module each."""
+
+from collections.abc import Callable
+
+from amaranth import ClockSignal, Instance, Module, ResetSignal, Value
+from amaranth.hdl import ValueLike
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Flow
+
+__all__ = ["VerilogModules", "add_instances", "port_values"]
+
+
+class VerilogModules:
+    """The platform that a design is elaborated for to be written as Verilog.
+
+    Parameters
+    ----------
+    top : str
+        Name of the top module; the others have it as a prefix.
+
+    Attributes
+    ----------
+    components : list of (str, Component)
+        What is a module of its own, and the module's name.
+    """
+
+    def __init__(self, top: str):
+        self.top = top
+        self.components: list[tuple[str, wiring.Component]] = []
+
+
+def port_values(component) -> dict[str, tuple[Value, Flow]]:
+    """Value and flow of every port by its flattened name; ports of no width are left out.
+
+    Parameters
+    ----------
+    component : wiring.Component or interface object
+
+    Raises
+    ------
+    ValueError
+        If two members would have the same name.
+    """
+    ports: dict[str, tuple[Value, Flow]] = {}
+    for path, member, value in component.signature.flatten(component):
+        name = "_".join(map(str, path))
+        if name in ports:
+            raise ValueError(f"Port names must be unique, not {name!r} twice")
+        ports[name] = (Value.cast(value), member.flow)
+    return {name: (value, flow) for name, (value, flow) in ports.items() if len(value)}
+
+
+def add_instances(
+    m: Module,
+    platform,
+    name: str,
+    count: int,
+    make: Callable[[], wiring.Component],
+    *,
+    reset: ValueLike = 0,
+) -> list:
+    """Add equal components in clock domain `sync` as submodules `name_0`, `name_1` and so on.
+
+    Written as Verilog they are instances of one module: the text, and what a simulator makes of
+    it, does not grow with their number. Elsewhere each is elaborated.
+
+    Parameters
+    ----------
+    m : Module
+        Gets them.
+    platform : VerilogModules or None
+        As `elaborate` was given it.
+    name : str
+        What they are, unique among such modules of a design.
+    count : int
+        How many.
+    make : callable
+        Makes one.
+    reset : Value
+        What resets them besides the domain's own reset, if a `ResetInserter` is around `m`:
+        Amaranth does not reach into instances.
+
+    Returns
+    -------
+    list
+        Components, or interface objects with the same members.
+    """
+    if not isinstance(platform, VerilogModules):
+        components = [make() for _ in range(count)]
+        for number, component in enumerate(components):
+            m.submodules[f"{name}_{number}"] = component
+        return components
+    module, component = f"{platform.top}.{name}", make()
+    if any(module == known for known, _ in platform.components):
+        raise ValueError(f"A name of equal components must be used once, not twice: {module!r}")
+    platform.components.append((module, component))
+    interfaces = [component.signature.create(path=(f"{name}_{k}",)) for k in range(count)]
+    for number, interface in enumerate(interfaces):
+        m.submodules[f"{name}_{number}"] = Instance(
+            module,
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal() | reset,
+            **{
+                f"{'i' if flow == Flow.In else 'o'}_{port}": value
+                for port, (value, flow) in port_values(interface).items()
+            },
+        )
+    return interfaces
