@@ -75,7 +75,8 @@ def add_instances(
     count : int
         How many.
     make : callable
-        Makes one.
+        Makes one, which has registers: a module without any has no clock for its instances to
+        connect.
     reset : Value
         What resets them besides the domain's own reset, if a `ResetInserter` is around `m`:
         Amaranth does not reach into instances.

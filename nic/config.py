@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from multitree.hw.lanes import DType
 
-__all__ = ["LANE_TYPES", "LIMITS", "Config"]
+__all__ = ["JOB_QUEUE_DEPTH", "LANE_TYPES", "LIMITS", "Config"]
 
 LANE_TYPES = {"int32": DType.INT32, "float32": DType.FP32, "bfloat16": DType.BF16}
 """Types of lanes by the names that NumPy and its extensions have for them."""
@@ -25,6 +25,9 @@ LIMITS = {
 """The least and the most that each size may be."""
 MOST_SHARED_ROWS = 16384
 """Rows of a table on shared links: for so many the register bus has room for routes."""
+
+JOB_QUEUE_DEPTH = 4
+"""Rows a port may have queued: its wait does not hold up the other ports."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import LIMITS, Config
+from multitree.hw.lanes import LaneUnit
+from multitree.nic.config import JOB_QUEUE_DEPTH, LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
@@ -14,7 +16,6 @@ from multitree.topology.networks.topology import Topology
 __all__ = ["LinkModel"]
 
 _CHOICES = {"dependency": DEPENDENCIES, "flow_control": FLOW_CONTROLS}
-_POSITIVE = ("flit_bytes", "buffer_flits", "submessage_flits")
 _LEAST_BUFFER_FLITS, _MOST_BUFFER_FLITS = Config().buffer_flits, LIMITS["buffer_flits"][1]
 _MOST_PORTS = LIMITS["num_ports"][1]
 
@@ -24,9 +25,9 @@ class LinkModel:
     """Everything about time that is not the topology's: units, depths, modes and pipelines.
 
     A topology says how fast its links are and how long; this says what a cycle and a flit are,
-    how deep the link buffers are, how long the memory takes, and how many cycles the interface's
-    pipelines add. The overheads were counted on waveforms of the generated Verilog, and
-    `bench/analytic_vs_rtl.py` shows how well they predict it.
+    how deep the link buffers are and how long the memory takes. What the pipelines of interfaces
+    and switches add is the hardware's: constants, counted on waveforms of the generated Verilog.
+    `bench/analytic_vs_rtl.py` shows how well all this predicts it.
 
     Parameters
     ----------
@@ -46,6 +47,14 @@ class LinkModel:
         "message": one head flit per message. "packet": one per sub-message.
     memory_read_cycles, memory_write_cycles : int
         From a read taken to its data, and from a write taken to its acknowledgement.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a figure is of the wrong kind or out of its range.
+
+    Attributes
+    ----------
     add_cycles : int
         Latency of the adder.
     start_cycles : int
@@ -100,11 +109,6 @@ class LinkModel:
     drain_cycles : int
         From the sequencer to the first flit of a staged contribution at the reducer, beyond the
         memory's read latency.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a figure is of the wrong kind or out of its range.
     """
 
     clock_ghz: float = 1.0
@@ -115,31 +119,32 @@ class LinkModel:
     flow_control: str = "message"
     memory_read_cycles: int = 4
     memory_write_cycles: int = 4
-    add_cycles: int = 4
-    start_cycles: int = 15
-    row_cycles: int = 6
-    port_queue_rows: int = 4
-    refill_cycles: int = 7
-    issue_cycles: int = 5
-    payload_cycles: int = 1
-    dependency_cycles: int = 2
-    sibling_cycles: int = 2
-    receive_cycles: int = 4
-    head_cycles: int = 4
-    fetch_cycles: int = 1
-    complete_cycles: int = 3
-    empty_cycles: int = 2
-    credit_cycles: int = 2
-    done_cycles: int = 2
-    switch_cycles: int = 5
-    gap_cycles: int = 2
-    take_cycles: int = 1
-    ask_cycles: int = 2
-    reservation_cycles: int = 3
-    judge_cycles: int = 4
-    open_cycles: int = 1
-    note_cycles: int = 2
-    drain_cycles: int = 5
+
+    add_cycles: ClassVar[int] = LaneUnit.LATENCY
+    start_cycles: ClassVar[int] = 15
+    row_cycles: ClassVar[int] = 6
+    port_queue_rows: ClassVar[int] = JOB_QUEUE_DEPTH
+    refill_cycles: ClassVar[int] = 7
+    issue_cycles: ClassVar[int] = 5
+    payload_cycles: ClassVar[int] = 1
+    dependency_cycles: ClassVar[int] = 2
+    sibling_cycles: ClassVar[int] = 2
+    receive_cycles: ClassVar[int] = 4
+    head_cycles: ClassVar[int] = 4
+    fetch_cycles: ClassVar[int] = 1
+    complete_cycles: ClassVar[int] = 3
+    empty_cycles: ClassVar[int] = 2
+    credit_cycles: ClassVar[int] = 2
+    done_cycles: ClassVar[int] = 2
+    switch_cycles: ClassVar[int] = 5
+    gap_cycles: ClassVar[int] = 2
+    take_cycles: ClassVar[int] = 1
+    ask_cycles: ClassVar[int] = 2
+    reservation_cycles: ClassVar[int] = 3
+    judge_cycles: ClassVar[int] = 4
+    open_cycles: ClassVar[int] = 1
+    note_cycles: ClassVar[int] = 2
+    drain_cycles: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         """Check every figure."""
@@ -162,9 +167,8 @@ class LinkModel:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TypeError(f"LinkModel {field.name} must be an int, not {value!r}")
-            least = 1 if field.name in _POSITIVE or field.name.startswith("memory_") else 0
-            if value < least:
-                raise ValueError(f"LinkModel {field.name} must be at least {least}, not {value!r}")
+            if value < 1:
+                raise ValueError(f"LinkModel {field.name} must be at least 1, not {value!r}")
 
     def with_memory(self, memory_cycles: int) -> "LinkModel":
         """The same with another memory, whose reads take as long as its writes, or one more.

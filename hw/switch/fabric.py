@@ -128,7 +128,7 @@ class SwitchFabric(wiring.Component):
     def elaborate(self, platform):
         """Wire the blocks."""
         m = Module()
-        older, ages = self._compare_ages(m, platform)
+        older, ages = self._compare_ages(m)
         for number, end in enumerate(self._inputs):
             port, vc = divmod(number, self.num_vcs)
             m.submodules[f"input_{port}_{vc}"] = end
@@ -150,10 +150,11 @@ class SwitchFabric(wiring.Component):
             self._cross(m, number, output, older, ages)
         return m
 
-    def _compare_ages(self, m, platform):
+    def _compare_ages(self, m):
         """Per input: the inputs of its parity with older heads, a bit for each; and its age."""
         count = len(self._inputs) // 2
-        parities = add_instances(m, platform, "ages", 2, partial(Ages, count=count))
+        parities = [Ages(count=count) for _ in range(2)]
+        m.submodules.ages_even, m.submodules.ages_odd = parities
         older, ages = [], []
         for number, end in enumerate(self._inputs):
             compared = parities[number % 2]

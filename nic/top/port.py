@@ -10,7 +10,7 @@ from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.session import LinkSession, bring_up
 from multitree.hw.link.transmitter import LinkTransmitter
 from multitree.hw.stream import Fifo
-from multitree.nic.config import Config
+from multitree.nic.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.control.counters import ActivitySignature
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import job_layout
@@ -26,10 +26,7 @@ from multitree.nic.signatures import (
 )
 from multitree.nic.top.memory_guard import MemoryGuard
 
-__all__ = ["JOB_QUEUE_DEPTH", "Port", "is_payload", "name_faults"]
-
-JOB_QUEUE_DEPTH = 4
-"""Rows a port may have queued: its wait does not hold up the other ports."""
+__all__ = ["Port", "is_payload", "name_faults"]
 
 
 def name_faults(m, port, receiver, link, fault_credit, lost, queues):

@@ -9,7 +9,7 @@ from multitree.hw.link.link import LinkSignature, fault_record_width
 from multitree.hw.link.vc_port import VcPort
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
-from multitree.nic.config import Config
+from multitree.nic.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.control.counters import ActivitySignature
 from multitree.nic.faults import Awaited
 from multitree.nic.layouts import job_layout
@@ -28,7 +28,7 @@ from multitree.nic.signatures import (
     WaitSignature,
 )
 from multitree.nic.top.memory_guard import MemoryGuard
-from multitree.nic.top.port import JOB_QUEUE_DEPTH, is_payload, name_faults
+from multitree.nic.top.port import is_payload, name_faults
 
 __all__ = ["SharedPort"]
 

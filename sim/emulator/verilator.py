@@ -97,7 +97,7 @@ def build_library(
 
     Notes
     -----
-    Some 15 CPU seconds for an interface of four ports, once. Needs g++, and neither make nor
+    Some 35 CPU seconds for an interface of four ports, once. Needs g++, and neither make nor
     perl: Verilator's compiler is called without its wrapper.
     """
     if waveform is not None and waveform not in WAVEFORMS:
@@ -117,7 +117,7 @@ def build_library(
 
     def make(folder: Path) -> None:
         (say or say_on_stderr)(
-            f"Compiling {top} with Verilator {version} (once; about a quarter of a minute) ..."
+            f"Compiling {top} with Verilator {version} (once; about half a minute) ..."
         )
         _compile(folder, modules, sources, waveform)
 

@@ -8,10 +8,9 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
-from multitree.nic.config import Config
+from multitree.nic.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.layouts import sequence_width
 from multitree.nic.program import reset_writes
-from multitree.nic.top.port import JOB_QUEUE_DEPTH
 from multitree.topology.collectives import Op
 from tests.cocotb.bins import WRAPS, collective_bins, plan_ops
 from tests.cocotb.models.host import BUSY, Host

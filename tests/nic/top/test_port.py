@@ -6,8 +6,9 @@ import pytest
 
 from multitree.hw.link.link import Kind
 from multitree.hw.link.session import PERIOD_CYCLES
+from multitree.nic.config import JOB_QUEUE_DEPTH
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.top.port import JOB_QUEUE_DEPTH, Port
+from multitree.nic.top.port import Port
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, entry, head, start
 from tests.nic.memory import latencies, reader

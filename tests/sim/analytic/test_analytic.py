@@ -18,8 +18,8 @@ from multitree.topology.specs import parse_topology
 
 MODELS = [
     LinkModel(),
-    LinkModel(memory_read_cycles=18, memory_write_cycles=11, add_cycles=6, buffer_flits=2000),
-    LinkModel(start_cycles=30, dependency_cycles=9, receive_cycles=7, complete_cycles=2),
+    LinkModel(memory_read_cycles=18, memory_write_cycles=11, buffer_flits=2000),
+    LinkModel(memory_read_cycles=1, memory_write_cycles=30),
 ]
 
 
@@ -156,7 +156,7 @@ def test_credits_count_flits_not_messages():
     assert abs(many / one - 1) < 0.02 and one > 12 * 300
 
 
-def test_a_row_is_read_only_when_its_port_s_queue_has_a_place():
+def test_a_row_is_read_only_when_its_port_s_queue_has_a_place(monkeypatch):
     """Six messages for one port wait; the table is stuck before the row of the other port."""
     rows = [[0, Op.REDUCE, 0, 1, 0]]
     rows += [[1, Op.REDUCE, 0, 0, 2], *([2 + k, Op.GATHER, 1 + k, 0, 2] for k in range(5))]
@@ -164,7 +164,8 @@ def test_a_row_is_read_only_when_its_port_s_queue_has_a_place():
     schedule = one_way([10] * 7, rows=rows, topology=fully_connected(3))
 
     def sent(port_queue_rows):
-        found = analytic(schedule, 70, LinkModel(port_queue_rows=port_queue_rows))
+        monkeypatch.setattr(LinkModel, "port_queue_rows", port_queue_rows)
+        found = analytic(schedule, 70, LinkModel())
         return found.sent[0][-1], found.arrived[0][0]
 
     last, awaited = sent(4)

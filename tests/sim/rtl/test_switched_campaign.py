@@ -16,7 +16,7 @@ from tests.benches import bench_module
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-SEEDS = (65, 34)  # fat_tree:2x2, a star
+SEEDS = (3, 27)  # fat_tree:2x2, a star
 
 
 @pytest.fixture(scope="module")
