@@ -17,7 +17,7 @@ PARALLEL := --numprocesses auto --dist loadfile
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench baselines auto synth figures check-figures test test-all install-all formal \
+.PHONY: help demo verilog bench baselines auto synth figures check-figures test test-all test-long install-all formal \
   formal-mutants coverage fault-campaign mutation docs lint clean python compiler icarus
 
 help: # list the targets
@@ -50,11 +50,14 @@ check-figures: compiler $(STAMPS)/test $(STAMPS)/torch # run what takes less tha
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
-test: compiler $(STAMPS)/test # every test that this machine has the tools for, but the slowest
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+test: compiler $(STAMPS)/test # the quick tests, and an all-reduce in RTL: some minutes
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long"
 
-test-all: install-all check-figures # cheap figures again, and all tests, with PyTorch and Icarus; a skip is a failure
-	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL)
+test-all: install-all check-figures # cheap figures again, and the slow tests, with PyTorch and Icarus; a skip is a failure
+	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m "not long"
+
+test-long: install-all # what takes minutes a test: samples of the campaigns, and more of what others sample
+	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m long
 
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
 	@$(BIN)/python -m tests.cocotb.code_coverage

@@ -13,6 +13,18 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def _signals_stay():
+    """Leave signals as they were: a program's module, imported, lets an interrupt end the process.
+
+    Where it does, a later test that interrupts itself would end all tests without a word.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def _forbid(report):
     """Turn a skipped report into a failed one that keeps the reason (an xfail stays)."""
     if FORBID_SKIP and report.skipped and not hasattr(report, "wasxfail"):

@@ -50,6 +50,7 @@ def run(*command, folder):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_verilator_has_nothing_to_say_about_the_card_with_all_its_warnings(folder):
     lint = core(folder, "card.core")["targets"]["lint"]
     options = lint["flow_options"]["verilator_options"]
@@ -60,6 +61,7 @@ def test_verilator_has_nothing_to_say_about_the_card_with_all_its_warnings(folde
     assert "%Warning" not in done.stderr
 
 
+@pytest.mark.slow
 def test_its_lint_is_not_deaf(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "broken")
     text = (folder / "card.v").read_text()

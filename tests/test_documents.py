@@ -52,6 +52,7 @@ def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page):
     assert not lost
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     """With the docstrings of all that `multitree` exports."""
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
@@ -75,6 +76,7 @@ def test_the_picture_is_of_todays_schedule():
     assert sum(map(int, re.findall(r"(\d+) messages on", trees.svg()))) == 240
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_the_demo_prints_what_the_readme_shows(capsys):
     assert main(["demo"]) == 0
@@ -82,6 +84,7 @@ def test_the_demo_prints_what_the_readme_shows(capsys):
     assert shown in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_commands_that_need_no_compiler_run(capsys):
     commands = re.findall(r"^    multitree (.+)$", README, re.MULTILINE)
     assert len(commands) == 3

@@ -24,11 +24,13 @@ def digest(printed):
     return re.search(r"SHA-256.*: ([0-9a-f]{64})$", printed, re.MULTILINE).group(1)
 
 
+@pytest.mark.slow
 def test_digits_are_learned_in_five_epochs():
     printed = train("--engine", "numpy", "--epochs", "5")
     assert float(re.search(r"^test accuracy ([\d.]+)$", printed, re.M).group(1)) >= 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "rtl"])
 def test_every_engine_learns_the_same_weights(engine):
     reason = why_not(engine)
@@ -39,11 +41,13 @@ def test_every_engine_learns_the_same_weights(engine):
     assert ("cycles spent in all-reduce: unknown" in printed) == (engine == "torch")
 
 
+@pytest.mark.slow
 def test_another_algorithm_learns_other_bits():
     ring = train("--engine", "numpy", "--epochs", "1", "--algorithm", "ring")
     assert digest(ring) != digest(train("--engine", "numpy", "--epochs", "1"))
 
 
+@pytest.mark.slow
 def test_wrong_options_are_refused_in_a_sentence():
     command = [sys.executable, str(TRAIN_DIGITS), "--engine", "numpy", "--algorithm", "tree"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)

@@ -180,6 +180,7 @@ def test_a_file_that_does_not_hold_together_is_refused(tmp_path, old, new, told)
         file.read(path)
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_or_prints_no_json_is_told():
     with pytest.raises(figures.CommandError, match=r"exit status 2: .*must be one of"):
         figures.printed("multitree topology nowhere:3 --json")

@@ -32,6 +32,7 @@ def outcome(folder, code, *, forbid):
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", SKIPS.values(), ids=SKIPS)
 def test_a_skip_is_a_failure_that_keeps_its_reason(code, tmp_path):
     status, printed = outcome(tmp_path, code, forbid=True)
@@ -40,6 +41,7 @@ def test_a_skip_is_a_failure_that_keeps_its_reason(code, tmp_path):
     assert "no tool" in printed or "no_such_tool" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", SKIPS.values(), ids=SKIPS)
 def test_without_the_setting_a_skip_is_a_skip(code, tmp_path):
     status, printed = outcome(tmp_path, code, forbid=False)

@@ -154,6 +154,7 @@ def needs_an_extra(target):
     return any(OPTIONAL_EXTRAS & {t.split(".")[0] for t in imported(node)} for node in top)
 
 
+@pytest.mark.slow
 @each(MODULES + OTHERS)
 def test_only_optional_extras_are_imported_inside_a_function(path):
     for function in functions(path):
@@ -281,6 +282,7 @@ def test_every_class_with_members_has_an_example(kind, table):
     assert set(table) == set(defined(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [*COMPONENTS, *SIGNATURES])
 def test_documented_members_are_the_members(label):
     module, thing = label.rsplit(".", 1)

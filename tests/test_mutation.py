@@ -163,6 +163,7 @@ reason = "Nobody reads it."
 """
 
 
+@pytest.mark.slow
 def test_mutants_are_killed_time_out_survive_or_are_explained(small, capsys, tmp_path):
     before = {path: path.read_bytes() for path in (tmp_path / "small").rglob("*.py")}
     changes = ["while number <= most:", "STEP = 0", "UNSEEN = 6", "UNSEEN = 4"]

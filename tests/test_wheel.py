@@ -57,6 +57,7 @@ def scripts(wheel, tmp_path_factory):
     return python.parent
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_five_rooms_as_a_real_file(wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
@@ -68,11 +69,13 @@ def test_the_wheel_holds_every_file_of_the_five_rooms_as_a_real_file(wheel):
     assert not {path for path in inside if path.startswith(("tests", "multitree/tests"))}
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_all_reduces_from_another_folder(scripts, tmp_path):
     printed = run(scripts / "python", "-c", FIRST_STEP, folder=tmp_path)
     assert Path(printed.strip()).is_relative_to(scripts.parent)
 
 
+@pytest.mark.slow
 def test_the_installed_command_writes_the_same_bytes_as_this_clone(scripts, tmp_path):
     here = Path(sys.executable).parent
     for folder, home in (("wheel", scripts), ("a clone", here)):

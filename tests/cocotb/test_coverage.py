@@ -54,6 +54,7 @@ def test_lines_and_toggles_are_counted_by_module_and_the_missing_ones_named(tmp_
     ]
 
 
+@pytest.mark.long
 def test_the_random_benches_reach_every_bin(tmp_path):
     coverage = run_benches(tmp_path)
     print(coverage.table())

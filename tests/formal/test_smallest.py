@@ -9,6 +9,7 @@ from tests.formal.seeded.all import MUTANTS
 from tests.formal.solve import missing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_the_property_holds_for_its_smallest_parameter_set_and_is_not_empty(name):
     if missing():

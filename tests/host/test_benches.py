@@ -78,6 +78,7 @@ def test_a_message_waits_from_the_last_arrival_that_it_needs(unequal):
     )
 
 
+@pytest.mark.long
 @needs_rtl
 def test_unequal_links_are_measured_in_every_mode(unequal, monkeypatch, capsys):
     arguments = ("--topologies", "torus:3x3", "--algorithms", "multitree,symmetric")
@@ -144,6 +145,7 @@ def test_auto_that_is_too_slow_or_not_exact_is_told(auto, monkeypatch, capsys):
     assert status == 1 and "all results NOT exact" in out
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_forests_are_measured_large_and_in_rtl(monkeypatch, capsys):
     module = bench_module("forest")
@@ -157,6 +159,7 @@ def test_forests_are_measured_large_and_in_rtl(monkeypatch, capsys):
     assert small["exact"] and small["engine"] == "rtl" and small["size_bytes"] == 65536
 
 
+@pytest.mark.long
 @needs_rtl
 def test_forests_over_switches_are_measured_large_and_in_rtl(monkeypatch, capsys):
     module = bench_module("switch_forests")

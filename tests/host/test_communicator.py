@@ -143,6 +143,7 @@ def algorithms_on_small_networks():
                 yield spec, algorithm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "algorithm"), [*algorithms_on_small_networks()])
 def test_collectives_of_nothing_are_nothing_by_every_algorithm(spec, algorithm):
     topology = parse_topology(spec)
@@ -162,6 +163,7 @@ def test_collectives_of_nothing_are_nothing_by_every_algorithm(spec, algorithm):
             assert (work.report.exact, work.report.size_bytes) == (True, 0)
 
 
+@pytest.mark.slow
 @needs_rtl
 @pytest.mark.parametrize("algorithm", ["multitree", "forest", "auto"])
 def test_interfaces_sum_nothing_between_two_sums_of_something(algorithm):
@@ -384,6 +386,7 @@ def test_a_schedule_that_is_wrong_is_never_run(monkeypatch, algorithm):
     assert "an algorithm must be timed" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_auto_takes_for_each_size_what_is_the_fastest_and_tells():
     chooser, seen = Chooser(torus(4, 4), LinkModel()), set()
     with Communicator(torus(4, 4), algorithm="auto") as comm:
@@ -396,6 +399,7 @@ def test_auto_takes_for_each_size_what_is_the_fastest_and_tells():
     assert len(seen) > 1
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_auto_runs_the_dependency_that_it_chose_in_rtl():
     model, buffers = LinkModel(), make_buffers(5, 4, 8192, "float32")

@@ -55,6 +55,7 @@ def checked(tmp_path, text):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_results_have_the_types_of_what_went_in(tmp_path):
     assert checked(tmp_path, RIGHT).startswith("Success")
 

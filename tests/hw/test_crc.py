@@ -33,6 +33,7 @@ def test_words_taken_one_after_the_other_give_the_crc_of_their_bytes(num_bytes):
     simulator.run()
 
 
+@pytest.mark.slow
 def test_widths_that_are_no_whole_bytes_and_states_of_other_widths_are_refused():
     for width in (0, 7, 33):
         message = f"CRC data must be of whole bytes, not {width} bits"

@@ -76,11 +76,13 @@ class Format:
 EVERY = list(itertools.product(range(1 << 7), repeat=2))
 
 
+@pytest.mark.slow
 def test_every_sum_of_a_tiny_format_is_the_nearest_number_to_the_exact_sum():
     tiny = Format(3, 3)
     assert simulate(EVERY, **TINY) == [tiny.add(a, b) for a, b in EVERY]
 
 
+@pytest.mark.slow
 def test_every_sum_of_a_narrow_format_is_its_own_although_the_adder_is_wider():
     narrow = Format(3, 3)
     wide = {"exponent_width": 3, "fraction_width": 9, "narrow_fraction_width": 3}
@@ -88,6 +90,7 @@ def test_every_sum_of_a_narrow_format_is_its_own_although_the_adder_is_wider():
     assert [total >> 6 for total in sums] == [narrow.add(a, b) for a, b in EVERY]
 
 
+@pytest.mark.slow
 def test_every_maximum_of_a_tiny_format_is_the_standards():
     tiny = Format(3, 3)
     assert simulate(EVERY, maximum=1, **TINY) == [tiny.maximum(a, b) for a, b in EVERY]

@@ -93,6 +93,7 @@ def test_the_second_operand_keeps_its_bits_whatever_they_mean(built):
     assert simulate(stimulus, flit_bytes=4, dtypes=built) == right
 
 
+@pytest.mark.slow
 def test_a_million_words_of_each_type_through_the_verilog_differ_in_no_bit(bench, tmp_path):
     unit = bench.build(tmp_path)
     seed = 1

@@ -35,6 +35,7 @@ def block(request):
     return BLOCKS[request.param]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stall_i", "stall_o"), STALLS)
 def test_what_comes_out_is_what_went_in(block, stall_i, stall_o):
     rng = random.Random(4)
@@ -139,6 +140,7 @@ def test_payloads_may_be_structures(make):
     assert [{"low": g.low, "high": g.high} for g in got] == payloads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "depth", "error"),
     [

@@ -82,6 +82,7 @@ def test_types_of_lanes_must_be_a_tuple_and_are_kept_in_one_order():
 WAVES = [replace(LEAST, wave_width=1), replace(UNEVEN, address_width=19, wave_width=16)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [LEAST, UNEVEN, *WAVES], ids=str)
 def test_an_interface_of_legal_sizes_can_be_built(config):
     assert "module" in rtlil.convert(Interface(config))

@@ -47,6 +47,7 @@ def all_ways(topology, num_flits):
             continue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:3x4", "ring:8", "hypercube:3", "full:5"])
 def test_nothing_that_can_be_timed_is_faster_than_the_best(spec):
     topology = parse_topology(spec)
@@ -56,6 +57,7 @@ def test_nothing_that_can_be_timed_is_faster_than_the_best(spec):
         assert best.cycles == min(all_ways(topology, num_flits))
 
 
+@pytest.mark.slow
 def test_a_candidate_takes_its_schedule_its_dependency_and_its_cycles():
     choice = Chooser(torus(4, 4), MODEL).choose(2048)
     for each in choice.candidates:
@@ -73,6 +75,7 @@ def test_a_candidate_takes_its_schedule_its_dependency_and_its_cycles():
     assert "BiGraph" in choice.problems["hdrm"]
 
 
+@pytest.mark.slow
 def test_the_size_decides():
     chooser = Chooser(torus(4, 4), MODEL)
     small, large = (chooser.choose(num_flits).best for num_flits in (256, 65536))
@@ -92,6 +95,7 @@ def test_only_those_named_take_part():
     assert {each.dependency for each in choice.candidates} == {"chunk"}
 
 
+@pytest.mark.slow
 def test_other_collectives_are_chosen_for_themselves():
     chooser = Chooser(torus(4, 4), MODEL)
     for root in (3, 5):

@@ -42,6 +42,7 @@ def test_multitree_s_all_reduce_is_timed_unless_another_is_asked_for():
     assert found.trace.num_flits == 65_536
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size_bytes", [64, 1 << 20])
 def test_auto_is_the_best_candidate(size_bytes):
     best = Chooser(torus(4, 4), LinkModel()).choose(size_bytes // 16).best

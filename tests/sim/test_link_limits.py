@@ -90,6 +90,7 @@ def test_wider_flits_or_a_faster_clock_feed_faster_links(changes):
     assert narrow.time_us / wide.time_us == pytest.approx(50 / 16, rel=0.02)
 
 
+@pytest.mark.slow
 def test_long_links_do_not_change_what_is_the_fastest():
     """A buffer of 512 flits made trees look slower than what sends less on each link."""
     far = with_links(torus(4, 4), latency_ns=1000.0)

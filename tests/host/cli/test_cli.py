@@ -90,6 +90,7 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_keys_printed_are_the_keys_documented(capsys, command):
     data = printed_json(capsys, command, *COMMANDS[command])
@@ -102,6 +103,7 @@ def test_every_command_is_documented_and_in_the_table_above():
     assert all(documented_keys(name) for name in names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "verilog"])
 def test_without_json_people_read_lines(capsys, command):
     status, out, _ = run(capsys, command, *COMMANDS[command])
@@ -230,6 +232,7 @@ def test_a_wrong_schedule_in_a_file_is_refused_by_its_row(capsys):
         assert re.fullmatch(r"multitree: saved\.json: Row \d+ \(step .*\n", error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forwarding", [False, True])
 def test_every_command_takes_the_ranks_that_take_part(capsys, forwarding):
     some = ["--ranks", "5,0-3,4-6"] + ["--forwarding"] * forwarding
@@ -377,6 +380,7 @@ def test_a_table_that_no_interface_holds_is_printed_and_says_so(capsys, monkeypa
     assert (status, out, error) == (2, "", "multitree: Rank must be in 0..143, not 144\n")
 
 
+@pytest.mark.long
 def test_the_largest_network_has_its_figures_and_tables_within_seconds(capsys):
     arguments = ("torus:256x256", "--algorithm", "symmetric")
     begin = time.process_time()
@@ -473,6 +477,7 @@ TIMED = {
 """Commands for which time, or what interfaces are made of, means something."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", TIMED)
 def test_links_that_are_not_used_at_their_speed_are_told(capsys, command):
     links = ["--latency-ns", "1000", "--link-gbytes-per-s", "12"]
@@ -508,6 +513,7 @@ def test_fast_links_are_fed_by_wide_flits_and_fast_clocks(capsys, command):
     assert (data["limits"], data["flit_bytes"], data["clock_ghz"]) == ([], 64, 2.0)
 
 
+@pytest.mark.slow
 def test_interfaces_are_written_with_buffers_for_their_links(capsys):
     far = ["--latency-ns", "1000", "--link-gbytes-per-s", "64"]
     data = printed_json(capsys, "verilog", "ring:4", *far, "--flit-bytes", "32")
@@ -571,6 +577,7 @@ def test_a_family_s_links_stay_in_proportion(capsys):
     assert slow > 3.5 * fast
 
 
+@pytest.mark.slow
 @needs_rtl
 @pytest.mark.parametrize(
     ("dtype", "op"), [("float32", "sum"), ("int32", "max"), ("bfloat16", "sum")]
@@ -585,6 +592,7 @@ def test_simulate_in_rtl_is_exact(capsys, dtype, op):
     assert data["schedule_hash"] == build(torus(4, 4), "multitree").hash
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys):
     small = ["--size", "4KiB", "--buffer-flits", "64"]
@@ -598,6 +606,7 @@ def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys):
         assert [work.report.exact for work in works] == [True] * 3
 
 
+@pytest.mark.slow
 def test_auto_runs_what_explain_puts_first_and_says_why(capsys):
     size = ["--size", "32KiB"]
     explained = printed_json(capsys, "explain", "mesh:4x4", *size)
@@ -614,6 +623,7 @@ def test_auto_runs_what_explain_puts_first_and_says_why(capsys):
     assert f"  chosen: {data['reason']}" in out.splitlines()
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_lockstep_waits_out_every_step(capsys):
     command = ["mesh:4x4", "--size", "4100", "--engine", "rtl"]
@@ -626,6 +636,7 @@ def test_lockstep_waits_out_every_step(capsys):
     assert lockstep["cycles"] > num_steps * (16 + 150) > free["cycles"]
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_a_window_of_a_waveform_is_dumped(capsys):
     for window in ("100:200", None):
@@ -639,6 +650,7 @@ def test_a_window_of_a_waveform_is_dumped(capsys):
     assert 0 < sizes[0] < sizes[1]
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_the_demo_compares_three_algorithms_and_writes_verilog(capsys, monkeypatch):
     monkeypatch.setattr(cli_demo, "SIZE_BYTES", 4096)
@@ -652,6 +664,7 @@ def test_the_demo_compares_three_algorithms_and_writes_verilog(capsys, monkeypat
     assert "bit for bit" in out and "Start Addr" in out and "written/multitree_nic.v" in out
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_a_result_that_is_not_exact_is_status_1(capsys, monkeypatch):
     monkeypatch.setattr("multitree.host.runner._is_exact", lambda *_: False)
@@ -667,6 +680,7 @@ def not_written(*_, **__):
     return Delivery(Path("built"), (), "manifest", (), None)
 
 
+@pytest.mark.slow
 def test_verilog_writes_twelve_files_and_says_where(capsys):
     data = printed_json(capsys, "verilog", "torus:4x4", "--out", "built")
     names = [Path(path).name for path in data["files"]]
@@ -695,6 +709,7 @@ def test_verilog_writes_twelve_files_and_says_where(capsys):
     assert data["config"]["num_ports"] == 4
 
 
+@pytest.mark.slow
 def test_verilog_of_a_network_with_switches_has_a_module_per_shape_of_them(capsys):
     data = printed_json(capsys, "verilog", "fat_tree:2x2", "--size", "1KiB", "--out", "built")
     names = [Path(path).name for path in data["files"]]
@@ -747,6 +762,7 @@ def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monk
     }
 
 
+@pytest.mark.slow
 def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
     options = ["--out", "built", "--dtypes", "float32,int32"]
     data = printed_json(capsys, "verilog", "torus:2x2", "--memory", "axi", *options)
@@ -906,6 +922,7 @@ def test_a_comparison_that_ran_nothing_is_an_error_that_says_why(capsys):
     assert "; swing: swing must have a ring or torus whose sides are powers of two" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["simulate", "compare", "explain"])
 def test_several_sizes_are_the_single_ones_side_by_side(capsys, command):
     engine = [] if command == "explain" else ["--engine", "analytic"]

@@ -64,6 +64,7 @@ def test_the_tables_of_the_document_are_those_of_the_schema():
     assert json_keys.rewritten(text.replace("| whose table |", "| whose |"), SCHEMA) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [[name, *more] for name, more in COMMANDS.items() if name != "verilog"] + MORE,

@@ -78,6 +78,7 @@ def test_verilog_that_does_not_fit_leaves_all_files_that_were_there(capsys, monk
     assert not Path("other").exists()
 
 
+@pytest.mark.slow
 def test_yosys_that_fails_is_an_error_of_one_sentence(capsys):
     with file_limit(512):
         assert main(["verilog", "ring:4"]) == 1

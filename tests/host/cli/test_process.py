@@ -105,6 +105,7 @@ def read(path):
         return b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--json"], []])
 @pytest.mark.parametrize("spec", ["ring:4", "torus:8x8"])
 def test_a_reader_that_has_seen_enough_is_no_failure(spec, arguments):
@@ -126,6 +127,7 @@ def test_output_that_cannot_be_written_is_an_error(arguments):
     assert done.stderr == "multitree: standard output: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_closed_outputs_are_no_traceback():
     command = " ".join([*COMMAND, "table", "ring:4"])
     done = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, check=False)
@@ -136,6 +138,7 @@ def test_closed_outputs_are_no_traceback():
     assert (done.returncode, done.stdout) == (2, "")
 
 
+@pytest.mark.slow
 def test_a_name_that_is_no_text_is_printed_all_the_same(tmp_path):
     name = os.fsencode(tmp_path) + b"/net\xff.json"
     for more in ([b"ring:4", b"--out", name], [name]):
@@ -178,6 +181,7 @@ def test_help_has_a_short_option_everywhere(capsys, command):
     assert all(option in texts[0] for option in ("-h, --help", "-v, --verbose", "-q, --quiet"))
 
 
+@pytest.mark.slow
 def test_shells_complete_commands_and_options():
     for words, expected in (("multitree ver", ["verify", "verilog"]), ("multitree table --ra", 0)):
         environment = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

@@ -89,6 +89,7 @@ def on_icarus(folder, work, change=lambda work: None):
     return built.stderr, done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
     warnings, done = on_icarus(written(kind), tmp_path)
@@ -101,6 +102,7 @@ def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
     assert int(found[1]) > 2 * config.submessage_flits or config.address_width == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sram", "axi"])
 def test_it_passes_on_verilator_in_as_many_cycles(written, kind, tmp_path):
     folder = written(kind)
@@ -176,6 +178,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_wrong_is_named_and_is_the_exit_status(written, wrong, tmp_path):
     change, says = WRONG[wrong]

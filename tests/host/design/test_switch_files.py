@@ -89,6 +89,7 @@ def test_a_network_that_cannot_be_wired_is_refused(topology, config, message):
         switch_verilog(topology, config)
 
 
+@pytest.mark.slow
 def test_without_switches_nothing_else_is_written(tmp_path):
     config = Config(num_ports=1, dtypes=("int32",))
     plain = write_verilog(config, tmp_path / "plain").paths
@@ -96,6 +97,7 @@ def test_without_switches_nothing_else_is_written(tmp_path):
     assert [(p.name, p.read_bytes()) for p in told] == [(p.name, p.read_bytes()) for p in plain]
 
 
+@pytest.mark.long
 def test_each_module_is_the_emulation_s_of_as_many_ports(written, monkeypatch):
     topology, config, _ = written
     text = switch_verilog(topology, config)

@@ -203,6 +203,7 @@ def test_a_table_that_no_interface_holds_has_no_writes(capsys):
     assert "No interface holds it: flits of memory must be" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @needs_rtl
 @pytest.mark.parametrize(
     ("spec", "options", "base"),

@@ -51,6 +51,7 @@ def test_memory_equals_execute_bit_for_bit(comm, call, collective, root):
     assert work.report.exact is True
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_the_two_phases_are_inverse(comm):
     buffers = make_buffers(4, 16, 777)

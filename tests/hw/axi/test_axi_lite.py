@@ -122,6 +122,7 @@ def random_accesses(count, seed):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("manager", "bus"), list(itertools.product(PATTERNS, PATTERNS)))
 @pytest.mark.parametrize("stall_registers", ["never", "often"])
 @pytest.mark.parametrize("first", ["aw", "w"])

@@ -53,6 +53,7 @@ def read(reader, wanted, *, stall="never", seed=0, cycles=None):
     return ask, take, answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall_client", PATTERNS)
 @pytest.mark.parametrize("stall_bus", PATTERNS)
 @pytest.mark.parametrize(("gather_cycles", "latency"), [(0, 1), (3, 5), (15, 40)])
@@ -157,6 +158,7 @@ def test_a_beat_that_nobody_asked_for_is_an_error_and_no_answer():
     run(reader, check)
 
 
+@pytest.mark.slow
 def test_wrong_sizes_are_named():
     for name, value, error in (
         ("gather_cycles", 16, ValueError),

@@ -45,6 +45,7 @@ def write(writer, memory, wanted, *, stall="never", seed=0, acks=None):
     return ask, check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall_client", PATTERNS)
 @pytest.mark.parametrize("stall_bus", PATTERNS)
 @pytest.mark.parametrize(

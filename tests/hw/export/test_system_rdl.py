@@ -92,6 +92,7 @@ def test_every_register_and_field_is_where_the_declaration_has_it(declared, comp
     assert found == sorted(wanted, key=lambda register: register.address)
 
 
+@pytest.mark.slow
 def test_every_window_is_an_array_of_its_words(declared, compiled):
     found = []
     for node in compiled.children():

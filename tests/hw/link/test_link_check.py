@@ -130,6 +130,7 @@ ENDS = (4, 8, 9)
 """Flits of a message of that size that carry a CRC."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(SIZE + 1))
 @pytest.mark.parametrize("bit", [0, 15])
 def test_a_flipped_bit_of_payload_is_an_error_and_the_end_of_its_submessage_never_leaves(
@@ -156,6 +157,7 @@ def test_a_flipped_bit_of_the_crc_is_an_error_where_it_means_something(number):
     assert errors.get("check_error", 0) == (number in ENDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", [0, 1, 2])
 @pytest.mark.parametrize("number", range(SIZE + 1))
 def test_a_flipped_bit_of_the_kind_is_never_the_message_that_was_sent(number, bit):

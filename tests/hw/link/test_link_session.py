@@ -139,6 +139,7 @@ def cycles_to_come_up(line):
     return 3 * sum(line.latencies) + 6 * PERIOD_CYCLES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latencies", [(0, 0), (3, 3), (40, 40), (30, 4), (4, 30)])
 @pytest.mark.parametrize("seed", range(2))
 def test_after_resets_of_either_end_in_any_cycle_both_come_up_with_all_credits(latencies, seed):
@@ -177,6 +178,7 @@ def test_after_resets_of_either_end_in_any_cycle_both_come_up_with_all_credits(l
             assert set(flits) <= set(sent[1 - k])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("credits_lost", range(0, CREDITS + 1, 2))
 def test_all_credits_are_back_after_a_reset_whatever_was_in_flight(credits_lost):
     """Flits are left in the buffer and on the wires; then either end is reset."""

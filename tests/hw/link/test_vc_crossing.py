@@ -141,6 +141,7 @@ def exchange(rng, num_vcs, periods, shut=()):
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("periods", RATIOS)
 @pytest.mark.parametrize("num_vcs", [2, 4])
 def test_each_channel_keeps_its_order_its_flits_and_its_credits_whatever_the_clocks(
@@ -151,6 +152,7 @@ def test_each_channel_keeps_its_order_its_flits_and_its_credits_whatever_the_clo
     exchange(random.Random(seed), num_vcs, periods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("periods", [RATIOS[1], RATIOS[4], RATIOS[5]])
 def test_a_channel_that_nobody_takes_blocks_no_other_through_a_crossing(periods):
     seed = f"shut {periods}"

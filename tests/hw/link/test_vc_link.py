@@ -82,6 +82,7 @@ def transport(link, flits, *, stall_i="never", stall_o=("never",), blocked=(), t
     return got, {name for name, count in seen.items() if count}, went
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall_i", ["never", "bursts"])
 @pytest.mark.parametrize("stall_o", [("never",), ("bursts", "seldom", "often")])
 @pytest.mark.parametrize(("num_vcs", "depth", "latency_cycles"), [(2, 3, 0), (3, 4, 7), (8, 12, 3)])
@@ -344,6 +345,7 @@ def test_a_link_of_one_channel_has_the_wires_it_always_had():
     assert LinkSignature(flit_bytes=2, num_vcs=5).members["credit"].shape == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "message"),
     [

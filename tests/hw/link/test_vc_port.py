@@ -85,6 +85,7 @@ def listener(line, k, rng, got):
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latency_cycles", [0, 5])
 @pytest.mark.parametrize("seed", range(2))
 def test_after_resets_of_either_end_in_any_cycle_each_channel_begins_anew(latency_cycles, seed):

@@ -140,6 +140,7 @@ def fault_record(code, port, number=NUMBER):
     return words & (1 << 8 * FLIT_BYTES) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("linked", [(0, 1, 2), (0, 2)])
 def test_messages_cross_the_switch_whole_and_a_port_without_a_link_harms_nobody(linked):
     rng = seeded(len(linked))
@@ -168,6 +169,7 @@ def test_from_link_to_link_is_five_cycles():
     assert plain(got)[2, 1] == forwarded(flits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "line_rate"), [(10, True), (9, False)])
 def test_line_rate_through_a_switch_needs_credits_for_the_round_trip(depth, line_rate):
     # A credit is back after 6 cycles and twice the wires' latency.
@@ -301,6 +303,7 @@ def test_faults_of_one_name_have_one_number_in_switch_and_interface():
     assert all(fault == FaultCode[fault.name] for fault in SwitchFault)
 
 
+@pytest.mark.slow
 def test_the_verilog_of_a_switch_is_the_same_each_time():
     sizes = {"num_vcs": 2, "flit_bytes": FLIT_BYTES, "depth": 4, "submessage_flits": 4}
     texts = [

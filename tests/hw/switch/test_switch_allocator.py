@@ -112,6 +112,7 @@ def test_somebody_is_granted_where_each_has_an_older_one():
     assert grants == [0, 1, 2] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [Ages, OldestFirst])
 @pytest.mark.parametrize(("count", "error"), [(0, ValueError), (2.0, TypeError)])
 def test_a_wrong_count_is_named(block, count, error):

@@ -7,6 +7,7 @@ from tests.hw.switch.switches import seeded, traffic
 from tests.hw.switch.test_switch import NUM_PORTS, NUM_VCS, fault, network, play
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ready", PATTERNS)
 @pytest.mark.parametrize("num_ports", [4, 7])
 def test_ports_without_a_link_change_no_cycle_of_the_others(num_ports, ready):
@@ -19,6 +20,7 @@ def test_ports_without_a_link_change_no_cycle_of_the_others(num_ports, ready):
     assert spare == exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reset", range(NUM_PORTS))
 def test_a_fault_has_the_same_name_and_is_told_to_the_linked_ports_just_so(reset):
     queues = traffic(seeded(reset), NUM_PORTS, NUM_VCS, count=9)

@@ -101,6 +101,7 @@ def test_legal_tables_pass_and_the_messages_that_will_come_in_are_counted():
     assert seen.num_arrivals == [*counts, 0, counts[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", range(16))
 def test_every_bit_of_a_step_counts_in_the_order_of_rows(bit):
     rows, flows = random_table(seeded(bit))
@@ -126,6 +127,7 @@ def test_the_highest_stage_of_a_tables_rows_is_told_and_none_of_the_table_before
     assert seen.last_stages == [*highest, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", range(DEPTH))
 def test_an_illegal_row_is_found_and_named(position):
     rng = seeded(position)
@@ -160,6 +162,7 @@ def test_more_rows_or_flows_than_there_is_memory_are_refused(extra):
     assert found == [(FaultCode.FLOW_ILLEGAL, "flow", 0)]
 
 
+@pytest.mark.slow
 def test_another_table_than_the_one_meant_is_refused_however_legal_it_is():
     rows, flows = random_table(seeded(1))
     crc = zlib.crc32(content(rows, flows))
@@ -172,6 +175,7 @@ def test_another_table_than_the_one_meant_is_refused_however_legal_it_is():
         assert simulate((rows, flows), crc=crc ^ 1 << bit).found == [wrong]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["table", "flows"])
 def test_a_bit_that_flips_while_its_entry_is_read_is_named(memory):
     """Before it is read it counts; after it was read it is not this check's."""

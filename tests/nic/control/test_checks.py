@@ -179,6 +179,7 @@ def test_messages_that_come_in_on_shared_links_are_of_children_and_parent():
     assert evaluate(check, inputs, check.num_arrivals) == [0, 1, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_flow_may_have_every_stride_that_an_address_holds_where_tables_are_repeated():
     config = replace(SMALL, wave_width=1)
     for stride in (0, 1, (1 << SMALL.address_width) - 1):

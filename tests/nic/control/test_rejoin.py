@@ -71,6 +71,7 @@ class Meeting:
             await host.wait(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "before"), [(0, 1), (0, 2), (NUMBERS - 2, 1), (NUMBERS - 2, 2)])
 @pytest.mark.parametrize("stall", ["never", "often"])
 def test_a_card_that_is_reset_between_collectives_rejoins_and_all_results_are_exact(
@@ -107,6 +108,7 @@ def test_a_card_that_is_reset_between_collectives_rejoins_and_all_results_are_ex
         assert memory[: BASE + NUM_FLITS] == [7] * BASE + words(row, NUM_FLITS)
 
 
+@pytest.mark.slow
 def test_a_card_that_is_reset_alone_and_does_not_rejoin_is_a_named_fault():
     meeting, found = Meeting(), []
 
@@ -163,6 +165,7 @@ def test_done_is_not_delivered_before_the_leaf_of_a_broadcast_has_taken_all():
     assert memories[1][BASE : BASE + NUM_FLITS] == words(buffers[0], NUM_FLITS)
 
 
+@pytest.mark.slow
 def test_nothing_is_delivered_while_a_collective_runs_or_after_a_fault():
     seen = []
 

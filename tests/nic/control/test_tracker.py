@@ -57,6 +57,7 @@ async def ask(ctx, query, place, cycles=CLIENTS + 2):
     return found, first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_every_answer_is_the_count_of_the_cycle_before(seed):
     rng = seeded(seed)
@@ -171,6 +172,7 @@ def test_a_new_collective_reads_as_zero_until_it_reports_itself(phase):
     run(tracker, drive)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bank", [0, 1])
 def test_a_clear_leaves_zeros_in_the_other_bank_and_this_one_as_it_is(bank):
     tracker = DependencyTracker(SMALL, num_clients=CLIENTS)

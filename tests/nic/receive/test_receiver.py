@@ -40,6 +40,7 @@ def assert_received(seen, messages):
     assert not seen.faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("stall_memory", PATTERNS)
 @pytest.mark.parametrize("framed", [message, packets], ids=["messages", "packets"])
@@ -96,6 +97,7 @@ def test_an_empty_message_waits_for_its_sibling_too_and_for_what_came_before():
     assert_received(slow, messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 2, 127, 128, 129, 255, 256, 300, NUMBERS // 2 - 1])
 @pytest.mark.parametrize("flow", [0, 9])
 def test_a_message_of_a_later_collective_waits_whatever_its_flow(ahead, flow):

@@ -99,6 +99,7 @@ def test_the_same_message_is_welcome_in_the_next_collective_and_a_third_time_in_
     assert len(seen.acked) == 2 * FIRST["size"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", range(0, 165, 12))
 def test_a_flipped_bit_of_a_flows_entry_is_a_fault_before_anything_is_written(bit):
     for flow, op in ((0, REDUCE), (2, GATHER), (3, GATHER)):
@@ -111,6 +112,7 @@ def replaced(flits, index, kind):
     return [*flits[:index], flits[index] | {"kind": kind}, *flits[index + 1 :]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [1, 4, 5, FIRST["size"] - 1])
 @pytest.mark.parametrize("kind", [Kind.HEAD, Kind.TAIL, Kind.SINGLE])
 def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(index, kind):
@@ -167,6 +169,7 @@ def test_a_payload_flit_without_a_head_is_a_fault_of_no_known_flow(kind):
     assert_faulted(flits, FaultCode.FRAMING, UNKNOWN, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(8, 40, 3))
 def test_in_a_fault_everything_is_taken_and_nothing_more_is_written(at):
     """The links drain at one flit per cycle, whatever state the receiver is in."""

@@ -33,6 +33,7 @@ def in_order(rng, last=LAST):
             del left[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("framed", [message, packets], ids=["messages", "packets"])
 def test_every_wave_is_written_to_its_own_place_and_reported_with_its_number(pattern, framed):
@@ -58,6 +59,7 @@ def test_every_wave_is_written_to_its_own_place_and_reported_with_its_number(pat
     assert seen.after == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wave_that_comes_before_the_one_before_it_is_a_fault_and_so_is_one_that_comes_again(kind):
     flow, op = kind

@@ -54,6 +54,7 @@ def scattered(rng, flows):
     return memory, wanted, streams, chunks, outside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall", ["never", "often", "bursts"])
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_are_those_of_the_canonical_order_bit_for_bit(seed, stall):
@@ -69,6 +70,7 @@ def test_sums_are_those_of_the_canonical_order_bit_for_bit(seed, stall):
     assert (memory[outside].view(np.uint32) == before[outside].view(np.uint32)).all()
 
 
+@pytest.mark.slow
 def test_a_channel_that_stops_in_the_middle_of_a_message_does_not_stop_another():
     rng = seeded(0)
     memory = random_memory(rng, 1 << CONFIG.address_width)
@@ -118,6 +120,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", WRONG)
 def test_what_the_flow_memory_does_not_expect_is_a_named_fault(what):
     flits, code = WRONG[what]
@@ -167,6 +170,7 @@ def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(verd
         assert seen == [(0, FaultCode.STALE_SEQUENCE) if late else (opened, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("third", [(0, 0), (0, 2), (1, 0)])
 def test_one_behind_a_staged_one_waits_until_that_is_added(third):
     memory = np.zeros((1 << CONFIG.address_width, LANES), np.float32)

@@ -132,6 +132,7 @@ def assert_right(seen, items, arrivals, dtype, maximum=0):
         assert cycle > acked[address], "an arrival before its write was in memory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall_read", PATTERNS)
 @pytest.mark.parametrize("stall_write", PATTERNS)
 def test_contributions_are_added_and_chunks_replaced_in_order(stall_read, stall_write):
@@ -143,6 +144,7 @@ def test_contributions_are_added_and_chunks_replaced_in_order(stall_read, stall_
     assert_right(seen, items, arrivals, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", list(DType), ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("replace", [0, 1])
 def test_one_flit_per_cycle_and_one_report_per_submessage(dtype, replace):
@@ -160,6 +162,7 @@ def test_one_flit_per_cycle_and_one_report_per_submessage(dtype, replace):
     assert seen.arrivals[0][1] == seen.acked[S - 1][0] + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", list(DType), ids=lambda dtype: dtype.name)
 def test_the_larger_one_is_kept_on_request(dtype):
     items, arrivals = messages(seeded(4), 6, sizes=(23,))

@@ -142,6 +142,7 @@ class Bench:
         run(self.block, *settings, *clients, self.arrive, self.drain, self.watch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall", ["never", "often", "bursts"])
 @pytest.mark.parametrize("seed", range(4))
 def test_contributions_are_added_one_by_one_in_their_order_whatever_order_they_come_in(seed, stall):

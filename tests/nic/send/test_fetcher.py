@@ -211,6 +211,7 @@ def test_the_row_that_uses_an_illegal_flow_does_not_go_and_the_flow_is_named(pos
     assert without_need(seen.jobs) == expected_jobs(after, flows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lasting", [True, False])
 @pytest.mark.parametrize("memory", ["table", "flows"])
 def test_a_bit_that_flips_in_any_cycle_changes_no_job(memory, lasting):
@@ -237,6 +238,7 @@ def test_a_bit_that_flips_in_any_cycle_changes_no_job(memory, lasting):
     assert named >= len(rows) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocked", range(PORTS))
 def test_a_blocked_port_holds_only_the_rows_behind_it(blocked):
     rows, flows = random_table(seeded(7))

@@ -12,6 +12,7 @@ from tests.nic.send.test_fetcher import DEPTH, expected_jobs, random_table, simu
 REPEATS = replace(SMALL, wave_width=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("num_waves", [1, 2, 5, 16])
 def test_a_periodic_table_is_run_once_per_wave_and_stage_each_row_for_its_wave(num_waves, pattern):

@@ -90,6 +90,7 @@ def simulate(
     return got, times, reads, answers, flits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("stall_memory", PATTERNS)
 @pytest.mark.parametrize("packets", [0, 1])
@@ -269,6 +270,7 @@ FREE = {"row": 6, "flow": 3, "op": 1, "size": 4}
 BOUND = {"row": 7, "flow": 4, "op": 0, "size": 4, "needs": 1, "need_port": 2, "need_op": 1}
 
 
+@pytest.mark.slow
 def test_it_names_the_row_that_waits_and_what_for():
     dependency = {"row": 7, "flow": 4, "port": 2, "op": 1}
     assert waits([]) | dependency == {"awaited": Awaited.NOTHING} | dependency

@@ -81,6 +81,7 @@ def image(rows, num_flits):
     return dict(enumerate(flits + [0] * ((1 << CONFIG.address_width) - len(flits))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "stall", "latency"), [(23, "seldom", 4), (40, "never", 30), (24, "bursts", 2)]
 )
@@ -124,6 +125,7 @@ async def reset(host):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "place", "response"),
     [("reads", 0, SLVERR), ("reads", 11, DECERR), ("writes", 1, DECERR), ("writes", 9, SLVERR)],
@@ -164,6 +166,7 @@ def test_an_error_of_memory_ends_in_its_fault_and_after_a_reset_the_same_table_r
     assert memories == [image(row, 12) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(20, 60, 10))
 def test_when_a_reset_is_over_no_access_of_before_is_left_to_be_answered(after):
     buffers = integers(after, 12 * LANES)
@@ -195,11 +198,13 @@ def test_when_a_reset_is_over_no_access_of_before_is_left_to_be_answered(after):
     assert memories == [image(row, 12) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [CONFIG, SHARED])
 def test_no_output_follows_an_input_within_a_cycle(config):
     assert combinational_paths(AxiInterface(config)) == set()
 
 
+@pytest.mark.slow
 def test_a_wrong_time_to_gather_is_named():
     message = "Gather cycles must be from 0 to 15, not 16"
     assert_refused(lambda: AxiInterface(CONFIG, gather_cycles=16), ValueError, message)

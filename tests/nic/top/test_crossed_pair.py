@@ -78,6 +78,7 @@ async def run_once(host, rank):
     await host.write(START)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_an_all_reduce_over_a_link_of_any_clock_is_right(seed):
     print("seed", seed)
@@ -103,6 +104,7 @@ def test_an_all_reduce_over_a_link_of_any_clock_is_right(seed):
     assert lost and not any(lost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_after_a_reset_in_flight_the_link_comes_up_again_and_the_next_run_is_right(seed):
     print("seed", seed)

@@ -31,6 +31,7 @@ def flip(ctx, entry, bits):
     ctx.set(entry, ctx.get(entry) ^ sum(1 << bit for bit in bits))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("running", [0, 1])
 def test_a_count_that_flipped_is_told_at_its_port_when_it_is_read_while_a_collective_runs(
     memories, running

@@ -34,6 +34,7 @@ MORE_FLOWS = Schedule.from_rows(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "stall"), [(23, "seldom"), (1, "often"), (8, "bursts")])
 def test_both_ranks_end_with_the_sum_in_memory_each_time_the_table_runs(count, stall):
     """A length that divides nothing, one flow of two empty, and whole flits."""
@@ -88,6 +89,7 @@ def check_windows(jobs, buffers, memories):
         base += size
 
 
+@pytest.mark.slow
 def test_collectives_follow_each_other_without_a_barrier_and_with_another_table():
     jobs = [(3, MORE_FLOWS), (11, SCHEDULE), (5, MORE_FLOWS), (12, SCHEDULE)]
     buffers, memories = windows_of(jobs)
@@ -111,6 +113,7 @@ def test_collectives_follow_each_other_without_a_barrier_and_with_another_table(
     check_windows(jobs, buffers, memories)
 
 
+@pytest.mark.slow
 def test_the_next_schedule_is_loaded_while_one_runs_and_starts_right_behind_it():
     """Every register of the second collective is written, and it is started, during the first."""
     jobs = [(22, SCHEDULE), (9, MORE_FLOWS), (10, SCHEDULE)]
@@ -145,6 +148,7 @@ def test_the_next_schedule_is_loaded_while_one_runs_and_starts_right_behind_it()
     check_windows(jobs, buffers, memories)
 
 
+@pytest.mark.slow
 def test_commit_and_start_in_one_write_run_the_table_that_was_written():
     """CONTROL = 3 on interfaces that hold another table: idle first, then while that one runs."""
     jobs = [(12, SCHEDULE), (9, MORE_FLOWS), (22, SCHEDULE), (10, MORE_FLOWS)]

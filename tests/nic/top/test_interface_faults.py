@@ -13,6 +13,7 @@ from multitree.topology.schedules.execute import execute
 from tests.nic.top.pair import SCHEDULE, integers, prepare, settings, simulate, tables, words
 
 
+@pytest.mark.slow
 def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_is_told_where():
     sent = []
 
@@ -48,6 +49,7 @@ def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_is_t
     assert not sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["row", "flow", "rows", "flows", "crc", "flits"])
 def test_only_the_very_table_that_the_host_meant_is_committed(change):
     """One word fewer, one more, or another one: nothing is started that is not whole."""
@@ -161,6 +163,7 @@ def test_a_fault_is_kept_until_reset_and_then_the_same_table_runs():
         assert memory[:4] == words(row, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", [5, 20, 60])
 def test_a_reset_in_the_middle_leaves_nothing_of_what_memory_was_asked_before(when):
     buffers = integers(9, 40)

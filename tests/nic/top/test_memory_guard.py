@@ -33,6 +33,7 @@ def settle(check, base, flits):
     run(guard, testbench)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANNELS)
 @pytest.mark.parametrize(("base", "flits"), [(0, 0), (0, END - 1), (5, 20), (1000, 24), (1, 1)])
 def test_an_access_passes_if_and_only_if_it_is_in_the_window(name, base, flits):

@@ -1,5 +1,7 @@
 """Tests that interfaces meet only across registers."""
 
+import pytest
+
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.stream import Fifo, Register
 from multitree.nic.config import Config
@@ -18,6 +20,7 @@ SMALL = Config(
 )
 
 
+@pytest.mark.slow
 def test_no_output_of_the_interface_follows_an_input_within_a_cycle():
     assert combinational_paths(Interface(SMALL)) == set()
 

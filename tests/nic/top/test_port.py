@@ -81,6 +81,7 @@ def nothing(cycle, port, put_value):
     """Leave the port alone."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
@@ -128,6 +129,7 @@ def test_an_other_end_that_goes_down_is_no_fault_while_nothing_runs_and_nothing_
     assert before and set(before) <= {Kind.HEAD, Kind.BODY} and set(after) == {Kind.DOWN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("running", [0, 1])
 def test_a_flit_without_a_credit_and_a_credit_without_a_flit_are_faults(running):
     def flood(cycle, port, put_value):
@@ -143,6 +145,7 @@ def test_a_flit_without_a_credit_and_a_credit_without_a_flit_are_faults(running)
     assert {now["fault"] for now in seen} == {0, FaultCode.CREDIT_OVERFLOW}
 
 
+@pytest.mark.slow
 def test_a_port_queues_rows_while_the_one_before_waits():
     """Four wait in the queue, one in the sender."""
     stuck = [{"row": k, "needs": 1, "size": 4} for k in range(9)]

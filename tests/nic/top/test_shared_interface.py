@@ -103,6 +103,7 @@ def simulate(buffers, tables, script, stall):
     return [memory[BASE : BASE + num_flits] for memory in memories]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_flits", "stall"), [(27, "seldom"), (2, "often"), (8, "bursts")])
 def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_flits, stall):
     """A length that divides nothing, two flows of four empty, and equal chunks."""
@@ -127,6 +128,7 @@ def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_
     assert results == [as_words(row.reshape(-1, LANES)) for row in wanted]
 
 
+@pytest.mark.slow
 def test_a_contribution_that_comes_before_its_turn_is_staged_and_counted_and_added_in_its_turn():
     """Rank 1 contributes twice to the sum of rank 0, the second place first."""
     num_flits, values = 3, (1e8, 1.0)

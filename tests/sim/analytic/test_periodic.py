@@ -12,6 +12,7 @@ from multitree.topology.specs import parse_topology
 MODEL = LinkModel(dependency="submessage")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["mesh:4x4", "torus:4x4", "ring:6"])
 def test_times_are_those_of_all_waves_timed(spec, monkeypatch):
     topology, num_flits = parse_topology(spec), 1 << 21

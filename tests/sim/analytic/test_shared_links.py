@@ -59,6 +59,7 @@ def test_a_write_that_takes_seven_cycles_more_makes_a_message_as_much_later():
     assert one_way(300, slower)[1] - one_way(300, LinkModel())[1] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_cycles_on_shared_links_are_within_four_percent_of_the_rtl(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
@@ -101,6 +102,7 @@ def test_the_same_schedule_has_the_same_times_every_time():
     assert (first.sent == second.sent).all() and (first.arrived == second.arrived).all()
 
 
+@pytest.mark.slow
 def test_a_slow_link_paces_what_goes_over_it_as_in_the_rtl():
     fast = schedule_of("fat_tree:2x2", "ring").topology
     speeds = np.where(np.arange(fast.num_links) == 1, 4.0, 16.0)
@@ -128,6 +130,7 @@ def test_staged_flits_go_when_nobody_else_reads_and_nothing_else_comes_in():
     assert drained_at(0.0, 50, [(30.0, 90.0)], [(10.0, 30.0)], 8) == 90 + 50 - 10 - 8
 
 
+@pytest.mark.slow
 def test_in_lockstep_cycles_are_within_four_percent_of_the_rtl_too():
     """Of a schedule in waves, too, written out for interfaces."""
     topology, num_flits = parse_topology("fat_tree:2x3"), 900

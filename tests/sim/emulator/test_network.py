@@ -30,6 +30,7 @@ def memory_of(network, num_flits=64):
     return memory.view(np.uint64)[:, :, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latency", [1, 2, 150, 1000])
 def test_a_flit_and_a_credit_take_exactly_the_latency_of_the_link(latency):
     with probe_network(pair(latency_ns=latency), link_model=model()) as network:

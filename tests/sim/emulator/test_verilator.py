@@ -51,6 +51,7 @@ def count(step, cycles, say=lambda _: None):
     return library, ctypes.CDLL(str(library)).count(cycles)
 
 
+@pytest.mark.slow
 @needs_tools
 def test_a_library_is_compiled_once_per_content(empty_cache):
     said = []
@@ -62,6 +63,7 @@ def test_a_library_is_compiled_once_per_content(empty_cache):
     assert [file.name for file in first.parent.iterdir()] == ["network.so"]
 
 
+@pytest.mark.slow
 @needs_tools
 def test_a_tool_that_fails_is_one_sentence_and_leaves_nothing(empty_cache):
     before = libraries()

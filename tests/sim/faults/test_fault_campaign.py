@@ -14,7 +14,10 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.memory_timing import MemoryTiming
 from tests.benches import BENCH, bench_module
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+]
 
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 

@@ -53,6 +53,7 @@ def outcome(*faults):
         return text, session.network.num_faults_pending()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "codes"),
     [
@@ -81,6 +82,7 @@ def test_each_kind_of_fault_is_named_in_bounded_time(fault, codes):
     assert any(code in text for code in codes), text
 
 
+@pytest.mark.slow
 def test_a_flipped_crc_is_named_where_it_means_something_and_else_changes_nothing():
     texts = [outcome(FlipBit(5, cycle, 1, FlitField.CHECK, 3))[0] for cycle in range(400, 420, 3)]
     assert all(text is None or "LINK_CHECK" in text for text in texts)
@@ -105,6 +107,7 @@ def test_bits_of_state_flip_only_in_a_library_that_lets_them():
         outcome(FlipState(0, 0, 0, 0, 0))
 
 
+@pytest.mark.slow
 def test_a_session_is_as_new_after_a_reset():
     buffers = np.random.default_rng(SEED).integers(-99, 99, (16, NUM_ELEMENTS), dtype=np.int32)
     with RtlSession(SCHEDULE.topology) as session:

@@ -17,6 +17,7 @@ WHOLE = torus(4, 4)
 N = 700
 
 
+@pytest.mark.slow
 def test_what_is_left_sums_over_the_ports_that_are_left():
     sizes = least_sizes(build(WHOLE, "multitree"), LinkModel().num_flits(N, 4))
     config = config_for(WHOLE, LinkModel(), **sizes)

@@ -46,6 +46,7 @@ def first_classes(schedule):
 CASES = {f"seed {seed}": (half_slow, seed) for seed in range(5)} | {"reduce": (reduce_in_class_1,)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("count", [6, 200])
 def test_classes_that_mix_at_an_interface_give_exact_results(case, count):

@@ -39,6 +39,7 @@ def same_bits(found, wanted):
     return found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.slow
 def test_a_schedule_queued_behind_another_starts_two_cycles_after_it_is_done(session):
     """Everything is written, committed and started in the first one's time, without a barrier."""
     network, sizes, flits = session.network, (40_000, 1000), (10_000, 250)
@@ -78,6 +79,7 @@ def test_a_schedule_queued_behind_another_starts_two_cycles_after_it_is_done(ses
     assert max(gaps) <= 20
 
 
+@pytest.mark.slow
 def test_a_session_loads_ahead_and_then_only_starts(session):
     trees, ring = buffers_of(3, 30_000), buffers_of(4, 700)
     (memory, trace), *_ = session.run(TREES, [trees])
@@ -97,6 +99,7 @@ def test_a_session_loads_ahead_and_then_only_starts(session):
     assert waited[0] < 300 and waited[1] > 1000
 
 
+@pytest.mark.slow
 def test_loading_lasts_until_all_tables_are_checked_and_no_longer(session):
     """Every write of the longest table, and what the checks take, which hosts poll for."""
     values, counted = buffers_of(8, 500), []
@@ -112,6 +115,7 @@ def test_loading_lasts_until_all_tables_are_checked_and_no_longer(session):
     assert counted[2:] == [0, 0] and counted[0] > 0
 
 
+@pytest.mark.slow
 def test_tables_loaded_ahead_and_not_run_do_no_harm(session):
     trees = buffers_of(5, 100)
     wanted = execute(TREES, trees)
@@ -127,6 +131,7 @@ def test_tables_loaded_ahead_and_not_run_do_no_harm(session):
     assert same_bits(session.run(RING, [ring])[0][0], execute(RING, ring))
 
 
+@pytest.mark.slow
 def test_collectives_of_any_kind_are_queued_one_behind_the_other(session):
     kinds = [(TREES, 8000), (RING, 700), (RING, 700), (TREES, 9), (RING, 900)]
     queue = [Upcoming(schedule, n, "float32") for schedule, n in kinds]

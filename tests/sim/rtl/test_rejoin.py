@@ -42,6 +42,7 @@ def assert_exact(schedule, buffer, memory):
     assert memory.tobytes() == execute(schedule, buffer).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [128, 129, 300])
 def test_a_rank_may_be_any_number_of_collectives_ahead_over_a_link_unused_so_far(ahead):
     """Rank 1 passes tiny broadcasts on to rank 2, then the root sends one there by itself."""
@@ -64,6 +65,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "collective", "root", "sizes", "numbers"), CASES)
 def test_one_idle_card_is_reset_rejoins_and_every_result_is_exact(
     spec, collective, root, sizes, numbers

@@ -58,6 +58,7 @@ def random_topology(seed):
             return Topology.from_networkx(graph, name="random")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "algorithm", "n", "dtype", "op"),
     [
@@ -125,6 +126,7 @@ def test_payload_flits_are_counted_on_the_links_that_the_schedule_uses():
 MODES = list(itertools.product(DEPENDENCIES, FLOW_CONTROLS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dependency", "flow_control"), MODES)
 @pytest.mark.parametrize(
     ("spec", "algorithm"),
@@ -144,6 +146,7 @@ def test_the_analytic_engine_predicts_cycles_within_two_percent(
     assert abs(predicted.arrived - trace.arrived).max() < 0.02 * trace.cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dependency", "flow_control"), MODES[1:])
 def test_in_every_mode_sizes_that_fill_no_submessage_and_late_ranks_change_no_bit(
     dependency, flow_control
@@ -172,6 +175,7 @@ def test_slower_memory_and_links_are_slower_as_predicted_and_change_no_bit():
     assert abs(analytic(schedule, 1500, model).cycles / trace.cycles - 1) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEED, SEED + 4))
 def test_late_ranks_random_memories_and_no_barriers_change_no_bit(seed):
     topology = (torus(4, 4), random_topology(seed), ring(5), parse_topology("mesh:3x3"))[seed % 4]
@@ -188,6 +192,7 @@ def test_late_ranks_random_memories_and_no_barriers_change_no_bit(seed):
     assert (first.start - first.start.min() == np.array(skews) - min(skews)).all()
 
 
+@pytest.mark.slow
 def test_a_session_runs_other_sizes_types_and_schedules_one_after_the_other():
     topology = torus(4, 4)
     with RtlSession(topology) as session:
@@ -272,6 +277,7 @@ def test_an_illegal_row_ends_in_a_fault_that_names_rank_and_row():
     assert "loading the table" in text and cycles < 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 7, 19])
 def test_a_missing_arrival_ends_in_a_fault_that_names_the_message(victim):
     """One row is left out of one rank's table: all stop, and the row is found."""

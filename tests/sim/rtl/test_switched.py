@@ -58,6 +58,7 @@ def schedule_of(spec, algorithm):
     return build(replace(topology, latency_ns=np.full(topology.num_links, 20.0)), algorithm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
@@ -75,6 +76,7 @@ def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, 
                 assert trace.schedule is schedule
 
 
+@pytest.mark.slow
 def test_flows_without_a_flit_travel_as_heads():
     schedule = schedule_of("fat_tree:2x2", "multitree")
     buffer = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -84,6 +86,7 @@ def test_flows_without_a_flit_travel_as_heads():
     assert (trace.arrived > trace.sent).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "algorithm"), [CASES[2], CASES[4]])
 def test_every_link_of_every_route_carries_its_payload(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
@@ -111,6 +114,7 @@ def test_interfaces_of_the_least_sizes_hold_every_table(spec):
     assert least_sizes(gather, 1000)["max_children"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "algorithm"), [*CASES[:2], CASES[5], CASES[8]])
 def test_a_broadcast_and_a_reduce_end_only_when_everybody_takes_part(spec, algorithm):
     all_reduce = schedule_of(spec, algorithm)
@@ -132,6 +136,7 @@ def test_a_broadcast_and_a_reduce_end_only_when_everybody_takes_part(spec, algor
                 assert trace.link_flits.sum() == (flits * hops).sum()
 
 
+@pytest.mark.slow
 def test_all_reduces_broadcasts_and_reduces_follow_each_other_without_a_barrier():
     topology = schedule_of("bigraph:2x4", "multitree").topology
     rng = np.random.default_rng(9)
@@ -153,6 +158,7 @@ def test_all_reduces_broadcasts_and_reduces_follow_each_other_without_a_barrier(
             session.run_each([Upcoming(schedule, 3, "float32")], buffers[:1])
 
 
+@pytest.mark.slow
 def test_a_fault_that_a_switch_finds_names_it_and_a_reset_makes_all_as_new():
     schedule = schedule_of("fat_tree:2x2", "multitree")
     buffer = np.arange(160, dtype=np.float32).reshape(4, 40)
@@ -168,6 +174,7 @@ def test_a_fault_that_a_switch_finds_names_it_and_a_reset_makes_all_as_new():
         assert memory.tobytes() == execute(schedule, buffer).tobytes()
 
 
+@pytest.mark.slow
 def test_links_between_switches_are_awaited():
     topology = schedule_of("bigraph:2x4", "multitree").topology
     with RtlSession(topology, link_model=MODEL, **SIZES) as session:

@@ -14,7 +14,10 @@ from multitree.topology.mapping.header_only import as_sent
 from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+]
 
 SEEDS = (3, 27)  # fat_tree:2x2, a star
 

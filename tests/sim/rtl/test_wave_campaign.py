@@ -9,7 +9,10 @@ from multitree.sim.emulator.verilator import why_not
 from multitree.sim.sizing import least_sizes
 from tests.benches import bench_module
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+]
 
 
 @pytest.fixture(scope="module")

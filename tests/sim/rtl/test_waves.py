@@ -44,6 +44,7 @@ def run(schedule, num_elements, *, num_collectives=1, model=MODEL, seed=0, **opt
     return [trace for _, trace in runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_elements", [1, 100, 1000, 4099])
 @pytest.mark.parametrize("num_waves, period", [(2, 8), (7, 3), (40, 2)])
 def test_waves_sum_exactly_what_they_mean(num_waves, period, num_elements):
@@ -76,6 +77,7 @@ def test_every_flit_goes_over_its_link_once_per_wave():
     assert trace.link_flits.tolist() == np.bincount(schedule.route_links, sizes, links).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_collectives_in_waves_follow_each_other_without_a_barrier(seed):
     print(f"seed {seed}")
@@ -85,6 +87,7 @@ def test_collectives_in_waves_follow_each_other_without_a_barrier(seed):
     run(in_waves(mesh(2, 3), 6, 3), 700, num_collectives=4, model=model, start_skew_cycles=skews)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [DeadNode, StuckMemory], ids=lambda fault: fault.__name__)
 def test_a_watchdog_in_a_later_wave_names_row_flow_wave_and_what_was_awaited(fault):
     schedule = in_waves(mesh(2, 3), 8, 3)

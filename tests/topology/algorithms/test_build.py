@@ -58,6 +58,7 @@ def is_there(algorithm, topology):
     return algorithm not in ONLY or topology.name in ONLY[algorithm]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
 @pytest.mark.parametrize("algorithm", BASELINES)
 def test_a_schedule_is_right_or_the_error_names_the_topology(algorithm, topology):

@@ -82,6 +82,7 @@ def from_file(tmp_path_factory):
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_each_cell_is_a_schedule_that_sums_or_an_error_that_says_why(name, algorithm, from_file):

@@ -31,6 +31,7 @@ def grown(links, roots, num_ranks, neighbour_order="ascending", slots=None, hast
     return list(zip(*(column.tolist() for column in edges), strict=True))
 
 
+@pytest.mark.slow
 @given(topologies(), st.data())
 @settings(deadline=None, print_blob=True, max_examples=150)
 def test_trees_are_those_of_the_naive_definition(topology, data):
@@ -80,6 +81,7 @@ def test_steps_per_phase_are_at_most_what_they_may_be(spec, most_steps):
     assert schedule.steps_all_gather >= report.bound_steps
 
 
+@pytest.mark.slow
 def test_large_tori_get_every_edge_of_every_tree_without_contention():
     for topology in (torus(16, 16), torus(32, 32)):
         schedule = build_multitree(topology)
@@ -87,6 +89,7 @@ def test_large_tori_get_every_edge_of_every_tree_without_contention():
         assert schedule.max_link_load == 1
 
 
+@pytest.mark.slow
 @given(topologies())
 @settings(deadline=None, print_blob=True, max_examples=60)
 def test_every_random_graph_gets_a_right_schedule_without_contention(topology):
@@ -177,6 +180,7 @@ def test_the_best_order_has_the_fewest_steps_and_then_the_earliest_end_of_small_
     assert build_multitree(topology).hash == best.hash
 
 
+@pytest.mark.slow
 @given(topologies(), st.data())
 @settings(deadline=None, print_blob=True, max_examples=60)
 def test_slow_links_hold_a_chunk_longer_and_nothing_leaves_before_it_has_come(topology, data):

@@ -30,6 +30,7 @@ SMALL = ["fat_tree:4x4", "fat_tree:3x2", "kary_tree:2x3x2", "kary_tree:5x1", "bi
 SMALL += ["dgx_a100:2", "dragonfly:2x1x1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "steps"),
     [
@@ -73,6 +74,7 @@ def test_a_slow_route_is_held_until_its_chunk_has_come_and_only_then_passed_on(s
                 assert held.setdefault((link, step[row] + when), row) == row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both_directions", [True, False])
 def test_on_random_graphs_of_unequal_speeds_no_two_messages_meet_and_all_wait_for_their_chunk(
     both_directions,

@@ -108,6 +108,7 @@ def test_the_search_finds_the_cycles_of_families_that_came_from_a_file(topology)
         assert is_cycle(copy, hamiltonian_cycle(copy)), f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_the_search_knows_when_there_is_none_and_when_it_gave_up():
     petersen = Topology.from_networkx(nx.petersen_graph(), name="petersen")
     with pytest.raises(ScheduleError, match="'petersen' has no Hamiltonian cycle: none was found"):

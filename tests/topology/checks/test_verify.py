@@ -111,6 +111,7 @@ def test_every_builders_schedule_is_accepted(algorithm, collective):
     assert does_its_collective(schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.__name__)
 @pytest.mark.parametrize(("algorithm", "collective"), CASES)
 def test_a_schedule_with_one_row_broken_is_rejected_by_row(algorithm, collective, broken):
@@ -333,6 +334,7 @@ def test_contention_is_reported_and_no_error():
     assert (report.contention_free, report.max_link_load, report.max_siblings) == (False, 2, 2)
 
 
+@pytest.mark.long
 @given(topologies(), st.integers(0, 10**6), st.sampled_from(COLLECTIVES))
 @settings(deadline=None, print_blob=True, max_examples=400)
 def test_whatever_verify_accepts_after_random_changes_does_its_collective(
@@ -355,6 +357,7 @@ def test_whatever_verify_accepts_after_random_changes_does_its_collective(
     assert does_its_collective(broken)
 
 
+@pytest.mark.slow
 def test_256_ranks_are_verified_free_of_contention():
     report = verify(build_multitree(mesh(16, 16)))
     assert report.contention_free

@@ -31,6 +31,7 @@ def accepted_seed(fuzz, tmp_path_factory):
     )
 
 
+@pytest.mark.slow
 def test_five_hundred_files_are_accepted_or_refused_by_a_named_error():
     print(f"seed {SEED}")
     command = [sys.executable, str(BENCH / "file_fuzz.py"), "--json", "--files", "500"]

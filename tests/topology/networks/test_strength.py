@@ -31,6 +31,7 @@ def share_of(parts, ends, capacity):
     return max(parts) / between if between else Fraction(0)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.booleans())
 @settings(deadline=None, print_blob=True, max_examples=150)
 def test_it_is_the_worst_of_all_partitions_of_random_graphs(seed, equal):

@@ -32,6 +32,7 @@ def paced(topology, num_flits, **changes):
     return build_forest(topology, cost_model=cost_model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_flits", [1, 100, 4096, 65536, 1 << 26])
 @pytest.mark.parametrize("spec", ["mesh:3x4", "torus:4x4", "ring:5", "hypercube:3", "full:5"])
 def test_no_link_has_two_messages_at_once_in_any_waves(spec, num_flits):
@@ -41,6 +42,7 @@ def test_no_link_has_two_messages_at_once_in_any_waves(spec, num_flits):
     assert 1 <= schedule.num_waves <= MOST_WAVES
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([2, 50, 5000]))
 def test_random_graphs_are_summed_without_contention(seed, num_flits):
@@ -64,6 +66,7 @@ def test_slow_links_carry_fewer_trees_and_are_not_taken_twice():
     assert used[speeds == 4].max() < used[speeds == 16].max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["mesh:8x8", "fat_tree:2x3"])
 def test_large_buffers_have_more_and_longer_chunks(spec):
     topology, chunks, waves = parse_topology(spec), [], []
@@ -108,6 +111,7 @@ def test_longer_ways_make_longer_steps_or_more_of_them():
             came[flow, dst] = max(step, came.get((flow, dst), 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_flits", [1 << 10, 1 << 12, 1 << 16])
 @pytest.mark.parametrize("slow_gbytes_per_s", [16.0, 8.0, 4.0])
 def test_a_hop_takes_its_time_from_the_first_slot_on_of_slow_links_too(
@@ -148,6 +152,7 @@ def test_whole_chunks_get_more_time_than_parts_of_them():
     assert whole.num_steps > parts.num_steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_flits", [1, 4096, 1 << 26])
 @pytest.mark.parametrize(
     "spec", ["fat_tree:2x3", "bigraph:2x4", "kary_tree:2x3x2", "dragonfly:2x1x1", "dgx2"]
@@ -161,6 +166,7 @@ def test_over_switches_no_link_has_two_messages_at_once_either(spec, num_flits):
     assert (execute(schedule, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow_gbytes_per_s", [16.0, 8.0, 16 / 3, 4.0])
 def test_over_switches_what_adds_to_a_sum_goes_one_by_one(slow_gbytes_per_s):
     """A rank with many ports would else have to stage what comes first."""

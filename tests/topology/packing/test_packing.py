@@ -82,6 +82,7 @@ def check_timetable(found):
     assert used.min() == 0 and found.num_slots == last + 1
 
 
+@pytest.mark.slow
 @given(networks(), st.integers(1, 5), st.integers(0, 3))
 @settings(deadline=None, print_blob=True, max_examples=60)
 def test_random_graphs(topology, hop_slots, seed):
@@ -114,6 +115,7 @@ def test_in_the_period_there_are_trees_and_in_a_shorter_one_none(topology, num_t
         completed(count.period - 1)
 
 
+@pytest.mark.slow
 @given(networks())
 @settings(deadline=None, print_blob=True, max_examples=40)
 def test_the_fewest_trees_are_chosen_whose_period_is_near_that_of_fractions(topology):
@@ -151,6 +153,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", FAMILIES)
 def test_families_have_the_fewest_trees_with_the_least_load_that_are_flat(spec):
     packing = pack_trees(parse_topology(spec))

@@ -105,6 +105,7 @@ def test_trees_that_are_not_found_within_the_last_slack_are_an_error_that_names_
     assert len(tried) == 3 and periods == sorted(set(periods))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 100_000))
 def test_no_link_of_a_route_is_held_twice_and_everything_waits_for_what_is_before(seed):
@@ -144,6 +145,7 @@ def test_what_a_way_takes_is_all_its_latencies_its_slowest_link_and_room_for_a_l
     assert (paced.num_flits, paced.part_flits) == (cost_model.num_flits, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_packing_has_slots_within_its_period(spec):
     packing, overlay_links = pack_over_switches(parse_topology(spec))

@@ -74,6 +74,7 @@ def test_int32_results_are_numpys_for_every_builder_collective_and_length(
             assert (result[rank, where] == values).all(), f"seed {seed}, rank {rank}"
 
 
+@pytest.mark.slow
 @given(topologies(), st.integers(0, 10**6), st.sampled_from(["all_reduce", "reduce_scatter"]))
 @settings(deadline=None, print_blob=True, max_examples=40)
 def test_every_float_of_every_memory_is_the_sum_in_canonical_order(topology, seed, collective):

@@ -48,6 +48,7 @@ def check_order(schedule):
     return siblings
 
 
+@pytest.mark.slow
 @given(topologies())
 @settings(deadline=None, print_blob=True, max_examples=60)
 def test_order_is_by_arrival_then_by_source(topology):
