@@ -47,7 +47,8 @@ def expose(verilog: str) -> tuple[str, list[State]]:
     (str, list of State)
         The same text with marks that only Verilator reads, and what is marked, in order.
     """
-    lines, found, module = verilog.replace(f" {NO_INLINE}", "").split("\n"), {}, ""
+    lines, module = verilog.replace(f" {NO_INLINE}", "").split("\n"), ""
+    found: dict[str, list[State]] = {}
     instances: dict[str, list[tuple[str, str]]] = {}
     for number, line in enumerate(lines):
         if header := _MODULE.match(line):
