@@ -11,8 +11,8 @@ LONG   := bench/synthesis.py bench/fingerprints.py bench/baselines.py bench/swit
   bench/figures.py
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
-# Tests of one file share what they compile.
-PARALLEL := --numprocesses auto --dist loadfile
+# Tests of one file share what they compile. Where a process of tests crashes, all end: what replaces it hangs.
+PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 
 .NOTPARALLEL:
 .SECONDARY:
