@@ -55,6 +55,7 @@ SIZES = {
 }
 
 
+QUICK = {"rtl-torus:4x4-multitree", "rtl-mesh:4x2-multitree", "rtl-mesh:4x2-ring"}
 FORWARDING = pytest.param(
     "rtl",
     among(torus(4, 4), [rank for rank in range(16) if rank % 5], forwarding=True),
@@ -74,7 +75,9 @@ def _cases():
                 compared = COMPARED[:1] if through_switches else COMPARED
                 for algorithm in (*compared, *OTHERS.get(topology.name, ())):
                     name = f"{engine}-{topology.name}-{algorithm}"
-                    yield pytest.param(engine, topology, algorithm, id=name)
+                    slow = engine == "rtl" and name not in QUICK
+                    marks = [pytest.mark.slow] * slow
+                    yield pytest.param(engine, topology, algorithm, id=name, marks=marks)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)

@@ -93,6 +93,7 @@ def test_unequal_links_are_measured_in_every_mode(unequal, monkeypatch, capsys):
     assert len(cycles) == 4
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_unequal_links_with_a_wrong_sum_or_a_message_too_early_are_told(
     unequal, monkeypatch, capsys
@@ -111,6 +112,7 @@ def test_unequal_links_with_a_wrong_sum_or_a_message_too_early_are_told(
 AUTO = ("--topologies", "hypercube:2", "--sizes", "1KiB,64KiB", "--rtl-up-to", "1KiB")
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_auto_is_held_against_rtl_up_to_a_size(auto, drawn, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(auto, "NEAR", 1.5)
@@ -128,6 +130,7 @@ def test_auto_is_held_against_rtl_up_to_a_size(auto, drawn, monkeypatch, capsys,
     assert drawn == [(told["rows"], tmp_path)]
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_auto_that_is_too_slow_or_not_exact_is_told(auto, monkeypatch, capsys):
     with monkeypatch.context() as patch:

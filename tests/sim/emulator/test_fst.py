@@ -137,6 +137,7 @@ def test_vcd_and_fst_dump_every_rank_and_exactly_the_window(tmp_path):
     assert b"rank_1" in names and b"link_0_tx_valid" in names
 
 
+@pytest.mark.slow
 def test_a_waveform_that_cannot_be_written_is_an_error(tmp_path):
     with (
         probe_network(ring(2), waveform="vcd", link_model=MODEL) as network,
@@ -154,6 +155,7 @@ def test_the_ending_of_a_waveform_says_its_kind_and_its_window_must_make_sense()
             Waveform(Path("a.vcd"), first, last)
 
 
+@pytest.mark.slow
 def test_a_vcd_file_that_does_not_fit_leaves_the_one_that_was_there(tmp_path):
     before = dump(tmp_path, "vcd")
     with pytest.raises(OSError, match="File too large") as raised, file_limit(len(before) // 2):

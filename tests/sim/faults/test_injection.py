@@ -88,20 +88,24 @@ def test_a_flipped_crc_is_named_where_it_means_something_and_else_changes_nothin
     assert all(text is None or "LINK_CHECK" in text for text in texts)
 
 
+@pytest.mark.slow
 def test_a_fault_that_finds_no_flit_changes_nothing():
     assert outcome(DropFlit(5, 30_000, 1)) == (None, 1)
 
 
+@pytest.mark.slow
 def test_a_credit_of_many_that_is_lost_changes_nothing():
     assert outcome(LoseCredit(5, 400, 1)) == (None, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [DropFlit(16, 0, 0), DropFlit(0, 0, 4), DeadNode(16, 0)])
 def test_a_fault_at_no_port_of_the_network_is_refused(fault):
     with pytest.raises(ValueError, match="Fault must be at a port of the network, not"):
         outcome(fault)
 
 
+@pytest.mark.slow
 def test_bits_of_state_flip_only_in_a_library_that_lets_them():
     with pytest.raises(ValueError, match="Fault must be in a library with pokes, not FlipState"):
         outcome(FlipState(0, 0, 0, 0, 0))
@@ -124,6 +128,7 @@ def test_a_session_is_as_new_after_a_reset():
         assert session.network.num_faults_pending() == 0
 
 
+@pytest.mark.slow
 def test_a_fault_before_the_start_is_refused():
     with pytest.raises(ValueError, match="Cycle must be an int of at least 0, not -1"):
         DropFlit(0, -1, 0)

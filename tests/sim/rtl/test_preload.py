@@ -149,6 +149,7 @@ def test_collectives_of_any_kind_are_queued_one_behind_the_other(session):
         assert 0 < sent["cycle"][sent["rank"] == rank].min() - over < 40
 
 
+@pytest.mark.slow
 def test_a_collective_that_is_shorter_than_the_load_is_timed_as_ever(session):
     empty = np.zeros((16, 0), np.float32)
     ((_, alone),) = session.run(TREES, [empty])
@@ -158,6 +159,7 @@ def test_a_collective_that_is_shorter_than_the_load_is_timed_as_ever(session):
     assert same_bits(session.run(RING, [ring])[0][0], execute(RING, ring))
 
 
+@pytest.mark.slow
 def test_a_table_that_is_refused_is_named_when_the_collective_before_it_is_done():
     with RtlSession(TORUS) as session:
         trees = buffers_of(9, 400)
