@@ -12,8 +12,7 @@ from multitree.sim.emulator.library import interface_verilog, switch_verilog
 from multitree.sim.emulator.states import State, expose
 from multitree.sim.faults import injection
 from multitree.sim.faults.injection import FlitField, Injection, MemoryChannel
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.topology.algorithms.build import build
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

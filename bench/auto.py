@@ -15,16 +15,16 @@ from typing import Any
 from _size_plots import plot
 
 from multitree.host.cli.output import Working
-from multitree.host.engines.rtl import RtlEngine
-from multitree.host.figures import bound_of
+from multitree.host.engines import RtlEngine
 from multitree.host.plans import Plan
 from multitree.host.runner import run_on
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
+from multitree.host.work import bound_of
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import Choice, Chooser
+from multitree.sim.inputs import shares_links
 from multitree.sim.link_model import LinkModel
-from multitree.sim.store_and_forward import shares_links
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology

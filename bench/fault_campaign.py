@@ -34,7 +34,7 @@ from multitree.sim.emulator.library import network_library
 from multitree.sim.limits import limits_of
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.topology.elements import DTYPES
+from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute
 
 EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"

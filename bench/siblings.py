@@ -16,7 +16,8 @@ import numpy as np
 
 from multitree.host.simulator import make_buffers
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl.once import run_rtl
+from multitree.sim.rtl.session import RtlSession
+from multitree.sim.sizing import least_sizes
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected
 from multitree.topology.schedules.execute import execute
@@ -41,7 +42,9 @@ def measure(schedule: Schedule, num_flits: int, memory_cycles: int, seed: int) -
     """Flits per cycle of every port, from its first flit's arrival to its last flit's sum."""
     model = LinkModel().with_memory(memory_cycles)
     buffers = make_buffers(seed, schedule.topology.num_ranks, 4 * num_flits, "float32")
-    memory, trace = run_rtl(schedule, buffers, link_model=model)
+    sizes = least_sizes(schedule, num_flits)
+    with RtlSession(schedule.topology, link_model=model, **sizes) as session:
+        [(memory, trace)] = session.run(schedule, [buffers])
     # Its first flit, the head, comes out of a link as long after it went in as the link is long.
     came = trace.sent[0] + model.latency_cycles(schedule.topology)[schedule.route_links]
     wanted = execute(schedule, buffers)

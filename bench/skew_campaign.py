@@ -16,7 +16,7 @@ from _campaign import Exactness, exact_campaign
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import MemoryTiming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.build import build
 from multitree.topology.networks.topology import Topology

@@ -23,14 +23,14 @@ import numpy as np
 from _tables import show
 from packing import timed
 
-from multitree.host.figures import bound_of
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size, parse_size
+from multitree.host.work import bound_of
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import unrolled
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
 

@@ -20,15 +20,14 @@ from _staging import num_staged
 
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
-from multitree.topology.mapping.header_only import as_sent
+from multitree.topology.lowering import as_sent
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.routes import rows_of_entries
 from multitree.topology.schedules.execute import execute

@@ -23,8 +23,7 @@ from multitree.host.simulator import make_buffers
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for

@@ -28,7 +28,7 @@ from multitree.nic.registers import ADDRESS
 from multitree.nic.table import compile_table
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import HostOp, Network
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import MemoryTiming
 from multitree.sim.sizing import config_for
 
 FLIT_FIELDS = [name for name, _ in flit_layout(flit_bytes=1)]

@@ -1,6 +1,7 @@
 """The host's door to all-reduce: collectives on arrays and tensors."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy.typing as npt
@@ -8,7 +9,6 @@ import numpy.typing as npt
 from multitree.host.buffers import take_buffers, take_pieces
 from multitree.host.runner import Runner
 from multitree.host.work import Work
-from multitree.sim.context import ContextManager
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import owned_range
@@ -22,7 +22,7 @@ __all__ = ["Communicator"]
 Array = TypeVar("Array", bound="npt.NDArray[Any] | torch.Tensor")
 
 
-class Communicator(ContextManager):
+class Communicator(AbstractContextManager["Communicator"]):
     """Runs collectives on a topology's ranks, all of whose buffers the caller holds.
 
     A schedule is built and verified once per collective and root, with "auto" once per size, too;
@@ -285,3 +285,7 @@ class Communicator(ContextManager):
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""
         self._runner.close()
+
+    def __exit__(self, *error: object) -> None:
+        """Close it; an error goes on."""
+        self.close()

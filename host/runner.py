@@ -8,15 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from multitree.host.buffers import same_stream
-from multitree.host.engines.engines import Engine, open_engine
-from multitree.host.figures import report_on
-from multitree.host.outcome import Outcome, checked_op, finished, reduction_of
+from multitree.host.buffers import same_stream, to_array
+from multitree.host.engines import Engine, open_engine
 from multitree.host.plans import Plan, Plans
-from multitree.host.tensors import to_array
-from multitree.host.work import Result, Work, WorkReport
+from multitree.host.work import (
+    Outcome,
+    Result,
+    Work,
+    WorkReport,
+    checked_op,
+    finished,
+    reduction_of,
+    report_on,
+)
 from multitree.sim.link_model import LinkModel
-from multitree.topology.elements import as_bits
+from multitree.topology.collectives import as_bits
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule

@@ -1,26 +1,23 @@
 """Runs schedules on an engine with a clock, on data that show a wrong order."""
 
 import time
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from multitree.host.engines.engines import check_runs_here
-from multitree.host.engines.rtl import RtlEngine
-from multitree.host.figures import report_on
-from multitree.host.outcome import checked_op
+from multitree.host.engines import RtlEngine, check_runs_here
 from multitree.host.plans import Plan
 from multitree.host.runner import run_on
-from multitree.host.work import WorkReport
+from multitree.host.work import WorkReport, checked_op, report_on
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.context import ContextManager
 from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import Progress
 from multitree.topology.checks.verify import verify
-from multitree.topology.elements import DTYPES
+from multitree.topology.collectives import DTYPES
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -55,7 +52,7 @@ def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[A
     return values.astype(DTYPES[dtype], copy=False)
 
 
-class Simulator(ContextManager):
+class Simulator(AbstractContextManager["Simulator"]):
     """An engine with a clock, for one topology; the rtl engine stays compiled between runs.
 
     To be closed, or used in a `with` statement.
@@ -191,3 +188,7 @@ class Simulator(ContextManager):
         """Give back the network, and finish a waveform."""
         if self._rtl is not None:
             self._rtl.close()
+
+    def __exit__(self, *error: object) -> None:
+        """Close it; an error goes on."""
+        self.close()

@@ -1,14 +1,121 @@
-"""A collective under way, and the report of what it cost."""
+"""A collective under way, what an engine hands back, and what it cost."""
 
 import itertools
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from multitree.nic.counts import PortCounts, sum_of
-from multitree.sim.link_limits import LinkLimit
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Result", "Work", "WorkReport"]
+from multitree.nic.program import PortCounts, sum_of
+from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import LinkLimit, link_limits, wire_bits_per_flit
+from multitree.topology.collectives import make_canonical
+from multitree.topology.networks.bounds import bound_cycles
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = [
+    "Outcome",
+    "Result",
+    "Work",
+    "WorkReport",
+    "average_of",
+    "bound_of",
+    "checked_op",
+    "finished",
+    "reduction_of",
+    "report_on",
+]
+
+_OPS = {"sum": "sum", "max": "max", "average": "average", "avg": "average"}
+"""What becomes of all ranks' elements, by all its names: those of `execute`, and the sum divided.
+
+PyTorch and NCCL say avg.
+"""
+
+
+def checked_op(op: str, dtype: Any) -> str:
+    """The op of a name, "sum", "max" or "average".
+
+    Parameters
+    ----------
+    op : str
+        One of these, or "avg".
+    dtype : NumPy or torch type, or its name
+        Of the elements.
+
+    Raises
+    ------
+    ValueError
+        If there is no such op.
+    TypeError
+        If it is an average of integers.
+    """
+    if op not in _OPS:
+        raise ValueError(f"Op must be one of {', '.join(_OPS)}, not {op!r}")
+    if _OPS[op] == "average" and "float" not in str(dtype):
+        raise TypeError(f"Buffers must be floats for an average, not {dtype}")
+    return _OPS[op]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an engine hands back.
+
+    Parameters
+    ----------
+    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
+        Every rank's memory at the end.
+    cycles : int or None
+        From the first rank's start to the last rank's done; None without a clock.
+    link_utilization : float or None
+        Payload flits over links x cycles; None without a clock.
+    ports : tuple of tuples of PortCounts, or None
+        What interfaces counted, per rank and port; None where there are no interfaces.
+    loading_cycles : int or None
+        What loading tables and settings took before; None where there are no interfaces.
+    """
+
+    memory: Any
+    cycles: int | None = None
+    link_utilization: float | None = None
+    ports: tuple[tuple[PortCounts, ...], ...] | None = None
+    loading_cycles: int | None = None
+
+
+def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[Any]:
+    """Divide sums by the number of ranks: one float32 division each, NaN made canonical.
+
+    Parameters
+    ----------
+    image : float32 or bfloat16 array
+        Sums.
+    num_ranks : int
+        What to divide by.
+
+    Returns
+    -------
+    array of the same shape and type
+        bfloat16 sums are divided as float32, and the quotient is rounded to bfloat16.
+    """
+    with np.errstate(all="ignore"):
+        quotient = np.divide(image.astype(np.float32), np.float32(num_ranks), dtype=np.float32)
+        average = quotient.astype(image.dtype, copy=False)
+    make_canonical(average)
+    return average
+
+
+def reduction_of(op: str) -> str:
+    """The op of `execute` that comes first."""
+    return "sum" if op == "average" else op
+
+
+def finished(image: npt.NDArray[Any], op: str, num_ranks: int) -> npt.NDArray[Any]:
+    """What is left to the host once the sums or maxima are there: the division of an average."""
+    return average_of(image, num_ranks) if op == "average" else image
+
 
 Result = TypeVar("Result")
 
@@ -182,3 +289,96 @@ class Work(Generic[Result]):
     def report(self) -> WorkReport:
         """The report; waits for the end of the collective."""
         return self._future.result()[1]
+
+
+def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> float:
+    """Cycles that no all-reduce of a buffer can beat on a topology.
+
+    Parameters
+    ----------
+    topology : Topology
+    size_bytes : int
+        Bytes of one rank's buffer.
+    link_model : LinkModel
+        Clock and flits.
+
+    Returns
+    -------
+    float
+    """
+    return bound_cycles(
+        topology,
+        link_model.num_flits(size_bytes, 1),
+        latency_cycles=link_model.latency_cycles(topology).astype(np.float64),
+        flits_per_cycle=topology.bandwidth_gbytes_per_s / link_model.link_gbytes_per_s,
+    )
+
+
+def report_on(
+    schedule: Schedule,
+    *,
+    engine: str,
+    size_bytes: int,
+    link_model: LinkModel,
+    cycles: int | None,
+    link_utilization: float | None,
+    exact: bool | None,
+    wall_seconds: float,
+    cpu_seconds: float,
+    ports: tuple[tuple[PortCounts, ...], ...] | None = None,
+    loading_cycles: int | None = None,
+) -> WorkReport:
+    """Put figures beside what an engine counted.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What ran.
+    engine : str
+        What ran it.
+    size_bytes : int
+        Bytes of one rank's buffer.
+    link_model : LinkModel
+        Clock and flits, and what rows waited for.
+    cycles, link_utilization, exact, wall_seconds, cpu_seconds, ports, loading_cycles
+        As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio, and nothing
+        is on wires.
+
+    Returns
+    -------
+    WorkReport
+        The bound is that of an all-reduce; other collectives have none yet.
+    """
+    time_us = bandwidth = bound = ratio = wire_bits = effective = None
+    if cycles is not None:
+        time_us = link_model.microseconds(cycles)
+        bandwidth = size_bytes / time_us / 1000 if time_us else None
+        wire_bits = wire_bits_per_flit(schedule, link_model)
+        if bandwidth is not None:
+            effective = bandwidth * 8 * link_model.flit_bytes / wire_bits
+        if schedule.collective == "all_reduce":
+            bound = bound_of(schedule.topology, size_bytes, link_model)
+            ratio = cycles / bound
+    return WorkReport(
+        engine=engine,
+        algorithm=schedule.algorithm,
+        collective=schedule.collective,
+        schedule_hash=schedule.hash,
+        num_ranks=schedule.topology.num_ranks,
+        size_bytes=size_bytes,
+        dependency=None if cycles is None else link_model.dependency,
+        cycles=cycles,
+        time_us=time_us,
+        bandwidth_gbytes_per_s=bandwidth,
+        bound_cycles=bound,
+        ratio_to_bound=ratio,
+        link_utilization=link_utilization,
+        exact=exact,
+        wall_seconds=wall_seconds,
+        cpu_seconds=cpu_seconds,
+        wire_bits_per_flit=wire_bits,
+        effective_bandwidth_gbytes_per_s=effective,
+        loading_cycles=loading_cycles,
+        ports=ports,
+        limits=() if cycles is None else link_limits(schedule.topology, link_model),
+    )

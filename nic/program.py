@@ -1,7 +1,8 @@
-"""Register writes that load and start a table, and faults read back in words."""
+"""Register writes that load and start a table; faults and counters read back."""
 
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 
 from multitree.nic.config import LANE_TYPES
@@ -10,14 +11,15 @@ from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW, SHARED_ROW, 
 from multitree.nic.registers import (
     ADDRESS,
     FLOW_WINDOW,
+    PORT_COUNTERS,
+    PORT_WINDOW,
     ROUTE_WINDOW,
     TABLE_WINDOW,
     register_field,
     register_word,
 )
 from multitree.nic.table import Table
-from multitree.topology.collectives import Op
-from multitree.topology.elements import OPS
+from multitree.topology.collectives import OPS, Op
 
 __all__ = [
     "ACKNOWLEDGE",
@@ -29,14 +31,74 @@ __all__ = [
     "RESET",
     "START",
     "Fault",
+    "PortCounts",
     "RunSettings",
     "Writes",
+    "count_addresses",
+    "counts_of",
     "decode_fault",
     "origin_of",
     "reset_writes",
     "run_writes",
+    "sum_of",
     "table_writes",
 ]
+
+
+@dataclass(frozen=True)
+class PortCounts:
+    """Counters of one port, or of many together, in one collective.
+
+    Fields are in the order of the counters' registers, whose names they have.
+
+    Parameters
+    ----------
+    flits_sent, flits_received : int
+        Payload flits put on the link, and taken out of the link's buffer.
+    stall_dependency_cycles, stall_credit_cycles, stall_memory_cycles, stall_sibling_cycles : int
+        Cycles that a row waited for its dependency, a flit for a credit, a payload flit for
+        memory, a contribution for a sibling that is added before it.
+    credits_low : int
+        Least credits that were left, in flits.
+    """
+
+    flits_sent: int
+    flits_received: int
+    stall_dependency_cycles: int
+    stall_credit_cycles: int
+    stall_memory_cycles: int
+    stall_sibling_cycles: int
+    credits_low: int
+
+
+def count_addresses(ports: Iterable[int]) -> list[int]:
+    """Byte addresses of all counters of some ports, port by port."""
+    words = range(len(PORT_COUNTERS))
+    return [PORT_WINDOW.address(port, word) for port in ports for word in words]
+
+
+def counts_of(words: Sequence[int]) -> tuple[PortCounts, ...]:
+    """Counters per port, of what was read at `count_addresses`."""
+    step = len(PORT_COUNTERS)
+    return tuple(PortCounts(*words[k : k + step]) for k in range(0, len(words), step))
+
+
+def sum_of(ports: Iterable[PortCounts]) -> PortCounts:
+    """Counters of ports together: sums, and the least credits that any had left.
+
+    Raises
+    ------
+    ValueError
+        If there are no ports.
+    """
+    every = list(ports)
+    if not every:
+        raise ValueError("Ports must be at least one, not none")
+    sums = {
+        field.name: sum(getattr(port, field.name) for port in every) for field in fields(PortCounts)
+    }
+    return PortCounts(**sums | {"credits_low": min(port.credits_low for port in every)})
+
 
 Writes = list[tuple[int, int]]
 """Register writes in order: byte address and 32-bit value."""

@@ -9,14 +9,14 @@ import numpy as np
 
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
+from multitree.sim.inputs import check_store_and_forward, shares_links
 from multitree.sim.link_model import LinkModel
-from multitree.sim.store_and_forward import check_store_and_forward, shares_links
 from multitree.topology.algorithms.build import ALGORITHMS, PACED, build
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.schedules.sibling_order import LARGE_CHUNKS, SMALL_CHUNKS
+from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
 
 __all__ = ["AUTO", "Candidate", "Choice", "Chooser"]
 

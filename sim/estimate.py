@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import AUTO, Chooser
-from multitree.sim.link_limits import LinkLimit, link_limits
 from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.sim.trace import Trace
 from multitree.topology.algorithms.build import PACED, build
 from multitree.topology.checks.verify import verify

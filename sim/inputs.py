@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.topology.elements import DTYPES, check_dtype
-from multitree.topology.errors import TopologyError
-from multitree.topology.mapping.attached_routers import through_switches
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.link_model import LinkModel
+from multitree.topology.collectives import DTYPES, check_dtype
+from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.lowering import lowered, through_switches
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -17,9 +19,11 @@ __all__ = [
     "Buffers",
     "check_buffers",
     "check_skews",
+    "check_store_and_forward",
     "elements_of",
     "lowered_onto",
     "memory_of",
+    "shares_links",
 ]
 
 Buffers = npt.NDArray[Any]
@@ -150,3 +154,35 @@ def elements_of(memory: npt.NDArray[np.uint8], like: Buffers) -> Buffers:
     """
     content = memory[:, : like.shape[1] * like.dtype.itemsize]
     return np.ascontiguousarray(content).view(like.dtype).reshape(like.shape)
+
+
+_WHOLE = {"dependency": DEPENDENCIES[0], "flow_control": FLOW_CONTROLS[0]}
+
+
+def shares_links(schedule: Schedule) -> bool:
+    """Whether it runs through switches, of the network or beside ranks, where messages meet."""
+    return lowered(schedule).topology.num_switches > 0
+
+
+def check_store_and_forward(schedule: Schedule, link_model: LinkModel) -> None:
+    """Raise unless messages wait for nothing once they have begun, and have one head.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that is run on shared links.
+    link_model : LinkModel
+        Its `dependency` and `flow_control`.
+
+    Raises
+    ------
+    ScheduleError
+        If these are not "chunk" and "message".
+    """
+    for what, whole in _WHOLE.items():
+        found = getattr(link_model, what)
+        if found != whole:
+            raise ScheduleError(
+                f"{schedule.topology.name}: {what} must be {whole} where links are shared, "
+                f"not {found!r}"
+            )

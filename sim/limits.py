@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from multitree.nic.program import RunSettings
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.topology.checks.verify import termination_cycles
-from multitree.topology.networks.link_occupancy import link_occupancy
+from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Limits", "estimated_step_cycles", "limits_of"]

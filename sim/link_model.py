@@ -13,7 +13,39 @@ from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["LinkModel"]
+__all__ = ["LinkModel", "MemoryTiming"]
+
+
+@dataclass(frozen=True)
+class MemoryTiming:
+    """How memory strays from its fixed latency.
+
+    Parameters
+    ----------
+    extra_cycles : int
+        Each request takes up to so many cycles more, drawn per channel and request.
+    stall_percent : int
+        Cycles out of a hundred in which a channel takes no request.
+    seed : int
+        Of the random numbers; equal seeds give equal runs.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    extra_cycles: int = 0
+    stall_percent: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name, most in (("extra_cycles", 2**20), ("stall_percent", 99), ("seed", 2**63 - 1)):
+            value = getattr(self, name)
+            if not 0 <= value <= most:
+                raise ValueError(f"MemoryTiming {name} must be in 0..{most}, not {value!r}")
+
 
 _CHOICES = {"dependency": DEPENDENCIES, "flow_control": FLOW_CONTROLS}
 _LEAST_BUFFER_FLITS, _MOST_BUFFER_FLITS = Config().buffer_flits, LIMITS["buffer_flits"][1]

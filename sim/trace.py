@@ -1,13 +1,19 @@
-"""When every message of a schedule was sent and had arrived, as an engine saw it."""
+"""When each row was sent and arrived, also out of the messages seen."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.faults import DeviceError
+from multitree.nic.routed_rows import places_in_sums
+from multitree.topology.arrays import positions_in_group
+from multitree.topology.collectives import OPS_OF
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Trace"]
+__all__ = ["Events", "Trace", "counts_of", "trace_of", "turns_of"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -111,3 +117,165 @@ class Trace:
             if rows.any():
                 spans[step] = self.sent[:, rows].min(), self.arrived[:, rows].max()
         return spans
+
+
+Events = npt.NDArray[Any]
+"""Messages that left or came in: structured arrays with the fields of `native.EVENT`."""
+
+
+def turns_of(
+    schedules: Sequence[Schedule], sent: Events, arrived: Events
+) -> list[tuple[Events, Events]]:
+    """Share out the messages seen among the collectives that ran, one after the other.
+
+    A rank sends and takes all messages of a collective before the first one of the next.
+
+    Parameters
+    ----------
+    schedules : sequence of Schedule
+        What ran, header-only phases included.
+    sent, arrived : structured arrays
+        As `Network.sent` and `Network.arrived` return them, of these collectives only.
+
+    Returns
+    -------
+    list of (sent, arrived)
+        One pair per collective; what is too much goes to the last one.
+    """
+    shares = []
+    for events, end in ((sent, "src"), (arrived, "dst")):
+        num_ranks = schedules[0].topology.num_ranks
+        ends = [
+            ran.num_waves * np.bincount(getattr(ran, end), minlength=num_ranks)
+            for ran in schedules[:-1]
+        ]
+        before = np.cumsum(np.reshape(ends, (-1, num_ranks)), axis=0)
+        rank = events["rank"].astype(np.int64)
+        turn = (before[:, rank] <= positions_in_group(rank)).sum(axis=0)
+        shares.append([events[turn == k] for k in range(len(schedules))])
+    return list(zip(*shares, strict=True))
+
+
+def trace_of(
+    schedule: Schedule,
+    ran: Schedule,
+    num_flits: int,
+    turn: tuple[Events, Events],
+    start: IntArray,
+    done: IntArray,
+) -> Trace:
+    """Find every transfer of a collective among its messages.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What was asked for.
+    ran : Schedule
+        The same as the network carries it: perhaps through switches beside the ranks, and on
+        shared links `with_header_only_phase`, which adds messages that are no transfers.
+    num_flits : int
+        Of one rank's buffer.
+    turn : (sent, arrived), structured arrays
+        As `turns_of` returns them.
+    start, done : int64 arrays, shape (num_ranks,)
+        Cycles in which each rank was started, and said that it is done.
+
+    Returns
+    -------
+    Trace
+        Its cycle 0 is the first rank's start.
+
+    Raises
+    ------
+    DeviceError
+        If the messages are not those of what ran.
+    """
+    topology, hops = schedule.topology, np.diff(schedule.route_offsets)
+    carries = np.isin(ran.op, OPS_OF[schedule.collective])
+    leaving, came = (
+        _match(np.tile(wanted, ran.num_waves), found).reshape(ran.num_waves, -1)[:, carries]
+        for wanted, found in zip(_wanted(ran), _found(ran, *turn), strict=True)
+    )
+    first = start.min()
+    sent, arrived = turn
+    payload = np.repeat(sent["num_payload"][leaving].astype(np.int64).sum(axis=0), hops)
+    return Trace(
+        schedule=schedule,
+        engine="rtl",
+        num_flits=num_flits,
+        sent=sent["cycle"][leaving].astype(np.int64) - first,
+        arrived=arrived["cycle"][came].astype(np.int64) - first,
+        start=start - first,
+        done=done - first,
+        link_flits=np.bincount(schedule.route_links, payload, topology.num_links).astype(np.int64),
+    )
+
+
+def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
+    """How often each transfer was sent, and has arrived: in how many waves.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What ran.
+    sent, arrived : structured arrays
+        As `turns_of` returns them.
+
+    Returns
+    -------
+    int64 arrays, shape (num_transfers,)
+    """
+    counts = []
+    for wanted, keys in zip(_wanted(schedule), _found(schedule, sent, arrived), strict=True):
+        found = np.sort(keys)
+        counts.append(np.searchsorted(found, wanted, "right") - np.searchsorted(found, wanted))
+    return counts[0], counts[1]
+
+
+def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
+    """Keys of each transfer where it leaves and where it comes in."""
+    topology = schedule.topology
+    links = schedule.route_links[schedule.route_offsets[:-1]]
+    port = topology.link_ports.astype(np.int64)
+    if topology.num_switches:
+        # What was staged is added at port 0, wherever it came in.
+        coming_port, coming_place = np.zeros(len(links), np.int64), places_in_sums(schedule)
+        leaving_place = schedule.step.astype(np.int64)
+    else:
+        coming_port = port[topology.reverse[links]]
+        leaving_place = coming_place = np.zeros(len(links), np.int64)
+    return (
+        _key(schedule.src, port[links], schedule.op, schedule.flow, leaving_place),
+        _key(schedule.dst, coming_port, schedule.op, schedule.flow, coming_place),
+    )
+
+
+def _match(wanted: IntArray, found: IntArray) -> IntArray:
+    """Event of each transfer; of several with one key, as in waves, the k-th is the k-th event."""
+    by_key = np.argsort(found, kind="stable")
+    ranked = np.argsort(wanted, kind="stable")
+    if not np.array_equal(found[by_key], wanted[ranked]):
+        raise DeviceError(
+            f"The interfaces must send the {len(wanted)} messages of the schedule, "
+            f"not {len(found)} others"
+        )
+    matched = np.empty(len(wanted), dtype=np.int64)
+    matched[ranked] = by_key
+    return matched
+
+
+def _found(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
+    """Keys of the messages seen; where links are shared no port tells where one came in."""
+    ports = sent["port"], arrived["port"] * (schedule.topology.num_switches == 0)
+    of_sent, of_arrived = (
+        _key(events["rank"], port, events["op"], events["flow"], events["place"])
+        for events, port in zip((sent, arrived), ports, strict=True)
+    )
+    return of_sent, of_arrived
+
+
+def _key(rank: Any, port: Any, op: Any, flow: Any, place: Any) -> IntArray:
+    """One number for rank, port, op, flow, and step or order."""
+    wide = [part.astype(np.int64) for part in (rank, port, op, flow, place)]
+    key: IntArray = wide[0] << 40 | wide[1] << 34 | wide[2] << 32 | wide[3] << 16 | wide[4]
+    return key

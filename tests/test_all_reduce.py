@@ -17,7 +17,7 @@ from multitree import (
     ring,
     torus,
 )
-from multitree.host.engines.engines import why_not
+from multitree.host.engines import why_not
 from multitree.topology.algorithms.build import COMPARED, build
 from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values

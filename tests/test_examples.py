@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from multitree.host.engines.engines import why_not
+from multitree.host.engines import why_not
 
 TRAIN_DIGITS = Path(__file__).resolve().parent.parent / "examples" / "train_digits.py"
 

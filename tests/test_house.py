@@ -24,15 +24,14 @@ MAY_IMPORT = {
 }
 # Modules and sub-rooms of each room; one may import what stands before it.
 ORDER = {
-    "topology": "errors atomic_write file_text arrays elements collectives progress networks "
-    "families routing schedules checks mapping packing algorithms files specs",
+    "topology": "errors atomic_write file_text arrays collectives progress networks "
+    "families routing schedules checks lowering packing algorithms files specs",
     "hw": "arguments instances arbiter stream crc checked_queue float_add lanes memory_channel "
     "link switch axi export",
-    "nic": "config layouts signatures faults registers routed_rows table program counts control "
+    "nic": "config layouts signatures faults registers routed_rows table program control "
     "reduce send receive top interface axi_interface",
-    "sim": "context inputs memory_timing trace link_model sizing link_limits store_and_forward "
-    "limits analytic emulator faults rtl choice estimate",
-    "host": "version work sizes plans outcome tensors figures buffers driver design engines runner "
+    "sim": "link_model inputs trace sizing limits analytic emulator faults rtl choice estimate",
+    "host": "version work sizes plans buffers driver design torch_engine engines runner "
     "communicator simulator comparison cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3

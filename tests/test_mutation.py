@@ -70,7 +70,7 @@ def test_every_operator_constant_condition_and_statement_is_changed_and_nothing_
 
 
 def test_a_mutant_is_the_file_with_that_line_changed_and_parses(mutants):
-    path = "topology/checks/causality.py"
+    path = "topology/checks/verify.py"
     source = (ROOT / path).read_bytes()
     every = mutants.mutants_of(path, source)
     assert len({mutant.name for mutant in every}) == len(every) > 50
@@ -100,7 +100,7 @@ def test_every_mutant_that_is_explained_exists_and_has_a_reason(mutants):
 
 def test_tests_of_a_module_are_those_of_its_room_that_import_it_the_nearest_first(mutants):
     tests_of = bench_module("_mutant_tests").tests_of
-    of_timing = tests_of(ROOT, "topology/checks/causality.py")
+    of_timing = tests_of(ROOT, "topology/checks/verify.py")
     assert of_timing[0] == "tests/topology/checks/test_causality.py"
     rooms = [test.split("/")[1] == "topology" for test in of_timing]
     assert rooms == sorted(rooms, reverse=True) and not all(rooms)

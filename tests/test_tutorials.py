@@ -38,8 +38,8 @@ from pathlib import Path
 
 import pytest
 
+from multitree.host import engines
 from multitree.host.cli.main import main as multitree
-from multitree.host.engines import engines
 
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))

@@ -19,7 +19,7 @@ import numpy as np
 
 from multitree import DeviceError, EngineError, build, execute, parse_topology, verify
 from multitree.host.driver.emulated_bus import EmulatedBus
-from multitree.host.engines.rtl import needs_of
+from multitree.host.engines import needs_of
 from multitree.host.sizes import parse_size
 from multitree.hw.export.register_map import c_header
 from multitree.nic.program import DTYPE_CODES, table_writes

@@ -24,10 +24,10 @@ from multitree.host.cli.simulate import (
     SeedOption,
 )
 from multitree.host.comparison import COLUMNS, check_some_ran, compare_all, shown_cells
-from multitree.host.figures import bound_of
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, parse_sizes
-from multitree.sim.link_limits import link_limits
+from multitree.host.work import bound_of
+from multitree.sim.sizing import link_limits
 from multitree.topology.algorithms.build import COMPARED, check_algorithm
 
 __all__ = ["add_commands"]

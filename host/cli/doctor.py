@@ -10,7 +10,7 @@ import typer
 
 from multitree.host.cli.common import JsonOption, print_pairs
 from multitree.host.cli.output import print_json
-from multitree.host.engines.engines import ENGINES, why_not
+from multitree.host.engines import ENGINES, why_not
 from multitree.sim.emulator.cache import cache_folder, cache_size_bytes, clear_cache
 
 __all__ = [

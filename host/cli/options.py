@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from multitree.nic.config import LIMITS
-from multitree.sim.link_limits import LinkLimit, link_limits
 from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.topology.errors import TopologyError, TopologyWarning
 from multitree.topology.files.files import load_file
 from multitree.topology.networks.subsets import among

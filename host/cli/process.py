@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from multitree.host.engines.engines import EngineError
+from multitree.host.engines import EngineError
 from multitree.hw.export.verilog import VerilogError
 from multitree.nic.faults import DeviceError
 

@@ -23,9 +23,9 @@ from multitree.host.cli.common import (
 )
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
-from multitree.host.figures import bound_of
 from multitree.host.sizes import format_size, parse_size
-from multitree.sim.link_limits import link_limits
+from multitree.host.work import bound_of
+from multitree.sim.sizing import link_limits
 from multitree.topology.atomic_write import replacing
 from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.files.files import save_schedule, save_topology

@@ -28,7 +28,7 @@ from multitree.host.comparison import REPORT_COLUMNS, report_cells
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, paced, parse_sizes
 from multitree.host.work import WorkReport
-from multitree.nic.counts import PortCounts
+from multitree.nic.program import PortCounts
 from multitree.sim.choice import AUTO, Choice
 from multitree.sim.emulator.waveform import Waveform
 from multitree.topology.networks.topology import Topology

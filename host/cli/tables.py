@@ -35,18 +35,16 @@ from multitree.host.cli.writes import (
     WindowBaseOption,
     write_list,
 )
-from multitree.host.engines.rtl import needs_of
+from multitree.host.engines import needs_of
 from multitree.host.sizes import format_size, paced, parse_size
 from multitree.nic.config import Config
 from multitree.nic.table import compile_table
 from multitree.sim.limits import limits_of
-from multitree.sim.link_limits import link_limits
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.sizing import beyond_interfaces, config_for
+from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.sizing import beyond_interfaces, config_for, link_limits
 from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.checks.verify import Report, verify
-from multitree.topology.mapping.header_only import as_sent, header_only_ops
+from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["add_commands"]

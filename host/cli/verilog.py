@@ -21,12 +21,11 @@ from multitree.host.cli.output import Working, print_json
 from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.design.switch_files import SwitchModule, switch_modules
 from multitree.host.design.verilog_files import Delivery, write_verilog
-from multitree.host.engines.rtl import needs_of
+from multitree.host.engines import needs_of
 from multitree.host.sizes import parse_size
 from multitree.nic.config import Config
-from multitree.sim.link_limits import link_limits
-from multitree.sim.sizing import config_for
-from multitree.topology.mapping.attached_routers import lowered
+from multitree.sim.sizing import config_for, link_limits
+from multitree.topology.lowering import lowered
 
 __all__ = ["ForceOption", "NameOption", "add_commands"]
 

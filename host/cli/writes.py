@@ -9,19 +9,18 @@ import typer
 from multitree.host.cli.common import check_writable
 from multitree.host.design.names import DesignNames
 from multitree.host.design.write_lists import FORMATS, WriteList
-from multitree.host.engines.rtl import needs_of
+from multitree.host.engines import needs_of
 from multitree.nic.config import Config
 from multitree.nic.program import COMMIT, RunSettings, run_writes, table_writes
 from multitree.nic.table import Table, compile_table
+from multitree.sim.inputs import check_store_and_forward
 from multitree.sim.limits import limits_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.sizing import beyond_interfaces, config_for
-from multitree.sim.store_and_forward import check_store_and_forward
 from multitree.topology.atomic_write import write_file
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
-from multitree.topology.mapping.header_only import as_sent, header_only_ops
+from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [

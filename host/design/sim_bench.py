@@ -20,7 +20,7 @@ from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_w
 from multitree.nic.registers import ADDRESS, ID, REGISTERS
 from multitree.nic.table import Table, compile_table
 from multitree.topology.algorithms.build import build
-from multitree.topology.elements import DTYPES
+from multitree.topology.collectives import DTYPES
 from multitree.topology.families.direct import ring
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from multitree.nic.counts import PortCounts
+from multitree.nic.program import PortCounts
 
 __all__ = ["Bus", "Counters", "Sizes"]
 

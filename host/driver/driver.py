@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from multitree.host.driver.card import Bus, Counters, Sizes
-from multitree.nic.counts import count_addresses, counts_of
 from multitree.nic.faults import DeviceError, FaultCode
 from multitree.nic.program import (
     ACKNOWLEDGE,
@@ -13,6 +12,8 @@ from multitree.nic.program import (
     DTYPE_CODES,
     START,
     RunSettings,
+    count_addresses,
+    counts_of,
     decode_fault,
     origin_of,
     reset_writes,

@@ -9,9 +9,9 @@ from multitree.sim.analytic.generations import generations_of
 from multitree.sim.analytic.link_buffers import LinkBuffers
 from multitree.sim.analytic.periodic import timed_in_waves
 from multitree.sim.analytic.shared_links import shared_analytic
+from multitree.sim.inputs import shares_links
 from multitree.sim.limits import estimated_step_cycles
 from multitree.sim.link_model import LinkModel
-from multitree.sim.store_and_forward import shares_links
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule

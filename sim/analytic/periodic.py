@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.sim.trace import Trace
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["timed_in_waves"]

@@ -9,12 +9,12 @@ from multitree.sim.analytic.messages import channels_of, messages_of
 from multitree.sim.analytic.shared_receivers import Receivers
 from multitree.sim.analytic.shared_senders import Senders
 from multitree.sim.analytic.wormhole import WormholeChannels
+from multitree.sim.inputs import check_store_and_forward
 from multitree.sim.link_model import LinkModel
-from multitree.sim.store_and_forward import check_store_and_forward
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.mapping.header_only import as_sent, header_only_ops
+from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["shared_analytic"]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,14 @@ import numpy.typing as npt
 from multitree.hw.link.session import PERIOD_CYCLES
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
-from multitree.sim.context import ContextManager
+from multitree.nic.registers import ADDRESS
 from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, OpKind, Status
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.topology.atomic_write import replacing
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology
 
-__all__ = [
-    "HostOp",
-    "MemoryTiming",
-    "Network",
-]
+__all__ = ["HostOp", "MemoryTiming", "Network", "await_links"]
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,10 @@ class HostOp:
         return cls(OpKind.WAIT_IRQ)
 
 
-_RESET_CYCLES = 8
-_SLICE_CYCLES = 3000
+_RESET_CYCLES, _READ_CYCLES, _SLICE_CYCLES = 8, 32, 3000
 
 
-class Network(ContextManager):
+class Network(AbstractContextManager["Network"]):
     """N interfaces in RTL, joined by the links of a topology, each with a memory and a host.
 
     Every rank's host runs a script of its own, at the same time as all others; `run` clocks
@@ -166,6 +161,10 @@ class Network(ContextManager):
                 self._handle = None
             if waveform is not None and number:
                 raise OSError(number, os.strerror(number))
+
+    def __exit__(self, *error: object) -> None:
+        """Close it; an error goes on."""
+        self.close()
 
     @property
     def cycle(self) -> int:
@@ -365,3 +364,35 @@ def _check_topology(topology: Topology, config: Config) -> None:
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, the interface {config.num_ports} ports"
         )
+
+
+def await_links(network: Network) -> None:
+    """Let the network run until all links are up.
+
+    Parameters
+    ----------
+    network : Network
+        Its hosts do nothing else in the meantime.
+
+    Raises
+    ------
+    DeviceError
+        If a link is not up after `network.link_up_cycles`; names rank or switch, and port.
+    """
+    topology, first_cycle = network.topology, network.cycle
+    ranks = range(topology.num_ranks)
+    wired = [sum(1 << p for p in topology.link_ports[topology.ports(rank)]) for rank in ranks]
+    while True:
+        for rank in ranks:
+            network.set_script(rank, [HostOp.read(ADDRESS["LINKS"])])
+        network.run(_READ_CYCLES)
+        ups = [int(network.results(rank)["value"][0]) for rank in ranks]
+        downs = [("Rank", ports & ~up) for ports, up in zip(wired, ups, strict=True)]
+        downs += [("Switch", ports) for ports in network.switches_down()]
+        down = [(kind, node, ports) for node, (kind, ports) in enumerate(downs) if ports]
+        if not down:
+            return
+        kind, node, ports = down[0]
+        if (cycles := network.cycle - first_cycle) > network.link_up_cycles:
+            where = f"{kind} {node}, port {(ports & -ports).bit_length() - 1}"
+            raise DeviceError(f"{where}: link is not up after {cycles} cycles")

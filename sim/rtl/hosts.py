@@ -6,23 +6,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.counts import PortCounts, count_addresses, counts_of
 from multitree.nic.faults import DeviceError
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
     RESET,
     START,
+    PortCounts,
     RunSettings,
+    count_addresses,
+    counts_of,
     reset_writes,
     run_writes,
     table_writes,
 )
 from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
-from multitree.sim.emulator.link_up import await_links
 from multitree.sim.emulator.native import OpKind
-from multitree.sim.emulator.network import HostOp, Network
+from multitree.sim.emulator.network import HostOp, Network, await_links
 from multitree.sim.faults.diagnosis import check_responses, check_status
 from multitree.sim.faults.injection import Injection, flipped, inject, resets_of
 from multitree.sim.rtl.loads import Load

@@ -7,18 +7,20 @@ from typing import Any
 from multitree.nic.config import Config
 from multitree.nic.program import RunSettings
 from multitree.nic.table import Table, compile_table
-from multitree.sim.inputs import Buffers, check_buffers, lowered_onto
+from multitree.sim.inputs import Buffers, check_buffers, check_store_and_forward, lowered_onto
 from multitree.sim.limits import Limits, limits_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.store_and_forward import check_store_and_forward
-from multitree.topology.collectives import Op
-from multitree.topology.elements import DTYPES
-from multitree.topology.mapping.header_only import header_only_ops, with_header_only_phase
+from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.topology.collectives import DTYPES, Op
+from multitree.topology.lowering import header_only_ops, with_header_only_phase
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Load", "Loader", "Upcoming"]
+__all__ = [
+    "Load",
+    "Loader",
+    "Upcoming",
+    "check_queue",
+]
 
 _KEPT = 4
 

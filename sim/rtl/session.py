@@ -1,29 +1,26 @@
 """The rtl engine: every interface's generated Verilog, clocked until all are done."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from multitree.nic.config import Config
-from multitree.nic.counts import PortCounts
 from multitree.nic.faults import DeviceError
+from multitree.nic.program import PortCounts
 from multitree.nic.table import Table
-from multitree.sim.context import ContextManager
 from multitree.sim.emulator.library import most_switch_ports, network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
-from multitree.sim.faults.diagnosis import StallError
+from multitree.sim.faults.diagnosis import StallError, findings
 from multitree.sim.faults.injection import Injection
-from multitree.sim.faults.message_trace import trace_of, turns_of
-from multitree.sim.faults.postmortem import findings
 from multitree.sim.inputs import Buffers, check_buffers, check_skews, elements_of, memory_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.hosts import RtlHost
 from multitree.sim.rtl.loads import Loader, Upcoming, check_queue
 from multitree.sim.sizing import config_for, emulated_dtypes
-from multitree.sim.trace import Trace
+from multitree.sim.trace import Trace, trace_of, turns_of
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -32,7 +29,7 @@ __all__ = ["MemoryTiming", "Progress", "RtlSession", "Upcoming", "Waveform"]
 Progress = Callable[[int], None]
 
 
-class RtlSession(ContextManager):
+class RtlSession(AbstractContextManager["RtlSession"]):
     """A network in RTL that stays, so that compiling and loading tables is done once.
 
     To be closed, or used in a `with` statement. After a DeviceError it is of no use until `reset`.
@@ -120,6 +117,10 @@ class RtlSession(ContextManager):
     def close(self) -> None:
         """Give back the network and finish the waveform."""
         self.network.close()
+
+    def __exit__(self, *error: object) -> None:
+        """Close it; an error goes on."""
+        self.close()
 
     def reset(self, sequence: int = 0) -> None:
         """Reset interfaces, by their hosts, and switches; nothing goes wrong on purpose any more.

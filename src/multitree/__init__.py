@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from multitree.host.communicator import Communicator
-    from multitree.host.engines.engines import EngineError
+    from multitree.host.engines import EngineError
     from multitree.host.work import Work, WorkReport
     from multitree.nic.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
@@ -75,7 +75,7 @@ __all__ = [
 
 _HOMES = {
     "host.communicator": ("Communicator",),
-    "host.engines.engines": ("EngineError",),
+    "host.engines": ("EngineError",),
     "host.work": (
         "Work",
         "WorkReport",

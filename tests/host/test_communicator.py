@@ -21,8 +21,8 @@ from multitree import (
     ring,
     torus,
 )
-from multitree.host.engines import engines
-from multitree.host.outcome import average_of
+from multitree.host import engines
+from multitree.host.work import average_of
 from multitree.sim.choice import Chooser
 from multitree.sim.emulator.verilator import why_not
 from multitree.topology.algorithms.build import ALGORITHMS, build

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from multitree import LinkModel, Topology, torus
-from multitree.host.figures import bound_of, report_on
-from multitree.nic.counts import PortCounts
+from multitree.host.work import bound_of, report_on
+from multitree.nic.program import PortCounts
 from multitree.topology.algorithms.build import build
-from multitree.topology.mapping.attached_routers import lowered
+from multitree.topology.lowering import lowered
 
 
 def report(schedule, cycles, model=None):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from multitree.topology.elements import CANONICAL_NAN, DTYPES, as_bits
+from multitree.topology.collectives import CANONICAL_NAN, DTYPES, as_bits
 
 __all__ = ["bits", "make_buffers", "with_odd_values"]
 

@@ -14,7 +14,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import ring
-from multitree.topology.mapping.attached_routers import lowered, through_switches
+from multitree.topology.lowering import lowered, through_switches
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 

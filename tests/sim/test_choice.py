@@ -18,7 +18,7 @@ from multitree.topology.algorithms.build import ALGORITHMS, PACED, build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import torus
 from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.sibling_order import LARGE_CHUNKS, SMALL_CHUNKS
+from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
 from multitree.topology.specs import parse_topology
 
 MODEL = LinkModel()

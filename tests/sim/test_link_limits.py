@@ -10,8 +10,7 @@ from multitree.host.simulator import Simulator
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_limits import link_limits
-from multitree.sim.sizing import config_for
+from multitree.sim.sizing import config_for, link_limits
 
 NUM_FLITS = 200_000
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from multitree.topology.elements import CANONICAL_NAN, DTYPES, as_bits, combine
+from multitree.topology.collectives import CANONICAL_NAN, DTYPES, as_bits, combine
 
 EDGES = (0x0000, 0x0001, 0x0002, 0x007F, 0x0080, 0x00FF, 0x3B80, 0x3B81, 0x3F80, 0x3F81)
 EDGES += (0x4000, 0x7F00, 0x7F7F, 0x7F80, 0x7F81, 0x7FBF, 0x7FC0, 0x7FFF)

@@ -10,7 +10,7 @@ from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.checks.verify import termination_cycles, verify
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import mesh, ring, torus
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import unrolled
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute, flow_ranges
 from multitree.topology.schedules.schedule import phase_of

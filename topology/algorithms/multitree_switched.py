@@ -7,7 +7,7 @@ import numpy as np
 from multitree.topology.arrays import Int64Array
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.legal_moves import END, LegalMoves
-from multitree.topology.schedules.grown_trees import GrownRoutes
+from multitree.topology.schedules.trees import GrownRoutes
 
 
 def grow_over_switches(

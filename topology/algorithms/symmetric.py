@@ -9,11 +9,11 @@ import numpy as np
 from multitree.topology.arrays import BoolArray, Int32Array, Int64Array, int32s
 from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import Op, chosen_roots
-from multitree.topology.networks.link_occupancy import link_occupancy
+from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import Translations, translations_of
 from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.schedules.sibling_order import SMALL_CHUNKS, Journeys, expected_order
+from multitree.topology.schedules.trees import SMALL_CHUNKS, Journeys, expected_order
 
 __all__ = [
     "build_symmetric",

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array
-from multitree.topology.checks.causality import overlaps
-from multitree.topology.checks.verify import Report, verify
+from multitree.topology.checks.verify import Report, overlaps, verify
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.bounds import bound_steps
-from multitree.topology.networks.fingerprint import Blocks, schedule_fingerprint
-from multitree.topology.networks.link_occupancy import link_occupancy
+from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import Translations
-from multitree.topology.schedules.columns import ROW_FIELDS
+from multitree.topology.schedules.columns import ROW_FIELDS, Blocks, schedule_fingerprint
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["MAX_ROWS", "ImplicitSchedule", "verify_implicit"]

@@ -9,17 +9,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, Int64Array, int32s
+from multitree.topology.arrays import Float64Array, Int32Array, Int64Array, int32s, int64s
 from multitree.topology.networks.measures import smallest_cut
 from multitree.topology.networks.topology import Topology
 
 __all__ = [
     "Partition",
+    "bound_cycles",
+    "bound_steps",
+    "link_occupancy",
     "worst_partition",
 ]
 
 Weights = list[dict[int, int]]
 Capacity = Float64Array | Int64Array
+MOST_SLOTS = 4
+"""On the fastest link, where that makes slower ones come out even."""
+ROUNDING = 1e-9
+"""Speeds that differ by less count as multiples of each other."""
 
 
 class Partition(NamedTuple):
@@ -338,3 +345,31 @@ def _share(topology: Topology, speeds: Float64Array) -> float:
     if topology.num_switches or topology.num_ranks > MOST_RANKS_IN_PARTS:
         return 0.0
     return worst_partition(topology.links, speeds / 2, topology.num_ranks).share
+
+
+def link_occupancy(topology: Topology) -> Int64Array:
+    """Steps that a chunk holds each link, and needs to be at its end, latency left out.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Returns
+    -------
+    numpy.ndarray, int64 (num_links,)
+        Whole numbers, 1 on all links of equal speed; else 1 to `MOST_SLOTS` on the fastest, such
+        that rounding up costs the slower ones least.
+
+    Examples
+    --------
+    >>> links = [[0, 1], [1, 0]] * 2
+    >>> link_occupancy(Topology("pair", 2, 0, links, [16, 16, 16, 4], 150.0)).tolist()
+    [1, 1, 1, 4]
+    >>> link_occupancy(Topology("pair", 2, 0, links, [24, 24, 24, 16], 150.0)).tolist()
+    [2, 2, 2, 3]
+    """
+    speeds = topology.bandwidth_gbytes_per_s
+    ratio = speeds.max() / speeds
+    whole = [np.ceil(unit * ratio - ROUNDING) for unit in range(1, MOST_SLOTS + 1)]
+    worst = [round(float((slots / ratio).max()) / unit, 9) for unit, slots in enumerate(whole, 1)]
+    return int64s("Slots", whole[worst.index(min(worst))].astype(np.int64))

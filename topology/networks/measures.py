@@ -6,6 +6,13 @@ import networkx as nx
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
 
+__all__ = [
+    "adjacency",
+    "hops_from",
+    "most_hops",
+    "smallest_cut",
+]
+
 Adjacency = list[list[int]]
 SOURCES_AT_ONCE = 4096
 

@@ -10,7 +10,7 @@ import numpy as np
 from multitree.topology.arrays import Int64Array, positions_in_group
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import unrolled
 from multitree.topology.networks.cost_model import CostModel, usual_cost_model
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.modulo_schedule import ModuloSchedule, modulo_schedule
@@ -18,7 +18,7 @@ from multitree.topology.packing.overlay_links import OverlayLinks
 from multitree.topology.packing.packing import Packing, pack_trees, rerooted
 from multitree.topology.packing.switch_packing import pack_over_switches
 from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.schedules.sibling_order import sibling_groups
+from multitree.topology.schedules.trees import sibling_groups
 
 __all__ = ["MOST_WAVES", "build_forest"]
 

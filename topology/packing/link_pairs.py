@@ -6,7 +6,7 @@ import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, Int64Array
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.link_occupancy import link_occupancy
+from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.networks.topology import Topology
 

@@ -10,7 +10,7 @@ from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import LinkPairs
 from multitree.topology.routing.default_routes import Routes
-from multitree.topology.schedules.grown_trees import GrownRoutes, turned_around
+from multitree.topology.schedules.trees import GrownRoutes, turned_around
 
 __all__ = ["OverlayLinks", "overlay_links_of"]
 

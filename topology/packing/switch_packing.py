@@ -9,8 +9,7 @@ import numpy as np
 
 from multitree.topology.arrays import Int64Array
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.bounds import bound_cycles
-from multitree.topology.networks.link_occupancy import link_occupancy
+from multitree.topology.networks.bounds import bound_cycles, link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import neighbours_of
 from multitree.topology.packing.modulo_schedule import has_slots
@@ -20,7 +19,7 @@ from multitree.topology.packing.packing import TOLERANCE, Packing, as_packing
 from multitree.topology.packing.tree_count import MOST_TREES, TreeCount
 from multitree.topology.packing.tree_depth import shallow_trees
 from multitree.topology.routing.legal_moves import END, LegalMoves
-from multitree.topology.schedules.grown_trees import GrownRoutes
+from multitree.topology.schedules.trees import GrownRoutes
 
 __all__ = [
     "RouteEdge",

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.topology.arrays import Int64Array
-from multitree.topology.collectives import Op
-from multitree.topology.elements import OPS, check_dtype, combine
+from multitree.topology.collectives import OPS, Op, check_dtype, combine
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule
 

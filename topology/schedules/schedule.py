@@ -9,7 +9,6 @@ import numpy as np
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
 from multitree.topology.collectives import OPS_OF, ROOTED, Op, check_collective, check_roots
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.fingerprint import schedule_fingerprint
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import routes_of_rows
 from multitree.topology.routing.routes import max_load, reordered_routes, select_routes
@@ -20,19 +19,22 @@ from multitree.topology.schedules.columns import (
     check_shapes,
     check_waves,
     describe_row,
+    schedule_fingerprint,
 )
-from multitree.topology.schedules.flow_trees import tree_height, tree_roots
-from multitree.topology.schedules.sibling_order import (
+from multitree.topology.schedules.trees import (
     LARGE_CHUNKS,
     Journeys,
     Times,
     expected_arrivals,
     expected_order,
+    tree_height,
+    tree_roots,
 )
 
 __all__ = [
     "Op",
     "Schedule",
+    "phase_of",
 ]
 
 

@@ -7,7 +7,7 @@ from cocotb.triggers import ClockCycles
 
 from multitree.nic.faults import FaultCode
 from multitree.nic.program import COMMIT, START, RunSettings, run_writes, table_writes
-from multitree.topology.elements import OPS
+from multitree.topology.collectives import OPS
 from tests.cocotb.bins import bins
 from tests.cocotb.fault_cases import FAULT_RECORD, cases
 from tests.cocotb.models.environment import Environment

@@ -7,8 +7,7 @@ import numpy as np
 
 from multitree.nic.layouts import NO_PORT
 from multitree.nic.table import Table
-from multitree.topology.collectives import Op
-from multitree.topology.elements import DTYPES, combine
+from multitree.topology.collectives import DTYPES, Op, combine
 
 __all__ = ["RANK", "FlowPlan", "Plan", "Round", "draw_plan", "make_table"]
 

@@ -18,11 +18,10 @@ from multitree.host.cli.common import print_table
 from multitree.host.cli.main import app, main
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.verilog_files import Delivery
-from multitree.host.engines.rtl import needs_of
+from multitree.host.engines import needs_of
 from multitree.nic.config import LIMITS
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Loader, Upcoming
 from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
@@ -30,7 +29,7 @@ from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import mesh, ring, torus
 from multitree.topology.files.files import load_topology, save_schedule
-from multitree.topology.mapping.attached_routers import lowered, with_switches
+from multitree.topology.lowering import lowered, with_switches
 from multitree.topology.networks.subsets import among
 from multitree.topology.specs import parse_topology
 

@@ -13,7 +13,7 @@ import yaml
 
 from multitree.host.design.switch_files import switch_modules, switch_verilog
 from multitree.host.design.verilog_files import write_verilog
-from multitree.host.engines.rtl import RtlEngine, needs_of
+from multitree.host.engines import RtlEngine, needs_of
 from multitree.nic.config import Config
 from multitree.nic.interface import SWITCH_MODULE_NAME
 from multitree.sim.emulator import library

@@ -11,7 +11,7 @@ import pytest
 
 from multitree.host.cli.main import main
 from multitree.host.driver.emulated_bus import EmulatedBus
-from multitree.host.engines.rtl import needs_of
+from multitree.host.engines import needs_of
 from multitree.nic.program import COMMIT, START
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, register_field
 from multitree.sim.emulator.library import network_library

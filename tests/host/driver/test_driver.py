@@ -9,8 +9,7 @@ from multitree import DeviceError, execute, ring
 from multitree.host.driver.driver import Driver
 from multitree.host.driver.emulated_bus import EmulatedBus
 from multitree.nic.config import Config
-from multitree.nic.counts import PortCounts
-from multitree.nic.program import RunSettings, reset_writes
+from multitree.nic.program import PortCounts, RunSettings, reset_writes
 from multitree.nic.registers import ADDRESS, REGISTERS, VERSION
 from multitree.nic.table import compile_table
 from multitree.sim.emulator.library import network_library

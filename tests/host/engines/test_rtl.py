@@ -15,13 +15,13 @@ from multitree import (
     ring,
     torus,
 )
-from multitree.host.engines.rtl import RtlEngine
+from multitree.host.engines import RtlEngine
 from multitree.host.plans import Plan
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for
 from multitree.topology.algorithms.build import build
-from multitree.topology.elements import DTYPES
+from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
@@ -145,7 +145,7 @@ class Recorder:
 
 
 def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypatch):
-    monkeypatch.setattr("multitree.host.engines.rtl.RtlSession", Recorder)
+    monkeypatch.setattr("multitree.host.engines.RtlSession", Recorder)
     monkeypatch.setattr(Recorder, "opened", [])
     engine, buffers = RtlEngine(ring(8), LinkModel()), np.zeros((8, 100), np.float32)
     for algorithm in ("multitree", "swing", "double_tree", "ring"):
@@ -158,7 +158,7 @@ def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypat
 
 def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
     """Waves on links, then what goes through switches beside ranks: each runs on its own."""
-    monkeypatch.setattr("multitree.host.engines.rtl.RtlSession", Recorder)
+    monkeypatch.setattr("multitree.host.engines.RtlSession", Recorder)
     monkeypatch.setattr(Recorder, "opened", [])
     topology, memory = mesh(3, 3), np.zeros((9, 4096), np.float32)
     engine = RtlEngine(topology, LinkModel())
@@ -175,7 +175,7 @@ def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
 
 
 def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):
-    monkeypatch.setattr("multitree.host.engines.rtl.RtlSession", Recorder)
+    monkeypatch.setattr("multitree.host.engines.RtlSession", Recorder)
     monkeypatch.setattr(Recorder, "opened", [])
     engine = RtlEngine(torus(16, 16), LinkModel())
     small = build(torus(16, 16), "multitree", "broadcast", root=0)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from multitree import Communicator, Topology, mesh, ring, torus
-from multitree.host.buffers import take_buffers
-from multitree.host.outcome import average_of
-from multitree.host.tensors import to_array, to_tensor
+from multitree.host.buffers import take_buffers, to_array, to_tensor
+from multitree.host.work import average_of
 from multitree.topology.algorithms.build import build
-from multitree.topology.elements import DTYPES
+from multitree.topology.collectives import DTYPES
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
@@ -31,7 +30,7 @@ def topologies():
 
 @pytest.fixture
 def executor():
-    from multitree.host.engines.torch import TorchExecutor
+    from multitree.host.torch_engine import TorchExecutor
 
     return TorchExecutor()
 

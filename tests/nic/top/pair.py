@@ -8,9 +8,16 @@ from amaranth.lib import wiring
 
 from multitree.hw.axi.lite import Response
 from multitree.nic.config import Config
-from multitree.nic.counts import count_addresses, counts_of
 from multitree.nic.interface import Interface
-from multitree.nic.program import COMMIT, RunSettings, decode_fault, run_writes, table_writes
+from multitree.nic.program import (
+    COMMIT,
+    RunSettings,
+    count_addresses,
+    counts_of,
+    decode_fault,
+    run_writes,
+    table_writes,
+)
 from multitree.nic.registers import ADDRESS, ID, REGISTERS
 from multitree.nic.table import compile_table
 from multitree.topology.algorithms.build import build

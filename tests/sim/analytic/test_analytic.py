@@ -10,7 +10,7 @@ from multitree.topology.algorithms.build import COMPARED, build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
-from multitree.topology.mapping.attached_routers import lowered
+from multitree.topology.lowering import lowered
 from multitree.topology.networks.bounds import bound_cycles
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

@@ -14,8 +14,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.mapping.attached_routers import lowered
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import lowered, unrolled
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology

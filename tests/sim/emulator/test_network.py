@@ -5,8 +5,7 @@ import pytest
 
 from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.network import HostOp
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import fully_connected, ring
 from multitree.topology.networks.topology import Topology

@@ -11,7 +11,7 @@ from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.families.clusters import dragonfly
-from multitree.topology.mapping.header_only import with_header_only_phase
+from multitree.topology.lowering import with_header_only_phase
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
 

@@ -11,9 +11,9 @@ from multitree.nic.table import compile_table
 from multitree.sim.emulator.network import HostOp
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.diagnosis import check_responses
-from multitree.sim.faults.message_trace import turns_of
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.trace import turns_of
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
 from multitree.topology.schedules.execute import execute

@@ -17,13 +17,12 @@ from multitree.sim.emulator.network import HostOp
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.faults.diagnosis import check_responses
-from multitree.sim.link_model import LinkModel
-from multitree.sim.memory_timing import MemoryTiming
-from multitree.sim.rtl.once import run_rtl
+from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.sizing import emulated_dtypes, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.elements import DTYPES, OPS
+from multitree.topology.collectives import DTYPES, OPS
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import fully_connected, ring, torus
 from multitree.topology.networks.topology import Topology
@@ -48,6 +47,17 @@ def buffers_of(seed, num_ranks, n, dtype="float32"):
 
 def same_bits(found, wanted):
     return found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()
+
+
+def run_rtl(schedule, buffers, *, op="sum", link_model=None, **options):
+    """Memory and trace of one collective, on a network of its own."""
+    model, dtype = link_model or LinkModel(), buffers.dtype
+    sizes = least_sizes(schedule, model.num_flits(buffers.shape[1], dtype.itemsize))
+    types = emulated_dtypes(dtype.name)
+    with RtlSession(
+        schedule.topology, link_model=model, dtypes=types, **sizes, **options
+    ) as session:
+        return session.run(schedule, [buffers], op=op)[0]
 
 
 def random_topology(seed):

@@ -9,14 +9,14 @@ import pytest
 from multitree.nic.faults import DeviceError
 from multitree.nic.layouts import NO_PORT, head_layout
 from multitree.nic.table import compile_table
-from multitree.sim.emulator.link_up import await_links
+from multitree.sim.emulator.network import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
-from multitree.topology.mapping.attached_routers import lowered
+from multitree.topology.lowering import lowered
 from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute

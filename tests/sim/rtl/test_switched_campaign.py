@@ -10,7 +10,7 @@ from multitree.sim.emulator.verilator import why_not
 from multitree.sim.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
-from multitree.topology.mapping.header_only import as_sent
+from multitree.topology.lowering import as_sent
 from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 

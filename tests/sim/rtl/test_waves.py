@@ -17,7 +17,7 @@ from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import mesh, ring, torus
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.execute import execute
 
 MODEL = LinkModel(dependency="submessage")

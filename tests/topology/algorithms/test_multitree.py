@@ -9,15 +9,20 @@ from hypothesis import strategies as st
 
 from multitree.topology.algorithms import multitree
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.multitree import ROOT_ORDERS, build_multitree
-from multitree.topology.algorithms.tree_growth import HASTES, NEIGHBOUR_ORDERS, grow_trees
+from multitree.topology.algorithms.multitree import (
+    HASTES,
+    NEIGHBOUR_ORDERS,
+    ROOT_ORDERS,
+    build_multitree,
+    grow_trees,
+)
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import hypercube, mesh, ring, torus
-from multitree.topology.networks.link_occupancy import link_occupancy
+from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.sibling_order import SMALL_CHUNKS
+from multitree.topology.schedules.trees import SMALL_CHUNKS
 from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 from tests.topology.graphs import random_topology, topologies

@@ -16,7 +16,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.updown import up_down
 from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.grown_trees import transposed
+from multitree.topology.schedules.trees import transposed
 from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, topologies
 from tests.topology.oracles import (

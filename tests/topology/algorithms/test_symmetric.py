@@ -15,8 +15,7 @@ from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
-from multitree.topology.networks.bounds import bound_steps
-from multitree.topology.networks.link_occupancy import link_occupancy
+from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import translations_of
 from multitree.topology.schedules.execute import execute

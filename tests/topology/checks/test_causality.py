@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from multitree.topology.algorithms.build import build
-from multitree.topology.checks.causality import is_causal, links_overlap, overlaps
-from multitree.topology.checks.verify import verify
+from multitree.topology.checks.verify import is_causal, links_overlap, overlaps, verify
 from multitree.topology.collectives import Op
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitree.topology.algorithms.build import build
-from multitree.topology.checks.deadlock import circle_among
+from multitree.topology.checks.proofs import circle_among
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import ring

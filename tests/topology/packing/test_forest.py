@@ -13,9 +13,9 @@ from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import mesh, torus
 from multitree.topology.files.files import load_schedule, save_schedule
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import unrolled
+from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import CostModel, usual_cost_model
-from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing import forest
 from multitree.topology.packing.forest import MOST_WAVES, build_forest

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import usual_cost_model
-from multitree.topology.networks.link_occupancy import link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing import switch_packing
 from multitree.topology.packing.modulo_schedule import has_slots, modulo_schedule

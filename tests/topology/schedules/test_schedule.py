@@ -14,7 +14,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule, phase_of
-from multitree.topology.schedules.sibling_order import SMALL_CHUNKS
+from multitree.topology.schedules.trees import SMALL_CHUNKS
 from tests.topology.graphs import topologies
 
 ARRAYS = ["flow_offsets", "step", "op", "flow", "src", "dst", "order"]

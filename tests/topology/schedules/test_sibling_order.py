@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.families.direct import fully_connected, mesh, torus
 from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.schedules.sibling_order import (
+from multitree.topology.schedules.trees import (
     LARGE_CHUNKS,
     SMALL_CHUNKS,
     Journeys,

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from multitree.topology.collectives import Op
-from multitree.topology.elements import CANONICAL_NAN, check_dtype
+from multitree.topology.collectives import CANONICAL_NAN, Op, check_dtype
 from multitree.topology.errors import ScheduleError
-from multitree.topology.mapping.unrolled import unrolled
+from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["TorchExecutor"]

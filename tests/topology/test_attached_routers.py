@@ -13,7 +13,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import TopologyError
-from multitree.topology.mapping.attached_routers import lowered, through_switches, with_switches
+from multitree.topology.lowering import lowered, through_switches, with_switches
 from multitree.topology.networks.ports import ports_in_use
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.routes import rows_of_entries

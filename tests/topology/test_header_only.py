@@ -9,8 +9,7 @@ from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree
-from multitree.topology.mapping.attached_routers import lowered
-from multitree.topology.mapping.header_only import as_sent, header_only_ops, with_header_only_phase
+from multitree.topology.lowering import as_sent, header_only_ops, lowered, with_header_only_phase
 from multitree.topology.schedules.schedule import Schedule
 
 ROWS = ("op", "flow", "src", "dst", "order", "step")

@@ -1,0 +1,392 @@
+"""Schedules lowered onto hardware that lacks something they use.
+
+Each function takes a `Schedule` and returns another that does the same: with a router attached to
+every rank, with a header-only phase, or with its waves written out as flows.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from multitree.topology.arrays import Int64Array, int32s, positions_in_group
+from multitree.topology.checks.verify import verify
+from multitree.topology.collectives import OPS_OF, ROOTED, Op
+from multitree.topology.errors import TopologyError
+from multitree.topology.networks.topology import Topology
+from multitree.topology.routing.default_routes import routes
+from multitree.topology.routing.routes import reordered_routes, rows_of_entries
+from multitree.topology.schedules.columns import ROW_FIELDS
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = [
+    "as_sent",
+    "header_only_ops",
+    "lowered",
+    "through_switches",
+    "unrolled",
+    "with_header_only_phase",
+    "with_switches",
+]
+
+LOCAL_LATENCY_NS = 0.1
+"""Between a rank and its switch: the least that a link can take, a cycle."""
+_KEPT = 8
+
+
+def lowered(schedule: Schedule) -> Schedule:
+    """The schedule as hardware carries it: through switches where routes lead through ranks.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Returns
+    -------
+    Schedule
+        The same where no rank has to pass on what is not its own, else `through_switches` of it.
+        Row for row the same transfers, on a topology that may have more switches.
+
+    Raises
+    ------
+    TopologyError
+        As `with_switches`.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> from multitree.topology.algorithms.rings import build_ring
+    >>> from multitree.topology.algorithms.swing import build_swing
+    >>> one_hop, far = build_ring(torus(4, 4)), build_swing(torus(8))
+    >>> lowered(one_hop) is one_hop, lowered(far).topology.num_switches
+    (True, 8)
+    """
+    is_last = np.zeros(len(schedule.route_links), bool)
+    is_last[schedule.route_offsets[1:] - 1] = True
+    passed = schedule.topology.links[schedule.route_links[~is_last], 1]
+    leads_through_ranks = bool((passed < schedule.topology.num_ranks).any())
+    return through_switches(schedule) if leads_through_ranks else schedule
+
+
+@lru_cache(_KEPT)
+def through_switches(schedule: Schedule) -> Schedule:
+    """The same transfers on `with_switches` of the topology.
+
+    A message leaves its rank by the local link that belongs to the first link of its route, and
+    enters the other by that of the last, in the virtual-channel class it has there: ports and
+    their shares of the traffic stay what they were. Local links begin or end a route, so that
+    no new circle of waiting messages can close over them.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Returns
+    -------
+    Schedule
+        Row for row the same but for the routes, each two links longer.
+
+    Raises
+    ------
+    TopologyError
+        As `with_switches`.
+
+    Notes
+    -----
+    O(num_hops log num_hops); the last few results are kept.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import ring
+    >>> from multitree.topology.algorithms.rings import build_ring
+    >>> schedule = through_switches(build_ring(ring(3)))
+    >>> schedule.topology.links[schedule.route_links[:3]].tolist()
+    [[1, 4], [4, 5], [5, 2]]
+    """
+    topology = schedule.topology
+    leaving = _leaving(topology)
+    place = np.zeros(topology.num_links, np.int64)
+    place[leaving] = np.arange(len(leaving))
+    offsets = schedule.route_offsets
+    first, last = offsets[:-1], offsets[1:] - 1
+    out = topology.num_links + place[schedule.route_links[first]]
+    back = topology.reverse[schedule.route_links[last]]
+    into = topology.num_links + len(leaving) + place[back]
+    rows = np.arange(schedule.num_transfers)
+    # Entries of the new routes, keyed by row, in it first, between or last.
+    row = np.r_[rows, rows_of_entries(offsets), rows]
+    by_row = np.argsort(row, kind="stable")
+    classes = schedule.route_classes
+    return replace(
+        schedule,
+        topology=with_switches(topology),
+        route_offsets=offsets + 2 * np.arange(len(offsets)),
+        route_links=np.r_[out, schedule.route_links, into][by_row],
+        route_classes=np.r_[classes[first], classes, classes[last]][by_row],
+    )
+
+
+def with_switches(topology: Topology) -> Topology:
+    """A switch attached to each rank, from where the rank's links leave.
+
+    Parameters
+    ----------
+    topology : Topology
+        One in which every link that joins a rank has a reverse.
+
+    Returns
+    -------
+    Topology
+        Switch num_nodes + r is attached to rank r. Links of the topology keep their ids, speed,
+        latency and ports, and join switches. Behind them come, for each that left a rank, a link
+        from the rank to its switch, then one back for each: of equal speed and the least latency.
+        Port p of a rank is still that of its link at p; of the switch attached to a rank with n
+        ports it is port n + p. So where links were lost, those left stay where they are plugged.
+
+    Raises
+    ------
+    TopologyError
+        If a rank's link has no reverse.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import ring
+    >>> with_switches(ring(2)).links.tolist()
+    [[2, 3], [3, 2], [0, 2], [1, 3], [2, 0], [3, 1]]
+    >>> wired = with_switches(ring(4).without(links=[1]))  # by port 1 of rank 0, port 0 of rank 1
+    >>> wired.ports(4).tolist(), wired.link_ports[wired.ports(4)].tolist()
+    ([0, 12], [0, 2])
+    >>> wired.ports(5).tolist(), wired.link_ports[wired.ports(5)].tolist()
+    ([1, 13], [1, 3])
+    """
+    leaving = _leaving(topology)
+    back = topology.reverse[leaving]
+    if (back < 0).any():
+        link = int(leaving[back < 0][0])
+        raise TopologyError(f"{topology.name}: link {link} must have a reverse link, not none")
+    links = topology.links.astype(np.int64)
+    ranks = links[leaving, 0]
+    routers = topology.num_nodes + ranks
+    between = np.where(links < topology.num_ranks, topology.num_nodes + links, links)
+    local = [np.stack(ends, axis=1) for ends in ((ranks, routers), (routers, ranks))]
+    speeds, ports, port_counts = (
+        topology.bandwidth_gbytes_per_s,
+        topology.link_ports,
+        topology.num_ports,
+    )
+    of_ranks = port_counts[: topology.num_ranks]
+    return Topology(
+        f"{topology.name} with switches",
+        topology.num_ranks,
+        topology.num_switches + topology.num_ranks,
+        int32s("Links", np.concatenate([between, *local])),
+        np.r_[speeds, speeds[leaving], speeds[back]],
+        np.r_[topology.latency_ns, np.full(2 * len(leaving), LOCAL_LATENCY_NS)],
+        source_ports=np.r_[ports, ports[leaving], port_counts[ranks] + ports[leaving]],
+        port_counts=np.r_[port_counts, 2 * of_ranks],
+    )
+
+
+def _leaving(topology: Topology) -> Int64Array:
+    """Links that leave a rank, by id."""
+    return np.flatnonzero(topology.links[:, 0] < topology.num_ranks)
+
+
+def header_only_ops(collective: str) -> tuple[Op, ...]:
+    """The op whose messages carry nothing over shared links, if there is one.
+
+    Parameters
+    ----------
+    collective : str
+
+    Returns
+    -------
+    tuple of Op
+
+    Examples
+    --------
+    >>> [header_only_ops(name) for name in ("broadcast", "reduce", "all_gather")]
+    [(<Op.REDUCE: 0>,), (<Op.GATHER: 1>,), ()]
+    """
+    if collective not in ROOTED:
+        return ()
+    return tuple(op for op in OPS_OF["all_reduce"] if op not in OPS_OF[collective])
+
+
+def as_sent(schedule: Schedule) -> Schedule:
+    """What interfaces really send for a schedule: on shared links with its header-only phase.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+
+    Returns
+    -------
+    Schedule
+        `lowered` of `with_header_only_phase` of it, if the network that carries it has switches;
+        else the schedule itself.
+
+    Raises
+    ------
+    ScheduleError
+        As `with_header_only_phase`.
+    TopologyError
+        As `attached_routers.with_switches`.
+
+    Notes
+    -----
+    O(num_transfers log num_transfers); the last few parts are kept.
+
+    Examples
+    --------
+    >>> from multitree.topology.algorithms.build import build
+    >>> from multitree.topology.families.switched import fat_tree
+    >>> from multitree.topology.families.direct import torus
+    >>> direct = build(torus(2, 2), "multitree", "reduce", root=1)
+    >>> shared = build(fat_tree(2, 2), "multitree", "reduce", root=1)
+    >>> as_sent(direct) is direct, as_sent(shared) is with_header_only_phase(shared)
+    (True, True)
+    """
+    on_shared_links = lowered(schedule).topology.num_switches
+    return lowered(with_header_only_phase(schedule)) if on_shared_links else schedule
+
+
+@lru_cache(_KEPT)
+def with_header_only_phase(schedule: Schedule) -> Schedule:
+    """Both phases of a broadcast or a reduce, of which the one that is added carries nothing.
+
+    On shared links two collectives may be in flight, so nobody may end one that somebody has not
+    begun. In the collectives that give each rank a part of everybody's nobody does; here the
+    phase that is missing is run, too: the same trees the other way, as heads without payload.
+    All contributions of a reduce go before its heads, and all heads of a broadcast before its
+    results.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+
+    Returns
+    -------
+    Schedule
+        An all-reduce, as interfaces run it, with the schedule's rows in their order; the rows of
+        the op that is not the schedule's are header-only. The schedule itself, if it has no root.
+
+    Raises
+    ------
+    ScheduleError
+        If both phases together do not pass `verify`: messages could wait in a circle.
+
+    Notes
+    -----
+    O(num_transfers log num_transfers); the last few results are kept. The heads take the routes
+    of `routing.routes`, and may meet on links: one flit each.
+
+    Examples
+    --------
+    >>> from multitree.topology.algorithms.build import build
+    >>> from multitree.topology.families.switched import fat_tree
+    >>> both = with_header_only_phase(build(fat_tree(2, 2), "multitree", "broadcast", root=1))
+    >>> both.op.tolist(), both.src.tolist()
+    ([0, 0, 0, 1, 1, 1], [2, 3, 0, 1, 0, 1])
+    """
+    if schedule.collective not in ROOTED:
+        return schedule
+    (added,), steps = header_only_ops(schedule.collective), schedule.num_steps
+    back = np.full(schedule.num_transfers, added, np.int32)
+    own_begin, header_only_end = (steps, steps) if added == Op.REDUCE else (0, 2 * steps)
+    columns = {
+        "step": (own_begin + schedule.step, header_only_end - 1 - schedule.step),
+        "op": (schedule.op, back),
+        "flow": (schedule.flow, schedule.flow),
+        "src": (schedule.src, schedule.dst),
+        "dst": (schedule.dst, schedule.src),
+        "order": (schedule.order, _orders(schedule)),
+    }
+    joined = {field: np.concatenate(columns[field]) for field in ROW_FIELDS}
+    by_step = np.lexsort([joined[field] for field in ("dst", "src", "flow", "step")])
+    fields: dict[str, Any] = {field: column[by_step] for field, column in joined.items()}
+    names = ("route_offsets", "route_links", "route_classes")
+    fields |= zip(names, reordered_routes(_both_routes(schedule), by_step), strict=True)
+    whole = replace(schedule, collective="all_reduce", root=None, **fields)
+    verify(whole)
+    return whole
+
+
+def _both_routes(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, links and classes of the schedule's routes, and of those the other way."""
+    offsets, links, classes = routes(schedule.topology, schedule.dst, schedule.src)
+    return (
+        np.r_[schedule.route_offsets, schedule.route_offsets[-1] + offsets[1:]],
+        np.r_[schedule.route_links, links],
+        np.r_[schedule.route_classes, classes],
+    )
+
+
+def _orders(schedule: Schedule) -> np.ndarray:
+    """Numbers for the rows the other way that come to one rank in one step of one flow."""
+    shape = schedule.num_steps, schedule.num_flows, schedule.topology.num_ranks
+    return positions_in_group(
+        np.ravel_multi_index((schedule.step, schedule.flow, schedule.src), shape)
+    ).astype(np.int32)
+
+
+def unrolled(schedule: Schedule, *, period: int | None = None) -> Schedule:
+    """The ordinary schedule that does what a periodic one does in all its waves.
+
+    Wave w's flow f becomes flow w F + f of F num_waves, and its rows go at step + w * period.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    period : int, optional
+        In place of its own. With 0 all waves have the same steps: as many groups of transfers that
+        can be done at once as one wave has, for who does not care about links.
+
+    Returns
+    -------
+    Schedule
+        Itself, where it has one wave. On buffers that need no padding the same elements are added
+        in the same order, so that the bits are the same.
+
+    Notes
+    -----
+    O(num_waves x num_transfers): the long way to say it, for small buffers and for tests.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from multitree.topology.families.direct import ring
+    >>> from multitree.topology.algorithms.multitree import build_multitree
+    >>> waves = replace(build_multitree(ring(3)), num_waves=4, period=2)
+    >>> unrolled(waves).num_flows, unrolled(waves).num_steps
+    (12, 8)
+    """
+    num_waves, num_flows = schedule.num_waves, schedule.num_flows
+    if num_waves == 1:
+        return schedule
+    wave = np.repeat(np.arange(num_waves), schedule.num_transfers)
+    columns: dict[str, Any] = {
+        field: np.tile(getattr(schedule, field), num_waves) for field in ROW_FIELDS
+    }
+    columns["step"] += (wave * (schedule.period if period is None else period)).astype(np.int32)
+    columns["flow"] += (wave * num_flows).astype(np.int32)
+    by_step = np.lexsort([columns[field] for field in ("dst", "src", "flow", "step")])
+    whole = schedule.flow_offsets[-1]
+    offsets = np.add.outer(whole * np.arange(num_waves), schedule.flow_offsets[:-1]).ravel()
+    lengths = np.tile(np.diff(schedule.route_offsets), num_waves)
+    links, classes = (
+        np.tile(hops, num_waves) for hops in (schedule.route_links, schedule.route_classes)
+    )
+    routes = reordered_routes((np.r_[0, np.cumsum(lengths)], links, classes), by_step)
+    changed = {field: columns[field][by_step] for field in ROW_FIELDS}
+    changed |= zip(("route_offsets", "route_links", "route_classes"), routes, strict=True)
+    return replace(
+        schedule,
+        flow_offsets=np.r_[offsets, whole * num_waves],
+        **changed,
+        num_waves=1,
+        period=1,
+    )
