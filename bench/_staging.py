@@ -1,7 +1,7 @@
 """What interfaces on shared links tell of staged contributions."""
 
-from multitree.host.driver.emulated_bus import EmulatedBus
 from multitree.nic.registers import ADDRESS
+from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.rtl.session import RtlSession
 
 

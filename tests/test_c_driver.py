@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from multitree import DeviceError, LinkModel, build, fully_connected, ring
-from multitree.host.driver.emulated_bus import EmulatedBus
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import (
@@ -27,6 +26,7 @@ from multitree.nic.program import (
 )
 from multitree.nic.registers import ADDRESS, ID, REGISTERS, VERSION
 from multitree.nic.table import compile_table
+from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not

@@ -28,10 +28,10 @@ ORDER = {
     "families routing schedules checks lowering packing algorithms files specs",
     "hw": "arguments instances arbiter stream crc checked_queue float_add lanes memory_channel "
     "link switch axi export",
-    "nic": "config layouts signatures faults registers routed_rows table program control "
-    "reduce send receive top interface axi_interface",
+    "nic": "config layouts signatures faults registers routed_rows table program host_ops driver "
+    "control reduce send receive top interface axi_interface",
     "sim": "link_model inputs trace sizing limits analytic emulator faults rtl choice estimate",
-    "host": "version work sizes plans buffers driver design torch_engine engines runner "
+    "host": "version work sizes plans buffers card design torch_engine engines runner "
     "communicator simulator comparison cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3

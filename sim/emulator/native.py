@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from multitree.nic.faults import DeviceError
 
-__all__ = ["CROSSING", "EVENT", "OP", "RESULT", "Crossings", "Native", "OpKind", "Status"]
+__all__ = ["CROSSING", "EVENT", "OP", "RESULT", "Crossings", "Native", "Status"]
 
 OP = np.dtype([("kind", "<u4"), ("address", "<u4"), ("value", "<u4")])
 """One operation of a host, as the harness reads it."""
@@ -44,15 +44,6 @@ Crossings = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 """The messages of one link, and per virtual channel the flits that its far end has taken."""
 _MOST_VCS = 8
 _NEVER = 2**64 - 1
-
-
-class OpKind(enum.IntEnum):
-    """What a host does."""
-
-    WRITE = 0
-    READ = 1
-    WAIT = 2
-    WAIT_IRQ = 3
 
 
 class Status(enum.IntEnum):

@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +13,15 @@ import numpy.typing as npt
 from multitree.hw.link.session import PERIOD_CYCLES
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
+from multitree.nic.host_ops import HostOp
 from multitree.nic.registers import ADDRESS
-from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, OpKind, Status
+from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, Status
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.topology.atomic_write import replacing
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["HostOp", "MemoryTiming", "Network", "await_links"]
-
-
-@dataclass(frozen=True)
-class HostOp:
-    """One thing a rank's host does: write or read a register, wait, wait for the interrupt.
-
-    Parameters
-    ----------
-    kind : OpKind
-    address : int
-        Byte address of a WRITE or READ.
-    value : int
-        What to WRITE, or how many cycles to WAIT.
-    """
-
-    kind: OpKind
-    address: int = 0
-    value: int = 0
-
-    @classmethod
-    def write(cls, address: int, value: int) -> "HostOp":
-        """Write a register."""
-        return cls(OpKind.WRITE, address, value)
-
-    @classmethod
-    def read(cls, address: int) -> "HostOp":
-        """Read a register; the value is in the operation's result."""
-        return cls(OpKind.READ, address)
-
-    @classmethod
-    def wait(cls, cycles: int) -> "HostOp":
-        """Let cycles pass."""
-        return cls(OpKind.WAIT, value=cycles)
-
-    @classmethod
-    def wait_irq(cls) -> "HostOp":
-        """Wait until the interrupt is high."""
-        return cls(OpKind.WAIT_IRQ)
+__all__ = ["MemoryTiming", "Network", "await_links"]
 
 
 _RESET_CYCLES, _READ_CYCLES, _SLICE_CYCLES = 8, 32, 3000

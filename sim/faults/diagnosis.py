@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.host_ops import HostOp
 from multitree.nic.program import START, Fault, decode_fault, origin_of
 from multitree.nic.registers import ADDRESS, register_field
-from multitree.sim.emulator.network import HostOp, Network
+from multitree.sim.emulator.network import Network
 from multitree.sim.faults.in_flight import InFlight
 from multitree.sim.faults.wait_graph import WaitForGraph
 from multitree.sim.trace import Events, counts_of, turns_of

@@ -1,12 +1,14 @@
 """The hosts of a network in RTL: load tables, start collectives, wait."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.driver import Counters, Driver
 from multitree.nic.faults import DeviceError
+from multitree.nic.host_ops import HostOp, OpKind, Steps
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
@@ -14,29 +16,24 @@ from multitree.nic.program import (
     START,
     PortCounts,
     RunSettings,
-    count_addresses,
-    counts_of,
-    reset_writes,
     run_writes,
     table_writes,
 )
-from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
-from multitree.sim.emulator.native import OpKind
-from multitree.sim.emulator.network import HostOp, Network, await_links
+from multitree.sim.emulator.network import Network, await_links
 from multitree.sim.faults.diagnosis import check_responses, check_status
 from multitree.sim.faults.injection import Injection, flipped, inject, resets_of
 from multitree.sim.rtl.loads import Load
 
 __all__ = ["RtlHost"]
 
+T = TypeVar("T")
 IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 _CYCLES_PER_ACCESS = 32
 _CYCLES_PER_ENTRY = 9
 _POLL_CYCLES = 32
-_MOST_DRAIN_READS = 1000
+_MAX_POLLS = 5000
 
 
 class RtlHost:
@@ -54,6 +51,10 @@ class RtlHost:
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        ranks = range(network.topology.num_ranks)
+        self._drivers = [
+            Driver(rank, max_polls=_MAX_POLLS, poll_cycles=_POLL_CYCLES) for rank in ranks
+        ]
         self.loading_cycles = 0
         # What the active or, when it was loaded ahead, the next bank and the registers hold.
         self._tables: Sequence[Table] | None = None
@@ -76,18 +77,19 @@ class RtlHost:
             names rank and port.
         """
         network, first_cycle = self._network, self._network.cycle
-        num_ranks, scripts = len(load.tables), self._writes(load, faults)
-        # What was loaded ahead may still be checked, its collective's predecessor being over early.
-        locked, committed = self._write_checked([[]] * num_ranks, load)
-        self.loading_cycles = 0
-        if scripts[0]:
-            locked, committed = self._write_checked(scripts, load)
-            self.loading_cycles = network.cycle - first_cycle
-        if (locked | ~committed).any():
-            # A fault from before the load raised no interrupt during it.
+        writes = self._writes(load, faults)
+        try:
+            # What was loaded ahead may still be checked, the collective before it being over early.
+            self._perform(Driver.await_unlocked)
+            if writes[0]:
+                ops = [[HostOp.write(*write) for write in of_rank] for of_rank in writes]
+                self._perform(lambda driver: driver.write(ops[driver.rank]))
+            self._perform(Driver.await_check)
+        except DeviceError:
+            # Perhaps another rank's fault was first.
             check_status(network, finished=True, first_cycle=first_cycle, running=False)
-        for rank in np.flatnonzero(locked | ~committed):
-            raise DeviceError(f"Rank {rank}: table is not accepted")
+            raise
+        self.loading_cycles = network.cycle - first_cycle if writes[0] else 0
         await_links(network)
 
     def _check_cycles(self, load: Load) -> int:
@@ -106,15 +108,7 @@ class RtlHost:
             If an interface is still busy when memory must have answered; names rank.
         """
         self._tables = self._settings = None
-        ranks = range(self._network.topology.num_ranks) if ranks is None else ranks
-        writes = reset_writes(sequence)
-        for _ in range(_MOST_DRAIN_READS):
-            words = self._read_after(writes, ranks, "STATUS")
-            if not any(register_field("STATUS", "busy", word) for word in words.values()):
-                return
-            writes = []
-        rank = next(rank for rank, word in words.items() if register_field("STATUS", "busy", word))
-        raise DeviceError(f"Rank {rank}: still busy after a reset, memory has not answered")
+        self._perform(lambda driver: driver.reset(sequence), ranks)
 
     def rejoin(self, rank: int) -> None:
         """Reset one rank between collectives, to go on with the number that it has.
@@ -122,25 +116,60 @@ class RtlHost:
         Raises
         ------
         DeviceError
-            If something was not delivered, so that it would be lost; names a rank.
+            If something is not delivered, so that it would be lost; names a rank.
         """
-        ranks = range(self._network.topology.num_ranks)
-        for other, word in self._read_after([], ranks, "STATUS").items():
-            if not register_field("STATUS", "delivered", word):
-                raise DeviceError(f"Rank {other}: must have delivered what it sent before a rejoin")
-        self.reset([rank], self._read_after([], [rank], "SEQUENCE")[rank])
+        self._tables = self._settings = None
+        self._perform(Driver.await_delivery)
+        self._perform(Driver.rejoin, [rank])
 
-    def _read_after(
-        self, writes: Sequence[tuple[int, int]], ranks: Collection[int], name: str
-    ) -> dict[int, int]:
-        """Let some ranks' hosts write, wait for as long as an access takes, and read a register."""
+    def _perform(
+        self, method: Callable[[Driver], Steps[T]], ranks: Collection[int] | None = None
+    ) -> dict[int, T]:
+        """Let hosts do at the same time what their drivers say; the others do nothing.
+
+        Parameters
+        ----------
+        method : callable
+            A method of `Driver`, perhaps with arguments.
+        ranks : collection of int, optional
+            Whose hosts; all unless it is said.
+
+        Returns
+        -------
+        dict
+            What the method returns, by rank.
+
+        Raises
+        ------
+        DeviceError
+            As the method, or if an interface refuses an access or does not answer.
+        """
+        drivers = self._drivers if ranks is None else [self._drivers[rank] for rank in ranks]
+        steps = {driver.rank: method(driver) for driver in drivers}
+        values: dict[int, Sequence[int]] = {}
+        results: dict[int, T] = {}
+        while steps:
+            batches: dict[int, Sequence[HostOp]] = {}
+            for rank, step in steps.items():
+                try:
+                    batches[rank] = step.send(values[rank]) if values else next(step)
+                except StopIteration as end:
+                    results[rank] = end.value
+            steps = {rank: steps[rank] for rank in batches}
+            values = self._accesses(batches)
+        return results
+
+    def _accesses(self, batches: Mapping[int, Sequence[HostOp]]) -> dict[int, Sequence[int]]:
+        """Let some hosts do one list of operations each; what was read, by rank."""
         network = self._network
-        read = [HostOp.wait(_CYCLES_PER_ACCESS), HostOp.read(ADDRESS[name])]
         for rank in range(network.topology.num_ranks):
-            ops = [HostOp.write(*write) for write in writes] + read
-            network.set_script(rank, ops if rank in ranks else [])
-        network.run((4 + len(writes)) * _CYCLES_PER_ACCESS)
-        return {rank: int(network.results(rank)["value"][-1]) for rank in ranks}
+            network.set_script(rank, batches.get(rank, ()))
+        longest = max(map(len, batches.values()), default=0)
+        finished = network.run(_POLL_CYCLES + _CYCLES_PER_ACCESS * longest)
+        check_responses(network)
+        if not finished:
+            raise DeviceError("Interfaces must answer on their register bus, but one does not")
+        return {rank: network.results(rank)["value"].tolist() for rank in batches}
 
     def _writes(
         self, load: Load, faults: Collection[Injection] = ()
@@ -156,38 +185,6 @@ class RtlHost:
             return [[*table, *writes, COMMIT] for table in tables]
         changed = [new for new, old in zip(writes, run_writes(held), strict=True) if new != old]
         return [changed] * len(load.tables)
-
-    def _write_checked(
-        self, writes: Sequence[Sequence[tuple[int, int]]], load: Load
-    ) -> tuple[BoolArray, BoolArray]:
-        """Write registers on every rank, and read STATUS until no commit is waiting."""
-        locked, committed = self._write_all(writes, 0)
-        until = self._network.cycle + self._check_cycles(load)
-        while locked.any() and self._network.cycle < until:
-            locked, committed = self._write_all([[]] * len(writes), _POLL_CYCLES)
-        return locked, committed
-
-    def _write_all(
-        self, writes: Sequence[Sequence[tuple[int, int]]], then_cycles: int
-    ) -> tuple[BoolArray, BoolArray]:
-        """Write registers on every rank, wait, and see which are claimed and committed then."""
-        network, first_cycle = self._network, self._network.cycle
-        then = [HostOp.wait(then_cycles), HostOp.read(ADDRESS["STATUS"])]
-        for rank, rank_writes in enumerate(writes):
-            ops = [HostOp.write(address, value) for address, value in rank_writes]
-            network.set_script(rank, [*ops, *then])
-        accesses = max(len(rank_writes) for rank_writes in writes) + len(then)
-        finished = network.run(_CYCLES_PER_ACCESS * accesses + then_cycles)
-        check_responses(network)
-        # With nothing running an interrupt can only be a fault.
-        if not finished or (network.irq_cycles() >= first_cycle).any():
-            check_status(network, finished=finished, first_cycle=first_cycle, running=False)
-        words = [int(network.results(rank)["value"][-1]) for rank in range(len(writes))]
-        locked, committed = (
-            np.array([register_field("STATUS", name, word) != 0 for word in words])
-            for name in ("locked", "committed")
-        )
-        return locked, committed
 
     def run(
         self,
@@ -292,18 +289,9 @@ class RtlHost:
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
         """Read what every rank's ports that have a link counted in the last collective."""
-        network, topology = self._network, self._network.topology
-        addresses = [
-            count_addresses(topology.link_ports[topology.ports(rank)].tolist())
-            for rank in range(topology.num_ranks)
-        ]
-        for rank, places in enumerate(addresses):
-            network.set_script(rank, [HostOp.read(place) for place in places])
-        finished = network.run(_CYCLES_PER_ACCESS * max(map(len, addresses)))
-        check_responses(network)
-        if not finished:
-            raise DeviceError("Interfaces must answer on their register bus, but one does not")
-        return tuple(
-            counts_of([int(value) for value in network.results(rank)["value"]])
-            for rank in range(topology.num_ranks)
-        )
+        topology = self._network.topology
+
+        def counted(driver: Driver) -> Steps[Counters]:
+            return driver.counters(topology.link_ports[topology.ports(driver.rank)].tolist())
+
+        return tuple(counters.ports for counters in self._perform(counted).values())

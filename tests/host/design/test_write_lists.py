@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from multitree.host.cli.main import main
-from multitree.host.driver.emulated_bus import EmulatedBus
 from multitree.host.engines import needs_of
 from multitree.nic.program import COMMIT, START
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, register_field
+from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not

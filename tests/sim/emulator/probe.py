@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from multitree.nic.config import Config
+from multitree.nic.host_ops import HostOp
 from multitree.sim.emulator.library import harness_sources
-from multitree.sim.emulator.network import HostOp, Network
+from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import build_library
 
 CONFIG = Config(num_ports=2, flit_bytes=8, buffer_flits=16, address_width=8)

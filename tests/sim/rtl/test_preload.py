@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
+from multitree.nic.host_ops import HostOp
 from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes, table_writes
 from multitree.nic.table import compile_table
-from multitree.sim.emulator.network import HostOp
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.loads import Upcoming

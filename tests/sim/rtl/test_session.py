@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
+from multitree.nic.host_ops import HostOp
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.nic.registers import ADDRESS, ID
 from multitree.nic.table import compile_table
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.emulator.network import HostOp
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.faults.diagnosis import check_responses

@@ -1,7 +1,8 @@
 """The way to the registers of one interface of an emulated network."""
 
 from multitree.nic.faults import DeviceError
-from multitree.sim.emulator.network import HostOp, Network
+from multitree.nic.host_ops import HostOp
+from multitree.sim.emulator.network import Network
 
 __all__ = ["EmulatedBus"]
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from multitree import DeviceError, execute, ring
-from multitree.host.driver.driver import Driver
-from multitree.host.driver.emulated_bus import EmulatedBus
+from multitree.host.card import Card
 from multitree.nic.config import Config
 from multitree.nic.program import PortCounts, RunSettings, reset_writes
 from multitree.nic.registers import ADDRESS, REGISTERS, VERSION
 from multitree.nic.table import compile_table
+from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not
@@ -49,7 +49,7 @@ def memory(network):
 
 
 def driver_of(network, rank):
-    return Driver(EmulatedBus(network, rank), rank)
+    return Card(EmulatedBus(network, rank), rank)
 
 
 def settings(**changes):
@@ -205,32 +205,31 @@ SIZES["PARAMETERS"] = 0b0111_0100
 
 def test_something_else_behind_the_bus_is_not_taken_for_an_interface():
     with pytest.raises(DeviceError, match="Rank 4: ID must be 0x4d544e49, not 0xffffffff"):
-        Driver(SilentBus(ID=0xFFFFFFFF), 4).probe()
+        Card(SilentBus(ID=0xFFFFFFFF), 4).probe()
     with pytest.raises(DeviceError, match=f"Rank 4: register map must be version {VERSION}, not 9"):
-        Driver(SilentBus(**SIZES | {"VERSION": 9}), 4).probe()
+        Card(SilentBus(**SIZES | {"VERSION": 9}), 4).probe()
 
 
 def test_a_table_of_another_rank_or_too_large_is_not_written(schedule):
     bus = SilentBus(**SIZES)
     table = compile_table(schedule, 0, NUM_FLITS, Config())
     with pytest.raises(DeviceError, match="Rank 1: table must be this rank's, not rank 0's"):
-        Driver(bus, 1).load_table(table)
+        Card(bus, 1).load_table(table)
     with pytest.raises(DeviceError, match="Rank 0: rows of the table must be at most 1, not 2"):
-        Driver(bus, 0).load_table(table)
+        Card(bus, 0).load_table(table)
     assert not bus.written
 
 
-def test_a_check_that_never_ends_is_an_error(monkeypatch):
-    monkeypatch.setattr("multitree.host.driver.driver.MAX_POLLS", 10)
+def test_a_check_that_never_ends_is_an_error():
     with pytest.raises(DeviceError, match="Rank 2: table is not accepted after 10 reads"):
-        Driver(SilentBus(**SIZES), 2).commit(settings())
+        Card(SilentBus(**SIZES), 2, max_polls=10).commit(settings())
 
 
 def test_elements_that_the_interface_cannot_reduce_are_refused_before_anything_is_written():
     bus = SilentBus(**SIZES | {"PARAMETERS": 0b0101_0100})
-    assert Driver(bus, 2).probe().dtypes == ("int32", "bfloat16")
+    assert Card(bus, 2).probe().dtypes == ("int32", "bfloat16")
     with pytest.raises(DeviceError, match=r"Rank 2: type of the elements must be .*, not float32"):
-        Driver(bus, 2).commit(settings())
+        Card(bus, 2).commit(settings())
     assert not bus.written
 
 
@@ -242,37 +241,35 @@ def test_a_fault_names_its_wave_where_the_interface_repeats_tables(wave_width):
     bus = SilentBus(**words, FAULT=4 | 0xFF << 12, FAULT_ROW=5 << 16 | 7, FAULT_WAVE=3 | 1 << 16)
     where = "Rank 2, row 7, flow 5, wave 3: no" if wave_width else "Rank 2, row 7, flow 5: no"
     with pytest.raises(DeviceError, match=where):
-        Driver(bus, 2).wait(1)
+        Card(bus, 2).wait(1)
 
 
-def test_a_reset_lasts_until_the_interface_is_no_longer_busy(monkeypatch):
-    monkeypatch.setattr("multitree.host.driver.driver.MAX_POLLS", 10)
+def test_a_reset_lasts_until_the_interface_is_no_longer_busy():
     busy = next(f for r in REGISTERS.registers if r.name == "STATUS" for f in r.fields).mask
     with pytest.raises(DeviceError, match="Rank 2: reset is not over after 10 reads"):
-        Driver(SilentBus(STATUS=busy), 2).reset()
+        Card(SilentBus(STATUS=busy), 2, max_polls=10).reset()
     quiet = SilentBus(STATUS=0)
-    Driver(quiet, 2).reset()
-    Driver(quiet, 2).reset(2**32 - 1)
+    Card(quiet, 2).reset()
+    Card(quiet, 2).reset(2**32 - 1)
     assert quiet.written == [*reset_writes(0), *reset_writes(2**32 - 1)]
     with pytest.raises(ValueError, match="Sequence must fit 32 bits, not 4294967296"):
-        Driver(quiet, 2).reset(2**32)
+        Card(quiet, 2).reset(2**32)
 
 
 def test_a_card_rejoins_only_when_all_is_delivered_and_only_with_the_number_it_was_given(
     monkeypatch,
 ):
-    monkeypatch.setattr("multitree.host.driver.driver.MAX_POLLS", 10)
     status = next(register for register in REGISTERS.registers if register.name == "STATUS")
     mask = {field.name: field.mask for field in status.fields}
     waits = SilentBus(STATUS=mask["done"])
     with pytest.raises(DeviceError, match="Rank 2: not delivered after 10 reads of STATUS"):
-        Driver(waits, 2).rejoin(7)
+        Card(waits, 2, max_polls=10).rejoin(7)
     faulted = SilentBus(**SIZES, STATUS=mask["fault"] | mask["delivered"], FAULT=4)
     with pytest.raises(DeviceError, match=r"Rank 2.*\(WATCHDOG\)"):
-        Driver(faulted, 2).rejoin(7)
+        Card(faulted, 2).rejoin(7)
     assert not waits.written and not faulted.written
     short = SilentBus(STATUS=mask["delivered"], SEQUENCE=300 % 256)
     with pytest.raises(DeviceError, match="Rank 2: next collective must be number 300, not 44"):
-        Driver(short, 2).rejoin(300)
-    Driver(short, 2).rejoin(44)
+        Card(short, 2).rejoin(300)
+    Card(short, 2).rejoin(44)
     assert short.written == [*reset_writes(300), *reset_writes(44)]
