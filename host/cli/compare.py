@@ -60,8 +60,7 @@ def compare(
     check_format(json, csv)
     sizes, topology = parse_sizes(size), network.network(spec)
     names = [check_algorithm(name) for name in algorithms.split(",")]
-    modes = {"dependency": dependency, "flow_control": flow_control}
-    model = clock.model(**modes)
+    model = clock.model(**(modes := {"dependency": dependency, "flow_control": flow_control}))
     with (
         Working(f"Comparing on {topology.name}") as work,
         Simulator(
@@ -78,8 +77,8 @@ def compare(
     ):
         compared = [compare_all(simulator, size_bytes, names) for size_bytes in sizes]
     check_some_ran(topology, [result for results in compared for result in results])
-    options: dict[str, Any] = {"engine": engine} | modes
-    options |= {"lockstep": lockstep, "dtype": dtype, "op": simulator.op, "seed": seed}
+    options: dict[str, Any] = {"engine": engine, "lockstep": lockstep, **modes}
+    options |= {"dtype": dtype, "op": simulator.op, "seed": seed}
     more, extra = clock.figures(topology, model), {"warnings": network.warnings}
     heads: list[dict[str, Any]] = [
         {"topology": topology.name, "num_ranks": topology.num_ranks, "size_bytes": size_bytes}
@@ -97,8 +96,7 @@ def compare(
         for head, results in pairs:
             _show(head, results)
         report_limits(link_limits(topology, model))
-    exact = [result["exact"] for results in compared for result in results]
-    return FAILED if False in exact else 0
+    return FAILED if any(r["exact"] is False for results in compared for r in results) else 0
 
 
 def _show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:

@@ -1,7 +1,8 @@
 """The command demo: sixteen interfaces in RTL, and what their all-reduce comes to."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,36 +61,40 @@ def demo(
     rows = table_rows(table, schedule, config.flit_bytes)
     bound = bound_of(topology, SIZE_BYTES, model)
     exact = all(result["exact"] for result in results)
+    data = {
+        "topology": topology.name,
+        "num_ranks": topology.num_ranks,
+        "size_bytes": SIZE_BYTES,
+        "engine": "rtl",
+        "bound_cycles": bound,
+        "exact": exact,
+        "results": results,
+        "table": {"rank": RANK, "rows": rows},
+        "files": [str(path) for path in paths],
+    }
     if json:
-        print_json(
-            {
-                "topology": topology.name,
-                "num_ranks": topology.num_ranks,
-                "size_bytes": SIZE_BYTES,
-                "engine": "rtl",
-                "bound_cycles": bound,
-                "exact": exact,
-                "results": results,
-                "table": {"rank": RANK, "rows": rows},
-                "files": [str(path) for path in paths],
-            }
-        )
-        return 0 if exact else FAILED
+        print_json(data)
+    else:
+        _show(data, paths)
+    return 0 if exact else FAILED
+
+
+def _show(data: dict[str, Any], paths: Sequence[Path]) -> None:
+    """Print for people what ran, one rank's table, and what was written."""
     print_table(
         f"All-reduce of {format_size(SIZE_BYTES)} of float32 per rank on a 4x4 torus: "
-        f"16 interfaces in RTL.\nNo schedule takes less than {bound:.0f} cycles.",
+        f"16 interfaces in RTL.\nNo schedule takes less than {data['bound_cycles']:.0f} cycles.",
         COLUMNS,
-        map(shown_cells, results),
+        map(shown_cells, data["results"]),
     )
     title = f"What the interface of rank {RANK} executes for MultiTree"
-    print_table(f"\n{title}\n{NOTE}", list(TABLE_COLUMNS), map(table_cells, rows))
+    print_table(f"\n{title}\n{NOTE}", list(TABLE_COLUMNS), map(table_cells, data["table"]["rows"]))
     verdict = (
         "Every rank's memory equals the NumPy definition, bit for bit."
-        if exact
+        if data["exact"]
         else "A rank's memory DIFFERS from the NumPy definition."
     )
     typer.echo(f"\n{verdict}")
     *others, last = (path.name for path in paths[1:])
     typer.echo(f"The interface's Verilog is in {paths[0]}, with {', '.join(others)} ", nl=False)
-    typer.echo(f"and {last} beside it.")
-    return 0 if exact else FAILED
+    typer.echo(f"and {last} next to it.")

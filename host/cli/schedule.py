@@ -25,6 +25,7 @@ from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limi
 from multitree.host.cli.output import Working, print_json
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.work import bound_of
+from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.atomic_write import replacing
 from multitree.topology.checks.implicit import ImplicitSchedule
@@ -59,30 +60,10 @@ def topology(
     if out is not None:
         _check_target(out, SUFFIXES[:2])
         save_topology(found, out)
-    degree = found.degree[: found.num_ranks]
     with Working(f"Measuring {found.name}"):
-        data: dict[str, Any] = {
-            "topology": found.name,
-            "num_ranks": found.num_ranks,
-            "num_switches": found.num_switches,
-            "num_links": found.num_links,
-            "degree_min": int(degree.min()),
-            "degree_max": int(degree.max()),
-            "diameter": found.diameter,
-            "min_cut": found.min_cut,
-            "is_symmetric": found.is_symmetric,
-            "names": found.names,
-            "bandwidth_gbytes_per_s_min": float(found.bandwidth_gbytes_per_s.min()),
-            "bandwidth_gbytes_per_s_max": float(found.bandwidth_gbytes_per_s.max()),
-            "latency_ns_min": float(found.latency_ns.min()),
-            "latency_ns_max": float(found.latency_ns.max()),
-            "bound_steps": bound_steps(found),
-            "size_bytes": size_bytes,
-            "bound_cycles": bound_of(found, size_bytes, model),
-            **clock.figures(found, model),
-            "warnings": network.warnings,
-            "out": None if out is None else str(out),
-        }
+        data = _measured(found, size_bytes, model)
+    data |= clock.figures(found, model) | {"warnings": network.warnings}
+    data |= {"out": None if out is None else str(out)}
     if json:
         print_json(data)
         return
@@ -104,6 +85,30 @@ def topology(
         ],
     )
     report_limits(link_limits(found, model))
+
+
+def _measured(topology: Topology, size_bytes: int, model: LinkModel) -> dict[str, Any]:
+    """What a topology has, and what no all-reduce on it can beat."""
+    degree = topology.degree[: topology.num_ranks]
+    return {
+        "topology": topology.name,
+        "num_ranks": topology.num_ranks,
+        "num_switches": topology.num_switches,
+        "num_links": topology.num_links,
+        "degree_min": int(degree.min()),
+        "degree_max": int(degree.max()),
+        "diameter": topology.diameter,
+        "min_cut": topology.min_cut,
+        "is_symmetric": topology.is_symmetric,
+        "names": topology.names,
+        "bandwidth_gbytes_per_s_min": float(topology.bandwidth_gbytes_per_s.min()),
+        "bandwidth_gbytes_per_s_max": float(topology.bandwidth_gbytes_per_s.max()),
+        "latency_ns_min": float(topology.latency_ns.min()),
+        "latency_ns_max": float(topology.latency_ns.max()),
+        "bound_steps": bound_steps(topology),
+        "size_bytes": size_bytes,
+        "bound_cycles": bound_of(topology, size_bytes, model),
+    }
 
 
 def schedule(

@@ -39,7 +39,7 @@ from multitree.host.engines import needs_of
 from multitree.host.sizes import format_size, paced, parse_size
 from multitree.nic.config import Config
 from multitree.nic.table import compile_table
-from multitree.sim.limits import limits_of
+from multitree.sim.limits import Limits, limits_of
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.sizing import beyond_interfaces, config_for, link_limits
 from multitree.topology.checks.implicit import ImplicitSchedule
@@ -73,16 +73,7 @@ def verify_schedule(
     asked = (algorithm, collective, root, network)
     built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
     with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
-        report = verify(built)
-        limits = limits_of(
-            as_sent(built),
-            model.num_flits(size_bytes, 1),
-            model,
-            memory_timing=MemoryTiming(),
-            queue_flits=Config().memory_queue_flits,
-            max_skew_cycles=0,
-            lockstep=False,
-        )
+        report, limits = verify(built), _limits(built, size_bytes, model)
     data = identity_of(built) | {"verified": True} | asdict(report)
     data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
     data |= clock.figures(built.topology, model) | {"warnings": network.warnings}
@@ -111,6 +102,19 @@ def verify_schedule(
         ],
     )
     report_limits(link_limits(built.topology, model))
+
+
+def _limits(schedule: Schedule, size_bytes: int, model: LinkModel) -> Limits:
+    """How long a collective may take where all ranks start at once."""
+    return limits_of(
+        as_sent(schedule),
+        model.num_flits(size_bytes, 1),
+        model,
+        memory_timing=MemoryTiming(),
+        queue_flits=Config().memory_queue_flits,
+        max_skew_cycles=0,
+        lockstep=False,
+    )
 
 
 def _contention(report: Report) -> str:

@@ -144,6 +144,10 @@ class Fetcher(wiring.Component):
             m.d.sync += hand.job.eq(job)
             m.next = "MOVE" if self.config.wave_width else "PUSH"
         self._move(m, hand)
+        self._push(m, row_check, steps, hand, stop)
+
+    def _push(self, m, row_check, steps, hand, stop):
+        """The state in which a job goes to its port, once its step begins, or to a fault."""
         with m.State("PUSH"):
             m.d.comb += [
                 self.fault.eq(hand.code),
