@@ -26,9 +26,11 @@ def to_array(memory: Any) -> npt.NDArray[Any]:
     """
     if isinstance(memory, np.ndarray):
         return memory
+    # Where there is a tensor torch was imported; it is an extra, so that this module does not.
     torch = sys.modules["torch"]
     tensor = memory.cpu()
     if tensor.dtype == torch.bfloat16:
+        # Both know int16, so that the bits are passed on as such.
         array: npt.NDArray[Any] = tensor.view(torch.int16).numpy().view(_BFLOAT16)
         return array
     array = tensor.numpy()
@@ -47,7 +49,7 @@ def to_tensor(memory: Any) -> Any:
 
 @dataclass(frozen=True)
 class Form:
-    """How a caller hands buffers over, so that results come back in the same way.
+    """How a caller passes buffers, so that results come back in the same form.
 
     Parameters
     ----------
@@ -69,7 +71,7 @@ class Form:
         Parameters
         ----------
         memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-            Fresh memory that nobody else holds.
+            Fresh memory that belongs to this result alone.
 
         Returns
         -------
@@ -119,6 +121,7 @@ def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
         _check_agreement(parts, num_ranks, ("shape", "dtype", "device"))
     tensors = not isinstance(parts[0], np.ndarray)
     if stacked:
+        # It is a copy in any case: the caller may overwrite the buffers as soon as this returns.
         memory = buffers.detach().clone() if tensors else np.array(buffers, order="C")
         if memory.ndim < 1 or len(memory) != num_ranks:
             shape = tuple(memory.shape)
@@ -236,6 +239,7 @@ def same_stream(memory: Any) -> AbstractContextManager[Any]:
     """
     if isinstance(memory, np.ndarray) or not memory.is_cuda:
         return nullcontext()
+    # PyTorch has a current stream per thread: that of the caller, not of the worker, is meant.
     cuda = sys.modules["torch"].cuda
     context: AbstractContextManager[Any] = cuda.stream(cuda.current_stream(memory.device))
     return context

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Bus(Protocol):
-    """A way to one interface's registers: a card's mapped memory, or an emulated AXI4-Lite."""
+    """Access to one interface's registers: a card's mapped memory, or an emulated AXI4-Lite."""
 
     def write(self, address: int, value: int) -> None:
         """Write 32 bits to a byte address."""
@@ -44,7 +44,7 @@ class Card:
     Parameters
     ----------
     bus : Bus
-        The way to its registers.
+        Access to its registers.
     rank : int
         Whose interface it is, for messages.
     max_polls : int

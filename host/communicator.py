@@ -42,7 +42,7 @@ class Communicator(AbstractContextManager["Communicator"]):
     link_model : LinkModel, optional
         Clock, flits, buffers and memory for engines with a clock.
     check : bool
-        Compare every rank's memory with `execute` in each run; the report's `exact` tells.
+        Compare every rank's memory with `execute` in each run; the report has it as `exact`.
 
     Raises
     ------
@@ -185,6 +185,7 @@ class Communicator(AbstractContextManager["Communicator"]):
         owned = self._owned("reduce_scatter", memory.shape[1], memory.dtype.itemsize)
 
         def own_parts(image: Any) -> list[Any]:
+            # The parts are views of one result, which belongs to the caller.
             rows = form.to_home(image)
             return [rows[rank, part] for rank, part in enumerate(owned)]
 

@@ -68,7 +68,7 @@ class RtlEngine:
     waveform : Waveform, optional
         Where to dump the first collective.
     progress, say : callable, optional
-        Told the cycles run, and what takes long.
+        Called with the cycles run, and with what takes long.
     """
 
     name = "rtl"
@@ -83,7 +83,7 @@ class RtlEngine:
         progress: Progress | None = None,
         say: Say | None = None,
     ) -> None:
-        # As wired: with switches beside the ranks while schedules need them, and only then.
+        # As wired: with switches attached to ranks while schedules need them, and only then.
         self._topology = topology
         self._link_model = link_model
         self._lockstep = lockstep
@@ -100,6 +100,7 @@ class RtlEngine:
         """What interfaces need for all that ran and for this, too."""
         size_bytes = memory.shape[1] * memory.dtype.itemsize
         needs = needs_of(schedule, self._link_model, size_bytes, lockstep=self._lockstep)
+        # Sizes only grow, so that collectives which take turns keep one network.
         return {name: max(value, self._needs.get(name, 0)) for name, value in needs.items()}
 
     def _wired_for(self, schedule: Schedule) -> Topology:
@@ -134,6 +135,7 @@ class RtlEngine:
         """Load this during the next run, if the interfaces that are prepared can hold it."""
         schedule = plan.schedule
         assert self._session is not None, "prepare comes first"
+        # What needs another network cannot be loaded while this one runs.
         if self._wired_for(schedule) is not self._topology:
             return
         dtype = _dtype_name(memory)
@@ -256,6 +258,7 @@ class TorchEngine:
         image = self._executor.execute(
             plan.schedule, to_tensor(memory), op, flit_bytes=self._flit_bytes
         )
+        # Kernels are only queued so far: without this, the time of the run would end too early.
         if image.is_cuda:
             self._torch.cuda.current_stream(image.device).synchronize()
         return Outcome(to_array(image) if isinstance(memory, np.ndarray) else image)

@@ -63,6 +63,7 @@ class Runner:
         self.engine = open_engine(engine, topology, link_model)
         self._queue: deque[Queued] = deque()
         self._order = threading.Lock()
+        # It has one thread, so that collectives run in the order in which they were started.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="multitree")
 
     def start(
@@ -80,10 +81,12 @@ class Runner:
         plan = self.plans.plan(collective, root, size_bytes)
         if self._closed:
             raise RuntimeError("Communicator must be open, not closed")
+        # It is taken in the thread of the caller, whose kernels fill the memory.
         stream = same_stream(memory)
 
         def run() -> tuple[Result, WorkReport]:
             self._queue.popleft()
+            # A copy is looked at, since another thread may append meanwhile.
             following = next(iter(list(self._queue)), None)
             with stream:
                 image, report = run_on(
@@ -97,6 +100,7 @@ class Runner:
                 )
                 return finish(image), report
 
+        # Both happen under one lock, so that the queue has the order in which the worker runs.
         with self._order:
             self._queue.append(Queued(plan, memory, op))
             return Work(self._worker.submit(run))
@@ -143,6 +147,7 @@ def run_on(
     report : WorkReport
     """
     schedule = plan.schedule
+    # What it compiles or wires is not part of the time of the run.
     engine.prepare(schedule, memory)
     if then is not None:
         engine.expect(then.plan, then.memory, op=then.op)

@@ -76,7 +76,7 @@ class Simulator(AbstractContextManager["Simulator"]):
     waveform : Waveform, optional
         Where the rtl engine dumps its first run.
     progress, say : callable, optional
-        Told the cycles run, and what takes long.
+        Called with the cycles run, and with what takes long.
 
     Raises
     ------

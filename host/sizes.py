@@ -78,5 +78,5 @@ def format_size(size_bytes: int) -> str:
 
 
 def paced(model: LinkModel, size_bytes: int) -> Callable[[Topology], CostModel]:
-    """What tells builders, by the topology, the pace of a buffer of so many bytes."""
+    """From a topology to the cost model of a buffer of so many bytes, for builders."""
     return partial(model.cost_model, num_flits=model.num_flits(size_bytes, 1))

@@ -103,11 +103,14 @@ class TorchExecutor:
         plan = self._plan(schedule, memory.shape[1], flit_elements, memory.device)
         rows = _spread(memory, plan)
         for source, destination in plan.additions:
+            # `_groups` makes the destinations of a group distinct, so that `index_copy_` is
+            # deterministic, and `verify` proves that no step reads what it writes.
             value = rows.index_select(0, destination)
             contribution = rows.index_select(0, source)
             if op == "max":
                 value = _maximum(value, contribution)
             else:
+                # bfloat16 is added in float32 and rounded once, as `combine` does.
                 value.add_(contribution)
             rows.index_copy_(0, destination, value)
         return _collect(rows, plan, num_ranks, average=op == "average")
@@ -159,11 +162,13 @@ def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, *, average: bool) 
         rows = (rows.to(torch.float32) / divisor).to(rows.dtype)
         summed = torch.ones_like(summed)
     if rows.is_floating_point():
+        # This is done once, at the end, since a NaN stays one through additions and copies.
         canonical = CANONICAL_NAN[str(rows.dtype).removeprefix("torch.")]
         _bits(rows).masked_fill_(torch.isnan(rows) & summed[:, None], canonical)
     image = rows.reshape(-1, plan.num_pieces * plan.piece)
     if plan.collect is not None:
         image = image.index_select(1, plan.collect)
+    # Expanded rows share memory; each rank gets its own, since results may be written to.
     return image.expand(num_ranks, -1).contiguous() if len(image) < num_ranks else image
 
 

@@ -1,4 +1,4 @@
-"""A collective under way, what an engine hands back, and what it cost."""
+"""A collective in progress, what an engine returns, and what it cost."""
 
 import itertools
 from concurrent.futures import Future
@@ -101,6 +101,7 @@ def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[Any]:
         bfloat16 sums are divided as float32, and the quotient is rounded to bfloat16.
     """
     with np.errstate(all="ignore"):
+        # The divisor stays float32: bfloat16 does not hold every number of ranks.
         quotient = np.divide(image.astype(np.float32), np.float32(num_ranks), dtype=np.float32)
         average = quotient.astype(image.dtype, copy=False)
     make_canonical(average)
@@ -328,7 +329,7 @@ def report_on(
     ports: tuple[tuple[PortCounts, ...], ...] | None = None,
     loading_cycles: int | None = None,
 ) -> WorkReport:
-    """Put figures beside what an engine counted.
+    """Relate what an engine counted to time, bandwidth and bound.
 
     Parameters
     ----------

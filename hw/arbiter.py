@@ -18,7 +18,7 @@ def stay(m, choice, offered, taken):
     choice : Value
         Who would offer in this cycle.
     offered, taken : Value
-        Somebody offers; it is taken.
+        Something is offered; it is taken.
 
     Returns
     -------
@@ -28,6 +28,7 @@ def stay(m, choice, offered, taken):
     waits = Signal()
     kept, chosen = Signal(len(choice)), Signal(len(choice))
     m.d.comb += chosen.eq(Mux(waits, kept, choice))
+    # While something waits, its choice is fed back: `choice` cannot replace it.
     m.d.sync += [waits.eq(offered & ~taken), kept.eq(chosen)]
     return chosen
 
@@ -81,15 +82,18 @@ class RoundRobin(wiring.Component):
         """Two priority searches: among the requests behind the last one, else among all."""
         m = Module()
         behind = Signal(self.count)
+        # After reset `behind` is empty: the first search is over all requests, from request 0 on.
         first = self.requests & behind
         chosen = Signal(self.count)
         m.d.comb += [
             chosen.eq(Mux(first.any(), first, self.requests)),
             self.valid.eq(self.requests.any()),
         ]
+        # The lowest bit that is set. The conditions exclude each other; request 0 is the default.
         for number in reversed(range(1, self.count)):
             with m.If(chosen[: number + 1] == 1 << number):
                 m.d.comb += self.grant.eq(number)
+        # Without a request `grant` is 0: request 0 would be passed over without a grant.
         with m.If(self.advance & self.valid):
             # All ones above the granted bit: what -2 << grant keeps in `count` bits.
             m.d.sync += behind.eq((-2 << self.grant)[: self.count])

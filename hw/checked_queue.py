@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _WEIGHT = 3
-"""Check bits that each bit of a word goes into; odd, the least that tells any two apart."""
+"""Check bits that each bit of a word goes into; odd, the least with which any two differ."""
 
 
 def check_width(width: int) -> int:
@@ -122,7 +122,7 @@ class Checked(wiring.Component):
     o : Out(stream.Signature(shape))
         The same, in order.
     level : Out(range(depth + 2))
-        Payloads held, as the queue tells; a `Register` does not.
+        Payloads held, as the queue reports them; a `Register` does not.
     state_error : Out(1)
         Strobe: the payload that left in the cycle before is not the one that came in. Combinational
         on registers.
@@ -143,7 +143,7 @@ class Checked(wiring.Component):
         super().__init__({"i": In(payloads), "o": Out(payloads), **level, "state_error": Out(1)})
 
     def elaborate(self, platform):
-        """Check bits go in beside the payload; what leaves is compared a cycle later."""
+        """Check bits go in with the payload; what leaves is compared a cycle later."""
         m = Module()
         m.submodules.queue = queue = self._queue
         came, goes = Value.cast(self.i.payload), Value.cast(self.o.payload)
@@ -160,5 +160,6 @@ class Checked(wiring.Component):
         ]
         if "level" in self.signature.members:
             m.d.comb += self.level.eq(queue.level)
+        # The exclusive ors have this cycle and the OR over them the next: `o` waits for neither.
         m.d.sync += [syndrome.eq(check_of(word) ^ check), left.eq(self.o.valid & self.o.ready)]
         return m

@@ -61,6 +61,7 @@ def crc32_step(state: ValueLike, data: ValueLike) -> Value:
         effects.append(effect)
         effect = effect >> 1 ^ (_POLYNOMIAL if effect & 1 else 0)
     effects.reverse()
+    # With fewer than 32 bits of data the register's upper bits are not pushed out, only moved down.
     effects += [1 << (bit - count) for bit in range(count, 32)]
     terms = [
         _effect_of(mixed[low : low + _GROUP], effects[low : low + _GROUP])

@@ -147,6 +147,7 @@ class FloatAdder(wiring.Component):
         )
         most = (1 << self._shift_width) - 1
         shift = Mux(distance > most, most, distance)[: self._shift_width]
+        # Infinity minus infinity is no number; for a maximum `subtract` is low.
         nan = nan_a | nan_b | (infinite_a & infinite_b & subtract)
         return (
             self._register(m, "larger_1", Cat(fraction, exponent != 0)),

@@ -78,7 +78,7 @@ def add_instances(
         Makes one, which has registers: a module without any has no clock for its instances to
         connect.
     reset : Value
-        What resets them besides the domain's own reset, if a `ResetInserter` is around `m`:
+        What resets them in addition to the domain's own reset, if a `ResetInserter` is around `m`:
         Amaranth does not reach into instances.
 
     Returns

@@ -97,6 +97,7 @@ class LaneUnit(wiring.Component):
     def elaborate(self, platform):
         """Adders per word; what needs no adder of floats waits in one wide shift register."""
         m = Module()
+        # SECOND goes past the adders, which would replace a NaN by the canonical one.
         is_float = (self.dtype != DType.INT32) & (self.op != LaneOp.SECOND)
         if self.dtypes == {DType.INT32}:
             is_float = Const(0)
@@ -107,6 +108,7 @@ class LaneUnit(wiring.Component):
         came = Signal.like(early)
         m.d.sync += came.eq(early)
         m.d.comb += delayed_inputs.eq(Cat(came, *chosen))
+        # `_choose` takes the first cycle; the others delay its result to that of the adders.
         for stage in range(2, self.LATENCY + 1):
             delayed = Signal(len(delayed_inputs), name=f"delayed_{stage}", reset_less=True)
             m.d.sync += delayed.eq(delayed_inputs)
@@ -153,6 +155,7 @@ class LaneUnit(wiring.Component):
         lower = add("bf16_lower", a[:16], b[:16], fraction_width=7)
         if not has_fp32:
             return Cat(lower, add("bf16_upper", a[16:], b[16:], fraction_width=7))
+        # In BF16 the lower half is a lane of its own: zeros there leave the upper lane's sum exact.
         kept = Cat((~is_bf16).replicate(16), Const(-1, 16))
         both = add("fp32", a & kept, b & kept, fraction_width=23, narrow_fraction_width=7)
         return Cat(Mux(was_bf16, lower, both[:16]), both[16:])

@@ -147,6 +147,7 @@ class ReadShare(wiring.Component):
         """One read at a time, the first reader's before the second's."""
         m = Module()
         channel, readers = self.channel, (self.first, self.second)
+        # A read that memory has not taken keeps its address, even when the first reader asks next.
         second = stay(m, ~self.first.valid, channel.valid, channel.ready)
         m.d.comb += [
             channel.valid.eq(Mux(second, self.second.valid, self.first.valid)),
@@ -158,6 +159,7 @@ class ReadShare(wiring.Component):
                 reader.ready.eq(channel.ready & (second == number)),
                 reader.data_valid.eq(channel.data_valid & (owner == number)),
                 reader.data.eq(channel.data),
+                # An error may come before its data, so it is not known whose read it concerns.
                 reader.error.eq(channel.error),
             ]
         return m
@@ -170,6 +172,7 @@ class ReadShare(wiring.Component):
         owners, after = Signal(self.depth), Signal(self.depth)
         count, last = Signal(range(self.depth + 1)), Signal(range(self.depth + 1))
         answered = self.channel.data_valid
+        # `last` is the place behind the reads that are left once this cycle's answer has gone.
         m.d.comb += [after.eq(owners >> answered), last.eq(count - answered)]
         m.d.sync += [owners.eq(after), count.eq(last + taken)]
         with m.If(taken):

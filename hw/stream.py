@@ -63,6 +63,7 @@ class Register(wiring.Component):
         m = Module()
         ready = Signal(init=1)
         width = Shape.cast(self.shape).width
+        # Data need no reset: they count only with `valid`, or while `ready` is low.
         spare = Signal(width, reset_less=True)
         offered = Signal(width, reset_less=True)
         valid = Signal()
@@ -76,7 +77,9 @@ class Register(wiring.Component):
             with m.If(ready):
                 m.d.sync += [valid.eq(self.i.valid), offered.eq(_bits(self.i.payload))]
             with m.Else():
+                # `spare` is older than what `i` offers, which is not taken in this cycle.
                 m.d.sync += [valid.eq(1), offered.eq(spare)]
+        # The producer sees `ready`, so its payload counts as taken although the consumer stalls.
         with m.Elif(ready):
             m.d.sync += [ready.eq(~self.i.valid), spare.eq(_bits(self.i.payload))]
         return m
@@ -134,9 +137,10 @@ class Fifo(wiring.Component):
     def elaborate(self, platform):
         """A ring in memory; whether it is empty or full is known before its level is looked at."""
         m = Module()
+        # The memory's output register holds one more payload: the one that is offered.
         places = self.depth - 1
-        # No place is read while it is written, so that no logic needs to stand beside the memory
-        # for that case.
+        # No place is read while it is written, so the memory needs no logic for that case: the
+        # addresses are equal only where it is empty (no `some`) or full (no `room`).
         m.submodules.storage = storage = Memory(
             shape=Shape.cast(self.shape).width,
             depth=places,
@@ -151,6 +155,7 @@ class Fifo(wiring.Component):
             fetch.eq(some & (self.o.ready | ~valid)),
             write.en.eq(put),
             write.data.eq(_bits(self.i.payload)),
+            # Without enable the read port keeps its data: what is offered stays until it is taken.
             read.en.eq(fetch),
             self.i.ready.eq(room),
             self.o.valid.eq(valid),
@@ -162,7 +167,8 @@ class Fifo(wiring.Component):
             m.d.sync += write.addr.eq(_next(write.addr, places))
         with m.If(fetch):
             m.d.sync += read.addr.eq(_next(read.addr, places))
-        # Who takes decides last: everything else is chosen between by that alone.
+        # `fetch` depends on the consumer's ready and settles last: it only selects between results.
+        # `some` and `room` are registers, so that no comparison of `count` precedes a handshake.
         m.d.sync += [
             valid.eq(some | (valid & ~self.o.ready)),
             count.eq(Mux(fetch, Mux(put, count, count - 1), Mux(put, count + 1, count))),
@@ -209,6 +215,7 @@ class QuickFifo(wiring.Component):
 
     def __init__(self, *, shape, depth: int):
         self.shape = shape
+        # A `Fifo` of fewer places moves a payload only in every second cycle.
         self.depth = check_integer("Depth", depth, least=3)
         super().__init__(
             {
@@ -226,6 +233,7 @@ class QuickFifo(wiring.Component):
         valid, free, passes = Signal(), Signal(), Signal()
         m.d.comb += [
             free.eq(self.o.ready | ~valid),
+            # Not `~rest.o.valid`: a payload is two cycles in the queue and must not be overtaken.
             passes.eq(free & rest.empty),
             self.i.ready.eq(rest.i.ready),
             rest.i.valid.eq(self.i.valid & ~passes),

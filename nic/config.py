@@ -157,6 +157,7 @@ class Config:
     @property
     def part_width(self) -> int:
         """Bits of a count of sub-messages of one message: the whole address range fits."""
+        # One bit more: the sub-messages of a chunk over all addresses are a power of two.
         return max(self.address_width - (self.submessage_flits.bit_length() - 1), 0) + 1
 
     @property
@@ -176,4 +177,5 @@ class Config:
     @property
     def run_width(self) -> int:
         """Bits of the number of a run of a periodic table, of which there are some more."""
+        # The last run's number is the sum of a wave's and a stage's, of `wave_width` bits each.
         return self.wave_width + 1 if self.wave_width else 0

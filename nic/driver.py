@@ -149,8 +149,8 @@ class Driver:
         Raises
         ------
         DeviceError
-            If a collective runs or starts and does not end, somebody does not take what was sent,
-            or there is a fault.
+            If a collective runs or starts and does not end, a neighbour does not take what was
+            sent, or there is a fault.
         """
         yield from self._poll_status("not delivered", lambda field: field("delivered"), faults=True)
 
@@ -158,7 +158,7 @@ class Driver:
         """Reset this interface alone, between two collectives, and go on with the others.
 
         Its table has to be loaded again. Neighbours must be idle and have delivered, too
-        (`await_delivery`): what is on the way to this one is lost.
+        (`await_delivery`): what is in flight to this one is lost.
 
         Parameters
         ----------
@@ -173,10 +173,12 @@ class Driver:
             As `await_delivery` and `reset`, or if the interface cannot count so far.
         """
         yield from self.await_delivery()
+        # Read before the reset, which sets it to RESET_SEQUENCE.
         if sequence is None:
             sequence = yield from self.sequence()
         yield from self.reset(sequence)
         found = yield from self.sequence()
+        # An interface may count fewer bits: 22 with flits of 8 bytes, 8 on shared links.
         if found != sequence:
             raise self._error(f"next collective must be number {sequence}, not {found}")
 
@@ -346,6 +348,7 @@ class Driver:
         if register_field("STATUS", "fault", status):
             word, first, row = yield from self._read("PARAMETERS", "FAULT", "FAULT_ROW")
             repeats = register_field("PARAMETERS", "wave_width", word)
+            # Where tables are not repeated there is no such register: reading it is refused.
             (wave,) = (yield from self._read("FAULT_WAVE")) if repeats else (0,)
             fault = decode_fault(first, row, wave)
             if fault.code != FaultCode.PEER_FAULT:

@@ -1,4 +1,4 @@
-"""Why an interface stopped: fault codes, what was awaited, the error that tells."""
+"""Why an interface stopped: fault codes, what was awaited, the error raised."""
 
 import enum
 

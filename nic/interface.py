@@ -74,6 +74,7 @@ class Drain(wiring.Component):
             outstanding = Signal(range(self.config.most_reads + 1))
             m.d.sync += outstanding.eq(outstanding + requested - answered)
             waiting.append(outstanding != 0)
+        # What is asked for in the reset's first cycle is in the counts from its second one on.
         lasts = Signal()
         m.d.sync += lasts.eq(self.reset)
         with m.If(self.command):
@@ -118,7 +119,7 @@ MODULE_NAME = "multitree_nic"
 
 
 class MonitorSignature(wiring.Signature):
-    """Tells an observer that a whole message is in memory; may be left open.
+    """Reports to an observer that a whole message is in memory; may be left open.
 
     Members
     -------
@@ -200,6 +201,7 @@ class Interface(wiring.Component):
         wiring.connect(m, wiring.flipped(self.s_axil), bus.bus)
         wiring.connect(m, bus.request, registers.request)
         wiring.connect(m, registers.response, bus.response)
+        # While it is in reset the core would lose a command: commits and starts are refused.
         m.d.comb += registers.locked.eq(core.locked | drain.reset)
         m.d.comb += registers.start_waits.eq(core.start_waits | drain.reset)
         m.d.comb += self.irq.eq(core.irq)
@@ -210,6 +212,7 @@ class Interface(wiring.Component):
             m.d.comb += inner.eq(outer)
         known = readable(shared=self.config.shared, waves=self.config.wave_width > 0)
         for name, inner, outer in zip(known, core.status, registers.status, strict=True):
+            # Bit 0 of STATUS is `busy`, which the core in reset reports as 0.
             m.d.comb += outer.eq(inner | (drain.reset if name == "STATUS" else 0))
         for port in range(self.config.num_ports):
             wiring.connect(m, core.tx[port], wiring.flipped(self.link[port].tx))
@@ -227,7 +230,7 @@ class Interface(wiring.Component):
         return m
 
     def _watch_memory(self, m, drain):
-        """Tell the drain of every request that is taken and of every answer."""
+        """Report every request that is taken and every answer to the drain."""
         requested, answered = [], []
         for port in self.memory:
             requested += [end.valid & end.ready for end in (port.send, port.fetch, port.write)]

@@ -132,7 +132,7 @@ CONTRIBUTION = data.StructLayout({"flow": 16, "order": ORDER_WIDTH})
 """A contribution by its flow and its place in the order of summation."""
 
 _ROUTED = {"order": ORDER_WIDTH, "vc_class": 1, "step": 16, "route": HOP_WIDTH * NUM_HOPS}
-"""What a message's head needs on shared links beside flow, op and size."""
+"""What a message's head needs on shared links in addition to flow, op and size."""
 
 
 def row_layout(config: Config) -> data.StructLayout:
@@ -141,7 +141,7 @@ def row_layout(config: Config) -> data.StructLayout:
 
 
 def job_layout(config: Config) -> data.StructLayout:
-    """A checked row on its way to a port's sender, with the dependency it has to wait for."""
+    """A checked row for a port's sender, with the dependency it has to wait for."""
     return data.StructLayout(
         {
             "row": 16,

@@ -122,7 +122,7 @@ FLOW_CONTROLS = ("message", "packet")
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What a collective needs beside its table.
+    """What a collective needs in addition to its table.
 
     Parameters
     ----------
@@ -217,6 +217,7 @@ def table_writes(table: Table) -> Writes:
     for flow in range(table.num_flows):
         words = _flow_words(table, flow)
         writes += [(FLOW_WINDOW.address(flow, k), word) for k, word in enumerate(words)]
+    # Rows with their routes, then flows: the order in which the checker reads them.
     content = b"".join(value.to_bytes(4, "little") for _, value in writes)
     writes.append((ADDRESS["RANK"], table.rank))
     writes.append((ADDRESS["NUM_ROWS"], table.num_rows))
@@ -311,7 +312,7 @@ class Fault:
     wave: int | None = None
 
     def error(self, rank: int) -> DeviceError:
-        """The error that tells rank, port, flow and what was awaited."""
+        """The error that names rank, port, flow and what was awaited."""
         places = {"port": self.at_port, "row": self.row, "flow": self.flow, "wave": self.wave}
         where = "".join(f", {name} {value}" for name, value in places.items() if value is not None)
         text = f"Rank {rank}{where}: {self.code.sentence} ({self.code.name})"
@@ -370,7 +371,7 @@ def origin_of(word: int, num_ranks: int | None = None) -> str:
     word : int
         The register's value.
     num_ranks : int, optional
-        Numbers from here on are switches'; without it nobody knows.
+        Numbers from here on are switches'; without it the kind of node is not known.
 
     Returns
     -------

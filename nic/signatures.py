@@ -180,8 +180,8 @@ class QuerySignature(wiring.Signature):
 class ArrivalSignature(wiring.Signature):
     """A sub-message of a flow is in memory, its writes acknowledged.
 
-    On shared links it is always a whole one, and `order`, `staged` and `final` tell its place in
-    the order of summation, that it waits there for those before it, and that it is the last.
+    On shared links it is always a whole message: `order` is its place in the order of summation,
+    `staged` says that it waits in memory for those before it, `final` that it is the last.
 
     Members
     -------

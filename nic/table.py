@@ -190,7 +190,7 @@ def _rows_sent(schedule: Schedule, rank: int, config: Config) -> IntArray:
 def _shared_columns(
     rows: IntArray, size: IntArray, children: IntArray, num_flits: int
 ) -> dict[str, IntArray]:
-    """What a table has on shared links beside the rest."""
+    """What a table has in addition on shared links."""
     slots = slots_of(size, (children != NO_PORT).sum(axis=1), num_flits)
     return dict(zip(("order", "vc_class", "route"), rows.T[4:], strict=True)) | {"slots": slots}
 
@@ -246,6 +246,7 @@ def _in_periods(rows: IntArray, schedule: Schedule) -> tuple[IntArray, IntArray]
     if schedule.num_waves == 1:
         return rows, np.zeros(len(rows), np.int64)
     stage, step = np.divmod(rows[:, 0], schedule.period)
+    # A later stage is an earlier wave. The sort is stable: equal rows stay in the schedule's order.
     turn = np.lexsort((-stage, step))
     return np.column_stack([step, rows[:, 1:]])[turn], stage[turn]
 
@@ -271,6 +272,7 @@ def _arrivals(schedule: Schedule, rank: int, config: Config) -> tuple[IntArray, 
     parent = np.full(schedule.num_flows, NO_PORT, dtype=np.int64)
     children = np.full((schedule.num_flows, most), NO_PORT, dtype=np.int64)
     filled = np.zeros(schedule.num_flows, dtype=np.int64)
+    # The same order as in `places_in_sums`: by step, then order, then source.
     key = np.lexsort((schedule.src[came], schedule.order[came], schedule.step[came]))
     for index in key:
         row, port = came[index], ports[index]

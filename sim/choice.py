@@ -38,7 +38,7 @@ _AGAINST = {
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A way to run a collective, and the time that the analytic engine gives it.
+    """A variant of a collective, and the time that the analytic engine gives it.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """Why it is the fastest, against what differs from it in one way: a sentence."""
+        """Why it is the fastest, compared with what differs from it in one respect: a sentence."""
         best, *rest = self.candidates
         parts = []
         for what, alike in _AGAINST.items():
@@ -102,7 +102,7 @@ class Choice:
 
 
 class Chooser:
-    """Times what there is on a topology and tells the fastest; keeps what it has built.
+    """Times what there is on a topology and names the fastest; keeps what it has built.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Chooser:
     dependencies : sequence of str
         Those that take part, the one that is tried first in front.
     say : callable, optional
-        Told what is being timed, as that may take long.
+        Called with what is being timed, as that may take long.
     """
 
     def __init__(
@@ -219,6 +219,7 @@ class Chooser:
                 # What is paced is ordered for its waves.
                 self._built[key] = {"built": built} if cost_model else _by_order(built)
             except ScheduleError as error:
+                # An error is kept, too, so that other sizes do not build in vain again.
                 self._built[key] = error
         found = self._built[key]
         if isinstance(found, ScheduleError):

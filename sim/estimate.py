@@ -75,9 +75,9 @@ def estimate(
     TypeError
         If `what` is neither, or the size no integer.
     ValueError
-        If the size is negative, something is asked for beside a schedule, which has it, or links
-        are private in lockstep, or "auto" is to choose in lockstep; as a ScheduleError if there is
-        no such schedule, or one that is given is wrong.
+        If the size is negative, an algorithm, collective or root is given with a schedule, which
+        has its own, links are private in lockstep, or "auto" is to choose in lockstep; as a
+        ScheduleError if there is no such schedule, or one that is given is wrong.
 
     Examples
     --------

@@ -160,7 +160,7 @@ _WHOLE = {"dependency": DEPENDENCIES[0], "flow_control": FLOW_CONTROLS[0]}
 
 
 def shares_links(schedule: Schedule) -> bool:
-    """Whether it runs through switches, of the network or beside ranks, where messages meet."""
+    """Whether it runs through switches, of the network or attached to ranks."""
     return lowered(schedule).topology.num_switches > 0
 
 

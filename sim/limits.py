@@ -13,8 +13,11 @@ from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Limits", "estimated_step_cycles", "limits_of"]
 
+# How wide these bounds are is measured: docs/verification.md has the worst time over bound of the
+# fault campaign.
 _PER_MESSAGE_CYCLES = 128
 _PER_COLLECTIVE_CYCLES = 512
+# The registers WATCHDOG_CYCLES and FIRST_ARRIVAL_CYCLES have 32 bits.
 _MAX_WATCHDOG_CYCLES = 2**32 - 1
 
 
@@ -57,6 +60,7 @@ class Limits:
             window_base=0,
             window_flits=window_flits,
             watchdog_cycles=self.watchdog_cycles,
+            # The bound includes the skew of the starts, so that a late neighbour does not trip it.
             first_arrival_cycles=self.watchdog_cycles,
             lockstep=self.step_cycles is not None,
             step_cycles=self.step_cycles or 0,
@@ -112,6 +116,7 @@ def limits_of(
     # A flit takes as long as the slowest of link, credits and memory with its bounded queues.
     by_credits = -(-(2 * latency + around) // link_model.buffer_flits_on(schedule.topology))
     by_memory = -(-around // queue_flits)
+    # The channel draws anew in each cycle, so that this is the mean wait of a request, rounded up.
     stalls = (
         1 if memory_timing.stall_percent == 0 else 1 + 100 // (100 - memory_timing.stall_percent)
     )
@@ -127,6 +132,7 @@ def limits_of(
     )
     step_cycles = estimated_step_cycles(schedule, num_flits, link_model) if lockstep else None
     collective = bound + schedule.num_steps * (step_cycles or 0) + _PER_COLLECTIVE_CYCLES
+    # No interface can wait longer for anything than the whole collective takes.
     return Limits(collective, min(collective, _MAX_WATCHDOG_CYCLES), step_cycles)
 
 

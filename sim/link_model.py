@@ -154,6 +154,7 @@ class LinkModel:
 
     add_cycles: ClassVar[int] = LaneUnit.LATENCY
     start_cycles: ClassVar[int] = 15
+    # These are the states READ_ROW to PUSH of nic/send/fetcher.py.
     row_cycles: ClassVar[int] = 6
     port_queue_rows: ClassVar[int] = JOB_QUEUE_DEPTH
     refill_cycles: ClassVar[int] = 7
@@ -162,20 +163,27 @@ class LinkModel:
     dependency_cycles: ClassVar[int] = 2
     sibling_cycles: ClassVar[int] = 2
     receive_cycles: ClassVar[int] = 4
+    # These are the states AWAIT_HEAD to CHECK of nic/receive/header_check.py; waves add MOVE.
     head_cycles: ClassVar[int] = 4
     fetch_cycles: ClassVar[int] = 1
     complete_cycles: ClassVar[int] = 3
     empty_cycles: ClassVar[int] = 2
+    # Together with `receive_cycles` these are the six cycles of a credit in hw/link/receiver.py.
     credit_cycles: ClassVar[int] = 2
     done_cycles: ClassVar[int] = 2
+    # This is the latency of hw/switch/switch.py without contention.
     switch_cycles: ClassVar[int] = 5
     gap_cycles: ClassVar[int] = 2
     take_cycles: ClassVar[int] = 1
+    # The tracker takes two cycles to read a count (`answering` in nic/control/tracker.py).
     ask_cycles: ClassVar[int] = 2
+    # These are the states LOOK_UP to CHECK of nic/receive/header_lookup.py.
     reservation_cycles: ClassVar[int] = 3
+    # These are the states PICK to JUDGE of nic/reduce/sequencer.py.
     judge_cycles: ClassVar[int] = 4
     open_cycles: ClassVar[int] = 1
     note_cycles: ClassVar[int] = 2
+    # These are the states LOOK_UP to MOVE of nic/reduce/reorder_buffer.py.
     drain_cycles: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
@@ -248,6 +256,7 @@ class LinkModel:
         -------
         int64 array, shape (num_links,)
         """
+        # The product may be a rounding error above a whole number; `ceil` would add a cycle.
         cycles = np.ceil(np.round(topology.latency_ns * self.clock_ghz, 9))
         return np.maximum(cycles, 1).astype(np.int64)
 
@@ -274,13 +283,14 @@ class LinkModel:
     def buffer_flits_on(self, topology: Topology) -> int:
         """Flits of every link buffer: `buffer_flits`, or what keeps all links of a topology busy.
 
-        That covers what is under way on a link for a round trip, one sub-message, and what comes
+        That covers what is in flight on a link for a round trip, one sub-message, and what comes
         while siblings wait for each other at all other ports of a rank: rounded up to a power of
         two, from 512 to 65 536.
         """
         if self.buffer_flits is not None:
             return self.buffer_flits
         under_way = self.round_trip_cycles(topology) / self.cycles_per_flit(topology)
+        # This is what docs/reference/links.md, "Buffer size", gives as 18 cycles.
         sibling = self.memory_read_cycles + self.fetch_cycles + self.add_cycles
         sibling += self.memory_write_cycles + self.complete_cycles + self.sibling_cycles
         ports = min(int(topology.num_ports[: topology.num_ranks].max(initial=1)), _MOST_PORTS)
@@ -291,6 +301,7 @@ class LinkModel:
 
     def cost_model(self, topology: Topology, num_flits: int) -> CostModel:
         """What builders that suit a schedule to a size have to know, for one rank's buffer."""
+        # A hop of a REDUCE takes 2R + W + 15 (docs/reference/interface.md, "Latency of a hop").
         memory = 2 * self.memory_read_cycles + self.memory_write_cycles
         pipelines = self.receive_cycles + self.fetch_cycles + self.add_cycles
         pipelines += self.complete_cycles + self.dependency_cycles + self.payload_cycles

@@ -29,7 +29,9 @@ __all__ = [
     "wire_bits_per_flit",
 ]
 
+# It is that of `nic.config.LIMITS`: a flow entry has fields for eight child ports.
 MAX_PORTS = 8
+# It covers the three registers between read and write in nic/reduce/reducer.py.
 _LEAST_QUEUE_MARGIN = 16
 _DEFAULTS = Config()
 
@@ -93,8 +95,10 @@ def config_for(
         buffer_flits=link_model.buffer_flits_on(topology),
         submessage_flits=link_model.submessage_flits,
         memory_queue_flits=memory_queue_flits(link_model),
+        # The window's length has to fit, not only the last address (`SettingsCheck`).
         address_width=max(_DEFAULTS.address_width, memory_flits.bit_length()),
         dtypes=dtypes,
+        # Links are shared wherever there is a switch, even if no route of the schedule takes it.
         num_classes=max(num_classes, min(topology.num_switches, 1)),
         max_children=_power_of_two(max_children, _DEFAULTS.max_children),
     )
@@ -264,6 +268,7 @@ def _power_of_two(number: int, least: int) -> int:
     return max(least, 1 << max(number - 1, 0).bit_length())
 
 
+# Speeds are quotients of floats: closer than this they are equal.
 _ALIKE = 1 + 1e-9
 
 
@@ -283,7 +288,7 @@ class LinkLimit:
         The most that they carry.
     by : str
         "interface": a port sends at most one flit per cycle. "buffer": at most a buffer of flits
-        is under way in the round trip of a credit.
+        is in flight in the round trip of a credit.
     buffer_flits, needed_flits : int
         Of the link buffer as it is, and as it would have to be to be no limit.
     """
@@ -365,6 +370,7 @@ def link_limits(topology: Topology, link_model: LinkModel) -> tuple[LinkLimit, .
                 reached_gbytes_per_s=float(reached[link]),
                 by="buffer" if by_credits[link] < port else "interface",
                 buffer_flits=depth,
+                # A rounding error is subtracted, for which `ceil` would ask for one flit more.
                 needed_flits=int(np.ceil(around[link] * fed / port - 1e-9)),
             )
         )

@@ -62,6 +62,7 @@ class Trace:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
+                # It is a copy, since a read-only flag would reach the caller's array.
                 frozen = np.array(value, dtype=np.int64)
                 frozen.setflags(write=False)
                 object.__setattr__(self, field.name, frozen)
@@ -151,6 +152,8 @@ def turns_of(
         ]
         before = np.cumsum(np.reshape(ends, (-1, num_ranks)), axis=0)
         rank = events["rank"].astype(np.int64)
+        # Events are in order of time (`Native.events`), so that a rank's k-th event belongs to the
+        # collective in whose share k lies.
         turn = (before[:, rank] <= positions_in_group(rank)).sum(axis=0)
         shares.append([events[turn == k] for k in range(len(schedules))])
     return list(zip(*shares, strict=True))
@@ -171,7 +174,7 @@ def trace_of(
     schedule : Schedule
         What was asked for.
     ran : Schedule
-        The same as the network carries it: perhaps through switches beside the ranks, and on
+        The same as the network carries it: perhaps through switches attached to ranks, and on
         shared links `with_header_only_phase`, which adds messages that are no transfers.
     num_flits : int
         Of one rank's buffer.
@@ -198,11 +201,13 @@ def trace_of(
     )
     first = start.min()
     sent, arrived = turn
+    # It is counted at the source (harness_rank.h, `send_flit`): links and switches lose no flit.
     payload = np.repeat(sent["num_payload"][leaving].astype(np.int64).sum(axis=0), hops)
     return Trace(
         schedule=schedule,
         engine="rtl",
         num_flits=num_flits,
+        # NumPy would make a difference of uint64 and int64 a float64.
         sent=sent["cycle"][leaving].astype(np.int64) - first,
         arrived=arrived["cycle"][came].astype(np.int64) - first,
         start=start - first,
@@ -240,6 +245,7 @@ def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
     if topology.num_switches:
         # What was staged is added at port 0, wherever it came in.
         coming_port, coming_place = np.zeros(len(links), np.int64), places_in_sums(schedule)
+        # `Event::place` of harness_rank.h is the step where it leaves, the order where it arrives.
         leaving_place = schedule.step.astype(np.int64)
     else:
         coming_port = port[topology.reverse[links]]
@@ -252,6 +258,7 @@ def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
 
 def _match(wanted: IntArray, found: IntArray) -> IntArray:
     """Event of each transfer; of several with one key, as in waves, the k-th is the k-th event."""
+    # Both sorts are stable: waves of a flow arrive in order (nic/receive/scoreboard.py).
     by_key = np.argsort(found, kind="stable")
     ranked = np.argsort(wanted, kind="stable")
     if not np.array_equal(found[by_key], wanted[ranked]):
@@ -265,7 +272,7 @@ def _match(wanted: IntArray, found: IntArray) -> IntArray:
 
 
 def _found(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
-    """Keys of the messages seen; where links are shared no port tells where one came in."""
+    """Keys of the messages seen; on shared links the port of an arrival has no meaning."""
     ports = sent["port"], arrived["port"] * (schedule.topology.num_switches == 0)
     of_sent, of_arrived = (
         _key(events["rank"], port, events["op"], events["flow"], events["place"])
@@ -277,5 +284,6 @@ def _found(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray,
 def _key(rank: Any, port: Any, op: Any, flow: Any, place: Any) -> IntArray:
     """One number for rank, port, op, flow, and step or order."""
     wide = [part.astype(np.int64) for part in (rank, port, op, flow, place)]
+    # Flow and place have at most 16 bits in a head, and ranks are at most 65 536: 56 bits suffice.
     key: IntArray = wide[0] << 40 | wide[1] << 34 | wide[2] << 32 | wide[3] << 16 | wide[4]
     return key

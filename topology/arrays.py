@@ -67,10 +67,12 @@ def int64s(thing: str, values: Any) -> Int64Array:
 
 def _whole_numbers(thing: str, values: Any, limits: Any) -> npt.NDArray[Any]:
     given = np.asarray(values)
+    # NumPy takes an empty list for float64; without entries there is nothing to refuse.
     if given.size == 0:
         return given
     if given.dtype.kind not in "iu":
         raise TypeError(f"{thing} must be integers, not {given.dtype}")
+    # Compared as Python integers, which are exact for all widths, uint64 included.
     if int(given.min()) < limits.min or int(given.max()) > limits.max:
         worst = max(int(given.max()), -int(given.min()))
         raise ValueError(f"{thing} must be within {limits.bits} bits, not {worst}")
@@ -97,6 +99,7 @@ def positions_in_group(keys: Int64Array) -> Int64Array:
     """
     by_key = np.argsort(keys, kind="stable")
     ordered = keys[by_key]
+    # Cut to length, so that no keys have no groups.
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]][: len(keys)])
     sizes = np.diff(np.r_[starts, len(keys)])
     position = np.empty(len(keys), np.int64)

@@ -30,8 +30,8 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     Raises
     ------
     OSError
-        If it cannot be written; `filename` is the path. The old file is as it was, and nothing is
-        left beside it.
+        If it cannot be written; `filename` is the path. The old file is as it was, and no
+        temporary file is left.
     """
     with replacing(path) as temporary:
         _fill(temporary, content, path)
@@ -122,6 +122,7 @@ def _begin(path: str | Path) -> tuple[Path, Path]:
                 return Path(path), Path(path)
             # Renaming asks only for the folder, but whoever made a file read-only meant the file.
             os.close(os.open(path, os.O_WRONLY))
+        # In the folder of the file itself, since only within one file system is renaming atomic.
         target = Path(os.path.realpath(path))
         temporary = target.parent / TEMPORARY.format(secrets.token_hex(8))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -159,6 +160,7 @@ def _rename(begun: Sequence[tuple[Path, Path]], paths: Sequence[str | Path]) -> 
         _rename_each(begun, paths)
     except OSError:
         raise
+    # Such as KeyboardInterrupt: a set of files is not left half old, half new.
     except BaseException:
         _rename_each(begun, paths)
         raise

@@ -15,7 +15,7 @@ MAX_FILE_BYTES = 128 * 1024 * 1024
 MAX_DEPTH = 16
 """Levels of nesting."""
 MAX_DIGITS = 500
-"""Of a number, fewer than any interpreter refuses."""
+"""Of a number, fewer than any interpreter refuses: Python lets no limit be below 640."""
 
 
 @contextmanager
@@ -53,9 +53,12 @@ def read_text(path: str) -> str:
     """
     with _reaching("readable"):
         status = os.stat(path)
+        # Before it is opened, since opening a pipe would wait for a writer.
         if not stat.S_ISREG(status.st_mode):
             raise ContentError("file must be a plain file, not a folder, pipe or device")
         with open(path, "rb") as file:
+            # One byte beyond the limit shows a file that has
+            # grown since, or that has no size, as in /proc.
             data = file.read(MAX_FILE_BYTES + 1) if status.st_size <= MAX_FILE_BYTES else b""
     size = max(status.st_size, len(data))
     if size > MAX_FILE_BYTES:
@@ -170,6 +173,7 @@ def integer(place: str, value: Any, least: int, most: int) -> int:
     ContentError
         If it is something else.
     """
+    # The exact type, since a bool is an instance of int.
     if type(value) is not int or not least <= value <= most:
         rule = f"an integer within {least}..{most}"
         raise ContentError(f"{place} must be {rule}, not {shown(value)}")
@@ -214,6 +218,7 @@ def positive(place: str, value: Any) -> float:
     ContentError
         If it is something else.
     """
+    # The comparison refuses NaN and infinity, and integers that a float cannot hold.
     if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
         raise ContentError(f"{place} must be a positive, finite number, not {shown(value)}")
     return float(value)

@@ -233,7 +233,7 @@ def as_sent(schedule: Schedule) -> Schedule:
     ScheduleError
         As `with_header_only_phase`.
     TopologyError
-        As `attached_routers.with_switches`.
+        As `with_switches`.
 
     Notes
     -----
@@ -257,9 +257,9 @@ def as_sent(schedule: Schedule) -> Schedule:
 def with_header_only_phase(schedule: Schedule) -> Schedule:
     """Both phases of a broadcast or a reduce, of which the one that is added carries nothing.
 
-    On shared links two collectives may be in flight, so nobody may end one that somebody has not
-    begun. In the collectives that give each rank a part of everybody's nobody does; here the
-    phase that is missing is run, too: the same trees the other way, as heads without payload.
+    On shared links two collectives may be in flight, so no rank may end one that another has not
+    begun. Where each rank gets a part from every other, none does; here the phase that is missing
+    is run, too: the same trees in the opposite direction, as heads without payload.
     All contributions of a reduce go before its heads, and all heads of a broadcast before its
     results.
 
@@ -296,6 +296,7 @@ def with_header_only_phase(schedule: Schedule) -> Schedule:
         return schedule
     (added,), steps = header_only_ops(schedule.collective), schedule.num_steps
     back = np.full(schedule.num_transfers, added, np.int32)
+    # Heads come first in a broadcast, so that no result arrives before all ranks have begun.
     own_begin, header_only_end = (steps, steps) if added == Op.REDUCE else (0, 2 * steps)
     columns = {
         "step": (own_begin + schedule.step, header_only_end - 1 - schedule.step),
@@ -316,7 +317,7 @@ def with_header_only_phase(schedule: Schedule) -> Schedule:
 
 
 def _both_routes(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets, links and classes of the schedule's routes, and of those the other way."""
+    """Offsets, links and classes of the schedule's routes, and of those from dst to src."""
     offsets, links, classes = routes(schedule.topology, schedule.dst, schedule.src)
     return (
         np.r_[schedule.route_offsets, schedule.route_offsets[-1] + offsets[1:]],
@@ -326,7 +327,7 @@ def _both_routes(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _orders(schedule: Schedule) -> np.ndarray:
-    """Numbers for the rows the other way that come to one rank in one step of one flow."""
+    """Numbers for the reversed rows that come to one rank in one step of one flow."""
     shape = schedule.num_steps, schedule.num_flows, schedule.topology.num_ranks
     return positions_in_group(
         np.ravel_multi_index((schedule.step, schedule.flow, schedule.src), shape)
@@ -343,7 +344,7 @@ def unrolled(schedule: Schedule, *, period: int | None = None) -> Schedule:
     schedule : Schedule
     period : int, optional
         In place of its own. With 0 all waves have the same steps: as many groups of transfers that
-        can be done at once as one wave has, for who does not care about links.
+        can be done at once as one wave has, where links do not matter.
 
     Returns
     -------
@@ -353,7 +354,7 @@ def unrolled(schedule: Schedule, *, period: int | None = None) -> Schedule:
 
     Notes
     -----
-    O(num_waves x num_transfers): the long way to say it, for small buffers and for tests.
+    O(num_waves x num_transfers): a long form, for small buffers and for tests.
 
     Examples
     --------

@@ -12,7 +12,7 @@ _listener: ContextVar[Listener | None] = ContextVar("multitree_progress", defaul
 
 
 def report(what: str, done: int | None = None, total: int | None = None) -> None:
-    """Say what is being done, and how much of it has been; where nobody listens do nothing.
+    """Say what is being done, and how much of it has been; without a listener do nothing.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def build_compactly(
 ) -> tuple[Schedule | ImplicitSchedule, float]:
     """Build a schedule, or read and verify the one that a file holds, and say how long that took.
 
-    `cost_model` tells what builders are suited to that suit schedules to a size.
+    `cost_model` gives the cost model for builders that fit a schedule to a size.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def written_out(built: Schedule | ImplicitSchedule) -> Schedule:
 
 
 def identity_of(built: Schedule | ImplicitSchedule) -> dict[str, Any]:
-    """Keys that say which schedule is spoken of; where rows are too many, no hash is taken."""
+    """Keys that identify a schedule; where rows are too many, no hash is taken."""
     tree = built.tree if isinstance(built, ImplicitSchedule) else built
     return {
         "topology": built.topology.name,

@@ -100,7 +100,7 @@ def compare(
 
 
 def _show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:
-    """Tell people of one size."""
+    """Print one size for people."""
     title = f"All-reduce of {format_size(head['size_bytes'])} per rank on {head['topology']}"
     note = f"No schedule takes less than {head['bound_cycles']:.0f} cycles."
     print_table(f"{title}, engine {head['engine']}.\n{note}", COLUMNS, map(shown_cells, results))

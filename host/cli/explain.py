@@ -45,7 +45,7 @@ def choose(
     root: int | None = None,
     dependency: str | None = None,
 ) -> Choice:
-    """Time all ways to run a collective, the fastest first.
+    """Time all variants of a collective, the fastest first.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def explain(
 
 
 def _show(head: dict[str, Any], choice: Choice, model: LinkModel) -> None:
-    """Tell people what is chosen for one size, and from what."""
+    """Print for people what is chosen for one size, and from what."""
     title = f"{head['collective']} of {format_size(head['size_bytes'])} per rank"
     bound = head["bound_cycles"]
     note = "" if bound is None else f"\nNo schedule takes less than {bound:.0f} cycles."

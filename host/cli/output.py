@@ -53,6 +53,7 @@ def print_json(data: Mapping[str, Any]) -> None:
     """Print one object, as documented in docs/json.md; unknown is null."""
     whole = {"schema": SCHEMA.format(command_name.get()), **data}
     pieces = json.JSONEncoder(indent=2, allow_nan=False).iterencode(whole)
+    # The text of a large table is never whole in memory, nor is each piece a write of its own.
     while text := "".join(islice(pieces, _AT_ONCE)):
         sys.stdout.write(text)
     sys.stdout.write("\n")
@@ -81,7 +82,7 @@ EVERY_LINE_SECONDS = 10.0
 
 
 class Verbosity(enum.Enum):
-    """How much is said on stderr beside errors."""
+    """How much is printed on stderr in addition to errors."""
 
     QUIET = "nothing"
     TERMINAL = "progress, where stderr is a terminal"
@@ -119,6 +120,7 @@ class Working:
         self._lines = not on_terminal and _chosen is Verbosity.VERBOSE
         self._status = Status(text, console=self._console)
         self._timer = threading.Timer(PATIENCE_SECONDS, self._status.start)
+        # A process that ends must not wait for it.
         self._timer.daemon = True
         self._received = reported_to(self.update)
 
@@ -160,6 +162,7 @@ class Working:
     ) -> None:
         """Take the changing line away."""
         if self._spins:
+            # The timer may be starting the status in this moment, so that it is awaited first.
             self._timer.cancel()
             self._timer.join()
             self._status.stop()

@@ -30,7 +30,7 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class Ended(BaseException):
-    """A signal asks the process to end; what is under way removes what it has not finished."""
+    """A signal asks the process to end; what runs removes what it has not finished."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -52,6 +52,7 @@ def run_command(command: Callable[[], object]) -> int:
         failed; 2 for wrong input, an engine that cannot run here, or a file that cannot be read
         or written; 128 + n after signal n. All but 0 are reported in one sentence on stderr.
     """
+    # Python sets it to None where the descriptor was closed when the process began.
     if sys.stdout is None:
         return _report("standard output must be open", WRONG_INPUT)
     try:
@@ -66,6 +67,7 @@ def _status_of(command: Callable[[], object]) -> int:
     """The exit status, but for signals."""
     try:
         status = command()
+        # It is flushed here, since an error at exit would be reported by the interpreter instead.
         sys.stdout.flush()
     except _USAGE_ERROR as error:
         return _report(error.format_message(), WRONG_INPUT)  # type: ignore[attr-defined]
@@ -112,6 +114,7 @@ def _named_output() -> Iterator[None]:
     if type(before) is not io.TextIOWrapper:
         yield
         return
+    # The descriptor belongs to the wrapper that is put back, so that it must not be closed.
     buffer = io.BufferedWriter(_Output(before.fileno(), "w", closefd=False))
     # Of a sign that the encoding lacks, or half of one, the number is printed.
     errors = "backslashreplace"
@@ -127,11 +130,13 @@ def _named_output() -> Iterator[None]:
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Let signals that end a process raise `Ended`; the first one only, the rest is cleaning up."""
+    # Python sets handlers in the main thread only.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(number: int, frame: FrameType | None) -> None:
+        # From now on signals are ignored, so that a second one does not disturb the cleanup.
         for each in before:
             signal.signal(each, signal.SIG_IGN)
         raise Ended(number)
@@ -151,6 +156,7 @@ def _ended_by_signals() -> Iterator[None]:
 def _report(sentence: str, status: int) -> int:
     """Print one sentence on stderr, if there is one, and return the exit status."""
     if sys.stderr is not None:
+        # The reader of stderr may be gone, or the disk behind it full: the status still counts.
         with contextlib.suppress(OSError):
             print(f"multitree: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
     return status

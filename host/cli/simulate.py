@@ -153,7 +153,7 @@ class _Run:
 
 
 def _show(runs: list[_Run], trace: Path | None) -> None:
-    """Tell people of one run, or of several in a table."""
+    """Print one run for people, or several in a table."""
     if len(runs) == 1:
         typer.echo(str(runs[0].report))
         if runs[0].choice is not None:

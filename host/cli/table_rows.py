@@ -130,7 +130,7 @@ def _senders(schedule: Schedule, rank: int) -> tuple[dict[int, int], dict[int, l
 
 
 def shown_cells(row: dict[str, Any], label: Callable[[int], str] = str) -> list[str]:
-    """Cells of one row for people, in the order of `COLUMNS`; `label` tells ranks."""
+    """Cells of one row for people, in the order of `COLUMNS`; `label` names ranks."""
     parent, to = (
         None if row[end] is None else label(row[end]) for end in ("parent", "destination")
     )

@@ -169,7 +169,7 @@ def _show(
     model: LinkModel,
     extra: dict[str, Any] | None,
 ) -> None:
-    """Print a rank's table: as JSON, with more that it tells, or for people."""
+    """Print a rank's table: as JSON, with the keys of `extra`, or for people."""
     part = built.at(rank) if isinstance(built, ImplicitSchedule) else built
     needs, sent = needs_of(part, model, size_bytes), as_sent(part)
     problem = beyond_interfaces(sent, needs)

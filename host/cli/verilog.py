@@ -71,7 +71,7 @@ def verilog(
     check_folder(out)
     built, _ = build_schedule(spec, algorithm, None, None, network)
     needs = needs_of(built, model, size_bytes)
-    # As wired: with a switch beside each rank where routes lead through ranks.
+    # As wired: with a switch attached to each rank where routes lead through ranks.
     wired = lowered(built).topology
     config = config_for(wired, model, **needs, dtypes=tuple(dtypes.split(",")))
     switches = switch_modules(wired, config, names.switch)

@@ -102,7 +102,7 @@ def replace_design(
         Of the manifest.
     files : sequence of DesignFile
     facts : mapping
-        What the manifest says beside the files.
+        What the manifest says in addition to the files.
     before : mapping of str to str
         What `listed_before` gave.
     force : bool

@@ -156,7 +156,7 @@ def _crossing(config: Config, name: str) -> str:
 
 
 def _documents(name: str, top: str, interface: wiring.Component) -> list[DesignFile]:
-    """The register map under a name, in three ways, and the template of an instance."""
+    """The register map under a name, in three formats, and the template of an instance."""
     registers = replace(REGISTERS, name=name)
     template = instantiation_template(interface, name=top)
     return [

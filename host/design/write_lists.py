@@ -43,7 +43,7 @@ class WriteList:
 
     def _head(self) -> list[str]:
         lines = [_ORDER, *self.about, _THEN.format(self.ports)]
-        # Names of files come from anybody, and none must end a comment.
+        # Names of files are untrusted, and none must end a comment.
         return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
 
     def _words(self) -> str:

@@ -1,4 +1,4 @@
-"""Merges consecutive addresses into AXI4 bursts, as long as nobody waits for it."""
+"""Merges consecutive addresses into AXI4 bursts, with a bounded wait for more."""
 
 from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -151,6 +151,7 @@ class BurstBuilder(wiring.Component):
             full.eq((self.burst.more == MAX_BEATS - 1) | ~inside.any()),
             continues.eq(held & ~full & (self.i.payload == following)),
             self.valid.eq(held & self.room & (~self.i.valid | ~continues | (age == self._gather))),
+            # Without room an address can only join the open burst.
             self.i.ready.eq(~held | self.room | continues),
         ]
         with m.If(age != self._gather):
@@ -159,6 +160,7 @@ class BurstBuilder(wiring.Component):
             m.d.sync += held.eq(0)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [held.eq(1), following.eq(self.i.payload + 1)]
+            # With `valid` the open burst leaves now: even its continuation begins a new one.
             with m.If(continues & ~self.valid):
                 m.d.sync += self.burst.more.eq(self.burst.more + 1)
             with m.Else():

@@ -217,6 +217,7 @@ class AxiLiteSubordinate(wiring.Component):
         address = Signal(self.address_width)
         legal = Signal()
         m.d.comb += [
+            # A channel that is not ready holds a transfer that is not answered yet.
             write.eq(~bus.awready & ~bus.wready),
             read.eq(~bus.arready),
             # A write cannot wait again before a read that waits has had its turn: its channels
@@ -256,6 +257,7 @@ class AxiLiteSubordinate(wiring.Component):
         m.d.comb += ready.eq(accepts)
         with m.If(valid & accepts):
             m.d.sync += [accepts.eq(0), held.eq(payload)]
+        # B releases AW and W together, since a write is one transfer of each.
         with m.Elif(answered):
             m.d.sync += accepts.eq(1)
         return held

@@ -91,6 +91,7 @@ class AxiReader(wiring.Component):
             builder.room.eq(bursts.i.ready),
             bursts.i.valid.eq(builder.valid),
             bursts.i.payload.eq(builder.burst),
+            # Room was reserved for every read. RLAST is not looked at, since flits are counted.
             bus.rready.eq(1),
             back.eq(bus.rvalid & (inflight != 0)),
             channel.data_valid.eq(back),

@@ -74,7 +74,7 @@ class AxiWriter(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A burst goes three ways: to AW, to the data that wait for it, and to the responses."""
+        """A burst goes to three places: AW, the data that wait for it, and the responses."""
         m = Module()
         channel, depth = self.channel, self.depth
         layout = burst_layout(address_width=self._sizes["address_width"])
@@ -84,6 +84,7 @@ class AxiWriter(wiring.Component):
         width, beats = 8 * self._sizes["flit_bytes"], range(MAX_BEATS)
         m.submodules.bursts = bursts = Checked(Register, shape=layout)
         m.submodules.flits = flits = Checked(Fifo, shape=width, depth=depth)
+        # There may be as many bursts as writes: single beats.
         m.submodules.lengths = lengths = Checked(Fifo, shape=beats, depth=depth)
         m.submodules.expected = expected = Checked(Fifo, shape=beats, depth=depth)
         free, taken = Signal(), Signal()
@@ -94,6 +95,7 @@ class AxiWriter(wiring.Component):
             taken.eq(channel.valid & channel.ready),
             flits.i.valid.eq(taken),
             flits.i.payload.eq(channel.data),
+            # All three or none: they have to hold the same bursts.
             builder.room.eq(bursts.i.ready & lengths.i.ready & expected.i.ready),
             bursts.i.payload.eq(builder.burst),
             lengths.i.payload.eq(builder.burst.more),
@@ -114,6 +116,7 @@ class AxiWriter(wiring.Component):
         m.d.comb += [
             bus.wdata.eq(flits.payload),
             bus.wstrb.eq(~0),
+            # A beat waits until its burst was handed on: before that WLAST is not known.
             bus.wvalid.eq(flits.valid & lengths.valid),
             bus.wlast.eq(beat == lengths.payload),
             moved.eq(bus.wvalid & bus.wready),
@@ -134,6 +137,7 @@ class AxiWriter(wiring.Component):
         answered, refused = Signal(range(MAX_BEATS + 1)), Signal()
         m.d.comb += [
             bus.bready.eq(1),
+            # In time: the burst's data waited for `lengths`, a queue of the same latency.
             expected.ready.eq(bus.bvalid),
             answered.eq(Mux(bus.bvalid & expected.valid, expected.payload + 1, 0)),
             refused.eq(bus.bvalid & ((bus.bresp != OKAY) | ~expected.valid)),
@@ -142,6 +146,7 @@ class AxiWriter(wiring.Component):
         ]
         m.d.sync += [
             unanswered.eq(unanswered + taken - answered),
+            # One response answers up to 16 writes; the channel takes one acknowledgement a cycle.
             due.eq(due + answered - channel.ack),
         ]
         return unanswered != self.depth

@@ -65,7 +65,7 @@ def port_names(component: wiring.Component, *, domains: Sequence[str] = ()) -> l
     component : wiring.Component
         The component.
     domains : sequence of str
-        Clock domains it needs beside `sync`.
+        Clock domains it needs in addition to `sync`.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def generate(component: wiring.Component, *, name: str, domains: Sequence[str] =
     """Return the Verilog of a component and all it consists of.
 
     Ports are called after the members' paths with "_" between the parts, indices included
-    (`link_0_tx_valid`), besides `clk` and the synchronous, active-high `rst`. Another clock domain
+    (`link_0_tx_valid`), next to `clk` and the synchronous, active-high `rst`. Another clock domain
     has a clock and a reset called after it (`link_clk`, `link_rst`). The text depends on
     nothing but the component, Amaranth and its Yosys: not on the folder, the time or the hash
     seed. The component must not have been elaborated for something else before.
@@ -110,7 +110,7 @@ def generate(component: wiring.Component, *, name: str, domains: Sequence[str] =
     name : str
         Name of the top module; the modules below have it as a prefix.
     domains : sequence of str
-        Clock domains it needs beside `sync`.
+        Clock domains it needs in addition to `sync`.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _tidy(module: str) -> str:
     # The order of several clocks and resets in a header follows the addresses of Python's objects.
     module = re.sub(r"(?<=\()[^()]*(?=\);$)", _sorted_ports, module, count=1, flags=re.M)
     module = re.sub(r"^ *\(\* init = .* \*\)\n", "", module, flags=re.M)
-    # A signal of no width is nobody's, but Verilog would read two bits here.
+    # A signal of no width has no use, but Verilog would read two bits here.
     module = re.sub(r"^ *wire \[-1:0\] .*;\n", "", module, flags=re.M)
     # Yosys wakes every process at time 0 by a register, named after a line of its source; but
     # not those of one statement, which Icarus never runs when nothing in them changes.
@@ -228,7 +228,7 @@ def instantiation_template(
     name : str
         Name of its module.
     domains : sequence of str
-        Clock domains it needs beside `sync`.
+        Clock domains it needs in addition to `sync`.
 
     Raises
     ------

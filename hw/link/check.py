@@ -24,8 +24,8 @@ def _follow(m, block, content, register, place):
     """What register and place become after the block's flit: a beginning starts them anew."""
     kind = block.flit.kind
     after = Signal(CHECK_WIDTH)
-    # The CRC is linear: what the flit does to it and what came before do not wait for each
-    # other, nor either for the kind.
+    # The CRC is linear: step(R, d) = step(INIT, d) ^ step(R ^ INIT, 0), so that neither the flit's
+    # part nor that of what came before waits for the other, or for the kind.
     fresh, follows = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
     begins = (kind == Kind.HEAD) | (kind == Kind.SINGLE) | kind.as_value()[2]
     ends = (kind == Kind.TAIL) | (kind == Kind.SINGLE) | kind.as_value()[2]
@@ -34,6 +34,7 @@ def _follow(m, block, content, register, place):
         follows.eq(crc32_step(register ^ CRC32_INIT, Const(0, len(content)))),
         after.eq(fresh ^ Mux(begins, 0, follows)),
         block.check.eq(~after),
+        # `place` counts payload flits and wraps with each sub-message, which is a power of two.
         block.carries.eq(ends | ((kind == Kind.BODY) & place.all())),
     ]
     return after, Mux(begins, 0, place + 1)
@@ -167,6 +168,7 @@ class VcCheck(wiring.Component):
         places = [
             Signal(range(self.submessage_flits), name=f"place_{k}") for k in range(self.num_vcs)
         ]
+        # A number beyond `num_vcs` selects the last channel, but the receiver takes no such flit.
         register, place = Array(registers)[vc], Array(places)[vc]
         content = Cat(self.flit.payload, self.flit.kind, vc, Const(0, 5 - len(vc)))
         after, next_place = _follow(m, self, content, register, place)
@@ -213,7 +215,9 @@ def compare(m, receiver, check, flit, entry, taken, is_control):
         pending.eq((taken & check.carries) | is_control),
         was_control.eq(is_control),
         control.valid.eq(was_control & (found == given)),
+        # No error while down: the handshake repeats a control flit that was spoilt.
         receiver.check_error.eq(wrong & receiver.up),
+        # Set in the cycle in which the flit with the wrong CRC first reaches the buffer's output.
         broken.eq((broken | wrong) & receiver.up),
     ]
     epoch = Signal.like(flit.epoch)

@@ -21,7 +21,7 @@ LEAST_CROSSING_DEPTH = 16
 def crossing_depth(*, buffer_flits: int, num_vcs: int = 1) -> int:
     """Places with which a crossing never overflows, for every ratio of its clocks from 1:10 on.
 
-    What is on its way is at most a flit per credit, and a credit per flit of the other direction,
+    In flight are at most a flit per credit, and a credit per flit of the other direction,
     each of them alone in its word; flits without credit are rarer than one in ten cycles.
 
     Parameters
@@ -120,6 +120,7 @@ class LinkCrossing(wiring.Component):
     def elaborate(self, platform):
         """One queue per direction; the credits of a direction belong to the other one's flits."""
         m = Module()
+        # Each pair is the link whose flits are carried, then the one whose credits go with them.
         near, far = (self.tx, self.rx), (self.link_tx, self.link_rx)
         m.submodules.outward = self._carry(m, "sync", near, LINK_DOMAIN, far, self.tx_lost)
         near, far = (self.rx, self.tx), (self.link_rx, self.link_tx)
@@ -134,14 +135,17 @@ class LinkCrossing(wiring.Component):
         word, taken = Signal(self._word), Signal(self._word)
         m.d.comb += [word[name].eq(getattr(source[0], name)) for name in self._flit_fields()]
         m.d.comb += [
+            # One word for both: a credit must not come later than a flit that was sent after it.
             word.valid.eq(source[0].valid),
             word.credit.eq(source[1].credit),
             queue.w_data.eq(word),
             queue.w_en.eq(reduce(or_, word.credit, word.valid)),
+            # A link has no ready: a word is taken in the cycle in which it can be read.
             queue.r_en.eq(1),
             taken.eq(queue.r_data),
         ]
         m.d[domain] += lost.eq(queue.w_en & ~queue.w_rdy)
+        # An empty queue's data mean nothing: without `r_rdy` neither flit nor credit counts.
         m.d[target_domain] += [
             target[0].valid.eq(queue.r_rdy & taken.valid),
             target[1].credit.eq(queue.r_rdy.replicate(len(taken.credit)) & taken.credit),

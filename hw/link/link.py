@@ -33,6 +33,7 @@ class Kind(enum.Enum, shape=3):
     BODY = 1
     TAIL = 2
     SINGLE = 3
+    # From here on control flits: blocks tell them from data by bit 2 of the kind.
     DOWN = 4
     INIT = 5
     UP = 6
@@ -90,7 +91,7 @@ def unit_layout(*, flit_bytes: int) -> data.StructLayout:
 
 
 def vc_unit_layout(*, flit_bytes: int, num_vcs: int) -> data.StructLayout:
-    """A flit on its way to one of several virtual channels: `kind`, `vc` and `payload`."""
+    """A flit for one of several virtual channels: `kind`, `vc` and `payload`."""
     return data.StructLayout({"kind": Kind, "vc": vc_width(num_vcs), "payload": 8 * flit_bytes})
 
 

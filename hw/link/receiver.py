@@ -20,7 +20,7 @@ __all__ = ["LinkReceiver", "count_places"]
 
 
 def count_places(m, *, depth, up, taken, credit, room):
-    """Keep `room`: there is a place for a flit more; a credit is counted as it goes on its way.
+    """Keep `room`: there is a place for a flit more; a credit is counted when it leaves.
 
     Parameters
     ----------
@@ -34,6 +34,8 @@ def count_places(m, *, depth, up, taken, credit, room):
     """
     inside = Signal(range(depth + 1))
     after = Signal.like(inside)
+    # A place is in use until its credit has left, not only its flit: a flit that comes earlier was
+    # sent without a credit and is an overflow, even where the buffer has room.
     m.d.comb += after.eq(inside + taken - credit)
     m.d.sync += [inside.eq(after), room.eq(after != depth)]
     with m.If(~up):
@@ -46,7 +48,7 @@ class LinkReceiver(wiring.Component):
     While `up`, flits are delivered in order, each exactly once. A flit whose number is not the
     next one, whose virtual channel is not 0 or whose epoch is another is an error and is not
     delivered, nor is any after it until the expected number comes; a flit that finds the buffer
-    full is an overflow and is treated in the same way. Where a CRC is wrong, neither the flit
+    full is an overflow and is treated likewise. Where a CRC is wrong, neither the flit
     that carries it nor any after it ever leaves the buffer. No credit is granted for what is not
     delivered: a link with an error has to go down at both ends. While not `up`, data are dropped,
     the buffer is emptied without a credit, and the next flit expected is the first of a message
@@ -59,7 +61,8 @@ class LinkReceiver(wiring.Component):
     from a flit's leaving to its credit; one flit per cycle. What is offered is a register, for
     heads are looked at in the cycle in which they leave. `o` may stall for as long as it
     likes. A credit is back at the transmitter 6 cycles after its flit was taken there, plus the
-    wires' latency both ways: fewer places than that cost throughput, even where `o` never stalls.
+    wires' latency in both directions: fewer places than that cost throughput, even where `o` never
+    stalls.
 
     Parameters
     ----------
@@ -120,6 +123,7 @@ class LinkReceiver(wiring.Component):
         m = Module()
         layout, unit = (shape(flit_bytes=self.flit_bytes) for shape in (flit_layout, unit_layout))
         buffer = Checked(QuickFifo, shape=unit, depth=self.depth)
+        # What a session leaves behind is dropped without a credit: the other end begins with all.
         m.submodules.buffer = ResetInserter(~self.up)(buffer)
         m.submodules.check = self._check
         valid, is_control, data, right = Signal(), Signal(), Signal(), Signal()
@@ -139,6 +143,7 @@ class LinkReceiver(wiring.Component):
         ]
         m.d.sync += [
             expected.eq(expected + taken),
+            # A flit of another epoch is reported as that alone: its number says nothing.
             self.sequence_error.eq(data & ~right & (flit.epoch == self.epoch)),
             self.epoch_error.eq(data & (flit.epoch != self.epoch)),
             self.overflow.eq(data & right & ~room),
@@ -157,5 +162,6 @@ class LinkReceiver(wiring.Component):
             buffer.o.ready.eq(self.o.ready & sound),
             self.state_error.eq(buffer.state_error),
         ]
+        # In the first cycle of `~up` the buffer still offers a flit; its credit must not go out.
         m.d.sync += self.link.credit.eq(self.o.valid & self.o.ready & self.up)
         return m

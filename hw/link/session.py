@@ -15,8 +15,8 @@ PERIOD_CYCLES = 16
 def bring_up(m, end, session, transmitter, receiver):
     """Wire the blocks of an end of a link: the session says when both ends take and send data.
 
-    What the end has to tell goes when the session has nothing to say; what the other end tells
-    counts if it was sent in its present epoch, not before a reset.
+    A FAULT flit goes when the session has nothing to send; one that comes in counts if the other
+    end sent it in its present epoch, not before a reset.
 
     Parameters
     ----------
@@ -32,6 +32,7 @@ def bring_up(m, end, session, transmitter, receiver):
     send, control, received = session.send, transmitter.control, receiver.control
     current = session.up & (received.epoch == session.peer_epoch)
     m.d.comb += [
+        # An answer to INIT goes first: without it the other end stays down.
         end.fault_sent.eq(end.send_fault & session.open & ~send.valid),
         control.valid.eq(send.valid | end.fault_sent),
         control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
@@ -57,10 +58,10 @@ class LinkSession(wiring.Component):
 
     An end that said INIT or UP takes another epoch before it answers again, whether it was reset
     or fell: it says DOWN in the old epoch until that comes back. Wires keep order, so that then
-    nothing on the way or kept at the other end has any other epoch than the old one, and what
+    nothing in flight or kept at the other end has any other epoch than the old one, and what
     returns the new one was said after it was taken. Hence one bit is enough for resets in any
     cycle, however many, and wires of any latency. It has to outlive them, but not a loss of
-    power: while an end is without, what is on the way has to arrive.
+    power: while an end is without, what is in flight has to arrive.
 
     An end that is up takes data at once and sends none for `PERIOD_CYCLES`, so that its UP is
     received before its data. On wires that keep order both ends then begin with empty buffers, full
@@ -116,6 +117,7 @@ class LinkSession(wiring.Component):
         """One state machine: LISTEN while down, ANSWER in INIT, CARRY data while up."""
         m = Module()
         received, send = self.received, self.send
+        # The period is a power of two: the timer wraps by itself, except in CARRY, where it stops.
         timer = Signal(range(PERIOD_CYCLES))
         # These two outlive a reset of everything else, or it could not change the epoch.
         epoch, used = Signal(reset_less=True), Signal(reset_less=True)
@@ -127,24 +129,29 @@ class LinkSession(wiring.Component):
             signal.eq(received.valid & (received.kind == kind)) for kind, signal in comes.items()
         ]
         m.d.comb += [
+            # Bit 1 says that the other end has received an epoch since its last reset.
             echoed.eq((received.payload[:2] == Cat(epoch, 1)) & Cat(comes.values()).any()),
             send.epoch.eq(epoch),
             send.payload.eq(Cat(self.peer_epoch, known)),
         ]
         m.d.sync += [timer.eq(timer + 1), answer.eq(0)]
+        # In every state: of two ends that both wait for their old epochs, each has to return one.
         with m.If(comes[Kind.DOWN]):
             m.d.sync += [self.peer_epoch.eq(received.epoch), known.eq(1)]
         with m.FSM():
             with m.State("LISTEN"):
                 m.d.comb += [send.kind.eq(Kind.DOWN), send.valid.eq(timer == 0)]
+                # The old epoch came back: nothing that carries another one is in flight any more.
                 with m.If(used & echoed):
                     m.d.sync += [epoch.eq(~epoch), used.eq(0), timer.eq(0)]
+                # At 0 the timer sends INIT in the first cycle of the next state.
                 with m.Elif(~used & comes[Kind.DOWN]):
                     m.d.sync += timer.eq(0)
                     m.next = "ANSWER"
                 with m.Elif(~used & comes[Kind.INIT] & echoed):
                     self._rise(m, timer, answer, known)
             with m.State("ANSWER"):
+                # INIT takes this epoch to the other end: after a reset another one is needed.
                 m.d.sync += used.eq(1)
                 m.d.comb += [send.kind.eq(Kind.INIT), send.valid.eq(timer == 0)]
                 with m.If((comes[Kind.INIT] | comes[Kind.UP]) & echoed):
@@ -154,6 +161,7 @@ class LinkSession(wiring.Component):
                     send.kind.eq(Kind.UP),
                     send.valid.eq(answer),
                     self.up.eq(1),
+                    # The timer stands still here, a period after the link came up.
                     self.open.eq(timer == PERIOD_CYCLES - 1),
                     self.lost.eq(comes[Kind.DOWN]),
                 ]
@@ -162,6 +170,7 @@ class LinkSession(wiring.Component):
                     answer.eq(comes[Kind.INIT]),
                     timer.eq(Mux(self.open, timer, timer + 1)),
                 ]
+                # The later assignment wins: DOWN is sent in the first cycle of LISTEN.
                 with m.If(self.lost):
                     m.d.sync += timer.eq(0)
                     m.next = "LISTEN"

@@ -18,7 +18,7 @@ __all__ = ["LinkTransmitter", "stamp"]
 
 
 def stamp(m, transmitter, check, flit, *, sent, says, epoch, number):
-    """Register the flit that is taken, or the control flit that came, on its way to the link.
+    """Register the flit that is taken, or the control flit that came, for the link.
 
     Parameters
     ----------
@@ -37,6 +37,7 @@ def stamp(m, transmitter, check, flit, *, sent, says, epoch, number):
     with m.If(sent | says):
         m.d.sync += [
             flit.sequence.eq(Mux(says, 0, number)),
+            # A control flit goes a cycle late, in the epoch of the cycle in which it was given.
             flit.epoch.eq(Mux(says, epoch, transmitter.control.epoch)),
             *(flit[name].eq(check.flit[name]) for name, _ in check.flit.shape()),
             flit.check.eq(Mux(check.carries, check.check, 0)),
@@ -52,7 +53,7 @@ class LinkTransmitter(wiring.Component):
     channel 0, the epoch, and at the end of each sub-message the message's CRC. A credit that
     would make more than `credits` changes nothing but is a fault. While not `open` no data are
     taken and credits mean nothing. A control flit goes before every flit but the
-    one that is taken beside it, at any time.
+    one that is taken in the same cycle, at any time.
 
     Latency 1 cycle from `i` to `link`, 2 from `control`; one flit per cycle while there are
     credits. `i.ready` is a register: it is low while there is no credit, in the cycle after a
@@ -123,7 +124,7 @@ class LinkTransmitter(wiring.Component):
         number = Signal(SEQUENCE_WIDTH)
         flit = Signal(flit_layout(flit_bytes=self.flit_bytes), reset_less=True)
         sent, unspent, ready, back = Signal(), Signal(), Signal(), Signal()
-        # A control flit waits for a cycle, in which it is known that no other one is taken.
+        # A control flit is held for a cycle: `ready`, a register, is low in the next one only.
         says, epoch = Signal(), Signal()
         held = Signal(unit_layout(flit_bytes=self.flit_bytes), reset_less=True)
         m.d.comb += [
@@ -136,6 +137,7 @@ class LinkTransmitter(wiring.Component):
             check.advance.eq(sent),
             check.clear.eq(~self.open),
         ]
+        # `sent` depends on the producer and settles last, so it only selects between comparisons.
         left = Mux(sent, available > 1, available != 0) | link.credit
         m.d.sync += [
             ready.eq(self.open & ~control.valid & left),
@@ -149,6 +151,7 @@ class LinkTransmitter(wiring.Component):
             link.valid.eq(sent | says),
         ]
         with m.If(~self.open):
+            # The later assignment wins: credits that come back now are those of an earlier session.
             m.d.sync += [available.eq(self.credits), number.eq(0)]
         stamp(m, self, check, flit, sent=sent, says=says, epoch=epoch, number=number)
         return m

@@ -24,12 +24,12 @@ class VcPort(wiring.Component):
     """A transmitter, a receiver, and the session that brings them up and down with the other end.
 
     While `up`, flits go out on their virtual channels, and what comes in is offered per virtual
-    channel. When the other end goes down, what is on the way and in the
+    channel. When the other end goes down, what is in flight and in the
     buffers is dropped; both ends come up again with empty buffers and all credits. FAULT flits
     are sent and received between data flits.
 
-    Latency 1 cycle from `flit` to `tx`, 3 from `rx` to `o`; one flit per cycle each way. Outputs to
-    the link, `may_send` and what is offered are registers.
+    Latency 1 cycle from `flit` to `tx`, 3 from `rx` to `o`; one flit per cycle in each
+    direction. Outputs to the link, `may_send` and what is offered are registers.
 
     Parameters
     ----------
@@ -57,17 +57,17 @@ class VcPort(wiring.Component):
     o : Out(stream.Signature(StructLayout)), one per virtual channel
         Flits that came in: `kind` and `payload`.
     up : Out(1)
-        The link carries data both ways.
+        The link carries data in both directions.
     lost : Out(1)
         Strobe: the other end went down while this one was up; buffers are emptied with its end.
     send_fault : In(1)
         Send a FAULT flit.
     fault_record : In
-        What it tells.
+        What it reports.
     fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
     received_fault : Out
-        What that tells.
+        What that one reports.
     available : Out(range(depth + 1)), one per virtual channel
         Credits left.
     sequence_error, epoch_error, check_error, overflow, state_error, fault_credit : Out(1)

@@ -28,7 +28,7 @@ class VcReceiver(wiring.Component):
     each exactly once, whether the other streams are taken or not. A flit whose number on the link
     is not the next one, whose virtual channel does not exist or whose epoch is another is an
     error and is not delivered, nor is any after it until the expected number comes; a flit that
-    finds its buffer full is an overflow and is treated in the same way. Where a CRC is wrong,
+    finds its buffer full is an overflow and is treated likewise. Where a CRC is wrong,
     neither the flit that carries it nor any of any channel after it ever leaves. No credit is
     granted for what is not delivered: a link with an error has to go down at both ends. While not
     `up`, data are dropped, the buffers are emptied without a credit, and the next flit expected is
@@ -40,8 +40,8 @@ class VcReceiver(wiring.Component):
     Latency 3 cycles from `link` to `o` when the channel's buffer is empty, 3 cycles to `control`,
     1 cycle from a flit's leaving to its credit; one flit per cycle in, and one out of each buffer.
     What is offered is a register. A credit is back at the transmitter 6 cycles after its flit was
-    taken there, plus the wires' latency both ways: a channel with fewer places than that cannot
-    keep the link busy alone.
+    taken there, plus the wires' latency in both directions: a channel with fewer places than that
+    cannot keep the link busy alone.
 
     Parameters
     ----------
@@ -119,7 +119,9 @@ class VcReceiver(wiring.Component):
             chosen.eq(Cat(flit.vc == vc for vc in range(num_vcs))),
             is_control.eq(valid & flit.kind.as_value()[2]),
             data.eq(valid & ~is_control & self.up),
+            # A channel that does not exist selects no buffer, and counts as out of sequence.
             right.eq(numbered & chosen.any()),
+            # Only the flit's own buffer counts: a full one must not block the other channels.
             has_room.eq((chosen & room).any()),
             taken.eq(data & right & has_room),
         ]
@@ -144,7 +146,10 @@ class VcReceiver(wiring.Component):
     def _buffer(self, m, vc, queued, entry, sound):
         """The queue of one channel; nothing leaves it behind a wrong CRC."""
         buffer = Checked(QuickFifo, shape=self._unit, depth=self.depth)
+        # What a session leaves behind is dropped without a credit: the other end begins with all.
         m.submodules[f"buffer_{vc}"] = ResetInserter(~self.up)(buffer)
+        # Behind a wrong CRC no channel is trusted; in the first cycle of `~up` the buffer still
+        # holds flits.
         o, whole = self.o[vc], sound & self.up
         m.d.comb += [
             buffer.i.valid.eq(queued & self.up),

@@ -28,7 +28,7 @@ class VcTransmitter(wiring.Component):
     with the number of flits sent on the link since it is `open`, modulo 8, the epoch, and at the
     end of each sub-message the CRC of its channel's message. A credit that would make more than
     `credits` changes nothing but is a fault. While not `open` credits mean nothing. A control flit
-    goes before every flit but the one that is taken beside it, at any time.
+    goes before every flit but the one that is taken in the same cycle, at any time.
 
     Latency 1 cycle from `flit` to `link`, 2 from `control`; one flit per cycle, of any channels.
     `may_send` is a register: a bit is low while there is no credit, all are in the cycle after a
@@ -102,10 +102,11 @@ class VcTransmitter(wiring.Component):
         m = Module()
         m.submodules.check = check = self._check
         link, control, unit = self.link, self.control, self.flit
+        # One number for all channels: a flit that is lost on any of them leaves a gap.
         number = Signal(SEQUENCE_WIDTH)
         stamped = Signal(flit_layout(**self._sizes), reset_less=True)
         sent = self.take
-        # A control flit waits for a cycle, in which it is known that no other one is taken.
+        # A control flit is held for a cycle: `may_send`, a register, is low in the next one only.
         says, epoch = Signal(), Signal()
         held = Signal(vc_unit_layout(**self._sizes), reset_less=True)
         m.d.comb += [
@@ -145,4 +146,5 @@ class VcTransmitter(wiring.Component):
         with m.If(unspent):
             m.d.sync += self.fault_credit.eq(1)
         with m.If(~self.open):
+            # The later assignment wins: credits that come back now are those of an earlier session.
             m.d.sync += available.eq(self.credits)

@@ -53,6 +53,7 @@ class Ages(wiring.Component):
         for low in range(self.count):
             for high in range(low + 1, self.count):
                 a, b = self.ages[low], self.ages[high]
+                # One subtraction per pair: at a distance of 128 both would have bit 7 set.
                 distance, before = Signal(8), Signal()
                 m.d.comb += [
                     distance.eq(a.sequence - b.sequence),
@@ -123,6 +124,7 @@ class OldestFirst(wiring.Component):
         oldest = Signal(self.count)
         m.d.comb += [
             oldest.eq(self.requests & Cat(~(self.requests & older).any() for older in self.older)),
+            # Numbers more than half their range apart can form a cycle, which has no oldest.
             turns.requests.eq(Mux(oldest.any(), oldest, self.requests)),
             turns.advance.eq(self.advance),
             self.grant.eq(turns.grant),

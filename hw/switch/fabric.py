@@ -152,6 +152,7 @@ class SwitchFabric(wiring.Component):
 
     def _compare_ages(self, m):
         """Per input: the inputs of its parity with older heads, a bit for each; and its age."""
+        # A message keeps its parity: heads of different ones never ask for the same channel.
         count = len(self._inputs) // 2
         parities = [Ages(count=count) for _ in range(2)]
         m.submodules.ages_even, m.submodules.ages_odd = parities
@@ -170,6 +171,7 @@ class SwitchFabric(wiring.Component):
 
     def _cross(self, m, number, output, older, ages):
         """Join an output with the inputs of all other ports."""
+        # Leaving out a whole port keeps even places for even channels, as `SwitchOutput` has them.
         others = [k for k in range(len(self._inputs)) if k // self.num_vcs != number]
         for place, k in enumerate(others):
             end = self._inputs[k]

@@ -40,8 +40,8 @@ class SwitchFaults(wiring.Component):
 
     A fault of the switch's own is reported on every port, and again whenever a link comes up while
     it lasts. One that a neighbour reports is passed on, as it came, on all other ports whose links
-    are up, and not again. As a fault is kept once, the flood ends, and everybody who can be reached
-    receives one. Of the faults of one cycle it keeps that of the lowest port.
+    are up, and not again. As a fault is kept once, the flood ends, and every node that can be
+    reached receives one. Of the faults of one cycle it keeps that of the lowest port.
 
     What is reported is laid out as an interface's, from bit 0: number of the switch (16 bits), code
     (8), nothing (8), the word of row and flow, both unknown (32), and, as far as they fit a flit,
@@ -64,13 +64,13 @@ class SwitchFaults(wiring.Component):
     fault_received : In(num_ports)
         Strobe per port: a FAULT flit came in.
     received_fault : In, one per port
-        What it tells.
+        What it reports.
     up, fault_sent : In(num_ports)
-        Per port: its link is up; strobe: it has sent what it had to tell.
+        Per port: its link is up; strobe: it has sent its record.
     send_fault : Out(num_ports)
         Per port: send `fault_record`.
     fault_record : Out
-        What to tell.
+        What to send.
     fault : Out(SWITCH_FAULT)
         The first fault; its code is 0 while there is none.
     origin : Out(32)
@@ -117,6 +117,7 @@ class SwitchFaults(wiring.Component):
             self.fault_record.eq(Mux(own, sent[: self._width], came)),
             self.send_fault.eq(pending & self.up),
         ]
+        # Later assignments win: the lowest port, and there its own fault before a neighbour's.
         for port in reversed(range(self.num_ports)):
             with m.If(self.fault_received[port]):
                 m.d.comb += [seen.code.eq(SwitchFault.PEER_FAULT), seen.port.eq(port)]
@@ -130,10 +131,14 @@ class SwitchFaults(wiring.Component):
         with m.If(~faulted):
             m.d.sync += fault.eq(seen)
         for port in reversed(range(self.num_ports)):
+            # Of several records the lowest port's is kept, which is the port that `fault` names.
             with m.If(~faulted & self.fault_received[port]):
                 m.d.sync += came.eq(self.received_fault[port])
+            # The first cycle of a fault: it goes to everyone but the neighbour that reported it.
             with m.If(faulted & ~known):
                 m.d.sync += pending[port].eq(own | (fault.port != port))
+            # Only an own fault is owed again when the link comes back: two neighbours that are
+            # reset one after the other would return a received one to each other for ever.
             with m.Elif(~self.up[port]):
                 m.d.sync += pending[port].eq(faulted & own)
             with m.Elif(self.fault_sent[port]):

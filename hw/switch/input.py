@@ -146,11 +146,13 @@ class SwitchInput(wiring.Component):
         self._read_hop(m, unit.payload, exists)
         with m.FSM():
             with m.State("ROUTE"):
+                # The target is kept for the whole message: only the head names it.
                 m.d.sync += [target.eq(self.to_port), full.eq(self.granted)]
                 m.d.comb += self.lost_port.eq(Mux(self.lost, self.port, self.to_port))
                 gone = self.gone.bit_select(self.to_port, 1)
                 with m.If(self.lost):
                     m.d.comb += self.message_lost.eq(self.i.valid)
+                # A port whose link was never up is not `gone`: the message waits for that link.
                 with m.Elif(self.i.valid & first & exists & ~gone):
                     m.d.comb += [self.request.eq(1), self.i.ready.eq(self.granted)]
                     with m.If(self.granted):
@@ -162,19 +164,23 @@ class SwitchInput(wiring.Component):
                         self.route_error.eq(first & ~exists),
                         self.message_lost.eq(first & exists),
                     ]
+                    # The rest of the message follows and has to be taken, too.
                     with m.If(~_is_last(unit.kind)):
                         m.next = "SINK"
             with m.State("CARRY"):
                 gone = self.gone.bit_select(target, 1)
+                # Only once `held` is empty: the flits before the cut are in order and leave first.
                 cut = ~full & self.i.valid & first
                 m.d.comb += self.lost_port.eq(Mux(self.lost, self.port, target))
                 with m.If(self.lost | gone | cut):
+                    # No tail will free the output's channel: `drops` does.
                     m.d.comb += [self.drops.eq(1), self.message_lost.eq(self.lost | gone)]
                     m.d.comb += self.framing_error.eq(~self.lost & ~gone)
                     m.d.sync += full.eq(0)
                     m.next = "SINK"
                 with m.Else():
                     m.d.comb += self.o.valid.eq(full)
+                    # Nothing is taken behind a tail: what follows is a head, which ROUTE handles.
                     m.d.comb += self.i.ready.eq((self.o.ready | ~full) & ~ends & ~first)
                     with m.If(self.o.ready | ~full):
                         m.d.sync += full.eq(self.i.valid & self.i.ready)
@@ -193,6 +199,7 @@ class SwitchInput(wiring.Component):
         port, vc_class = hop[:PORT_WIDTH], hop[PORT_WIDTH:]
         m.d.comb += [
             self.to_port.eq(port),
+            # The parity stays: messages of two collectives never share a channel.
             self.to_vc.eq(Cat(Const(self._parity, 1), vc_class)),
             exists.eq(
                 (port < self.num_ports)

@@ -94,7 +94,7 @@ class SwitchOutput(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Ask each channel whether it can send, choose one, and tell it what became of it."""
+        """Ask each channel whether it can send, choose one, and report the outcome to it."""
         m = Module()
         m.submodules.link = link = OldestFirst(count=self.num_vcs)
         m.submodules.ages = ages = Ages(count=self.num_vcs)
@@ -135,6 +135,7 @@ class SwitchOutput(wiring.Component):
         m.d.comb += [
             allocator.requests.eq(Cat(self.requests[number][vc] for number in inputs)),
             drops.eq(Cat(self.drops[number] for number in inputs).bit_select(holder, 1)),
+            # Free already while the tail leaves: no cycle is lost between two messages.
             free.eq(~busy | (goes & ends)),
             allocator.advance.eq(free & ~self.gone),
             link.requests[vc].eq(
@@ -149,7 +150,9 @@ class SwitchOutput(wiring.Component):
             m.d.comb += allocator.older[place].eq(older)
             with m.If(allocator.valid & allocator.advance & (allocator.grant == place)):
                 m.d.comb += self.granted[number].eq(1)
+                # The head leaves first, but the link is arbitrated by age up to the tail.
                 m.d.sync += ages.ages[vc].eq(self.ages[number])
+        # A grant goes before the release: in the cycle of a tail the channel only changes hands.
         with m.If(allocator.valid & allocator.advance):
             m.d.sync += [busy.eq(1), holder.eq(allocator.grant)]
         with m.Elif(free | drops | self.gone):

@@ -25,15 +25,15 @@ class Switch(wiring.Component):
     A head that cannot go on is a fault, and so are a message that is cut, a wrong flit of a
     link and a link that goes down with messages on it: the first one is kept, named with its
     port, and reported on all ports; a fault that a neighbour reports is passed on likewise. What
-    such a message still has to bring is taken and dropped, so that it blocks nobody. A head waits
-    for a port whose link has not been up yet; one that never comes up disturbs nobody else. Reset
+    such a message still has to bring is taken and dropped, so that it blocks no other. A head waits
+    for a port whose link has not been up yet; one that never comes up disturbs no other port. Reset
     brings all links down and forgets everything; after a fault it is due together with the
     interfaces'.
 
     Latency 5 cycles from link to link where nothing waits; one flit per cycle and port in and
     out. Messages on one channel of an input are at least a cycle apart, which other channels can
     use. A credit is back at a neighbour's transmitter 6 cycles after its flit was taken there, plus
-    the wires' latency both ways. All outputs are registers.
+    the wires' latency in both directions. All outputs are registers.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Switch(wiring.Component):
     link : one per port
         `tx` Out(LinkSignature) and `rx` In(LinkSignature).
     up : Out(num_ports)
-        Per port: the link carries data both ways.
+        Per port: the link carries data in both directions.
     fault : Out(SWITCH_FAULT)
         The first fault since reset, and the port that it concerns.
     origin : Out(32)
@@ -129,6 +129,7 @@ class Switch(wiring.Component):
         m.submodules.fabric = fabric = self._fabric
         m.submodules.faults = faults = self._faults
         ports = add_instances(m, platform, "port", self.num_ports, self._new_port)
+        # A link that was never up may still come: only one that was and is not has lost messages.
         seen = Signal(self.num_ports)
         m.d.sync += seen.eq(seen | self.up)
         m.d.comb += [
@@ -169,6 +170,7 @@ class Switch(wiring.Component):
             (port.state_error, SwitchFault.STATE_PARITY),
         )
         broken = Cat(strobe for strobe, _ in link_faults).any()
+        # A link at fault is as good as lost: its messages may never be complete.
         m.d.comb += fabric.lost[number].eq(port.lost | broken)
         for strobe, fault in (
             (fabric.lost_messages[number], SwitchFault.PEER_RESET),

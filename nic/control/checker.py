@@ -63,6 +63,7 @@ class RowCheck(wiring.Component):
         unused = row.reserved != 0
         if self.config.shared:
             unused |= (row.unused != 0) | (row.vc_class >= self.config.num_classes)
+        # Steps must not fall: the step counter and freedom from deadlock rest on the order of rows.
         with m.If(~legal | unused | (row.step < self.previous_step)):
             m.d.comb += self.code.eq(FaultCode.ROW_ILLEGAL)
         with m.Elif((row.stage >> self.config.wave_width) != 0):
@@ -111,6 +112,7 @@ class FlowCheck(wiring.Component):
         gap = Cat(present[k + 1] & ~present[k] for k in range(7))
         pairs = [(a, b) for k, a in enumerate(children) for b in children[k + 1 :]]
         twice = Cat((a == b) & (a != NO_PORT) for a, b in pairs)
+        # The sum has 33 bits: a chunk cannot wrap around into the window.
         outside = (entry.base + entry.size) > self.window_flits
         unused = entry.reserved != 0
         if self.config.wave_width:
@@ -208,6 +210,7 @@ class SettingsCheck(wiring.Component):
             above = header_only.offset + header_only.width
             whole = Cat(mode.cut_through, mode.packets) == 0
             known = built & (self.mode[above:] == 0) & whole
+        # A length of all addresses does not fit `address_width` bits: it would be used as 0.
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
         checked = self.window_flits == self.committed_flits
         m.d.comb += self.legal.eq(known & inside & checked)
@@ -219,7 +222,7 @@ class Checker(wiring.Component):
 
     The CRC-32 (as `zlib.crc32`) is over the words in use, least significant byte first: rows in
     order, then flows. The first row or flow that is illegal or not as it was written ends the
-    check, a wrong CRC does at its end; the messages that will come in are counted beside it.
+    check, a wrong CRC does at its end; the messages that will come in are counted meanwhile.
     Three cycles and one per word: five or seven per row, eight per flow. What was found stays
     until the next check.
 
@@ -335,6 +338,7 @@ class Checker(wiring.Component):
                     with m.If(~self.of_flow & (self.row.stage > self.last_stage)):
                         m.d.sync += self.last_stage.eq(self.row.stage)
                     m.next = "READ"
+            # JUDGE and READ came after the last word, so that the CRC includes it.
             with m.State("COMPARE"):
                 with m.If(~state != self.crc):
                     m.d.sync += [self.code.eq(FaultCode.TABLE_CRC)]
@@ -350,6 +354,7 @@ class Checker(wiring.Component):
         with m.If(self.of_flow):
             m.d.comb += [
                 count.eq(self.num_flows),
+                # Known before the first read: `at` never leaves the memory.
                 too_many.eq(Mux(count > self.config.num_flows, FaultCode.FLOW_ILLEGAL, 0)),
                 taken.eq(self.entry.as_value().word_select(word, 32)),
                 last_word.eq(FLOW_ENTRY.size // 32 - 1),
@@ -375,5 +380,6 @@ class Checker(wiring.Component):
             wrong.eq(Mux(self.of_flow, of_flow.code, row_check.code)),
             arrivals.eq(Mux(self.of_flow, of_flow.num_arrivals, 0)),
         ]
+        # The later assignment wins: a word that flipped is named so, whatever rule it breaks.
         with m.If(~Mux(self.of_flow, self.entry_intact, self.row_intact)):
             m.d.comb += wrong.eq(FaultCode.TABLE_PARITY)

@@ -51,7 +51,7 @@ class Control(wiring.Component):
     faulted : In(1)
         There is a fault; what was remembered is forgotten.
     check : Out(1)
-        To the checker, the tracker and the ledgers: a table is committed.
+        To the checker, the tracker and the scoreboards: a table is committed.
     checking, clearing : In(1)
         Checker busy; counts or marks of the shadow bank being cleared.
     refused : In(1)
@@ -117,13 +117,15 @@ class Control(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: IDLE or RUN a collective; a commit is checked beside both."""
+        """One state machine: IDLE or RUN a collective; a commit is checked in parallel."""
         m = Module()
         commit_waits, settled, finished = Signal(), Signal(), Signal()
         expected = Signal(20)
         last_stage = Signal.like(self.last_stage)
         start = self.start | self.start_waits
+        # Remembered until a later assignment wins: at launch, refusal or a fault.
         m.d.sync += self.start_waits.eq(start)
+        # `commit_waits`, `checking` and `clearing` all rise in the next cycle: no swap is early.
         m.d.comb += self.check.eq(self.commit & ~commit_waits & ~self.faulted)
         with m.If(self.check):
             m.d.sync += commit_waits.eq(1)
@@ -136,6 +138,7 @@ class Control(wiring.Component):
                     m.d.sync += commit_waits.eq(0)
                     with m.If(self.swap):
                         m.d.sync += [self.bank.eq(~self.bank), self.committed.eq(1)]
+                        # Kept for this table: the checker counts those of the next one meanwhile.
                         m.d.sync += expected.eq(self.num_arrivals)
                         m.d.sync += last_stage.eq(self.last_stage)
                 # Settings follow their registers with a cycle's delay when a collective is over.
@@ -151,6 +154,7 @@ class Control(wiring.Component):
                 arrived = sum(bit for bit in self.arrived)
                 m.d.sync += [self.missing.eq(self.missing - arrived)]
                 m.d.sync += self.cycles.eq(self.cycles + 1)
+                # No gap: a row is `fetching` until its port's queue has it, then `sending`.
                 over = (self.missing == 0) & ~self.fetching & ~self.sending
                 m.d.comb += finished.eq(over & ~self.faulted)
                 with m.If(finished):
@@ -159,6 +163,7 @@ class Control(wiring.Component):
                     m.next = "IDLE"
         reset = Signal(init=1)
         m.d.sync += reset.eq(0)
+        # RESET_SEQUENCE is kept outside of this reset, and taken over in the first cycle after it.
         with m.If(reset):
             m.d.sync += self.sequence.eq(self.first_sequence)
         self._interrupt(m, finished)
@@ -184,6 +189,7 @@ class Control(wiring.Component):
         """Count what is done and not acknowledged; a start does not know what it came after."""
         unread, left = Signal(2), Signal(2)
         m.d.comb += left.eq(unread - (self.acknowledge & unread.any()))
+        # Stops at 3: a fourth one must not wrap around to none.
         m.d.sync += unread.eq(left + (finished & ~left.all()))
         m.d.sync += self.irq.eq(self.faulted | left.any())
         m.d.comb += self.done.eq(unread.any())

@@ -77,6 +77,7 @@ class PortCounters(wiring.Component):
         m = Module()
         running, credits = Signal(), Signal.like(self.activity.credits)
         least = Signal.like(credits, init=self.config.buffer_flits)
+        # Delayed as the events are, so that each is counted in the collective in which it happened.
         m.d.sync += [running.eq(self.running), credits.eq(self.activity.credits)]
         with m.If(self.start):
             m.d.sync += least.eq(self.config.buffer_flits)

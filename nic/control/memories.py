@@ -90,6 +90,8 @@ class BankedMemory(wiring.Component):
                 read.addr.eq(Mux(shadow, self.shadow_address, self.address)),
             ]
             found.append(read.data)
+        # The bank selects a cycle after the address. It changes only between collectives, and
+        # receivers refuse a head whose look-up spans the end of one (STALE_SEQUENCE).
         for entry, intact, stored in (
             (self.entry, self.intact, Mux(self.bank, found[1], found[0])),
             (self.shadow_entry, self.shadow_intact, Mux(self.bank, found[0], found[1])),
@@ -232,6 +234,7 @@ class FlowMemory(wiring.Component):
             self.shadow_entry.eq(content.shadow_entry),
             self.shadow_intact.eq(content.shadow_intact),
         ]
+        # All see the same entry; which one is whose follows from the grant two cycles before.
         for client, lookup in enumerate(self.lookups):
             m.d.comb += [
                 arbiter.requests[client].eq(lookup.valid),

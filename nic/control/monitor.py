@@ -25,6 +25,7 @@ FAULT = register_layout("FAULT", "FAULT_ROW")
 are 0xFFFF, ports 15, where they are unknown.
 """
 
+# What a receiver finds wrong with a message: only with these its `wait` names the flow.
 _OF_A_MESSAGE = (
     FaultCode.FRAMING,
     FaultCode.UNEXPECTED_MESSAGE,
@@ -39,7 +40,8 @@ class Watchdog(wiring.Component):
     """Counts the cycles in which a running collective makes no progress.
 
     Until the first message of the collective came in, the longer `first_arrival_cycles` holds:
-    the other ranks may start later. A limit of 0 switches it off.
+    the other ranks may start later. A limit of 0 switches it off. `code` is combinational on
+    registers and the limits.
 
     Members
     -------
@@ -86,7 +88,7 @@ class FaultMonitor(wiring.Component):
 
     In one cycle the order is: control, table, ports by number, watchdog. For the watchdog it
     names what the lowest waiting sender waits for, else the lowest receiver in the middle of a
-    message, else that arrivals are missing.
+    message, else that arrivals are missing. Latency 1 cycle from a strobe to `faulted`.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ class FaultMonitor(wiring.Component):
     ports : In(8), one per port
         `FaultCode` of a receiver, a link or memory, a strobe.
     ports_awaited : In(3), one per port
-        `Awaited`, beside a fault of memory.
+        `Awaited`, with a fault of memory.
     watchdog : In(8)
         `FaultCode` of the watchdog.
     waits : In(WaitSignature), senders then receivers
@@ -144,6 +146,7 @@ class FaultMonitor(wiring.Component):
         seen = Signal(FAULT)
         with m.If(self.watchdog.any()):
             m.d.comb += self._report(seen, self.watchdog, awaited=Awaited.ARRIVALS)
+            # Later assignments win: senders, which have the lower numbers, before receivers.
             for index in reversed(range(2 * self._num_ports)):
                 self._waiting(m, seen, index)
         for port in reversed(range(self._num_ports)):
@@ -197,7 +200,7 @@ class FaultRelay(wiring.Component):
     A fault of a cause of its own is reported on every port, and again whenever a link comes up
     while it lasts. A fault that a neighbour reports is passed on, as it came, on all other ports
     whose links are up, and not again: else two neighbours that are reset one after the other would
-    tell each other of the same fault for ever. As a fault is latched once, the flood ends.
+    report the same fault to each other for ever. As a fault is latched once, the flood ends.
 
     What is reported, from bit 0: rank (16 bits), code (8), nothing (8), then the words FAULT_ROW
     and FAULT, as far as they fit a flit. Latency 2 cycles from `faulted` to `send_fault`.
@@ -217,13 +220,13 @@ class FaultRelay(wiring.Component):
     fault_received : In(num_ports)
         Strobe per port: a FAULT flit came in.
     received_fault : In, one per port
-        What it tells.
+        What it reports.
     up, fault_sent : In(num_ports)
-        Per port: its link is up; strobe: it has sent what it had to tell.
+        Per port: its link is up; strobe: it has sent its record.
     send_fault : Out(num_ports)
         Per port: send `fault_record`.
     fault_record : Out
-        What to tell.
+        What to send.
     origin : Out(32)
         The register FAULT_ORIGIN.
     """
@@ -275,8 +278,10 @@ class FaultRelay(wiring.Component):
         ]
         m.d.sync += known.eq(self.faulted)
         for port in range(self._num_ports):
+            # The first cycle of a fault: it goes to everyone but the neighbour that reported it.
             with m.If(self.faulted & ~known):
                 m.d.sync += pending[port].eq(own | (self.fault.at_port != port))
+            # Owed again when the link comes back, unless it is a neighbour's.
             with m.Elif(~self.up[port]):
                 m.d.sync += pending[port].eq(self.faulted & own)
             with m.Elif(self.fault_sent[port]):

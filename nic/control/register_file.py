@@ -81,7 +81,7 @@ class RegisterFile(wiring.Component):
     command : Out(32)
         What is written to CONTROL, for one cycle, the one in which it is answered.
     changed : Out(32)
-        Strobe per configuration register, in the order of `writable()`, beside its new value.
+        Strobe per configuration register, in the order of `writable()`, with its new value.
     table_write, flow_write : Out(1)
         Store `data` at `index` and `word`.
     index : Out(16)
@@ -139,12 +139,14 @@ class RegisterFile(wiring.Component):
         request, response = self.request, self.response
         began, write = Signal(), Signal()
         m.d.sync += [
+            # The request stands until it is answered: without both terms it would be done twice.
             began.eq(request.valid & ~began & ~response.done),
             response.done.eq(began),
         ]
         m.d.comb += [write.eq(began & request.write), self.data.eq(request.data)]
         m.d.sync += [self.command.eq(0), self.changed.eq(0)]
         table, flow, port, exists = self._decode(m)
+        # A commit or start that waits uses what is written: it must not change.
         allowed = exists & ~self.locked
         m.d.comb += [
             self.table_write.eq(write & table & allowed),
@@ -161,6 +163,7 @@ class RegisterFile(wiring.Component):
             value, taken = self._register(m, register, write & here)
             values.append(Mux(here, value, 0))
             good.append(here & taken)
+        # An OR will do: no two of registers and windows share an address.
         m.d.sync += [response.data.eq(reduce(or_, values)), response.error.eq(~Cat(good).any())]
         return m
 
@@ -197,6 +200,8 @@ class RegisterFile(wiring.Component):
                 m.d.sync += [self.index.eq(index), self.word.eq(word)]
                 m.d.sync += exists.eq((index < number) & (word < window.words))
         if self.routes:
+            # Later assignments win over FLOW's: ROUTE lies where flows beyond 4 095 would be, so
+            # that without routes an access to it is refused.
             index = (address - ROUTE_WINDOW.base)[3:]
             with m.If(in_route):
                 m.d.sync += [table.eq(1), flow.eq(0), self.index.eq(index)]

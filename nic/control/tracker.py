@@ -45,14 +45,14 @@ class DependencyTracker(wiring.Component):
 
     Receivers report; senders and receivers ask. What was reported before a question is read from
     memory, clients taking turns: the answer comes at most `num_clients + 2` cycles after the
-    question. A report that concerns a standing question is answered in the next cycle, whoever
-    else asks: waiting for a turn at every hop would lengthen each tree's path. Counts are never
-    reset between collectives: each carries the lowest bit of the collective it was made
-    in, and one of the collective before reads as 0. That is sound because a collective only ends
-    when every expected message is in, so that no expected count is ever two collectives old.
-    Another table's counts are kept in another bank, which is cleared before that table may run.
-    An entry is stored with check bits, and what is read while a collective runs is held against
-    them.
+    question, and two cycles after its turn. A report that concerns a standing question is answered
+    in the next cycle, whoever else asks: waiting for a turn at every hop would lengthen each tree's
+    path. Counts are never reset between collectives: each carries the lowest bit of the collective
+    it was made in, and one of the collective before reads as 0. That is sound because a collective
+    only ends when every expected message is in: no expected count is ever two collectives
+    old. Another table's counts are kept in another bank, which is cleared before that table may
+    run. An entry is stored with check bits, and what is read while a collective runs is held
+    against them.
 
     Parameters
     ----------
@@ -106,6 +106,7 @@ class DependencyTracker(wiring.Component):
         idle = ~Cat(arrival.valid for arrival in self.arrivals).any()
         with m.If(self.clear):
             m.d.sync += [self.clearing.eq(1), sweep.eq(0)]
+        # Arrivals go first: each memory has one write port.
         with m.Elif(self.clearing & idle):
             m.d.sync += [
                 sweep.eq(sweep + 1),
@@ -171,6 +172,7 @@ class DependencyTracker(wiring.Component):
         overheard = Signal(name=f"overheard_{client}")
         newest = Signal(self.config.count_width, name=f"newest_{client}", reset_less=True)
         m.d.sync += overheard.eq(concerned)
+        # At most one report fits, since the port is part of the question.
         for number, arrival in enumerate(self.arrivals):
             here = (query.port == number) & (query.op == arrival.op)
             with m.If(query.valid & arrival.valid & here & (query.flow == arrival.flow)):

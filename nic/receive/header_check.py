@@ -114,6 +114,7 @@ class HeaderCheck(wiring.Component):
                 m.d.comb += self.lookup.valid.eq(1)
                 with m.If(self.lookup.granted):
                     m.next = "READ"
+            # The entry comes two cycles after the grant.
             with m.State("READ"):
                 m.next = "CHECK"
             with m.State("CHECK"):
@@ -152,6 +153,7 @@ class HeaderCheck(wiring.Component):
         address = self.items.payload.address
         m.d.comb += offset.base.eq(address)
         with m.State("MOVE"):
+            # The product is of the stride in CHECK, where alone the entry is valid.
             m.d.sync += address.eq(offset.address)
             m.next = "PASS"
             with m.If(offset.beyond):
@@ -188,6 +190,7 @@ class HeaderCheck(wiring.Component):
 
     def _refuse(self, m, expectation, scoreboard, stale, wrong_size):
         """Name what is wrong with the message whose flow's entry is valid in this cycle."""
+        # Check bits first: an entry or a mark that flipped says nothing of the message.
         with m.If(~self.lookup.intact):
             m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
         with m.Elif(~scoreboard.intact):
@@ -227,6 +230,7 @@ class HeaderCheck(wiring.Component):
         next_count, known = Signal(config.count_width), Signal(config.count_width)
         gate = Signal()
         fresh = self.query.answered & asked
+        # A sub-message may pass once the sibling has the count that it will report itself.
         m.d.comb += gate.eq(
             ~after | (known >= next_count) | (fresh & (self.query.count >= next_count))
         )
@@ -276,6 +280,7 @@ class HeaderCheck(wiring.Component):
         with m.If(~self.flits.valid):
             m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
         self._await_sibling(m, gate)
+        # The flit stays in front until the fault holds, and is dropped then.
         with m.If(self.flits.valid & ~right_kind & self.run.running):
             m.d.comb += self.fault.eq(FaultCode.FRAMING)
         with m.If(self.items.valid & self.items.ready):
@@ -284,6 +289,7 @@ class HeaderCheck(wiring.Component):
                 m.d.sync += next_count.eq(next_count + 1)
             with m.If(item.end & self.run.packets):
                 m.next = "NEXT_HEAD"
+        # The later assignment wins: with packets a message's last flit ends a packet, too.
         with m.If(self.run.faulted | (self.items.valid & self.items.ready & (left == 1))):
             m.next = "AWAIT_HEAD"
 

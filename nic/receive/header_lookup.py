@@ -55,7 +55,7 @@ class HeaderLookup(wiring.Component):
         The collective that runs.
     lookup : Out(LookupSignature)
         Question to the flow memory.
-    reservation : Out(ClaimSignature)
+    reservation : Out(ReservationSignature)
         Question to the sequencer.
     opened : Out(num_vcs)
         Strobe: the payload that follows on this channel has its place.
@@ -96,18 +96,20 @@ class HeaderLookup(wiring.Component):
             with m.State("PICK"):
                 front = Array(self.heads)[chosen.grant].payload
                 m.d.sync += [head.eq(front.payload), kind.eq(front.kind), vc.eq(chosen.grant)]
-                # Only with a head: else who comes next would hang on how long one takes.
+                # Not in other states: the next turn would depend on how long a head takes.
                 m.d.comb += chosen.advance.eq(1)
                 with m.If(chosen.valid):
                     m.d.comb += Cat(flits.ready for flits in self.heads).eq(1 << chosen.grant)
                     m.next = "LOOK_UP"
             with m.State("LOOK_UP"):
+                # The head is a register: no path leads from a link's buffer to the arbiter.
                 self._judge(m, head, kind)
                 m.d.comb += self.lookup.valid.eq(self.fault == 0)
                 with m.If(self.fault != 0):
                     m.next = "PICK"
                 with m.Elif(self.lookup.granted):
                     m.next = "READ"
+            # The entry comes two cycles after the grant.
             with m.State("READ"):
                 m.next = "CHECK"
             with m.State("CHECK"):
@@ -177,6 +179,8 @@ class HeaderLookup(wiring.Component):
         product = Signal(self.config.address_width)
         slot = Signal(self.config.address_width)
         staged = self.reservation.verdict == Verdict.STAGED
+        # Size, product and slot are ready in the first three cycles of CLAIM, one after the other;
+        # the sequencer answers in the fourth at the earliest.
         m.d.sync += [product.eq(head.order * self.place.size), slot.eq(self._slots + product)]
         m.d.comb += [
             self.place.address.eq(Mux(staged, slot, self._chunk)),

@@ -66,6 +66,7 @@ class Expectation(wiring.Component):
                 self.expected.eq(is_child.any() & (self.single == (self.entry.size == 0))),
                 self.after.eq(is_child[1:].any()),
             ]
+        # At most one condition holds: the checker lets no port be a child twice.
         for k in range(1, 8):
             with m.If(is_child[k]):
                 m.d.comb += self.sibling.eq(children[k - 1])
@@ -101,7 +102,7 @@ class Scoreboard(wiring.Component):
     phase : In(1)
         Lowest bit of its collective's number, with an answer and with a mark.
     wave : In(wave_width)
-        Its wave, in the same way.
+        Its wave, with an answer and with a mark.
     seen : Out(1)
         The message asked for in the cycle before has come in this collective.
     early : Out(1)
@@ -133,6 +134,8 @@ class Scoreboard(wiring.Component):
     def elaborate(self, platform):
         """A memory per bank, so that a sweep and a mark never meet."""
         m = Module()
+        # No busy flag: the tracker clears as many counts from the same cycle on, and a swap waits
+        # for the tracker.
         sweep, sweeping = Signal(ceil_log2(self._num_marks)), Signal()
         m.d.sync += sweep.eq(Mux(self.clear, 0, sweep + 1))
         with m.If(self.clear):
@@ -163,5 +166,6 @@ class Scoreboard(wiring.Component):
                     continue
                 last = read.data[2:size]
                 m.d.comb += self.seen.eq(came & (self.wave <= last))
+                # Waves come one by one: wave 0 first, then the one behind the last.
                 m.d.comb += self.early.eq(self.wave > Mux(came, last + 1, 0))
         return m

@@ -50,7 +50,7 @@ class SharedHeaderCheck(wiring.Component):
         The collective that runs.
     lookup : Out(LookupSignature)
         Question to the flow memory.
-    reservation : Out(ClaimSignature)
+    reservation : Out(ReservationSignature)
         Question to the sequencer.
     turn, following : In(TurnSignature)
         Contributions whose turn has come, see `SharedLane`.
@@ -119,6 +119,7 @@ class SharedHeaderCheck(wiring.Component):
         moved = self.items.valid & self.items.ready
         grant = stay(m, turns.grant, self.items.valid, moved)
         m.d.comb += [
+            # While an offer stays, `turns` may point to another lane, which then loses its turn.
             Cat(turns.requests).eq(Cat(lane.items.valid for lane in self._lanes)),
             turns.advance.eq(moved),
             self.items.valid.eq(turns.valid),
@@ -143,5 +144,6 @@ class SharedHeaderCheck(wiring.Component):
                     self.wait.op.eq(lane.op),
                 ]
         for lane in self._lanes:
+            # The later assignment wins, for fault and flow alike: they belong together.
             with m.If(lane.wrong_kind):
                 m.d.comb += [self.fault.eq(FaultCode.FRAMING), self.wait.flow.eq(lane.flow)]

@@ -125,14 +125,17 @@ class SharedLane(wiring.Component):
             ]
         goes, behind = self._await_turn(m, next_place, pending, place, moved & last)
         most = (1 << len(distance)) - 1
+        # In the cycle of the last flit already: messages follow each other without a gap.
         with m.If(goes & (~busy | (moved & last))):
             m.d.sync += [
                 place.eq(next_place),
+                # Not truncated: a size of 2^n would be a distance of 0, which nothing ever passes.
                 distance.eq(Mux(next_place.size > most, most, next_place.size)),
                 chained.eq(behind),
                 busy.eq(1),
                 pending.eq(0),
             ]
+        # No turn gets lost: the sequencer gives a place and a turn in different cycles.
         with m.If(self.opened):
             m.d.sync += [next_place.eq(self.place), pending.eq(1)]
         with m.If(self.run.faulted):
@@ -147,6 +150,7 @@ class SharedLane(wiring.Component):
         m.submodules.ahead = ahead = Checked(QuickFifo, shape=flits, depth=AHEAD_FLITS)
         inside, kind = Signal(), self.flits.payload.kind
         m.d.comb += [
+            # `pending` rises in the cycle after `opened`, the first in which a next head is taken.
             self.head.valid.eq(self.flits.valid & ~inside & ~pending),
             self.head.payload.eq(self.flits.payload),
             ahead.i.valid.eq(self.flits.valid & inside),
@@ -172,6 +176,8 @@ class SharedLane(wiring.Component):
         comes = (next_place.flow == self.turn.flow) & (next_place.order == self.turn.order)
         m.d.comb += [
             waits.eq(next_place.waits),
+            # `following` comes a cycle after the end of the contribution before it. Where that ends
+            # in this lane, the second term saves the cycle.
             behind.eq(waits & ((self.following.valid & here) | (ends & before & place.adds))),
         ]
         with m.If(self.turn.valid & comes):

@@ -44,7 +44,7 @@ class SharedReceiver(wiring.Component):
         The collective that runs.
     lookup : Out(LookupSignature)
         Question to the flow memory.
-    reservation : Out(ClaimSignature)
+    reservation : Out(ReservationSignature)
         Question to the sequencer.
     turn : In(TurnSignature)
         Strobe: all contributions before this one are in memory.
@@ -88,6 +88,7 @@ class SharedReceiver(wiring.Component):
     def elaborate(self, platform):
         """Wire header check and reducer, and let staged flits into the gaps."""
         m = Module()
+        # Twice the queue: before the write request, and from there to the acknowledgement.
         unwritten = Signal(range(2 * self.config.memory_queue_flits + 1))
         m.submodules.header_check = header_check = SharedHeaderCheck(
             self.config, unwritten_width=len(unwritten)
@@ -129,6 +130,7 @@ class SharedReceiver(wiring.Component):
         item = items.payload
         with m.If(~self.run.running):
             m.d.sync += following.valid.eq(0)
+        # What replaces is a result or goes to a slot: no sum has moved on.
         with m.Elif(items.valid & items.ready & item.end & ~item.replace):
             m.d.sync += [
                 following.valid.eq(1),

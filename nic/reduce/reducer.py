@@ -15,10 +15,10 @@ __all__ = ["Acknowledger", "Reducer", "item_layout"]
 
 
 def item_layout(config: Config) -> data.StructLayout:
-    """One payload flit on its way to memory.
+    """One payload flit that goes to memory.
 
     `replace` writes the payload instead of adding it; `end` marks a sub-message's last flit,
-    for which `mark` tells what to report.
+    for which `mark` is what to report.
     """
     return data.StructLayout(
         {
@@ -84,6 +84,8 @@ class Acknowledger(wiring.Component):
         depth = self.config.memory_queue_flits
         m.submodules.ends = ends = Checked(Fifo, shape=1, depth=depth)
         outstanding, acked = Signal(range(depth + 2)), Signal(range(depth + 2))
+        # `ends` shows a write two cycles after it was taken. An acknowledgement that is sooner is
+        # counted in `acked` until then.
         retire = ends.o.valid & ((acked != 0) | self.ack) & (~ends.o.payload | self.marks.valid)
         mark = self.marks.payload
         m.d.sync += [
@@ -176,11 +178,13 @@ class Reducer(wiring.Component):
         )
         m.submodules.acknowledger = acknowledger = Acknowledger(config)
 
+        # From `items` to the write request: as many as every queue below has room for.
         inflight = Signal(range(depth + 1))
         take, written = Signal(), Signal()
         m.d.sync += inflight.eq(inflight + take - written)
         room = (inflight != depth) & marks.i.ready & operands.i.ready
         m.d.comb += [
+            # A flit to replace needs no read, and does not wait for the read channel.
             self.items.ready.eq(room & (item.replace | reads.i.ready)),
             take.eq(self.items.valid & self.items.ready),
             operands.i.valid.eq(take),
@@ -247,6 +251,7 @@ class Reducer(wiring.Component):
                     Mux(self.maximum, LaneOp.MAXIMUM, LaneOp.SUM),
                 )
             ),
+            # Ready is not looked at: `inflight` keeps room, since the adder cannot wait.
             writes.i.valid.eq(stage[0] | passes),
             Cat(writes.i.payload.end, writes.i.payload.address).eq(place),
             writes.i.payload.payload.eq(Mux(passes, operand.payload, adder.o)),

@@ -89,6 +89,7 @@ class ReorderBuffer(wiring.Component):
                 m.d.comb += self.lookup.valid.eq(1)
                 with m.If(self.lookup.granted):
                     m.next = "READ"
+            # The entry comes two cycles after the grant.
             with m.State("READ"):
                 m.next = "KEEP"
             with m.State("KEEP"):
@@ -103,6 +104,7 @@ class ReorderBuffer(wiring.Component):
                     m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
                     m.next = "TAKE"
             with m.State("PLACE"):
+                # A cycle for the product; until now `unread` is 0, so that nothing is read before.
                 m.d.sync += [slot.eq(slot + job.order * left), unread.eq(left)]
                 m.next = "MOVE"
             with m.State("MOVE"):
@@ -129,6 +131,7 @@ class ReorderBuffer(wiring.Component):
         m.submodules.payload = payload = Checked(QuickFifo, shape=width, depth=depth)
         room, issued = Signal(range(depth + 1), init=depth), Signal()
         moved = self.items.valid & self.items.ready
+        # A place is reserved from the read on, since memory's data cannot be refused.
         m.d.sync += room.eq(room + moved - issued)
         m.d.comb += [
             reads.i.valid.eq((unread != 0) & (room != 0) & self.run.running),

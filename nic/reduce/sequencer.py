@@ -25,6 +25,7 @@ def _state_layout(config: Config) -> data.StructLayout:
         {
             "phase": 1,
             "gathered": 1,
+            # One bit more than an order: behind the last contribution it is their number.
             "next": ORDER_WIDTH + 1,
             "locked": config.max_children,
             "staged": config.max_children,
@@ -37,8 +38,8 @@ class ReductionSequencer(wiring.Component):
 
     A message claims its place before it goes to memory. A contribution that is next in its
     flow's order goes there directly. One all of whose predecessors have claimed theirs waits for
-    its turn, which `turn` tells: they have all begun to come in, and none of them waits for it.
-    Any other one is staged, so that receivers never wait for what may still be on its way. When a
+    its turn, which `turn` reports: they have all begun to come in, and none of them waits for it.
+    Any other one is staged, so that receivers never wait for what may still be in flight. When a
     contribution is added and the one behind it is staged, that one is handed to
     `drains`, one of a flow at a time. Contributions without payload are only counted. A message
     that came before in this collective is refused.
@@ -67,7 +68,7 @@ class ReductionSequencer(wiring.Component):
         Begin to clear the other bank; `bank` must stay until that is done.
     clearing : Out(1)
         That goes on, for `num_flows` cycles in which no message is judged.
-    reservations : In(ClaimSignature), one per port
+    reservations : In(ReservationSignature), one per port
         Messages that come in.
     arrivals : In(ArrivalSignature), one per port
         Messages that are in memory, staged or not; not more than `memory_queue_flits` and two
@@ -122,6 +123,7 @@ class ReductionSequencer(wiring.Component):
         raw = Signal(size + check_width(size), reset_less=True)
         judged, complete, judging = Signal(), Signal(), Signal()
         m.d.comb += read.addr.eq(Cat(self.bank, event.flow))
+        # One event at a time: JUDGE writes two cycles before the next READ, which needs no bypass.
         with m.FSM():
             with m.State("PICK"):
                 self._pick(m, waiting, turns, event, (is_reservation, asker, empty, last))
@@ -137,6 +139,7 @@ class ReductionSequencer(wiring.Component):
                 after, drain, over = self._judge(m, event, is_reservation, held, empty)
                 m.d.comb += [
                     self.drains.valid.eq(drain),
+                    # Nothing is written until the reorder buffer takes the job.
                     judged.eq(~drain | self.drains.ready),
                     write.data.eq(Cat(after, check_of(after))),
                     judging.eq(1),
@@ -189,6 +192,7 @@ class ReductionSequencer(wiring.Component):
         m.d.comb += Cat(askers.requests).eq(
             Cat(reservation.valid for reservation in self.reservations)
         )
+        # Who asks keeps the turn while a message that is in goes first.
         m.d.comb += [turns.advance.eq(1), askers.advance.eq(~turns.valid)]
         m.d.sync += [is_reservation.eq(~turns.valid), asker.eq(askers.grant)]
         for port, (queue, reservation) in enumerate(zip(waiting, self.reservations, strict=True)):
@@ -202,7 +206,11 @@ class ReductionSequencer(wiring.Component):
             m.next = "READ"
 
     def _judge(self, m, event, is_reservation, held, empty):
-        """State of the flow after it, and whether a staged one is to go and this one is done."""
+        """State of the flow after it, and whether a staged one is to go and this one is done.
+
+        Every order is below `max_children`: the header lookup compares it with the flow's number
+        of children, which the checker has bounded.
+        """
         after, drain, over = Signal.like(held), Signal(), Signal()
         place = Signal(len(held.locked))
         all_before = (held.locked & (place - 1)) == (place - 1)
@@ -233,6 +241,7 @@ class ReductionSequencer(wiring.Component):
                 late = Mux(all_before, Verdict.WAITS, Verdict.STAGED)
                 m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, late))
         with m.Elif(event.op != OP_GATHER):
+            # A staged one is drained here if its turn came before it was in memory.
             with m.If(event.staged):
                 m.d.comb += [drain.eq(is_next), after.staged.eq(held.staged | place)]
             with m.Else():
@@ -248,6 +257,7 @@ class ReductionSequencer(wiring.Component):
         sweep = Signal(range(self.config.num_flows))
         with m.If(self.clear):
             m.d.sync += [self.clearing.eq(1), sweep.eq(0)]
+        # There is one write port: the sweep waits for what was judged.
         with m.Elif(self.clearing & ~judged):
             m.d.sync += [
                 sweep.eq(sweep + 1),

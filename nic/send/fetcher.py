@@ -19,6 +19,7 @@ class _Hand:
     """The row in hand: its index, and the job it became."""
 
     def __init__(self, config):
+        # 17 bits: it gets as far as the number of rows, at most 65 536.
         self.index = Signal(17)
         self.run = Signal(config.run_width)
         self.wave = Signal(config.wave_width)
@@ -101,6 +102,7 @@ class Fetcher(wiring.Component):
         m.submodules.steps = steps = StepCounter(self.config)
         hand = _Hand(self.config)
         self._connect(m, row_check, flows, steps, hand)
+        # `faulted` follows an own fault only a cycle later.
         stop = self.fault.any() | self.run.faulted
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -120,7 +122,9 @@ class Fetcher(wiring.Component):
             m.next = "AWAIT_ROW"
             with m.If(hand.index == run.num_rows):
                 m.next = "IDLE"
+                # The later `m.next` wins: it begins the next run.
                 self._repeat(m, row_check, hand)
+        # The row comes two cycles after its address, and stays as long as `index` does.
         with m.State("AWAIT_ROW"):
             m.next = "ASK_ROW"
         with m.State("ASK_ROW"):
@@ -133,6 +137,7 @@ class Fetcher(wiring.Component):
                 m.next = "AWAIT_FLOW"
             with m.Elif(is_nop):
                 m.next = "PUSH"
+        # The entry comes two cycles after the grant.
         with m.State("AWAIT_FLOW"):
             m.d.comb += self.fault.eq(hand.code)
             m.next = "CAPTURE"
@@ -175,6 +180,7 @@ class Fetcher(wiring.Component):
         m.d.comb += [offset.wave.eq(hand.wave), offset.stride.eq(self.lookup.entry.stride)]
         m.d.comb += offset.base.eq(hand.job.base)
         with m.State("MOVE"):
+            # The product is of the stride in CAPTURE, where alone the entry is valid.
             m.d.sync += hand.job.base.eq(offset.address)
             with m.If(offset.beyond & ~hand.code.any()):
                 m.d.sync += hand.code.eq(FaultCode.OUT_OF_WINDOW)
@@ -228,6 +234,7 @@ class Fetcher(wiring.Component):
         entry, row = self.lookup.entry, hand.row
         last_child = Signal(4, init=NO_PORT)
         m.d.comb += last_child.eq(NO_PORT)
+        # Later assignments win: the list has no gaps (`FlowCheck`), so that the last child is left.
         for k in range(8):
             with m.If(entry.children[k] != NO_PORT):
                 m.d.comb += last_child.eq(entry.children[k])
@@ -258,6 +265,7 @@ class Fetcher(wiring.Component):
             job.base.eq(entry.base),
             job.size.eq(Mux(self.run.header_only.bit_select(row.op[0], 1), 0, entry.size)),
             job.needs.eq(from_parent | (entry.num_children != 0)),
+            # The tracker has one count per sum or result here, all at port 0.
             job.need_port.eq(0),
             job.need_op.eq(from_parent),
         ]

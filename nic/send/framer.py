@@ -89,6 +89,7 @@ class Framer(wiring.Component):
                     self.descriptors.ready.eq(~begun & self.flits.ready & self.run.running),
                 ]
                 m.d.sync += [held.eq(message), place.eq(0)]
+                # `left` goes on over all packets of a message.
                 with m.If(~begun):
                     m.d.sync += left.eq(message.size)
                 with m.If(sent & ~empty):
@@ -104,6 +105,7 @@ class Framer(wiring.Component):
                 with m.If(~self.payload.valid):
                     m.d.comb += self.wait.awaited.eq(Awaited.MEMORY_READ)
                 with m.If(sent):
+                    # Used in HEAD only: more packets of this message follow.
                     m.d.sync += [left.eq(left - 1), place.eq(place + 1), begun.eq(left != 1)]
                     with m.If(last):
                         m.next = "HEAD"

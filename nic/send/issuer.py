@@ -16,7 +16,7 @@ class Issuer(wiring.Component):
     """Takes jobs in order, waits for the dependency of each, and issues the reads of its chunk.
 
     A job's descriptor goes to the framer as soon as its dependency is in, so that the head is on
-    the link while the first reads are on their way. Reads are issued one per cycle while the
+    the link while the first reads are in flight. Reads are issued one per cycle while the
     framer has room for their data. Outputs: all registered but the handshakes.
 
     Parameters
@@ -71,6 +71,7 @@ class Issuer(wiring.Component):
         gate = self._gate(m, job, needed)
         room = Signal(range(config.memory_queue_flits + 1), init=config.memory_queue_flits)
         issued = self.reads.valid & self.reads.ready
+        # A place is reserved from the read on, since memory's data cannot be refused.
         m.d.sync += room.eq(room + self.returned - issued)
         address, left = Signal(config.address_width), Signal(config.address_width)
         place = Signal(config.submessage_flits.bit_length() - 1)
@@ -94,10 +95,12 @@ class Issuer(wiring.Component):
                     self.query.valid.eq(job.needs),
                     self.wait.awaited.eq(Mux(gate, Awaited.NOTHING, Awaited.DEPENDENCY)),
                     self.descriptors.valid.eq(gate & self.run.running),
+                    # The first read goes with the descriptor or after it, never before.
                     self.reads.valid.eq(readable & self.descriptors.ready),
                 ]
                 with m.If(self.descriptors.valid & self.descriptors.ready):
                     m.next = "READ"
+                    # No flits, or a single one that is read in this cycle.
                     with m.If(done):
                         m.next = "TAKE"
             with m.State("READ"):
@@ -112,6 +115,7 @@ class Issuer(wiring.Component):
                     m.next = "TAKE"
         with m.If(issued):
             m.d.sync += [address.eq(address + 1), left.eq(left - 1), place.eq(place + 1)]
+            # Sub-messages begin at the chunk's first flit here as in the receiver's count.
             with m.If(place.all() & self.run.cut_through):
                 m.d.sync += needed.eq(needed + 1)
         return m
@@ -123,6 +127,7 @@ class Issuer(wiring.Component):
         m.d.sync += asked.eq(self.query.valid)
         with m.If(fresh):
             m.d.sync += known.eq(self.query.count)
+        # The later assignment wins: an answer to the last job's question may still come in TAKE.
         with m.If(self.jobs.ready):
             m.d.sync += known.eq(0)
         m.d.comb += gate.eq(~job.needs | (known >= needed) | (fresh & (self.query.count >= needed)))
@@ -135,6 +140,7 @@ class Issuer(wiring.Component):
             return Const(1)
         shift = self.config.submessage_flits.bit_length() - 1
         submessages = (job.size + (self.config.submessage_flits - 1)) >> shift
+        # A message without payload is reported as one sub-message.
         first = Mux(self.run.cut_through | (job.size == 0), 1, submessages)
         if not self.config.wave_width:
             return first

@@ -99,6 +99,7 @@ class Sender(wiring.Component):
             payload.i.valid.eq(self.memory.data_valid),
             payload.i.payload.eq(self.memory.data),
             issuer.returned.eq(payload.o.valid & payload.o.ready),
+            # Reads in flight need no term: their message is in the framer or its queue.
             self.idle.eq(issuer.idle & framer.idle & (descriptors.level == 0)),
             self.state_error.eq(Cat(q.state_error for q in (descriptors, reads, payload)).any()),
         ]

@@ -17,7 +17,8 @@ class StepCounter(wiring.Component):
     and a step lasts exactly `run.step_cycles` (0 is taken as 1) unless one of its rows goes later
     than that: then it ends when the first row of a later step is in hand. A NOP waits until its
     step's time has passed and ends the step with it, so that a rank that sends nothing in a step
-    does not run ahead. Without lockstep rows go when they come and the step is the row's.
+    does not run ahead. Without lockstep rows go when they come and the step is the row's. `go` is
+    combinational, `step` a register.
 
     Members
     -------
@@ -55,6 +56,7 @@ class StepCounter(wiring.Component):
         """A down counter that is loaded when a step begins."""
         m = Module()
         left = Signal(32)
+        # At most 1, not equal to it: a step of 0 cycles counts as one of 1.
         over = left <= 1
         reached = self.row_step <= self.step
         m.d.comb += self.go.eq(Mux(self.run.lockstep, reached & (~self.nop | over), 1))
@@ -64,6 +66,7 @@ class StepCounter(wiring.Component):
             m.d.sync += [self.step.eq(0), left.eq(self.run.step_cycles)]
         with m.Elif(self.row_valid & ~self.run.lockstep):
             m.d.sync += self.step.eq(self.row_step)
+        # A step ends for a row of a later one, or for its own NOP, and not before its time is over.
         with m.Elif(self.row_valid & over & (~reached | (self.nop & (self.row_step == self.step)))):
             m.d.sync += [self.step.eq(self.step + 1), left.eq(self.run.step_cycles)]
         return m

@@ -197,6 +197,7 @@ class Core(wiring.Component):
         for name in ("mode", "window_base", "iterations"):
             m.d.comb += getattr(check, name).eq(used[name.upper()])
         m.d.comb += [
+            # As written, and as taken over with the table: a start must not use another length.
             check.window_flits.eq(settings["WINDOW_FLITS"]),
             check.committed_flits.eq(used["WINDOW_FLITS"]),
             control.first_sequence.eq(settings["RESET_SEQUENCE"]),
@@ -244,7 +245,7 @@ class Core(wiring.Component):
         ]
 
     def _wire_monitor(self, m, ports, fetcher, tables, control, monitor, used):
-        """Every source of a fault, and what everybody waits for."""
+        """Every source of a fault, and what each block waits for."""
         m.submodules.watchdog = watchdog = Watchdog()
         m.d.comb += [
             watchdog.running.eq(control.running),
@@ -254,6 +255,7 @@ class Core(wiring.Component):
             watchdog.first_arrival_cycles.eq(used["FIRST_ARRIVAL_CYCLES"]),
             monitor.watchdog.eq(watchdog.code),
             monitor.control.eq(control.fault),
+            # Never both: a table is refused while no collective runs, when the fetcher is idle.
             monitor.table.eq(Mux(control.refuse, tables.code, fetcher.fault)),
         ]
         for field in ("index", "of_flow"):
@@ -272,6 +274,7 @@ class Core(wiring.Component):
         flipped = Signal(self.config.num_ports)
         m.d.sync += flipped.eq(self._tracker.state_error)
         for number, code in enumerate(monitor.ports):
+            # The later assignment wins over what the port itself reports in this cycle.
             with m.If(flipped[number]):
                 m.d.comb += code.eq(FaultCode.STATE_PARITY)
 
@@ -281,7 +284,7 @@ class Core(wiring.Component):
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
     def _delivered(self, m, ports, control, monitor):
-        """A register: all that was ever sent is where it belongs, as far as credits tell."""
+        """A register: all that was ever sent is where it belongs, as far as credits show."""
         delivered, waits = Signal(), control.held | control.start_waits | monitor.faulted
         m.d.sync += delivered.eq(~waits & Cat(port.delivered for port in ports).all())
         return delivered

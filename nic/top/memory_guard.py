@@ -56,6 +56,7 @@ class MemoryGuard(wiring.Component):
         """Two comparisons side by side per channel; the sum before them is a register."""
         m = Module()
         run = self.run
+        # One bit more: the window may reach to the last address, and ends behind it.
         end = Signal(self.config.address_width + 1)
         m.d.sync += end.eq(run.window_base + run.window_flits)
         outside, errors = [], []
@@ -74,6 +75,7 @@ class MemoryGuard(wiring.Component):
             forth, back = (["data"], ["ack"]) if name == "write" else ([], ["data_valid", "data"])
             m.d.comb += [getattr(outer, label).eq(getattr(inner, label)) for label in forth]
             m.d.comb += [getattr(inner, label).eq(getattr(outer, label)) for label in back]
+        # Later assignments win: an error of memory goes before an access that was held back.
         for strobes, code in (
             (outside, FaultCode.OUT_OF_WINDOW),
             (errors, FaultCode.MEMORY_ERROR),

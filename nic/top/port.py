@@ -44,12 +44,13 @@ def name_faults(m, port, receiver, link, fault_credit, lost, queues):
     fault_credit, lost : Value
         A credit that no flit had spent; the other end went down.
     queues : list of Component
-        What reports flipped bits of its state, besides the link; reported a cycle later.
+        What reports flipped bits of its state, in addition to the link; passed on a cycle later.
     """
     flipped = Signal()
     errors = Cat(block.state_error for block in (link, *queues))
     m.d.sync += flipped.eq(errors.any())
     m.d.comb += port.fault.eq(receiver.fault)
+    # Outranked by any fault of this port itself, the ones below included.
     with m.If(port.fault_received & ~receiver.fault.any()):
         m.d.comb += port.fault.eq(FaultCode.PEER_FAULT)
     for strobe, code in (
@@ -106,15 +107,15 @@ class Port(wiring.Component):
     activity : Out(ActivitySignature)
         What it does, to be counted.
     up : Out(1)
-        The link carries data both ways.
+        The link carries data in both directions.
     send_fault : In(1)
         Send a FAULT flit.
     fault_record : In
-        What it tells.
+        What it reports.
     fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
     received_fault : Out
-        What that tells.
+        What that one reports.
     idle : Out(1)
         Nothing left to send.
     delivered : Out(1)
@@ -124,7 +125,7 @@ class Port(wiring.Component):
     fault : Out(8)
         `FaultCode`, a strobe.
     fault_awaited : Out(3)
-        `Awaited`, beside a fault that is a read's or a write's.
+        `Awaited`, with a fault of a read or a write.
     """
 
     def __init__(self, config: Config):

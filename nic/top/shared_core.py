@@ -43,6 +43,7 @@ class SharedCore(Core):
         super()._show_status(m, *blocks)
         staged = Signal(32)
         m.d.sync += staged.eq(staged + self._sequencer.staged)
+        # `readable` puts STAGED last, since not all interfaces have it.
         m.d.comb += self.status[-1].eq(staged)
 
     def _arrived(self, ports):

@@ -62,7 +62,7 @@ class SharedPort(wiring.Component):
         Memory channels.
     lookup : Out(LookupSignature)
         Receiver's question to the flow memory.
-    reservation : Out(ClaimSignature)
+    reservation : Out(ReservationSignature)
         Receiver's question to the sequencer.
     turn : In(TurnSignature)
         Strobe: all contributions before this one are in memory.
@@ -79,15 +79,15 @@ class SharedPort(wiring.Component):
     activity : Out(ActivitySignature)
         What it does, to be counted.
     up : Out(1)
-        The link carries data both ways.
+        The link carries data in both directions.
     send_fault : In(1)
         Send a FAULT flit.
     fault_record : In
-        What it tells.
+        What it reports.
     fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
     received_fault : Out
-        What that tells.
+        What that one reports.
     idle : Out(1)
         Nothing left to send.
     delivered : Out(1)
@@ -97,7 +97,7 @@ class SharedPort(wiring.Component):
     fault : Out(8)
         `FaultCode`, a strobe.
     fault_awaited : Out(3)
-        `Awaited`, beside a fault that is a read's or a write's.
+        `Awaited`, with a fault of a read or a write.
     """
 
     def __init__(self, config: Config):
@@ -151,6 +151,7 @@ class SharedPort(wiring.Component):
             depth=config.buffer_flits,
             submessage_flits=config.submessage_flits,
         )
+        # Sender and reorder buffer each reserve `memory_queue_flits` places for what they read.
         m.submodules.share = share = ReadShare(
             address_width=config.address_width,
             flit_bytes=config.flit_bytes,

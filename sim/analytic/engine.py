@@ -39,8 +39,9 @@ def analytic(
     sub-message of it, and then ends no sooner than the last sub-message allows; it arrives when
     its last flit was added or written, which may have to wait for the sibling that is added before
     it, sub-message by sub-message; and a receiver that waits holds up its sender when the link
-    buffer is full. Within a message flits go evenly, so that its first and last flit tell all. Of
-    many waves those in the middle are not timed one by one, see `timed_in_waves`.
+    buffer is full. Within a message flits are evenly spaced, so that its first and last flit
+    determine all others. Of many waves those in the middle are not timed one by one, see
+    `timed_in_waves`.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ class _Timing:
         self._part = model.submessage_flits + packets
         self._cut_through = model.dependency == "submessage"
         self._link = schedule.route_links[schedule.route_offsets[:-1]].astype(np.int64)
-        # What a message's way from the reducer to its arrival takes, by op.
+        # Cycles from the reducer to the arrival of a message, by op.
         written = model.memory_write_cycles + model.complete_cycles
         added = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
         settle = np.where(schedule.op == Op.REDUCE, written + added, written)
@@ -161,6 +162,7 @@ class _Timing:
     def advance(self, rows: IntArray, sibling: IntArray) -> None:
         """Time transfers, all that they wait for being timed."""
         link = self._link[rows]
+        # The receiver is timed twice: credits, which pace the last flit, depend on when it begins.
         head, first, tail = self._send(rows, link)
         start, _ = self._receive(rows, link, sibling, head, first, tail)
         tail = np.maximum(tail, self._paced(rows, link, head, start))
@@ -171,11 +173,13 @@ class _Timing:
         self._sent[rows], self._arrived[rows] = head, arrived
         self._first_pass[rows], self._last_pass[rows] = start, end
         self._tail[link], self._passed[link], self._drained[link] = tail, end, arrived
+        # It is `free_at` of harness_link.h for a whole message: a link takes a flit per interval.
         busy = (self._size[rows] + 1) * self._interval[link]
         self._entered[link] = np.maximum(head, self._entered[link]) + busy
         place = self._schedule.flow[rows], self._schedule.dst[rows]
         np.maximum.at(self._whole, place, arrived)
         if self._cut_through:
+            # The first sub-message lets a row begin (`_first_needed` in nic/send/issuer.py).
             part = np.clip(self._size[rows], 1, self._part)
             arrived = np.minimum(arrived, start + part - 1 + self._settle[rows])
         np.maximum.at(self._ready, place, arrived)
@@ -184,6 +188,8 @@ class _Timing:
         """Cycles of head, first and last payload flit at the near end of the link."""
         model, size = self._model, self._size[rows]
         src, flow = self._schedule.src[rows], self._schedule.flow[rows]
+        # No two rows of a group have one source (`generations_of`), so that each index occurs once.
+        # PUSH of nic/send/fetcher.py waits while the queue of the port is full: `_taken`.
         read = np.maximum(
             self._read[src] + model.row_cycles, self._taken[link, 0] + model.refill_cycles
         )
@@ -193,6 +199,7 @@ class _Timing:
         issue = np.maximum(taken, self._ready[flow, src] + model.dependency_cycles)
 
         returned = self._latency[link] + model.credit_cycles
+        # A head follows the tail before it in the next cycle (nic/send/framer.py).
         head = np.maximum(issue, self._tail[link] + 1)
         head = np.maximum(head, self._buffers.earlier(rows, 0) + returned)
         fetched = issue + model.memory_read_cycles + model.payload_cycles
@@ -200,10 +207,12 @@ class _Timing:
         first = np.maximum(first, self._buffers.earlier(rows, 1) + returned)
         tail = first + size - 1
         if self._cut_through:
+            # The last sub-message is read once it is in, and its flits follow one per cycle.
             came = self._whole[flow, src] + model.dependency_cycles + (size - 1) % self._part
             tail = np.maximum(tail, came + model.memory_read_cycles + model.payload_cycles)
         delayed = tail - (first + size - 1)
         self._issued[link] = issue + size + delayed + model.issue_cycles
+        # A message without payload is one flit of kind SINGLE (nic/send/framer.py).
         empty = size == 0
         return head, np.where(empty, head, first), np.where(empty, head, tail)
 
@@ -218,6 +227,7 @@ class _Timing:
         model, size, depth = self._model, self._size[rows], self._depth
         way = self._latency[link] + model.receive_cycles
         around = way + self._latency[link] + model.credit_cycles
+        # The last flit is `rounds` buffers behind flit `rest`, and each buffer costs a round trip.
         rounds, rest = np.divmod(size, depth)
         first = np.where(rest > 0, start + rest - 1, head + way)
         passed = np.maximum(first, self._buffers.earlier(rows, rest) + around)
@@ -242,9 +252,12 @@ class _Timing:
         tail = np.maximum(tail, np.maximum(slow + size * self._interval[link], behind_first))
         way = self._latency[link] + model.receive_cycles
         start = np.maximum(first + way, self._passed[link] + self._next)
-        # A message without payload is in only when all before it are in memory.
+        # A message without payload is in only when all before it are in memory: state REPORT of
+        # nic/receive/header_check.py waits for `drained`.
         start = np.where(size > 0, start, np.maximum(start, self._drained[link] + 1))
         last = np.maximum(start + np.maximum(size - 1, 0), tail + way)
+        # `gate` of nic/receive/header_check.py opens for a sub-message when that of the sibling is
+        # in memory; without a sibling, index -1 reads a value that is masked.
         waits = sibling >= 0
         part = np.clip(size, 1, self._part)
         behind = self._settle[sibling] + model.sibling_cycles
@@ -260,6 +273,7 @@ class _Timing:
         """All times, rounded to cycles."""
         schedule = self._schedule
         num_ranks, num_links = schedule.topology.num_ranks, schedule.topology.num_links
+        # A rank is done when all messages are in and all senders idle (nic/control/control.py).
         done = np.zeros(num_ranks)
         np.maximum.at(done, schedule.dst, self._arrived)
         np.maximum.at(done, schedule.src, self._sent + self._size)

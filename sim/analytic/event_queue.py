@@ -34,6 +34,7 @@ class EventQueue:
     def at(self, cycle: float, action: Callable[..., None], *given: Any, rank: int = 0) -> None:
         """Note an action; one for a cycle that is past comes at once."""
         self._count += 1
+        # The count makes each entry unique, so that actions are never compared.
         heappush(self._heap, (max(cycle, self.now), rank, self._count, action, given))
 
     def run(self) -> None:

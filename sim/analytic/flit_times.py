@@ -42,7 +42,7 @@ class FlitTimes:
         self._started, self._settled = [0] * count, [0] * count
         self._first: list[list[int]] = [[] for _ in range(count)]
         # Per channel: who had it as which hop, from which place on; flits in all; what holds up
-        # flits that are nobody's yet.
+        # flits that belong to no message yet.
         self._had: list[list[tuple[int, int]]] = [[] for _ in range(num_channels)]
         self._begins: list[list[int]] = [[] for _ in range(num_channels)]
         self._length = [0] * num_channels
@@ -100,6 +100,7 @@ class FlitTimes:
         known, beyond = 0, self._size[message] + 1
         if self._settled[message] > hop:
             return beyond - 1
+        # Bisection is allowed: where a flit is known, so are all before it.
         while beyond - known > 1:
             middle = (known + beyond) // 2
             if self.blocker(message, hop, middle) < 0:
@@ -111,7 +112,7 @@ class FlitTimes:
     def before(self, channel: int, place: int) -> tuple[int, int, int]:
         """What has to go on for a place in a buffer to be free: message, its hop behind, its flit.
 
-        A switch holds the flit that goes next beside the buffer, but for heads, which wait in it.
+        A switch holds the flit that goes next in a register outside the buffer; heads wait in it.
         """
         index = bisect_right(self._begins[channel], place) - 1
         message, hop = self._had[channel][index]
@@ -129,6 +130,7 @@ class FlitTimes:
             channel = route[at]
             depth, begin = self._depth[channel], firsts[at]
             if at >= settled:
+                # A place held by its own flits depends on later hops, which come next.
                 place = min(begin + flit - depth, begin - 1)
                 if place >= 0:
                     other, beyond, index = self.before(channel, place)

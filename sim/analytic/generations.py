@@ -45,10 +45,12 @@ def generations_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
     by_turn = np.lexsort((turn, schedule.src, schedule.step))
     follows = turn[by_turn] > 0
     before[by_turn[follows]] = by_turn[np.flatnonzero(follows) - 1]
+    # Without a sibling, index -1 reads the last row; the first condition masks it.
     same_step = sibling >= 0
     same_step &= schedule.step[sibling] == schedule.step
     inside = np.where(same_step, sibling, -1)
     level = np.zeros(schedule.num_transfers, dtype=np.int64)
+    # Each pass follows chains by one transfer; no chain without a circle is longer than all rows.
     for _ in range(schedule.num_transfers + 1):
         raised = np.maximum(_after(level, before), _after(level, inside))
         if np.array_equal(raised, level):
@@ -66,6 +68,7 @@ def _siblings(schedule: Schedule) -> IntArray:
     sibling = np.full(schedule.num_transfers, -1, dtype=np.int64)
     rows = np.flatnonzero(schedule.op == Op.REDUCE)
     place = _group(schedule.flow, schedule.dst)[rows]
+    # The last key counts first: within a sum the canonical order is (step, order).
     by_order = np.lexsort((schedule.src[rows], schedule.order[rows], schedule.step[rows], place))
     rows, place = rows[by_order], place[by_order]
     follows = np.flatnonzero(place[1:] == place[:-1]) + 1

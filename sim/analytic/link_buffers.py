@@ -10,6 +10,7 @@ __all__ = ["LinkBuffers"]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
+# It is finite, since NumPy also computes differences of two such times, which are then masked.
 _NEVER = -1e18
 
 
@@ -71,6 +72,7 @@ class LinkBuffers:
         mine = self._number[rows]
         link = self._link[rows]
         needed = (wanted >= 0) & (wanted < self._before[rows])
+        # Later messages of a link want later flits, so that the search goes on where it ended.
         number = self._oldest[link]
         while True:
             behind = needed & (self._end[np.minimum(number, mine)] <= wanted) & (number < mine)

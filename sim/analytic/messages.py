@@ -85,9 +85,11 @@ class Messages:
 def channels_of(topology: Topology, classes: int, model: LinkModel) -> Channels:
     """All channels of a topology."""
     ends = topology.reverse.tolist()
+    # The number of a port only breaks ties, so that any will do for a link without a reverse.
     ports = [0 if back < 0 else topology.port_of_link(back) for back in ends]
     to_rank = np.repeat(topology.links[:, 1] < topology.num_ranks, classes)
-    # Where it ends at a rank, a head is taken out and some payload is let in behind it.
+    # Where it ends at a rank, a head is taken out and some payload is let in behind it (queue
+    # `ahead` of nic/receive/shared_lane.py).
     depth = model.buffer_flits_on(topology) + np.where(to_rank, AHEAD_FLITS - 1, 0)
     return Channels(
         classes=classes,
@@ -104,7 +106,7 @@ def messages_of(schedule: Schedule, size: IntArray, classes: int) -> Messages:
     Parameters
     ----------
     schedule : Schedule
-        As interfaces send it: `header_only.as_sent`.
+        As interfaces send it: `lowering.as_sent`.
     size : int64 array, shape (num_transfers,)
         Payload flits.
     classes : int
@@ -117,9 +119,12 @@ def messages_of(schedule: Schedule, size: IntArray, classes: int) -> Messages:
     num_children = np.bincount(brings[adds], minlength=2 * results)
     comes = np.zeros(2 * results, bool)
     comes[brings] = True
+    # Like `_shared_job` of nic/send/fetcher.py, a GATHER waits for the result from its parent, or
+    # at the root, as a REDUCE does, for the whole sum.
     whole = flow * num_ranks + schedule.src
     needs = np.where(comes[whole], whole, -1)
     needs = np.where(~adds & comes[whole + results], whole + results, needs)
+    # Channels of the other parity belong to other collectives, and only one is timed.
     channels = schedule.route_links.astype(np.int64) * classes + schedule.route_classes
     offsets, along = schedule.route_offsets.tolist(), channels.tolist()
     return Messages(

@@ -43,7 +43,7 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
 
     Notes
     -----
-    What the engine takes for `ALL_STAGES` times as many waves as are under way at once, and
+    What the engine takes for `ALL_STAGES` times as many waves as are in flight at once, and
     `MORE_WAVES`; twice as many as long as the interval is not `STEADY`.
     """
     wave_flits = schedule.padded(num_flits) // schedule.num_waves
@@ -54,6 +54,7 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
         few = replace(schedule, num_waves=timed)
         found = engine(unrolled(few), timed * wave_flits)
         sent, arrived = (_by_wave(few, times) for times in (found.sent[0], found.arrived[0]))
+        # Two sixths before the middle are compared: the first and the last waves are in neither.
         middle, part = timed // 2, max(timed // 6, 1)
         now, before = (
             float((sent[end] - sent[end - part]).mean()) / part for end in (middle, middle - part)
@@ -70,6 +71,7 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
         sent=_with_waves(sent, middle, more, now),
         arrived=_with_waves(arrived, middle, more, now),
         done=found.done + later,
+        # All waves carry equally many flits, so that the division has no remainder.
         link_flits=found.link_flits // timed * schedule.num_waves,
     )
 

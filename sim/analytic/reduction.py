@@ -25,7 +25,7 @@ Spans = list[tuple[float, float]]
 def drained_at(began: float, size: int, reads: Spans, uses: Spans, room: int) -> float:
     """When so many flits are read and moved on, while others read and use what they go to.
 
-    A flit is read in a cycle in which nobody else reads, at most `room` ahead of those that are
+    A flit is read in a cycle in which no other block reads, at most `room` ahead of those that are
     moved, and moved in one in which nothing else uses the reducer.
 
     Parameters
@@ -61,6 +61,7 @@ def drained_at(began: float, size: int, reads: Spans, uses: Spans, room: int) ->
             if end > began:
                 edges += [(max(begin, began), kind, 1), (end, kind, -1)]
     edges.sort()
+    # Spans of several messages may overlap, so that they are counted.
     busy, read, moved, now = [0, 0], 0.0, 0.0, began
     for cycle, kind, change in [*edges, (float("inf"), 0, 0)]:
         span = cycle - now
@@ -77,6 +78,7 @@ def drained_at(began: float, size: int, reads: Spans, uses: Spans, room: int) ->
     raise AssertionError("behind the last span nobody else reads")
 
 
+# The reorder buffer takes its turn at the flow memory behind all ports (nic/top/shared_core.py).
 _STAGING = LAST
 
 
@@ -112,6 +114,7 @@ class _Rank:
 
     def turn(self, kind: str, asking: dict[int, int] | dict[int, deque[tuple[int, bool]]]) -> int:
         """Whose turn it is among ports: the next one behind the last."""
+        # Like RoundRobin of hw/arbiter.py, the search begins behind the port that was last.
         last = self.turns[kind]
         self.turns[kind] = min(asking, key=lambda port: (port <= last, port))
         return self.turns[kind]
@@ -133,11 +136,12 @@ class ReductionSequencers:
         Per message the port of its rank where it comes in.
     num_ranks : int
     opened : callable
-        Told of a message that may go to the reducer, or what it then waits for.
+        Called with a message that may go to the reducer, and its verdict.
     added : callable
-        Told of a contribution that staging has moved to the reducer, and when it began.
+        Called with a contribution that staging has moved to the reducer, and when it began;
+        returns when its arrival is noted.
     whole : callable
-        Told of a sum or a result that is in memory.
+        Called with a sum or a result that is in memory.
     reads, uses : callable
         When a rank's first port reads for its sender, and uses its reducer for what comes in.
     """
@@ -184,6 +188,7 @@ class ReductionSequencers:
         rank.questions[port] = message
         if not rank.answering:
             rank.answering = True
+            # The arbiter compares all that ask in a cycle, so that it comes last in it.
             self._event_queue.at(self._event_queue.now, self._answer, number, rank=LAST)
 
     def _answer(self, number: int) -> None:
@@ -212,6 +217,7 @@ class ReductionSequencers:
     def _pick(self, number: int) -> None:
         """Take one message in hand."""
         rank, done = self._ranks[number], self._event_queue.now + self._model.judge_cycles
+        # What is in goes before what claims (`_pick` in nic/reduce/sequencer.py).
         if rank.arrivals:
             port = rank.turn("arrival", rank.arrivals)
             message, staged = rank.arrivals[port].popleft()
@@ -232,6 +238,7 @@ class ReductionSequencers:
             if empty:
                 known.next += 1
             elif known.next != order:
+                # It waits if every predecessor has a reservation (nic/reduce/sequencer.py).
                 before = sum(other < order for other in known.locked)
                 verdict = Verdict.WAITS if before == order else Verdict.STAGED
                 if verdict == Verdict.WAITS:
@@ -257,8 +264,10 @@ class ReductionSequencers:
                 waiting = known.waiting.pop(order + 1, -1)
                 if waiting >= 0:
                     self._opened(waiting, Verdict.DIRECT)
+        # What is staged counts only once it is added.
         rank, counts = self._ranks[number], -1 if staged else message
         if drain >= 0 and rank.drains >= 0:
+            # JUDGE of nic/reduce/sequencer.py waits until the reorder buffer is free.
             rank.held = counts, drain
         else:
             self._judged(number, counts, drain)
@@ -285,6 +294,7 @@ class ReductionSequencers:
         reads = [(a + behind, b + behind) for a, b in self._reads(number)]
         size, uses = self._messages.size[message], self._uses(number)
         end = drained_at(began, size, reads, uses, self._room)
+        # What has begun since may delay it. The margin is for rounding, since times are floats.
         if end > now + 1e-6:
             self._event_queue.at(end, self._drained, number)
             return
@@ -302,6 +312,7 @@ class ReductionSequencers:
         messages, place = self._messages, self._messages.sum[message]
         self.arrived[message] = self._event_queue.now
         last = messages.num_children[place] - 1
+        # Contributions without payload are only counted, in any order (nic/reduce/sequencer.py).
         if messages.adds[message] and messages.size[message] == 0:
             whole = self._sums[place].next > last
         else:

@@ -27,8 +27,8 @@ def shared_analytic(
 ) -> Trace:
     """Time every transfer of a schedule on shared links, event by event.
 
-    Senders read tables, wormholes go from channel to channel, receivers put what comes out of order
-    into the reorder buffer. An event is a head that goes on or a tail that leaves.
+    Senders read tables, messages hold channels from head to tail, receivers put what comes out of
+    order into the reorder buffer. An event is a head that goes on or a tail that leaves.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _payload(ran: Schedule, collective: str, num_flits: int) -> IntArray:
 
 
 class _Ends:
-    """What becomes of messages concerns senders and receivers."""
+    """Passes each event of a message on to the senders or to the receivers."""
 
     def __init__(self, senders: Senders, receivers: Receivers) -> None:
         self.left, self.came, self.sunk = senders.left, receivers.came, receivers.sunk
@@ -129,6 +129,7 @@ def _check(ran: Schedule, model: LinkModel) -> None:
 
 def _check_all_came(ran: Schedule, arrived: npt.NDArray[np.float64]) -> None:
     """Raise if a message never came."""
+    # The event queue is empty, so that what is missing waits for itself.
     missing = np.flatnonzero(arrived < 0)
     if missing.size:
         raise ScheduleError(
@@ -147,6 +148,7 @@ def _trace(
     """All times of the schedule's own transfers, rounded to cycles."""
     topology = schedule.topology
     sent, tails, arrived = (np.rint(cycles).astype(np.int64) for cycles in times)
+    # A rank is done when its heads of a header-only phase are through, too.
     done = np.zeros(topology.num_ranks, np.int64)
     np.maximum.at(done, ran.dst, arrived)
     np.maximum.at(done, ran.src, tails)

@@ -52,7 +52,7 @@ class Receivers:
         Number at its rank of the port where a link ends.
     num_ranks : int
     whole : callable
-        Told of a sum or a result that is in memory.
+        Called with a sum or a result that is in memory.
     reads : callable
         When a rank's first port reads for its sender.
     """
@@ -119,7 +119,7 @@ class Receivers:
                 self._uses[number] += self._wormhole_channels.spans(message, self._hop(message))
             adds = self._messages.adds[message] and verdict != Verdict.STAGED
             settled = now + self._write + (self._add if adds else 0)
-            # Writes stay in order: behind what is added the others have to wait, too.
+            # Writes stay in order (nic/reduce/reducer.py): what is added delays what is behind it.
             port.settled = max(settled, port.settled + 1)
             noted = port.settled + self._model.note_cycles
             self._event_queue.at(noted, self._arrive, message, verdict == Verdict.STAGED)
@@ -136,6 +136,7 @@ class Receivers:
     def _front(self, lane: _Lane) -> float:
         """When the head behind a message that goes to the reducer is in front."""
         message = lane.begun
+        # The rest of the message then fits queue `ahead` of nic/receive/shared_lane.py.
         ahead = self._messages.size[message] - AHEAD_FLITS
         if ahead <= 0:
             return lane.start
@@ -146,6 +147,7 @@ class Receivers:
         heads = self._ports[self._port_of[message]].heads
         heads.append(message)
         if len(heads) == 1:
+            # PICK of nic/receive/header_lookup.py takes this cycle, and LOOK_UP asks in the next.
             self._event_queue.at(self._event_queue.now + 1, self.sequencers.look_up, message)
 
     def _open(self, message: int, verdict: Verdict) -> None:
@@ -173,6 +175,7 @@ class Receivers:
             if (place, order) != (self._messages.sum[message], self._messages.order[message]):
                 return
             self.sequencers.take_turn(message)
+            # No flit is added before the one below it is in memory (nic/receive/shared_lane.py).
             start = max(start, began + self._add + self._write)
         lane.begun, lane.start = message, start
         self._wormhole_channels.sink(message, start)

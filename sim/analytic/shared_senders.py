@@ -139,6 +139,7 @@ class Senders:
         more = self._messages.step[row] - step
         if self._step_cycles is None or not more:
             return begun
+        # In nic/send/steps.py only its own rows make a step longer, and an idle step has a NOP.
         begun = max(begun + self._step_cycles, self._read[rank]) + (more - 1) * self._step_cycles
         self._steps[rank] = self._messages.step[row], begun
         return begun
@@ -152,10 +153,12 @@ class Senders:
         ahead = sum(size[framed] for framed, _ in port.framed)
         if ahead > self._room:
             return
+        # Reads go on as the message on the link leaves, so that its tail has to be known.
         if port.sending >= 0:
             if not self._wormhole_channels.is_settled(port.sending, 0):
                 return
             port.tail = self._wormhole_channels.cycle_of(port.sending, 0, size[port.sending])
+        # Reads run at most `room` flits ahead of the link (`room` in nic/send/issuer.py).
         port.issued = max(port.issued, port.tail + ahead - self._room)
         taken = max(read, port.issued)
         if taken > self._event_queue.now:

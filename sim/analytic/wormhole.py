@@ -39,7 +39,8 @@ class WormholeChannels(FlitTimes):
     model : LinkModel
     messages, channels : Messages, Channels
     ends : Ends
-        Told of what leaves and comes; it says by `sink` when payload goes to the reducer.
+        Its methods are called as messages leave and arrive; it calls `sink` when payload goes to
+        the reducer.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class WormholeChannels(FlitTimes):
         channel = self._route[message][hop]
         self._asking[channel].append((message, hop))
         if self._holder[channel] < 0:
+            # All heads that ask in a cycle are compared, so that the grant comes last in it.
             self._event_queue.at(self._event_queue.now, self._grant, channel, rank=LAST)
 
     def _grant(self, channel: int) -> None:
@@ -105,9 +107,12 @@ class WormholeChannels(FlitTimes):
         if self._holder[channel] >= 0 or not asking:
             return
         places = [self._place[self._route[message][hop - 1]] for message, hop in asking]
+        # hw/switch/allocator.py compares collectives first, which are the same for all here.
         ages = [(self._step[asking[k][0]], at <= last, at) for k, at in enumerate(places)]
         oldest = ages.index(min(ages))
         self._granted[channel] = places[oldest]
+        # A channel is granted while its tail leaves, and used from the next cycle on
+        # (hw/switch/output.py).
         self._acquire(*asking.pop(oldest), max(self._event_queue.now, self._freed[channel] + 1))
 
     def _acquire(self, message: int, hop: int, cycle: float) -> None:
@@ -177,6 +182,7 @@ class WormholeChannels(FlitTimes):
         """A tail leaves a hop, unless it was held up since."""
         now, route = self._event_queue.now, self._route[message]
         cycle = self.cycle_of(message, hop, self._size[message])
+        # The margin is for rounding, since times are floats.
         if cycle > now + 1e-6:
             self._event_queue.at(cycle, self._leave, message, hop, rank=-1)
             return
@@ -204,6 +210,8 @@ class WormholeChannels(FlitTimes):
 
         Equals take turns, so that each ends later by what the other one sends meanwhile.
         """
+        # Two classes of link l are channels 2l and 2l + 1. A port sends one message at a time, so
+        # that nothing is shared at hop 0.
         channel = self._route[message][hop] ^ 1
         if self._classes == 1 or hop == 0 or self._holder[channel] < 0:
             return cycle

@@ -1,4 +1,4 @@
-"""The way to the registers of one interface of an emulated network."""
+"""Access to the registers of one interface of an emulated network."""
 
 from multitree.nic.faults import DeviceError
 from multitree.nic.host_ops import HostOp

@@ -63,6 +63,7 @@ def content_key(*parts: str | bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
         content = part.encode() if isinstance(part, str) else part
+        # The length keeps parts apart: ("ab", "c") and ("a", "bc") differ.
         digest.update(len(content).to_bytes(8, "little") + content)
     return digest.hexdigest()[:32]
 
@@ -96,6 +97,7 @@ def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     if kind not in _KINDS:
         raise ValueError(f"Kind must be one of {', '.join(_KINDS)}, not {kind!r}")
     place = cache_folder() / f"{kind}-{key}"
+    # A folder gets its name by a rename, so that what is there is whole and needs no lock.
     if place.is_dir():
         return place
     try:
@@ -113,8 +115,8 @@ def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def _make_at(place: Path, make: Callable[[Path], None]) -> None:
-    """Fill a temporary folder beside `place` and give it its name; the lock is held."""
-    # Nobody else makes this one now: what is there was left by a process that was killed.
+    """Fill a temporary folder next to `place` and give it its name; the lock is held."""
+    # The lock excludes other makers: what is there was left by a process that was killed.
     for left in place.parent.glob(f"{place.name}.*{_UNFINISHED}"):
         shutil.rmtree(left, ignore_errors=True)
     temporary = Path(
@@ -124,6 +126,7 @@ def _make_at(place: Path, make: Callable[[Path], None]) -> None:
         make(temporary)
         temporary.rename(place)
     finally:
+        # After the rename there is nothing left; after an error or a signal there is.
         shutil.rmtree(temporary, ignore_errors=True)
 
 

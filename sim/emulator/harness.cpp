@@ -30,6 +30,8 @@ constexpr bool TRACED = false;
 // Verilator would end the process where the disk is full.
 struct TraceFile final : VerilatedVcdFile {
     ssize_t write(const char* data, ssize_t size) override {
+        // After the first error nothing more is written: `close_trace` returns it, and the caller
+        // drops the file.
         const ssize_t written = waveform_error ? size : VerilatedVcdFile::write(data, size);
         if (written < 0 && errno != EAGAIN && errno != EINTR) waveform_error = errno;
         return waveform_error ? size : written;
@@ -46,6 +48,7 @@ public:
           crew_(TRACED ? 1 : std::max(1u, std::min(num_threads, num_ranks + num_switches))) {
         uint16_t number = 0;
         each([&](auto& node) {
+            // Nodes in several threads have a context each; a trace file takes models of one only.
             if (!TRACED || number == 0) contexts_.push_back(std::make_unique<VerilatedContext>());
             contexts_.back()->traceEverOn(TRACED);
             node.make(number++, contexts_.back().get());
@@ -54,7 +57,7 @@ public:
     std::vector<Rank> ranks;
     std::vector<Switch> switches;  // nodes behind the ranks
     uint64_t now = 0;
-    uint64_t stopped_at = NEVER;  // when somebody told of a fault, and all watches stopped
+    uint64_t stopped_at = NEVER;  // when a FAULT flit was first sent, and all watches stopped
 
     void connect(uint32_t src, uint32_t src_port, uint32_t dst, uint32_t dst_port,
                  uint64_t latency, uint64_t credit_latency, uint64_t interval) {
@@ -63,6 +66,7 @@ public:
         link.latency = latency;
         link.credit_latency = credit_latency;
         link.interval = interval;
+        // What enters a link in a window is due in the next one at the earliest, see Line.
         window_ = std::min(window_, TRACED ? 1 : std::min(latency, credit_latency));
         end_at(src, src_port).out = &link;
         end_at(dst, dst_port).in = &link;
@@ -80,6 +84,7 @@ public:
             run_window(std::min(window_, end - now));
             if (SHARED && stopped_at == NEVER) watch_for_faults();
             bool finished = true;
+            // Scripts are looked at between windows only, so that the last one is run to its end.
             for (const auto& rank : ranks) {
                 if (rank.status != RUNNING) return rank.status;
                 finished = finished && rank.script.finished();
@@ -104,6 +109,7 @@ public:
     // Forgets all messages seen.
     void forget() {
         for (auto& link : links_) {
+            // It is an index into `sent`, which is emptied below.
             link->message = NEVER;
             link->watch = Watch();
         }
@@ -125,6 +131,7 @@ public:
     const Watch& watch(uint32_t link) const { return links_[link]->watch; }
     // Rank, port and address of the first violation.
     void culprit(uint64_t* found) const {
+        // It goes downwards, so that the lowest rank is what remains.
         for (size_t r = ranks.size(); r-- > 0;)
             if (ranks[r].status != RUNNING) {
                 found[0] = r;
@@ -147,7 +154,8 @@ private:
         if (node < ranks.size()) return ranks[node].ports[port];
         return switches[node - ranks.size()].ends[port];
     }
-    // A fault changes nothing at other nodes in the window in which it is first told.
+    // No other node has received the FAULT flit in the window in which it is sent, so the watches
+    // stop before another node drops what others wait behind.
     void watch_for_faults() {
         bool told = false;
         each([&](auto& node) { node.each_end([&](End& end) { told = told || end.told; }); });
@@ -156,11 +164,13 @@ private:
         for (auto& link : links_) link->watch.stop_sending();
         each([](auto& node) {
             node.each_end([&](End& end) {
+                // A node may have dropped what it took since its interrupt: then its mark counts.
                 if (end.in) end.in->watch.stop_taking(node.may_drop());
             });
         });
     }
     void run_window(uint64_t cycles) {
+        // Outboxes of this parity are filled in this window, those of the other one emptied.
         parity_ = !parity_;
         if (TRACED) {
             trace_cycle();
@@ -220,6 +230,7 @@ bool Network::trace(const char* path, uint64_t from, uint64_t to) {
 #ifdef MT_TRACE
     trace_->set_time_unit("1ps");
     trace_->set_time_resolution("1ps");
+    // Verilator takes no more models once it has dumped.
     each([this](auto& node) { node.trace(trace_.get()); });
     trace_->open(path);
     origin_ = now;
@@ -246,6 +257,7 @@ Network& network(void* handle) { return *static_cast<Network*>(handle); }
 
 }  // namespace
 
+// All else is hidden, so that two libraries in one process share no symbols.
 #pragma GCC visibility push(default)
 extern "C" {
 void* mt_create(uint32_t num_ranks, uint32_t num_switches, uint32_t num_threads) {
@@ -267,6 +279,7 @@ void mt_set_timing(void* handle, const Timing* read, const Timing* write, uint64
 int mt_set_script(void* handle, uint32_t rank, const HostOp* ops, uint64_t num_ops,
                   HostResult* results) {
     Script& script = network(handle).ranks[rank].script;
+    // A request on AXI4-Lite must not be withdrawn: the caller lets it end and tries again.
     if (script.in_transfer()) return 0;
     script.load(ops, num_ops, results);
     return 1;
@@ -284,6 +297,7 @@ void mt_culprit(void* handle, uint64_t* found) { network(handle).culprit(found);
 uint64_t mt_events(void* handle, uint32_t rank, uint32_t which, const Event** events) {
     const Rank& asked = network(handle).ranks[rank];
     const std::vector<Event>& list = which ? asked.arrived : asked.sent;
+    // The list may move as soon as the network runs on: the caller copies it at once.
     *events = list.data();
     return list.size();
 }

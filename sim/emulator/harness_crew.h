@@ -27,6 +27,7 @@ public:
     void work(const std::function<void(unsigned)>& work) {
         {
             std::lock_guard<std::mutex> lock(mutex_);
+            // The function outlives its use: `work` returns when all parts are done.
             work_ = &work;
             pending_ = unsigned(threads_.size());
             ++generation_;
@@ -43,6 +44,7 @@ private:
     std::condition_variable begin_, end_;
     const std::function<void(unsigned)>* work_ = nullptr;
     unsigned pending_ = 0;
+    // It is a number, since a thread that wakes up late could miss a flag or see it twice.
     uint64_t generation_ = 0;
     bool over_ = false;
 
@@ -55,6 +57,7 @@ private:
             lock.unlock();
             (*work_)(part);
             lock.lock();
+            // The mutex makes what this part wrote visible to all parts of the next call.
             if (--pending_ == 0) end_.notify_one();
         }
     }

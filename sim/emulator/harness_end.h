@@ -1,4 +1,4 @@
-// Ends of links: what a model puts out goes on its way, what is due comes in, and what goes wrong.
+// Ends of links: a model's outputs enter a delay line, what is due becomes input; link faults.
 #pragma once
 #include "harness_fault.h"
 
@@ -20,7 +20,7 @@ struct Pins {
             &model.link_##p##_tx_payload, &model.link_##p##_rx_payload                           \
     }
 
-// One end of a link each way.
+// One end of two opposite links.
 struct End {
     Pins pins;
     Link *out = nullptr, *in = nullptr;
@@ -28,6 +28,7 @@ struct End {
 
     // Before a window of cycles: take over what came onto the links in the one before.
     void open_window(int parity) {
+        // Each ring is touched by its consumer only: flits by the far end, credits by the near end.
         if (in) in->take_over_flits(!parity);
         if (out) out->credits.take_over(!parity);
     }
@@ -51,6 +52,7 @@ struct End {
     // Whether a flit goes out; a silent end sends nothing.
     bool send(uint64_t now, int parity, bool silent) {
         if (!out) return false;
+        // A doubled credit is due in the same cycle as the first, and comes a cycle later.
         *pins.tx_credit = out->credits.next_due <= now ? out->credits.pop().channels : 0;
         if (!*pins.tx_valid || silent) return false;
         Flit& flit = out->flits.put(out->due(now), parity);
@@ -62,6 +64,7 @@ struct End {
         flit.check = *pins.tx_check;
         std::memcpy(flit.payload, pins.tx_payload, FLIT_BYTES);
         told = told || flit.kind == FAULT;
+        // It is noted before a fault strikes it: what counts is what the model has sent.
         if (SHARED && flit.kind < DOWN)
             out->watch.note(flit.vc, flit.payload, flit.kind == HEAD || flit.kind == SINGLE,
                             flit.kind == TAIL || flit.kind == SINGLE);
@@ -71,6 +74,7 @@ struct End {
     void receive(uint64_t now, int parity, bool silent) {
         if (!in) return;
         const Flit* due = nullptr;
+        // Sound flits are never due in one cycle, since each occupies the link for at least one.
         if (in->flits.next_due == now) due = &in->flits.pop();
         else if (!in->late.empty()) due = in->overdue(now);
         *pins.rx_valid = due != nullptr;
@@ -107,6 +111,7 @@ private:
         if (!faults_.take(now, fault, [](const Fault& each) { return !is_of_credit(each); })) return;
         strike(flit, fault);
         if (fault.kind != DUPLICATE) return;
+        // It is a copy, since `put` may move the outbox that `flit` lies in.
         const Flit copy = flit;
         const uint64_t again = out->due(now);
         Flit& second = out->flits.put(again, parity);

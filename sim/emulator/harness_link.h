@@ -23,6 +23,7 @@ public:
         if (next_due == NEVER) next_due = due;
         return entry;
     }
+    // The entry stays in the ring, and so is valid until the next push.
     const Entry& pop() {
         const Entry& entry = ring_[head_++ & (ring_.size() - 1)];
         next_due = head_ == tail_ ? NEVER : ring_[head_ & (ring_.size() - 1)].due;
@@ -43,7 +44,7 @@ private:
 
 // A delay line between two ranks that run on their own for a window of cycles no longer than the
 // delay, perhaps in two threads: what goes in during one window is taken over in the next. Windows
-// have parity 0 and 1 in turn.
+// have parity 0 and 1 in turn. No lock is needed, since threads meet between windows.
 template <typename Entry> class Line : public Delay<Entry> {
 public:
     Entry& put(uint64_t due, int parity) {
@@ -55,7 +56,7 @@ public:
         for (const Entry& entry : outbox_[parity]) this->push(entry.due) = entry;
         outbox_[parity].clear();
     }
-    // The same, but for those that do not go their way.
+    // The same, without those that `sort` rejects.
     template <typename Sort> void sort_over(int parity, Sort sort) {
         for (const Entry& entry : outbox_[parity])
             if (sort(entry)) this->push(entry.due) = entry;
@@ -81,15 +82,17 @@ struct Credit {
     uint8_t channels;  // a bit per virtual channel
 };
 
-// From DOWN on a flit is no part of a message: the ends of a link speak to each other.
+// From DOWN on a flit is no part of a message but a control flit between the ends of a link.
 enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3, DOWN = 4, FAULT = 7 };
 
+// Its near end writes what goes in, `free_at` and `message`, its far end what is taken out: within
+// a window no field is written by both, which may run in two threads.
 struct Link {
     uint64_t latency;          // cycles from near end to far end
     uint64_t credit_latency;   // cycles back: never later than a flit that goes there
     uint64_t interval;         // cycles that one flit occupies the link, in 1/65536
     uint64_t free_at = 0;      // when the link takes the next flit, in 1/65536 cycles
-    uint64_t message = NEVER;  // event of the message that is on its way
+    uint64_t message = NEVER;  // index in `sent` of the message in progress
     Line<Flit> flits;
     Line<Credit> credits;
     bool struck = false;          // some flit was lost or delayed, at the far end
@@ -116,6 +119,7 @@ struct Link {
 
     // Cycle in which a flit that is offered in cycle `now` comes out at the far end.
     uint64_t due(uint64_t now) {
+        // Fractions of a cycle are carried over: at 2.5 cycles per flit two flits take five.
         const uint64_t enters = std::max(now << 16, free_at);
         free_at = enters + interval;
         return ((enters + 0xffff) >> 16) + latency;

@@ -5,6 +5,7 @@
 // xorshift64*: one independent stream per channel, so that a seed fixes a run.
 class Random {
 public:
+    // The state must not be 0, from which xorshift never gets away.
     explicit Random(uint64_t seed = 1) : state_(seed * 0x9e3779b97f4a7c15ull | 1) {
         for (int i = 0; i < 8; ++i) below(2);
     }
@@ -30,6 +31,7 @@ struct Memory {
     uint64_t num_flits = 0;
     bool violated = false;
     uint64_t violating_address = 0;
+    // A model that uses a wrong address goes on until the window ends: this is what it touches.
     uint8_t nowhere[FLIT_BYTES] = {};
 
     uint8_t* at(uint64_t address) {
@@ -94,6 +96,7 @@ public:
     }
 
 private:
+    // No interface has more in flight: `Config.most_reads` is at most twice 1024.
     static constexpr uint64_t MOST_PENDING = 2048;
     Timing timing_;
     Random random_;

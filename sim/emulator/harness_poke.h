@@ -16,7 +16,8 @@ flip_bit(Entry& entry, uint32_t bit) {
     entry ^= Entry(1) << bit;
 }
 constexpr uint32_t EVERY_ENTRY = 0xfff;
-// A fault's value: a bit in 9..0, another one in 19..10 unless it is the same, the entry above.
+// A fault's value, as `FlipState.words` of injection.py packs it: a bit in 9..0, another one in
+// 19..10 unless it is the same, the entry above.
 template <typename Entry> void flip(Entry& entry, uint32_t width, const Fault& fault) {
     const uint32_t bit = (fault.value & 0x3ff) % width, other = (fault.value >> 10 & 0x3ff) % width;
     flip_bit(entry, bit);
@@ -34,7 +35,7 @@ void flip(VlUnpacked<Entry, DEPTH>& memory, uint32_t width, const Fault& fault) 
 
 #define COUNT_STATE(number, width, state) +1
 
-#ifndef MT_STATES  // a model that was not built to let them
+#ifndef MT_STATES  // the library was built without pokes
 #define MT_STATES(X)
 #endif
 #ifndef MT_SWITCH_STATES
@@ -68,6 +69,7 @@ public:
         if (now < pokes_.next) return;
         Fault fault;
         while (pokes_.take(now, fault, [](const Fault&) { return true; })) poke(model, fault);
+        // Outputs follow in the same cycle, before they are sampled.
         model.eval();
     }
     void heal() {

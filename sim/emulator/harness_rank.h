@@ -8,6 +8,7 @@
 #include <memory>
 #include <type_traits>
 
+// The C++ type of a signal follows its width, which depends on the configuration.
 template <typename T> using Pin = std::remove_reference_t<T>*;
 
 // Where the signals of one port lie inside a model.
@@ -84,6 +85,7 @@ public:
     }
     // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
     void tick(uint64_t now) {
+        // It comes first, so that the outputs that are sampled below show what has flipped.
         afflicted_.strike(now, *nic);
         if (nic->irq && !irq_) {
             irq_cycle = now;
@@ -92,6 +94,7 @@ public:
             });
         }
         irq_ = nic->irq;
+        // The model is not evaluated in between: all ports see the outputs of one cycle.
         for (uint8_t p = 0; p < NUM_PORTS; ++p) {
             Port& port = ports[p];
             send_flit(now, p);
@@ -110,6 +113,7 @@ public:
         if (fault.kind == POKE && fault.port >= NUM_STATES) return false;
         if (afflicted_.take(fault)) return true;
         Port& port = ports[fault.port % NUM_PORTS];
+        // Channels are numbered as by `MemoryChannel` of sim/faults/injection.py.
         Channel* channel = port.channels()[fault.value % 3];
         if (fault.kind == STICK) channel->stick(fault.cycle);
         else if (fault.kind == ERROR) channel->fail(fault.cycle);
@@ -161,6 +165,7 @@ private:
         const uint8_t kind = *port.pins.tx_kind;
         const uint8_t* payload = static_cast<const uint8_t*>(port.pins.tx_payload);
         if (kind == BODY || kind == TAIL) {
+            // There is no event for a message that began before `forget`.
             if (link.message != NEVER) ++sent[link.message].num_payload;
         } else if (kind < DOWN && !continues(payload)) {
             link.message = sent.size();

@@ -42,12 +42,14 @@ public:
         nic.s_axil_awvalid = aw_;
         nic.s_axil_wvalid = w_;
         nic.s_axil_arvalid = ar_;
+        // Ready is a register: what is offered while it is high is taken at the next edge.
         aw_ = aw_ && !nic.s_axil_awready;
         w_ = w_ && !nic.s_axil_wready;
         ar_ = ar_ && !nic.s_axil_arready;
     }
 
 private:
+    // These are arrays of the caller, which keeps them while the script is loaded (network.py).
     const HostOp* ops_ = nullptr;
     HostResult* results_ = nullptr;
     uint64_t num_ops_ = 0, index_ = 0;

@@ -17,6 +17,7 @@ public:
         model_ = std::make_unique<Vswitch>(context, name.c_str());
         Vswitch& model = *model_;
         FOR_EACH_SWITCH_PORT(BIND_SWITCH)
+        // Its FAULT flits carry this number as their origin.
         model.number = number;
     }
     void open_window(int parity) {

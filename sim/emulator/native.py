@@ -12,6 +12,8 @@ from multitree.nic.faults import DeviceError
 
 __all__ = ["CROSSING", "EVENT", "OP", "RESULT", "Crossings", "Native", "Status"]
 
+# These types are the structs HostOp, HostResult, Event and Crossing of the harness, byte for byte:
+# every field stands at a multiple of its size, so that C++ adds no padding.
 OP = np.dtype([("kind", "<u4"), ("address", "<u4"), ("value", "<u4")])
 """One operation of a host, as the harness reads it."""
 RESULT = np.dtype([("begin", "<u8"), ("end", "<u8"), ("value", "<u4"), ("response", "<u4")])
@@ -74,6 +76,7 @@ class _Fault(ctypes.Structure):
 
 
 _POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+# Without them ctypes would pass handles and addresses as C ints, of 32 bits.
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_create": (_POINTER, [_U32, _U32, _U32]),
     "mt_destroy": (None, [_POINTER]),
@@ -136,7 +139,7 @@ class Native:
     def connect(self, handle: int | None, *wire: int) -> None:
         """Add a link: src node and port, dst node and port, latencies, interval in 1/65536.
 
-        The second latency is that of credits, the other way.
+        The second latency is that of credits, in the opposite direction.
         """
         self._library.mt_connect(handle, *wire)
 
@@ -152,6 +155,7 @@ class Native:
         seed: int,
     ) -> None:
         """Set latency, random extra and stalls of reads and writes."""
+        # `byref` keeps its structure alive for the call, in which the harness copies it.
         timings = (ctypes.byref(_Timing(*read)), ctypes.byref(_Timing(*write)))
         self._library.mt_set_timing(handle, *timings, seed)
 
@@ -194,6 +198,7 @@ class Native:
             first = ctypes.c_void_p()
             count = self._library.mt_events(handle, rank, which, ctypes.byref(first))
             if count and first.value is not None:
+                # It is copied at once, since the list moves as the network runs on.
                 content = ctypes.string_at(first.value, count * EVENT.itemsize)
                 parts.append(np.frombuffer(content, dtype=EVENT))
         events = np.concatenate(parts)

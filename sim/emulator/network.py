@@ -24,6 +24,7 @@ from multitree.topology.networks.topology import Topology
 __all__ = ["MemoryTiming", "Network", "await_links"]
 
 
+# Signals are handled, and `progress` is called, between slices only.
 _RESET_CYCLES, _READ_CYCLES, _SLICE_CYCLES = 8, 32, 3000
 
 
@@ -88,7 +89,8 @@ class Network(AbstractContextManager["Network"]):
         self._waveform: contextlib.ExitStack | None = None
         self._scripts = [(np.zeros(0, OP), np.zeros(0, RESULT))] * topology.num_ranks
         self.reset(_RESET_CYCLES)
-        # Both ends speak in turn, and a slow link falls behind what an end says of itself.
+        # Both ends send in turn, and a slow link delays control flits. At full speed this is more
+        # than the four round trips and three periods of links.md.
         latency = model.latency_cycles(topology).max()
         slow = 2 + model.cycles_per_flit(topology).max() / PERIOD_CYCLES
         self.link_up_cycles = int((latency + 4 * PERIOD_CYCLES) * slow**3)
@@ -100,7 +102,7 @@ class Network(AbstractContextManager["Network"]):
             back = int(self.topology.reverse[link])
             near = src, self.topology.port_of_link(link)
             far = dst, self.topology.port_of_link(back)
-            # A credit must not come later than a flit that goes the same way.
+            # A credit must not come later than a flit that its sender sent after it (links.md).
             timing = (latencies[link], min(latencies[link], latencies[back]), intervals[link])
             self._native.connect(self._handle, *near, *far, *timing)
 
@@ -121,6 +123,7 @@ class Network(AbstractContextManager["Network"]):
             finally:
                 self._native.destroy(self._handle)
                 self._handle = None
+            # It is raised within the `with`, so that the new file is dropped and the old one stays.
             if waveform is not None and number:
                 raise OSError(number, os.strerror(number))
 
@@ -148,6 +151,7 @@ class Network(AbstractContextManager["Network"]):
         shape = (self.topology.num_ranks, memory.shape[1], self.config.flit_bytes)
         if memory.dtype != np.uint8 or memory.shape != shape or not memory.flags.c_contiguous:
             raise ValueError(f"Memory must be a contiguous uint8 array of shape {shape}")
+        # The harness keeps bare addresses, so that this reference is what keeps the memory alive.
         self._memory = memory
         for rank in range(self.topology.num_ranks):
             self._native.set_memory(self._handle, rank, memory[rank].ctypes.data, shape[1])
@@ -167,6 +171,7 @@ class Network(AbstractContextManager["Network"]):
             self._handle, rank, script.ctypes.data, len(ops), results.ctypes.data
         ):
             self._native.run(self._handle, 1)  # a register access in flight ends in some cycles
+        # The harness reads and writes these arrays in place until the next script is set.
         self._scripts[rank] = (script, results)
 
     def results(self, rank: int) -> npt.NDArray[Any]:
@@ -255,7 +260,7 @@ class Network(AbstractContextManager["Network"]):
         return self._native.pending(self._handle)
 
     def forget_messages(self) -> None:
-        """Forget all messages seen; none may be on its way."""
+        """Forget all messages seen; none may be in flight."""
         self._native.forget(self._handle)
 
     def sent(self) -> npt.NDArray[Any]:
@@ -309,6 +314,7 @@ class Network(AbstractContextManager["Network"]):
             file = stack.enter_context(replacing(path))
             if not self._native.trace(self._handle, str(file), first_cycle, last):
                 raise DeviceError(f"Waveform {path} must be writable")
+            # The file is written under a temporary name until `close` leaves the stack.
             self._waveform = stack.pop_all()
 
 

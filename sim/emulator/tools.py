@@ -43,7 +43,7 @@ class Tools:
         ----------
         command : sequence of str
         environment : mapping of str to str, optional
-            Variables beside those of this process.
+            Variables in addition to those of this process.
 
         Raises
         ------
@@ -52,6 +52,7 @@ class Tools:
         """
         name = Path(command[0]).name
         with self._lock:
+            # Under the lock, `end` either finds a process or keeps it from being started.
             if self._ended:
                 raise DeviceError(f"{name} was not started, since another tool has failed")
             # In a process group, so that what it starts itself ends with it.
@@ -69,6 +70,7 @@ class Tools:
             self._running.add(process)
         try:
             out, err = process.communicate()
+        # A signal raises here in the main thread, perhaps in the middle of the wait.
         except BaseException:
             self.end()
             raise
@@ -114,6 +116,7 @@ class Tools:
             self.end()
             raise
         finally:
+            # Threads return as soon as the tools that they wait for have ended.
             pool.shutdown()
 
     def end(self) -> None:
@@ -123,6 +126,7 @@ class Tools:
             running = list(self._running)
         for number in (signal.SIGTERM, signal.SIGKILL):
             for process in running:
+                # The number of a process that was waited for may be that of another one by now.
                 if process.poll() is None:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(process.pid, number)

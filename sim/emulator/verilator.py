@@ -38,7 +38,7 @@ _FST_COMPRESSION = Path(__file__).parent / "fst_compression.h"
 
 
 def say_on_stderr(sentence: str) -> None:
-    """Tell people what takes so long."""
+    """Print on stderr what takes so long."""
     print(sentence, file=sys.stderr, flush=True)
 
 
@@ -81,7 +81,7 @@ def build_library(
         One of `WAVEFORMS`: the harness is compiled with MT_TRACE, the class of the waveform
         writer, and MT_TRACE_HEADER, its header.
     say : callable, optional
-        Told before the long part starts; by default stderr is.
+        Called with a sentence before the long part starts; by default `say_on_stderr`.
 
     Returns
     -------
@@ -160,6 +160,7 @@ def _compile(
     ]
     objects = tools.side_by_side(jobs, _num_jobs(), "compiling C++")
     report("linking")
+    # -Bsymbolic binds references to the definitions of this library, see _FLAGS.
     link = [str(_compiler()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
     tools.run([*link, *map(str, objects), "-lpthread"])
     shutil.rmtree(build)

@@ -36,7 +36,7 @@ def findings(schedules: Sequence[Schedule], network: Network, *, stalled: bool) 
     Returns
     -------
     list of str
-        What `first_missing` and `waits.WaitForGraph` say, if anything.
+        What `first_missing` and `wait_graph.WaitForGraph` say, if anything.
     """
     sent, arrived = network.sent(), network.arrived()
     said = [first_missing(schedules, sent, arrived)]
@@ -54,6 +54,7 @@ def _waits(schedules: Sequence[Schedule], network: Network, sent: Events, arrive
     turns = turns_of(schedules, sent, arrived[arrived["cycle"] < stopped])
     ran = zip(schedules, turns, strict=True)
     is_in = [counts_of(schedule, *turn)[1] > 0 for schedule, turn in ran]
+    # The first head that leaves is of the first collective: all ranks take part in it.
     first_sequence = int(sent["sequence"][0]) if len(sent) else 0
     try:
         in_flight = InFlight(schedules, network.config, crossings, first_sequence)
@@ -134,7 +135,7 @@ _FROM_NEIGHBOUR = (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT)
 
 
 class StallError(DeviceError):
-    """Nothing moved any more until a watchdog said so: somebody waits in vain."""
+    """Nothing progressed until a watchdog expired: what a rank waits for never comes."""
 
 
 def check_responses(network: Network) -> None:
@@ -171,6 +172,7 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         For the fault nearest to its cause, the earliest of these, a `StallError` if it is a
         watchdog's; if there is none, for the first rank that was not in time.
     """
+    # These come before the registers are read, for which hosts get other scripts.
     irq_cycles = network.irq_cycles()
     idle = [rank for rank in range(network.topology.num_ranks) if not _started(network, rank)]
     cycles = network.cycle - first_cycle

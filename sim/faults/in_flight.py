@@ -15,6 +15,7 @@ from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Channel", "InFlight", "Message", "Place"]
 
+# The highest bit of a hop is the class.
 _PORT_MASK = (1 << HOP_WIDTH - 1) - 1
 _FAR = 128
 """Numbers of collectives in heads wrap at twice as many."""
@@ -57,7 +58,7 @@ class _Part(NamedTuple):
 class InFlight:
     """What lies in every buffer of a network with switches, by what its links carried.
 
-    A link's near end tells which messages went onto it, in order, and its far end how many flits
+    A link's near end shows which messages went onto it, in order, and its far end how many flits
     it took out of the buffer of each channel: what lies between is what waits. A head that a
     switch has taken and not sent on holds its channel already.
 
@@ -108,6 +109,7 @@ class InFlight:
                 }
                 message = self._message(link, head, collective)
                 collective = message.collective
+                # A channel keeps order, so that the flits taken are those of its first messages.
                 part = _Part(vc, num_flits, min(left[vc], num_flits), bool(ended))
                 left[vc] -= part.taken
                 self._parts[message, link] = part
@@ -146,6 +148,7 @@ class InFlight:
         """Channels that switches have given to messages of which nothing went onto them yet."""
         granted = {}
         for (message, link), part in self._parts.items():
+            # A switch takes a head only in the cycle of its grant (hw/switch/input.py, ROUTE).
             hop = self.links(message).index(link) + 1
             if part.taken and hop < len(self.links(message)):
                 channel = self.channel(message, hop)

@@ -33,6 +33,7 @@ __all__ = [
 _DROP, _DUPLICATE, _DELAY, _STICK, _SILENCE, _POKE = range(5, 11)
 _LOSE_CREDIT, _DOUBLE_CREDIT, _MUTE, _ERROR = range(11, 15)
 """As the harness counts them; flipped fields come first."""
+# In the value of a POKE each of the two bits has ten bits (harness_poke.h).
 _MOST_BITS = 1024
 
 

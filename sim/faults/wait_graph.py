@@ -18,6 +18,7 @@ __all__ = ["WaitForGraph"]
 BoolArray = npt.NDArray[np.bool_]
 
 _MOST_NAMED = 8
+# A search takes time linear in the waits of its part, so that all starts would be quadratic.
 _MOST_SEARCHED = 256
 
 
@@ -75,6 +76,7 @@ class WaitForGraph:
             last_words = f"{graph.edges[circle[-1], circle[0]]['words']} the first"
             return f"circle of waits: {self._described(graph, circle, last_words)}"
         chain = [min(first)]
+        # A message that waits for itself, after flits were lost or doubled, ends the chain.
         while onward := set(graph[chain[-1]]) - set(chain):
             chain.append(min(onward))
         last_words = self._waits_of(chain[-1])[0].words

@@ -31,6 +31,7 @@ T = TypeVar("T")
 IntArray = npt.NDArray[np.int64]
 
 _CYCLES_PER_ACCESS = 32
+# A check takes 5 or 7 cycles per row and 8 per flow (nic/control/checker.py).
 _CYCLES_PER_ENTRY = 9
 _POLL_CYCLES = 32
 _MAX_POLLS = 5000
@@ -95,6 +96,7 @@ class RtlHost:
     def _check_cycles(self, load: Load) -> int:
         """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""
         entries = max(table.num_rows + table.num_flows for table in load.tables)
+        # The tracker clears two counts per flow of the interface, also of flows not in use.
         return _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
 
     def reset(self, ranks: Collection[int] | None = None, sequence: int = 0) -> None:
@@ -175,10 +177,12 @@ class RtlHost:
         self, load: Load, faults: Collection[Injection] = ()
     ) -> list[list[tuple[int, int]]]:
         """What each rank lacks: nothing, other settings, or tables with them, and a commit."""
+        # If loading fails, what is noted here is wrong until `reset`, which has to follow.
         held, writes = self._settings, run_writes(load.settings)
         loaded = self._tables is load.tables
         self._tables, self._settings = load.tables, load.settings
         if held is None or held.window_flits != load.settings.window_flits or not loaded:
+            # WINDOW_FLITS takes effect with a commit, for which the other bank needs a whole table.
             tables = [
                 flipped(table_writes(table), rank, faults) for rank, table in enumerate(load.tables)
             ]
@@ -260,10 +264,12 @@ class RtlHost:
         for number, load in enumerate([*loads[1:], then], start=1):
             writes = [[]] * len(scripts) if load is None else self._writes(load, faults)
             begins, commits = number < len(loads), COMMIT in writes[0]
-            # What is queued behind another collective may still be checked when that is done.
+            # What is queued behind another collective may still be checked when that is done. A
+            # script cannot poll, so that it waits for as long as a check may take.
             wait = [HostOp.wait(checking_cycles)] if checking_cycles and writes[0] else []
             for script, of_rank in zip(scripts, writes, strict=True):
                 ops = [HostOp.write(*write) for write in of_rank] + [start] * begins
+                # Writes with a commit are made while the collective before runs, others behind it.
                 script += end + ops if begins and not commits else wait + ops + end
             if commits:
                 loading_cycles += _CYCLES_PER_ACCESS * max(map(len, writes)) + checking_cycles

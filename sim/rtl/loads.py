@@ -175,26 +175,29 @@ class Loader:
         Returns
         -------
         list of Load
-            With a window each, one behind the other, and the patience to wait for ranks that are
-            still at the collective before.
+            With a window each, one behind the other, and time limits that allow for ranks that
+            are still at the collective before.
 
         Raises
         ------
         ScheduleError, TopologyError, ValueError
             As `load`.
         """
+        # `Upcoming` compares by identity: what is queued twice is compiled once.
         different = dict.fromkeys(queue)
         loads = {
             upcoming: self.load(upcoming, max_skew_cycles=max_skew_cycles, **modes)
             for upcoming in different
         }
         longest = max(load.settings.window_flits for load in loads.values())
+        # A rank may wait for a neighbour that is still at the first collective of the queue.
         patience = min(sum(load.limits.watchdog_cycles for load in loads.values()), 2**32 - 1)
         return [
             replace(
                 loads[upcoming],
                 settings=replace(
                     loads[upcoming].settings,
+                    # `memory_of` lays the buffers out at this distance.
                     window_base=k * longest,
                     watchdog_cycles=patience,
                     first_arrival_cycles=patience,
@@ -211,6 +214,7 @@ class Loader:
                 compile_table(schedule, rank, num_flits, self._config, lockstep=lockstep)
                 for rank in range(schedule.topology.num_ranks)
             ]
+            # A dict keeps the order of insertion: the oldest goes first.
             while len(self._tables) >= _KEPT:
                 del self._tables[next(iter(self._tables))]
             self._tables[key] = compiled

@@ -38,7 +38,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
     ----------
     topology : Topology
         Each link with a reverse link. Schedules whose routes lead through ranks need a switch
-        beside each: `lowered` gives the topology that has them.
+        attached to each: `lowered` gives the topology that has them.
     link_model : LinkModel
         Clock, flits, buffers and memory latency.
     memory_timing : MemoryTiming
@@ -56,7 +56,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
     library : Path, optional
         Compiled for `config` by `network_library`, if it is known already.
     say : callable, optional
-        Told before something takes long; by default stderr is.
+        Called with a sentence before something takes long; by default it is printed on stderr.
 
     Raises
     ------
@@ -133,7 +133,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
             If an interface does not come to rest.
         """
         self.network.heal()
-        # Until no interface holds the old fault, which it would tell once more.
+        # They are held until no interface has the old fault, which would reach them once more.
         self.network.hold_switches(True)
         self._host.reset(sequence=sequence)
         self.network.hold_switches(False)
@@ -144,7 +144,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         Raises
         ------
         DeviceError
-            If a rank has sent what nobody took yet, so that a reset could lose it; as `reset`.
+            If what a rank has sent is not taken yet, so that a reset could lose it; as `reset`.
         """
         self._host.rejoin(rank)
 
@@ -168,8 +168,8 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         Parameters
         ----------
         schedule : Schedule
-            One that `verify` accepts, on the session's topology, or on the one that it has put
-            switches beside the ranks of.
+            One that `verify` accepts, on the session's topology, or on the one from which that
+            was made by attaching switches to ranks.
         buffers : sequence of float32, int32 or bfloat16 arrays, each of shape (num_ranks, n)
             One per collective, all of one shape and type; never modified.
         op, dependency : str
@@ -262,6 +262,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         following = None if then is None else self._loader.load(then)
         window = max(load.settings.window_flits for load in loads)
         memory = memory_of(buffers, window, self.config.flit_bytes)
+        # This is a view, so that what the harness writes appears in `memory`.
         self.network.set_memory(memory.reshape(len(memory), -1, self.config.flit_bytes))
         self._host.load(loads[0], options["faults"])
         self._open_waveform()

@@ -101,7 +101,7 @@ def build(
     algorithm             on                                        flows
     ===================== ========================================= ==================
     multitree             any topology it can grow on               1 per rank
-    ring                  any topology with links both ways         1 per rank
+    ring                  any with links in both directions         1 per rank
     bidirectional_ring    the same                                  2 per rank
     ring_2d               tori of two dimensions                    2 per rank
     bidirectional_ring_2d the same, sides of at least 3             4 per rank
@@ -110,7 +110,7 @@ def build(
     hdrm                  BiGraph of powers of two                  1 per rank
     swing                 rings and tori with powers of two         2D per rank
     symmetric             rings, tori, hypercubes, full, their like 1 per rank
-    forest                any with links both ways                  some trees
+    forest                any with links in both directions         some trees
     ===================== ========================================= ==================
 
     Those with one flow per rank have reduce_scatter and all_gather too, which need exactly
@@ -142,6 +142,7 @@ def _built(
         )
     if root is None:
         return phase_of(builder(topology), collective)
+    # A broadcast leaves its root over outgoing links, a reduce comes in over incoming ones.
     degree = topology.degree if collective == "broadcast" else topology.in_degree
     num_trees = int(degree[root]) if algorithm == "multitree" else 1
     return phase_of(builder(topology, roots=[root] * num_trees), collective)
@@ -158,7 +159,7 @@ def build_compact(
 
     Parameters
     ----------
-    topology, algorithm, collective, root, pace
+    topology, algorithm, collective, root, cost_model
         As for `build`.
 
     Returns

@@ -22,7 +22,7 @@ def build_double_tree(
     Each half of the buffer has a binary tree below the root. A rank with children in one tree
     is a leaf of the other, so both together keep every rank sending and receiving all the time.
     A half goes up its tree chunk behind chunk; all-gather is the same backwards, but that what was
-    summed first is spread first, while the last sums are still on their way.
+    summed first is spread first, while the last sums are still in flight.
 
     Parameters
     ----------
@@ -127,6 +127,7 @@ def two_trees(num_ranks: int) -> Int64Array:
     [[0, 2, 4, 2, 0, 4], [0, 5, 3, 5, 3, 0]]
     """
     rank = np.arange(1, num_ranks)
+    # The binary tree in order, as in NCCL: a parent's lowest set bit is the next higher one.
     lowest = rank & -rank
     above = (rank ^ lowest) | (lowest << 1)
     first = np.r_[0, np.where(above < num_ranks, above, rank ^ lowest)]
@@ -147,6 +148,7 @@ def _sums(parents: Int64Array, num_chunks: int) -> Int32Array:
             # Its first step of the right parity; by then step[child] is its last child's.
             step[child] += 1 + (step[child] + 1 + colour[tree, child]) % 2
             step[parent[child]] = max(step[parent[child]], step[child])
+        # A rank sends in steps of one parity for each tree, so chunks follow two steps apart.
         for chunk in range(num_chunks):
             rows += [
                 (step[child] + 2 * chunk, Op.REDUCE, tree * num_chunks + chunk, child, above)
@@ -175,8 +177,11 @@ def _colours(parents: Int64Array) -> dict[tuple[int, int], int]:
     graph = nx.Graph()
     edges = [(tree, child) for child in range(1, parents.shape[1]) for tree in (0, 1)]
     graph.add_nodes_from(edges)
+    # Edges of a bipartite graph of degree 2 have a colouring with two colours (König).
     graph.add_edges_from(((0, child), (1, child)) for child in range(1, parents.shape[1]))
     received: dict[int, tuple[int, int]] = {}
+    # A rank has at most two children in both trees
+    # together: inner nodes of one are leaves of the other.
     for edge in edges:
         parent = int(parents[edge])
         if parent in received:

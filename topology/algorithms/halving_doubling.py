@@ -38,7 +38,7 @@ def exchange_rows(
     Raises
     ------
     ScheduleError
-        If the exchanges do not take every rank to every root on exactly one way.
+        If the exchanges do not take every rank to every root by exactly one path.
 
     Notes
     -----
@@ -66,6 +66,7 @@ def exchange_rows(
         flow = by_root[np.repeat(first_copy[targets], times) + copy]
         turn = np.zeros(len(given), np.int64) if turns is None else turns[exchange]
         num_turns = int(turn.max()) + 1
+        # Flows are in the order of sending, so a rank's position among its own is its step.
         step = first_step + positions_in_group(src) * num_turns + turn[src]
         columns = (step, np.full(len(src), Op.REDUCE), flow, src, partners[exchange, src])
         blocks.append(np.stack(columns, axis=1))
@@ -81,10 +82,12 @@ def _roots_given(partners: Int64Array) -> list[Int64Array]:
     num_exchanges, num_ranks = partners.shape
     ranks = np.arange(num_ranks)[:, None]
     sends: list[Int64Array] = []
+    # From the last exchange backwards: given away is what the partner passes on later or keeps.
     for exchange in range(num_exchanges - 1, -1, -1):
         passed_on = np.concatenate([*sends, ranks], axis=1)
         sends.insert(0, passed_on[partners[exchange]])
     everything = np.sort(np.concatenate([*sends, ranks], axis=1), axis=1)
+    # The roots for which a rank gives flows away, and itself, must be all ranks, each once.
     if everything.shape != (num_ranks, num_ranks) or (everything != ranks.T).any():
         raise ScheduleError(
             f"Exchanges must take each of {num_ranks} ranks to every root on one way, "
@@ -111,6 +114,7 @@ def with_gather(sums: Int32Array) -> Int32Array:
     [[3, 1, 0, 1, 2], [2, 1, 0, 0, 1]]
     """
     results = sums[:, [0, 1, 2, 4, 3]].copy()
+    # Time is reversed: the last exchange of the sums is the first one of the results.
     results[:, 0] = 2 * int(sums[:, 0].max()) + 1 - sums[:, 0]
     results[:, 1] = Op.GATHER
     return int32s("Rows", np.concatenate([sums, results]))
@@ -200,6 +204,7 @@ def _sums(num_ranks: int, roots: Int64Array) -> Int32Array:
     # Ranks 2i and 2i+1 are place i for i < num_pairs, the others a place each.
     ranks = np.arange(num_ranks)
     place_of = np.where(ranks < 2 * num_pairs, ranks // 2, ranks - num_pairs)
+    # Places ascend with ranks, so this is the lowest rank of each place.
     speaker = np.searchsorted(place_of, np.arange(1 << num_exchanges))
     rows = exchange_rows(doubling_partners(num_exchanges), place_of[roots]).astype(np.int64)
     folds = _folds(rows, place_of[roots], roots, num_pairs)
@@ -216,11 +221,13 @@ def _folds(
 ) -> Int64Array:
     """What the silent rank of each pair sends the one that speaks, soonest needed first."""
     num_flows = len(roots)
+    # A pair that sends nothing on is the place of the root, whose sum is needed last.
     needed = np.full((num_flows, num_pairs), int(rows[:, 0].max()) + 1)
     of_pairs = rows[rows[:, 3] < num_pairs]
     needed[of_pairs[:, 2], of_pairs[:, 3]] = of_pairs[:, 0]
     flow, pair = (index.ravel() for index in np.indices(needed.shape))
     speaks = np.where(root_places[flow] == pair, roots[flow], 2 * pair)
+    # Ranks 2p and 2p + 1 of a pair add up to 4p + 1, so this is the other one.
     idle = 4 * pair + 1 - speaks
     soonest = np.lexsort((flow, needed.ravel()))
     flow, speaks, idle = flow[soonest], speaks[soonest], idle[soonest]
@@ -285,6 +292,7 @@ def build_hdrm(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     rank_at, turn = _places(*topology.dims)
     place_of = np.argsort(rank_at)
     partners = doubling_partners(topology.num_ranks.bit_length() - 1)
+    # Partners on one switch share no link between switches, so they need no turns.
     turns = np.where(rank_at[partners] // topology.dims[0] == rank_at // topology.dims[0], 0, turn)
     rows = exchange_rows(partners, place_of[np.array(chosen)], turns).copy()
     rows[:, 3:] = rank_at[rows[:, 3:]]
@@ -304,6 +312,7 @@ def _places(hosts: int, num_switches: int) -> tuple[Int64Array, Int64Array]:
     apart = hosts // sharing  # ranks of a switch whose partners are on as many switches
     place = np.arange(hosts * num_switches)
     turn, core = place % sharing, place // sharing
+    # An exchange between switches flips one bit of `core`, so partners are in different halves.
     upper = np.array([int(number).bit_count() % 2 for number in core])
     bits = core % (half * apart)
     switch = np.where(upper, half + bits // apart, bits % half)

@@ -16,7 +16,7 @@ def hamiltonian_cycle(topology: Topology) -> list[int]:
     """A cycle over links that visits every rank once, starting at rank 0.
 
     Closed forms for rings, tori, meshes with an even side, hypercubes and fully connected
-    ranks. For other graphs, searches that backtrack, fewest ways onward first, and give up
+    ranks. For other graphs, searches that backtrack, fewest continuations first, and give up
     after 16 times 20 000 moves.
 
     Parameters
@@ -27,7 +27,7 @@ def hamiltonian_cycle(topology: Topology) -> list[int]:
     -------
     list of int
         The ranks in the order of the cycle; the last is linked with the first. Two ranks
-        that are linked both ways count as a cycle.
+        that are linked in both directions count as a cycle.
 
     Raises
     ------
@@ -54,6 +54,7 @@ def hamiltonian_cycle(topology: Topology) -> list[int]:
     if family in ("ring", "fully_connected") or is_pair:
         cycle = list(range(topology.num_ranks))
     elif family == "hypercube":
+        # The reflected Gray code: neighbours differ in one bit, and so do the last and the first.
         cycle = [index ^ (index >> 1) for index in range(topology.num_ranks)]
     elif family in ("torus", "mesh"):
         places = _grid_cycle(dims, wraps=family == "torus")
@@ -108,6 +109,7 @@ def _odd_torus_cycle(cycle: list[Place], size: int) -> list[Place]:
     # that is one place back, backwards one place on. So many rows run backwards that the last
     # one ends where the first began.
     long, short = max(len(cycle), size), min(len(cycle), size)
+    # That is 2 x num_backwards - long = 0 modulo short, which is odd, so that 2 has an inverse.
     num_backwards = long * pow(2, -1, short) % short
     column, cells = 0, []
     for row in range(long):
@@ -130,6 +132,7 @@ def _refuse_if_impossible(topology: Topology) -> None:
             f"{topology.name!r} has no Hamiltonian cycle: rank {lonely[0]} is linked with fewer "
             "than two ranks"
         )
+    # Two colours of unequal number exclude a cycle at once, where a search may not end.
     colours = nx.bipartite.color(graph) if nx.is_bipartite(graph) else {}
     ones = sum(colours.values())
     if colours and 2 * ones != topology.num_ranks:
@@ -147,8 +150,8 @@ def _search(topology: Topology) -> list[int]:
         if src < num_ranks and dst < num_ranks:
             onward[src].add(dst)
     for attempt in range(SEARCH_ATTEMPTS):
-        # Where two ways look alike, each attempt prefers another: a bad early choice is what
-        # makes a search long. Attempt 0 is by ascending rank, the others by a hash of it.
+        # Attempts break ties differently, since a bad early choice is what makes a search long: by
+        # rank, then by hashes of it (Knuth's). Factors are odd, so preferences modulo 2^32 differ.
         preference = [rank * (1 + 2654435760 * attempt) % 2**32 for rank in range(num_ranks)]
         path = _backtrack(onward, preference)
         if path is not None and not path:
@@ -202,8 +205,9 @@ def _moves(
         if not visited[other]
     }
     if both_directions:
-        # Whom the path leaves out now must later be entered and left by two other ways.
+        # A rank that the path leaves out now must later be entered and left over two other links.
         forced = [other for other, number in freedom.items() if number < 2]
         if forced:
             return forced if len(forced) == 1 else []
+    # Warnsdorff's rule: the neighbour with the fewest continuations is tried first.
     return sorted(freedom, key=lambda other: (freedom[other], preference[other]), reverse=True)

@@ -45,8 +45,8 @@ HASTES = ("fast", "patient", "eager")
 """How trees take links of unequal speed.
 
 `eager`: links of members that joined earlier first. `fast`: faster links first. `patient`: the
-same, but none to a rank that another link would reach sooner, were it free, from a member that is
-there or on its way.
+same, but none to a rank that another link would reach sooner, were it free, from a member that has
+the chunk or is about to get it.
 """
 
 
@@ -102,6 +102,7 @@ def grow_trees(
     on_links: dict[int, list[tuple[int, int]]] = {}
     added: list[tuple[int, int, int]] = []
     step, total = 0, len(roots) * (num_ranks - 1)
+    # Each turn of the loop is one step of Algorithm 1 of MultiTree (ISCA 2021).
     while len(added) < total:
         for tree, link in on_links.pop(step, ()):
             free[link] = 1
@@ -109,6 +110,7 @@ def grow_trees(
         growing = [tree for tree in turns if ahead[tree]]
         if haste != "eager":
             for tree in growing:
+                # A stable sort: among links of equal speed those of earlier members stay first.
                 ahead[tree].sort(key=held.__getitem__)
         for tree, link in _grown_in_turns(step, growing, ahead, outside, free, targets, patience):
             added.append((step, tree, link))
@@ -148,7 +150,7 @@ class _Patience:
         self._targets = links[:, 1].tolist()
 
     def take(self, step: int, tree: int, link: int) -> None:
-        """A tree takes a link: its end is on its way."""
+        """A tree takes a link: the chunk is in flight to its end."""
         self._there[tree][self._targets[link]] = step + self._held[link]
 
     def waits(self, step: int, tree: int, link: int) -> bool:
@@ -170,6 +172,8 @@ def _grown_in_turns(
     patience: _Patience | None,
 ) -> Iterator[tuple[int, int]]:
     """The edges of one step, tree and link: a tree that adds none has no more turns."""
+    # Iterators keep their place from round to round:
+    # what was passed over stays useless in this step.
     walks = {tree: iter(ahead[tree]) for tree in growing}
     while growing:
         still = []
@@ -194,6 +198,7 @@ def _links_out(links: Int32Array, num_ranks: int, neighbour_order: str) -> list[
     port = positions_in_group(src.astype(np.int64))
     degree = np.bincount(src, minlength=num_ranks)[src]
     place = {
+        # Even ports first, ascending, then odd ones, descending.
         "mirrored": np.where(port % 2, degree - port, port - degree),
         "link": port,
         "backwards": -port,
@@ -231,7 +236,7 @@ def build_multitree(
     A tree grows from every rank. A step starts with all links free; trees take turns, each
     adding one child over a free link from a member of an earlier step; when a whole round
     adds nothing the step ends. That is the all-gather; reduce-scatter is the reverse. With
-    switches an edge takes a whole route, see `indirect.grow_over_switches`.
+    switches an edge takes a whole route, see `grow_over_switches`.
 
     Parameters
     ----------
@@ -243,8 +248,8 @@ def build_multitree(
         "ascending" or "descending": whose tree has the first turn (with switches: of equals);
         "best": whichever is better, and "ascending" with switches.
     neighbour_order : str
-        Which child a member tries first: one of `tree_growth.NEIGHBOUR_ORDERS`, with switches one
-        of `OVER_SWITCHES` (see `indirect.grow_over_switches`); "best": whichever is better.
+        Which child a member tries first: one of `NEIGHBOUR_ORDERS`, with switches one
+        of `OVER_SWITCHES` (see `grow_over_switches`); "best": whichever is better.
     rest_steps : int, optional
         With switches, from getting a chunk to passing it on; else what `RESTS` says.
 
@@ -334,6 +339,7 @@ def _on_links(
         return with_direct_links(network, *edges)
 
     built = []
+    # Hastes vary fastest in `orders`, so the first order is tried with all of them at least.
     most = max(len(hastes), MOST_WORK // (len(roots) * topology.num_links))
     for first, order, haste in orders[:most]:
         grow = partial(grown, turns=_turns(roots, first), order=order, haste=haste)
@@ -365,6 +371,7 @@ def _over_switches(
         return both_phases(topology, grow, slots)
 
     one_each = sorted(roots) == list(range(topology.num_ranks))
+    # At the bound another order cannot be better; it holds only where each rank is one tree's root.
     fewest = 2 * bound_steps(topology) if len(orders) > 1 and one_each else 0
     built = []
     for order in orders:

@@ -70,9 +70,12 @@ def grow_over_switches(
             for tree in turns
             if any(outside[tree])
         }
+        # Stable, so trees with equally many members keep the order of `turns`.
         growing = sorted(able, key=lambda tree: -len(members[tree]))
         search.begin_step(step)
         for tree, parent, child, moves in _grow_step(search, able, growing, outside):
+            # A chunk is in at the end of its last step,
+            # so a rest of 1 means: from the next step on.
             members[tree].append((child, step + search.steps(moves) - 1 + rest_steps))
             edges.append((step, tree, parent, child))
             routes.append(moves)
@@ -90,6 +93,8 @@ def _grow_step(
     while growing:
         still = []
         for tree in growing:
+            # Within a step links are only taken, so a member
+            # without a free link needs no second look.
             able[tree] = search.able(able[tree])
             found = search.nearest(able[tree], outside[tree])
             if found is not None:
@@ -153,10 +158,14 @@ class _Search:
                     link, _, node, state = moves[way]
                     if not free[link]:
                         continue
+                    # Breadth first, so whatever is found on this
+                    # level is nearest; `link` compares all of it.
                     if node < num_ranks and outside[node]:
                         found.append((parent, node, before, way))
                         if not self._around:
                             break
+                    # A rank that may not forward leads nowhere
+                    # (END), so a route never passes through it.
                     if state != END and state not in came:
                         came[state] = (parent, before, way)
                         following.append((parent, state, onward[state]))

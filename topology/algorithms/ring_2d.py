@@ -15,7 +15,7 @@ Grid = npt.NDArray[np.int64]
 
 
 def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the 2D ring all-reduce, one way.
+    """Build the 2D ring all-reduce in one direction.
 
     Half of the buffer is reduce-scattered around each row of the torus, then what a rank got
     of it around each column; all-gather goes around columns, then rows. The other half goes
@@ -46,7 +46,7 @@ def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> 
     1/(2N) of the buffer; 4(N-1) messages per rank. A rank sends 2(N-1)/N of the buffer over
     two of its four links, which takes half as long as around one ring, and the first and the
     last message of a sum are H+W-2 hops apart instead of N-1. Messages around a row carry one
-    chunk, not the H that go the same way.
+    chunk, not all H that take the same links.
 
     References
     ----------
@@ -68,12 +68,12 @@ def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> 
 def build_bidirectional_ring_2d(
     topology: Topology, *, roots: Sequence[int] | None = None
 ) -> Schedule:
-    """Build the 2D ring all-reduce both ways around: four quarters of the buffer on four links.
+    """Build the 2D ring all-reduce in both directions: quarters of the buffer on four links.
 
     Parameters
     ----------
     topology : Topology
-        A torus of two dimensions with sides of at least 3, so that both ways differ.
+        A torus of two dimensions with sides of at least 3, so that both directions differ.
     roots : sequence of int, optional
         Four flows for each entry, 4i and 4i+2 rows first, 4i+1 and 4i+3 columns first, the last
         two backwards; every rank once when left out.
@@ -122,6 +122,7 @@ def _along(
 ) -> Schedule:
     chosen = chosen_roots(roots, topology.num_ranks)
     rings = [_Rings(grid, np.array(chosen)) for grid in grids]
+    # All kinds change dimensions in the same step, so that no two of them meet on a link.
     across = max(ring.steps_across for ring in rings)
     down = max(ring.steps_down for ring in rings)
     rows = []

@@ -1,4 +1,4 @@
-"""Ring all-reduces, the baselines: one way, or both ways at once."""
+"""Ring all-reduces, the baselines: in one direction, or in both at once."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ Routes = tuple[Int64Array, Int64Array, Int64Array]
 class TreeWalk:
     """A ring of all ranks, each at most three links behind the one before.
 
-    A walk around a spanning tree takes every link of it once each way and comes to every rank.
+    A walk around a spanning tree takes each link of it once in each direction, past every rank.
     A rank gets its place in the ring where the walk first comes to it if it is an even number of
-    links below rank 0, and where the walk last leaves it if an odd one: so neither a way down nor
-    a way up passes two ranks that have or had their place elsewhere.
+    links below rank 0, and where the walk last leaves it if an odd one: so neither a path down nor
+    a path up passes two ranks that have or had their place elsewhere.
 
     Parameters
     ----------
@@ -70,6 +70,7 @@ class TreeWalk:
         stack = [(0, 0, False)]
         while stack:
             rank, depth, leaves = stack.pop()
+            # Sekanina: even depths get their place when the walk comes, odd ones when it leaves.
             if leaves == bool(depth % 2):
                 order.append(rank)
             if not leaves:
@@ -78,9 +79,9 @@ class TreeWalk:
         return order
 
     def routes(self, src: Int64Array, dst: Int64Array) -> Routes:
-        """For each pair of ranks the link that joins them, or else the way along the tree.
+        """For each pair of ranks the link that joins them, or else the path along the tree.
 
-        Of the pairs that follow each other in `order` no two take the same link, and since ways
+        Of the pairs that follow each other in `order` no two take the same link, and since paths
         lead up the tree, then down, no messages wait in a circle.
 
         Parameters
@@ -137,7 +138,7 @@ def _parents(topology: Topology, links: Int32Array) -> list[int]:
 
 
 def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the one-way ring all-reduce, along a Hamiltonian cycle of links where there is one.
+    """Build the ring all-reduce in one direction, on a Hamiltonian cycle where there is one.
 
     A flow's sum starts behind its root, goes once around and ends at the root, from where
     the result goes once around: N-1 steps per phase, each link of the cycle used once per
@@ -189,10 +190,10 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
 
 
 def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the all-reduce of two rings, one each way around the same cycle.
+    """Build the all-reduce of two rings, one in each direction around the same cycle.
 
     Flows 2i and 2i+1 belong to the i-th root and carry half of its part each: the even ones
-    as `build_ring` does it, the odd ones the other way around.
+    as `build_ring` does it, the odd ones in the opposite direction.
 
     Parameters
     ----------
@@ -212,9 +213,9 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     Notes
     -----
     O(flows x ranks); deterministic. N-1 steps per phase, 2(N-1) messages per rank and phase.
-    Where both ways want the same link they take turns, in twice as many steps: so do ranks
-    with one link each, behind switches, and walks around a tree, for which both ways are no
-    faster than one. Between two ranks both ways around are the same: they take parallel links
+    Where both directions want the same link they take turns, in twice as many steps: so do ranks
+    with one link each, behind switches, and walks around a tree, for which both directions are no
+    faster than one. Between two ranks both directions are the same: they take parallel links
     where there are any.
 
     Examples
@@ -307,7 +308,7 @@ def _nearest(neighbours: Adjacency, start: int, wanted: set[int]) -> int:
 
 
 def _routes(topology: Topology, rows: Int32Array) -> Routes | None:
-    """Without switches each row's link, or way along a tree; with them left to `routing`."""
+    """Without switches each row's link, or path along a tree; with them left to `routing`."""
     if topology.num_switches:
         return None
     src, dst = rows[:, 3:].astype(np.int64).T
@@ -335,5 +336,6 @@ def _once_around(cycle: Sequence[int], roots: Sequence[int]) -> Int32Array:
 
 def _other_links(topology: Topology, links: Int64Array) -> Int32Array:
     ends = topology.links
+    # Later links overwrite earlier ones: the link of highest id, as `lowest` found that of lowest.
     last = {tuple(pair): link for link, pair in enumerate(ends.tolist())}
     return int32s("Links", [last[tuple(ends[link].tolist())] for link in links.tolist()])

@@ -16,8 +16,8 @@ def build_swing(topology: Topology, *, roots: Sequence[int] | None = None) -> Sc
     """Build the all-reduce of Swing, its variant for large buffers.
 
     As recursive halving and doubling, but in exchange s of a ring a rank's partner is
-    rho(s) = (1 - (-2)^(s+1)) / 3 places away, 1, -1, 3, -5 and so on, even ranks one way and
-    odd ones the other: a third less far than 2^s. On a torus of D dimensions exchanges go
+    rho(s) = (1 - (-2)^(s+1)) / 3 places away, 1, -1, 3, -5 and so on, even ranks in one direction
+    and odd ones in the other: a third less far than 2^s. On a torus of D dimensions exchanges go
     around the dimensions. There are 2D such all-reduces at once, one that begins in each
     dimension and a mirrored one of each, so that all links of a rank are busy.
 
@@ -107,6 +107,7 @@ def swing_partners(dims: Sequence[int], *, first_dimension: int, way: int) -> In
     axis, partners = first_dimension, []
     while any(left):
         if left[axis]:
+            # 1 - (-2)^k is a multiple of 3, so the division is exact for either sign.
             distance = way * (1 - (-2) ** (done[axis] + 1)) // 3
             moved = places.copy()
             moved[axis] += np.where(places[axis] % 2 == 0, distance, -distance)

@@ -69,6 +69,7 @@ def _shortest_paths(group: Translations, ahead: Int32Array) -> tuple[Int32Array,
         around = np.unique(ahead[front])
         front = around[distance[around] < 0]
         distance[front] = hops
+    # A direction reaches an element on a shortest path if it comes from one that is a hop nearer.
     behind = group.minus(np.arange(len(ahead))[:, None], group.moves[None, :])
     return distance, distance[behind] == distance[:, None] - 1
 
@@ -84,9 +85,13 @@ def _shares(
     ends = np.searchsorted(distance[by_distance], np.arange(1, distance.max() + 2))
     for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         elements = by_distance[first:last]
+        # Elements at one distance with the same directions
+        # are interchangeable: they count as one kind.
         allowed, which, counts = np.unique(
             reached_by[elements], axis=0, return_inverse=True, return_counts=True
         )
+        # With `axis`, NumPy 2.0 gives the inverse one
+        # more dimension than other releases: hence ravel.
         kind[elements] = len(shares) + which.ravel()
         shares += _balanced(allowed, counts, busy, slots, level).tolist()
     return kind.tolist(), shares
@@ -97,8 +102,8 @@ def _balanced(
 ) -> Int64Array:
     """Share elements of each kind out over their directions; `busy` grows by what is given.
 
-    First to the least busy one, kinds with the fewest ways first; then, to level them, moved along
-    paths from the busiest directions to the least busy ones, as long as there are any.
+    First to the least busy one, kinds with the fewest directions first; then, to level them, moved
+    along paths from the busiest directions to the least busy ones, as long as there are any.
     """
     shares = np.zeros(allowed.shape, np.int64)
     for kind in np.argsort(allowed.sum(axis=1), kind="stable").tolist():
@@ -119,10 +124,12 @@ def _moved_on(
     allowed: BoolArray, shares: Int64Array, busy: Int64Array, slots: Int64Array, start: int
 ) -> bool:
     """Move one element from a direction to a less busy one, through others; False if none is."""
+    # No direction could take an element over and still be less busy than this one.
     if busy[start] - busy.min() <= slots.min():
         return False
     came: dict[int, int] = {start: start}
     queue = [start]
+    # An augmenting path: each direction on it gives an element to the next one.
     for direction in queue:
         for other in np.flatnonzero(allowed[shares[:, direction] > 0].any(axis=0)).tolist():
             if other in came:
@@ -192,6 +199,8 @@ class _Growth:
                 if element not in taken and self._shares[self._kind[element]][way] > 0:
                     taken[element] = way
                     break
+        # Matching by augmenting paths (Kuhn). It ignores
+        # shares: an idle direction would cost a slot.
         used = set(taken.values())
         for way in free:
             if way not in used:
@@ -200,6 +209,7 @@ class _Growth:
 
     def _take_share(self, kind: int, way: int) -> None:
         shares = self._shares[kind]
+        # The matching went beyond a share: another direction, the one with most left, gives one up.
         if shares[way] <= 0:
             way = max(range(len(shares)), key=shares.__getitem__)
         shares[way] -= 1
@@ -329,7 +339,8 @@ def _both_phases(
     slot: Int32Array,
     direction: Int32Array,
 ) -> Schedule:
-    """The tree's rows: gathered as grown, summed the other way around."""
+    """The tree's rows: gathered as grown, summed inside out."""
+    # x - y = (-y) - (-x): the edge from y to x and the one from -x to -y have the same direction.
     children = np.flatnonzero(direction >= 0)
     way, begins = direction[children], slot[children].astype(np.int64)
     parents, zero = group.minus(children, group.moves[way]), np.zeros(1, np.int32)

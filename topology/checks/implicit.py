@@ -66,6 +66,7 @@ class ImplicitSchedule:
     @cached_property
     def max_link_load(self) -> int:
         """The largest number of transfers on one link in one step."""
+        # N translations take a row in one direction to all N links of that direction, each once.
         used = self.tree.step.astype(np.int64) * self.group.num_directions + self.directions
         return int(np.unique(used, return_counts=True)[1].max())
 
@@ -123,6 +124,7 @@ class ImplicitSchedule:
         """
         if not 0 <= rank < self.topology.num_ranks:
             raise ScheduleError(f"Rank must be in 0..{self.topology.num_ranks - 1}, not {rank!r}")
+        # The tree of element g has a row at `here` where the first tree has it at here - g.
         here = self.group.element[[rank]]
         rows = np.arange(self.tree.num_transfers)
         moved = [
@@ -165,6 +167,7 @@ class ImplicitSchedule:
         num_ranks, num_rows = self.topology.num_ranks, self.num_transfers
         names = (*ROW_FIELDS, "link", "class")
         blocks = {name: Blocks(num_rows, self._blocks(name)) for name in names}
+        # Routes are one link long, so offsets are 0, 1, 2, ...; how they are cut changes no hash.
         offsets = Blocks(num_rows + 1, _counted(num_rows + 1, num_rows // self.tree.num_steps))
         return schedule_fingerprint(
             self.topology,
@@ -178,6 +181,7 @@ class ImplicitSchedule:
     def _blocks(self, name: str) -> Iterator[Int32Array]:
         """A column of the schedule written out, int32 (num_ranks, rows of a step), step by step."""
         tree, num_ranks = self.tree, self.topology.num_ranks
+        # Rows ascend by (step, flow, src, dst): blocks of a step, flow by flow, are the column.
         ends = np.flatnonzero(np.r_[True, np.diff(tree.step) > 0, True])
         for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
             shape = num_ranks, last - first
@@ -197,6 +201,7 @@ class ImplicitSchedule:
         src = group.plus(group.element[tree.src[rows]], by)
         columns = {"src": group.rank[src]}
         columns["dst"] = group.rank[group.plus(group.element[tree.dst[rows]], by)]
+        # Within a step and flow rows ascend by (src, dst): each flow has an order of its own.
         key = columns["src"].astype(np.int64) * self.topology.num_ranks + columns["dst"]
         by_key = np.argsort(key, axis=1)
         if name == "link":
@@ -240,6 +245,7 @@ def verify_implicit(implicit: ImplicitSchedule) -> Report:
     report = verify(tree)
     ends = topology.links[group.links]
     numbers = np.arange(topology.num_ranks)
+    # The proof of one tree holds for its translations only if these move links to links.
     reached = group.rank[group.plus(numbers[:, None], group.moves[None, :])]
     if (ends[..., 0] != group.rank[:, None]).any() or (ends[..., 1] != reached).any():
         raise ScheduleError(f"Translations of {topology.name!r} must move links to links")

@@ -37,10 +37,13 @@ def check_deadlock(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) 
     -----
     O(num_hops log num_hops), a fraction of a kilobyte for each hop.
     """
+    # Dally and Seitz: there is no deadlock if the dependencies between
+    # channels have no cycle. Routes of one link have no dependencies.
     if is_first.all():
         return
     resource = schedule.route_links.astype(np.int64) * MAX_CLASSES + schedule.route_classes
     onward = np.flatnonzero(~is_first)
+    # Channels in use are numbered without gaps, so that a pair of them fits 64 bits.
     names, place = np.unique(resource, return_inverse=True)
     held, wanted = place[onward - 1], place[onward]
     edges, first = np.unique(held * len(names) + wanted, return_index=True)
@@ -88,9 +91,11 @@ def circle_among(source: Int64Array, target: Int64Array, num_nodes: int) -> list
     [2, 1]
     """
     starts = np.searchsorted(source, np.arange(num_nodes + 1)).tolist()
+    # An array holds 8 bytes for each edge; a list would hold several times that.
     targets = array("q", target.tobytes())
     waiting = np.bincount(target, minlength=num_nodes).tolist()
     free = [node for node, number in enumerate(waiting) if not number]
+    # Kahn's topological sort: what it cannot remove is on cycles, or behind them.
     while free:
         node = free.pop()
         for after in targets[starts[node] : starts[node + 1]]:
@@ -102,6 +107,7 @@ def circle_among(source: Int64Array, target: Int64Array, num_nodes: int) -> list
     if not kept.size:
         return []
     before = np.zeros(num_nodes, np.int64)
+    # Of several edges into a node the last one assigned stays; any of them will do.
     before[target[kept]] = kept
     node = int(target[kept[0]])
     seen: dict[int, int] = {}
@@ -124,6 +130,7 @@ def check_sorted(schedule: Schedule) -> None:
     above = np.zeros(max(schedule.num_transfers - 1, 0), bool)
     equal = ~above
     for field in (schedule.step, schedule.flow, schedule.src, schedule.dst):
+        # Lexicographic order for all rows at once: above by this field, equal in all fields so far.
         above |= equal & (field[1:] > field[:-1])
         equal &= field[1:] == field[:-1]
     wrong = np.flatnonzero(~above)
@@ -218,6 +225,7 @@ def check_trees(schedule: Schedule, op: Op) -> None:
     _check_complete(schedule, op, (when < 0).reshape(-1, num_ranks), rows)
     joined = when[place + parent[rows]]
     steps = schedule.step[rows]
+    # Steps that strictly ascend also exclude cycles: one root and N - 1 edges then make a tree.
     early = (joined >= 0) & (steps >= joined if op == Op.REDUCE else steps <= joined)
     if early.any():
         at = int(np.flatnonzero(early)[0])

@@ -66,9 +66,10 @@ def is_causal(schedule: Schedule) -> bool:
         schedule.flow.astype(np.int64) * num_ranks + ends for ends in (schedule.src, schedule.dst)
     )
     summed, got = (np.zeros(schedule.num_flows * num_ranks, np.int64) for _ in range(2))
+    # Several contributions may enter one sum, but a result comes once: `check_trees` proves it.
     np.maximum.at(summed, enters[reduces], done[reduces])
     got[enters[~reduces]] = done[~reduces]
-    # A root has the result when it has the sum; nobody else waits for sums to pass a result on.
+    # A root has the result when it has the sum; no other rank waits for sums to pass a result on.
     roots = np.arange(schedule.num_flows) * num_ranks + schedule.flow_roots
     got[roots] = summed[roots]
     ready = np.where(reduces, summed[leaves], got[leaves])
@@ -96,6 +97,7 @@ def overlaps(places: Int32Array, step: Int32Array, slots: Int64Array) -> bool:
     >>> overlaps(np.array([3, 3, 4]), np.array([0, 1, 1]), np.array([2, 1, 5]))
     True
     """
+    # Neighbours suffice: what overlaps a later holder of a place overlaps the next one, too.
     by_place = np.lexsort((step, places))
     place, begins = places[by_place], step[by_place]
     ends = begins + slots[by_place]
@@ -109,7 +111,7 @@ def links_overlap(schedule: Schedule) -> bool:
     slots = link_occupancy(schedule.topology)[links]
     if schedule.num_waves == 1:
         return overlaps(links, steps, slots)
-    # Every period is like the others: what reaches beyond its end is at the begin of it.
+    # All periods are alike: what is held beyond the end of one is held at the start of the next.
     entry = rows_of_entries(np.r_[0, np.cumsum(slots)])
     later = np.arange(len(entry)) - (np.cumsum(slots) - slots)[entry]
     place = links[entry].astype(np.int64) * schedule.period
@@ -140,7 +142,7 @@ class Report:
     bound_steps : int
         The fewest steps that a phase with one flow per rank can take on the topology.
     tree_height_hops : int
-        The most hops on any way from a root to a rank.
+        The most hops on any path from a root to a rank.
     """
 
     contention_free: bool
@@ -226,6 +228,7 @@ def check_schedule(schedule: Schedule) -> None:
     The time of `verify` without that for its report, which on some topologies is much longer: the
     diameter alone takes O(diameter x links x num_ranks).
     """
+    # The order matters: phases and roots are read off trees that are proved before.
     proofs: list[Callable[[Schedule], None]] = [_check_ops, check_sorted, check_flow_offsets]
     proofs += [check_routes]
     proofs += [partial(check_trees, op=op) for op in OPS_OF[schedule.collective]]
@@ -273,8 +276,8 @@ def termination_cycles(
     By induction over the steps, of all waves: once all earlier steps are done, everything that
     a transfer waits for is there, save what its link sends before it in the same step and the
     siblings that are added before it. So a step takes no longer than that many of the longest
-    messages, one after the other, and the way; where routes of several links meet, than all
-    messages of the step.
+    messages, one after the other, and the latency of the route; where routes of several links meet,
+    than all messages of the step.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class DragonflyShape:
     def onward(
         self, at: Int64Array, src: Int64Array, dst: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """The next node of the way through no third group, and the class of the link to it.
+        """The next node of the route through no third group, and the class of the link to it.
 
         Parameters
         ----------
@@ -90,12 +90,15 @@ class DragonflyShape:
         last = first + dst // self.hosts
         goal, start = ((node - first) // self.routers for node in (last, first + src // self.hosts))
         here = (at - first) // self.routers
+        # Within one group any other group will do: what it gives is replaced below.
         out = self.gateway(here, np.where(goal == here, here + 1, goal))
         across = self.gateway(goal, np.where(goal == here, here + 1, here))
         onward = np.where(at == out, across, out)
         onward = np.where(here == goal, last, onward)
         onward = np.where(at == last, dst, onward)
         onward = np.where(at < first, first + at // self.hosts, onward)
+        # As in Kim et al. (2008): minimal routes change the virtual channel
+        # from group to group, so that links within groups close no cycle.
         behind = (here == goal) & (start != goal)
         return onward, (behind | (onward < first)).astype(np.int64)
 
@@ -152,7 +155,7 @@ def dgx_a100(num_boxes: int, num_spines: int | None = None) -> Topology:
 
     Notes
     -----
-    A GPU of the real machine has two NVLinks of 25 GB/s each way to each plane, 300 GB/s in sum,
+    A GPU of the real machine has two NVLinks of 25 GB/s to each plane, 300 GB/s in each direction,
     and a NIC of 25 GB/s. The ratio is kept and the fastest link put at the 16 GB/s of one flit of
     16 bytes per cycle at 1 GHz, the fastest that an interface can feed: times are those of the
     machine times 50/16.
@@ -204,7 +207,7 @@ def along_boxes(
     -----
     A GPU reaches seven others over six planes: one whose number differs in all bits shares its
     plane with one that differs in all but the lowest. From rail to rail by the spine that the
-    destination's box picks, as on a fat tree: ways to a rank are one tree, and ways to ranks of
+    destination's box picks, as on a fat tree: paths to a rank are one tree, and paths to ranks of
     as many boxes as there are spines share no link up.
 
     Examples
@@ -294,6 +297,7 @@ def dragonfly(routers_per_group: int, links_per_router: int, hosts_per_router: i
     first, router, rank = shape.num_ranks, np.arange(shape.num_routers), np.arange(shape.num_ranks)
     group, place = np.divmod(router, shape.routers)
     others = np.arange(1, shape.routers)
+    # All routers of the group but this one: the numbers up to its own are one less.
     peers = first + (group * shape.routers)[:, None] + (others <= place[:, None]) * -1 + others
     out = place[:, None] * shape.links_out + np.arange(shape.links_out)
     there = (group[:, None] + out + 1) % shape.num_groups

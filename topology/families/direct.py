@@ -11,7 +11,7 @@ from multitree.topology.networks.topology_checks import MAX_LINKS, MAX_RANKS
 
 
 def ring(num_ranks: int) -> Topology:
-    """A ring: rank r is linked with r-1 and r+1; two ranks are joined by one link each way.
+    """A ring: rank r is linked with r-1 and r+1; two ranks are joined by a link in each direction.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def torus(*dims: int) -> Topology:
     """An n-dimensional torus; ranks count the last dimension fastest.
 
     Links are numbered rank by rank, dimension by dimension, minus before plus; a dimension
-    of size 2 is one link each way.
+    of size 2 is one link in each direction.
 
     Parameters
     ----------
@@ -145,6 +145,7 @@ def fully_connected(num_ranks: int) -> Topology:
     >>> fully_connected(8).num_links, fully_connected(8).diameter
     (56, 1)
     """
+    # n (n - 1) links are at most MAX_LINKS for each n up to its root.
     check_size("full", num_ranks, 2, math.isqrt(MAX_LINKS))
     src, dst = np.nonzero(~np.eye(num_ranks, dtype=bool))
     links = int32s("Links", np.stack([src, dst], axis=1))
@@ -164,6 +165,7 @@ def _grid_links(dims: tuple[int, ...], *, wraps: bool) -> Int32Array:
         place = np.indices(dims)[axis]
         for move, inside in ((-1, place > 0), (+1, place < size - 1)):
             neighbours.append(np.roll(ranks, -move, axis).ravel())
+            # On a side of 2 the link that wraps would repeat the one to the only neighbour.
             exists.append((inside | (wraps and size > 2)).ravel())
     src = np.repeat(ranks.ravel(), 2 * len(dims))
     links = np.stack([src, np.stack(neighbours, axis=1).ravel()], axis=1)

@@ -114,10 +114,10 @@ class TreeShape:
         return np.asarray(self.first_node[level + 1] + subtree * self.width[level + 1] + place)
 
     def onward(self, nodes: Int64Array, ranks: Int64Array) -> Int64Array:
-        """The next node on the way to a rank: down where it is below, else up by rank.
+        """The next node on the path to a rank: down where it is below, else up by rank.
 
-        A node with w ways up takes way (rank / W_i) mod w, so that the ways down to a rank
-        from all others are one tree and neighbouring ranks' trees share no way up.
+        A node with w links up takes link (rank / W_i) mod w, so that the paths to a rank from all
+        others are one tree and neighbouring ranks' trees share no link up.
 
         Parameters
         ----------
@@ -136,6 +136,8 @@ class TreeShape:
         number = nodes - self.first_node[level]
         goes_down = (ranks // self.ranks_below[level]) == number // self.width[level]
         goes_down &= level > 0
+        # np.where evaluates both branches for all nodes, so ranks
+        # and top nodes get values that are valid and not used.
         lower = np.maximum(level - 1, 0)
         child = ranks // self.ranks_below[lower]
         down = self.first_node[lower] + child * self.width[lower] + number % self.width[lower]
@@ -242,6 +244,7 @@ def kary_tree(down_ports: int, num_levels: int, oversubscription: int = 1) -> To
     """
     check_size("kary_tree", down_ports, 2, MAX_RANKS)
     check_size("kary_tree", num_levels, 1, MAX_RANKS.bit_length() - 1)
+    # The number of levels is checked before, so that the power stays small.
     check_num_ranks("kary_tree", int(down_ports) ** int(num_levels))
     check_size("kary_tree", oversubscription, 1, down_ports)
     if down_ports % oversubscription:

@@ -200,6 +200,7 @@ def save_schedule(schedule: Schedule, path: str | Path) -> None:
     name = str(path)
     with naming(name, ScheduleError):
         label("algorithm", schedule.algorithm, MAX_LABEL)
+        # Proved before it is written: reading would refuse what is not right.
         check_schedule(schedule)
         as_graphml = is_graphml(name)
         write_text(name, schedule_graphml(schedule) if as_graphml else schedule_json(schedule))

@@ -125,7 +125,7 @@ def topology_of_links(
     ----------
     graph : Graph
     links : list of Element
-        Edges; where the graph is undirected, each is one link each way.
+        Edges; where the graph is undirected, each is one link in each direction.
     number : dict of str to int
         Each node's number by its id.
     name : str
@@ -311,6 +311,7 @@ def schedule_of_graph(graph: Graph, name: str) -> Schedule:
     counts = len(edges[TRANSFER]), len(heading.flow_offsets), topology.num_ranks
     most = most_of(topology, check_counts(*counts))
     rows = [_row(edge, number, most) for edge in edges[TRANSFER]]
+    # Edges of a GraphML file may come in any order, rows of a schedule may not.
     rows.sort(key=lambda row: (row[0], *row[2:5]))
     return schedule_of_rows(topology, heading, rows)
 

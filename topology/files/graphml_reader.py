@@ -245,6 +245,7 @@ class _Reader:
         self._sinks: list[dict[str, Datum]] = []
         self._name = self._begin = ""
         self._text: list[str] = []
+        # With a separator expat resolves namespaces: a tag is its namespace, a space and its name.
         self._parser = expat.ParserCreate("utf-8", " ")
         self._parser.buffer_text = True
         self._parser.XmlDeclHandler = self._declaration
@@ -273,6 +274,7 @@ class _Reader:
         raise ContentError(f"{self._place()}: {rule}")
 
     def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
+        # The text was decoded as UTF-8 before, so another declaration would be false.
         if encoding is not None and encoding.lower() not in _ENCODINGS:
             self._refuse(f"encoding must be UTF-8, not {shown(encoding)}")
 

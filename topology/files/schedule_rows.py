@@ -19,13 +19,13 @@ MAX_LABEL = 100
 """Characters of an algorithm's name."""
 
 WAVES = ("num_waves", "period")
-"""What files of schedules with several waves tell beside the rest."""
+"""What files of schedules with several waves hold in addition to the rest."""
 
 Row = tuple[int, str, int, int, int, int, list[int], list[int]]
 
 
 class Heading(NamedTuple):
-    """What a schedule has beside its topology and its rows."""
+    """What a schedule has in addition to its topology and its rows."""
 
     algorithm: str
     collective: str

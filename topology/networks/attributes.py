@@ -95,6 +95,8 @@ class LinkKeys:
         unread = sorted(set(found) - set(known) - set(keys) - read)
         for name in unread:
             looks = _looks_like(name)
+            # Where a key or our own attribute gives the quantity,
+            # another name for it is no danger, and only warned of.
             if looks and not looks & chosen:
                 options = " or ".join(_OPTIONS[ours] for ours in keys if ours in looks)
                 ours = " or ".join(ours for ours in keys if ours in looks)

@@ -102,6 +102,8 @@ def worst_partition(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Par
         between, steps = _between(weights, parts)
         found = _Hand(weights, between, steps).parts()
         worse, more_steps = _between(weights, found)
+        # Compared crosswise in exact integers: rounded
+        # ratios could keep Dinkelbach's iteration going.
         if worse * steps >= between * more_steps:
             break
         parts = found
@@ -112,6 +114,7 @@ def worst_partition(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Par
 
 def _integers(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Weights:
     """For each rank the others that it shares edges with, and their exact weights."""
+    # Floats are binary fractions, so one common denominator makes all capacities exact integers.
     exact = [Fraction(size) for size in capacity.tolist()]
     scale = lcm(*(size.denominator for size in exact))
     weights: Weights = [{} for _ in range(num_ranks)]
@@ -154,6 +157,8 @@ class _Hand:
         place = {rank: number for number, rank in enumerate(order)}
         for rank in order:
             for other, weight in self._weights[rank].items():
+                # An edge comes in at the later of its ends, so
+                # once. A part is full: edges within it are passed over.
                 if place[other] < place[rank] and self._root(rank) != self._root(other):
                     self._take_in(rank, other, weight * self._steps)
         return [self._root(rank) for rank in range(len(self._part))]
@@ -171,6 +176,7 @@ class _Hand:
     def _root(self, rank: int) -> int:
         part = self._part
         while part[rank] != rank:
+            # Union-find with path halving.
             part[rank] = part[part[rank]]
             rank = part[rank]
         return rank
@@ -178,6 +184,8 @@ class _Hand:
     def _take_in(self, rank: int, other: int, weight: int) -> None:
         """Lay as much of an edge's weight at `rank` as fits; else its ends are in one part."""
         free, held = self._free, self._held
+        # With `limit` left free at both ends together, no
+        # set with both holds more than limit x (ranks - 1).
         needed = self._limit + weight
         full: list[int] = []
         while free[rank] + free[other] < needed and not full:
@@ -186,6 +194,7 @@ class _Hand:
         if fits:
             held[rank][other], held[other][rank] = fits, 0
             free[rank] -= fits
+        # No other rank reached has room: the set holds just as much as it may, and is one part.
         for member in full:
             self._part[self._root(member)] = self._root(rank)
 
@@ -277,7 +286,7 @@ def bound_cycles(
     enter some, together carry so many flits per cycle: without switches these are all links.
     Out of each set of ranks, the worst cut included, a sum of the whole buffer has to go.
     Where ranks are in k parts, the buffer goes 2 (k-1) times from part to part: without switches
-    the worst partition counts, see `strength.worst_partition`, up to `MOST_RANKS_IN_PARTS`.
+    the worst partition counts, see `worst_partition`, up to `MOST_RANKS_IN_PARTS`.
     And every rank's result depends on the farthest rank's value.
 
     Parameters
@@ -313,12 +322,14 @@ def bound_cycles(
     if num_flits < 0:
         raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
     speeds = np.broadcast_to(np.asarray(flits_per_cycle, np.float64), (topology.num_links,))
+    # Cuts and shares of equal links scale with their speed, so each network is searched once only.
     if (speeds == speeds[0]).all():
         worst_cut = topology.min_cut * float(speeds[0])
         by_parts = num_flits * _share_of_equal_links(topology) / float(speeds[0])
     else:
         worst_cut = smallest_cut(topology.links, speeds, topology.num_ranks)
         by_parts = num_flits * _share(topology, speeds)
+    # fsum rounds once, so the bound does not depend on the order of the links.
     at_ranks = min(
         math.fsum(speeds[ends < topology.num_ranks].tolist()) for ends in topology.links.T
     )
@@ -327,6 +338,7 @@ def bound_cycles(
     return max(by_links, num_flits / worst_cut, by_parts, by_distance)
 
 
+# Topologies do not change and are hashed by identity, so they can be keys of a cache.
 @lru_cache(maxsize=16)
 def _share_of_equal_links(topology: Topology) -> float:
     """What the worst partition needs of links with speed 1.
@@ -371,5 +383,6 @@ def link_occupancy(topology: Topology) -> Int64Array:
     speeds = topology.bandwidth_gbytes_per_s
     ratio = speeds.max() / speeds
     whole = [np.ceil(unit * ratio - ROUNDING) for unit in range(1, MOST_SLOTS + 1)]
+    # Rounded, so that among units of equal waste the smallest is taken on every platform.
     worst = [round(float((slots / ratio).max()) / unit, 9) for unit, slots in enumerate(whole, 1)]
     return int64s("Slots", whole[worst.index(min(worst))].astype(np.int64))

@@ -9,6 +9,7 @@ from multitree.topology.networks.topology import Topology
 
 __all__ = ["CostModel", "usual_cost_model"]
 
+# In place of sim's LinkModel, which knows the hardware and which this package may not import.
 USUAL_FLITS = 65_536
 USUAL_GBYTES_PER_S = 16.0
 USUAL_PIPELINE_CYCLES, USUAL_PART_FLITS, USUAL_MESSAGE_CYCLES = 26, 16, 9

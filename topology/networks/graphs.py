@@ -50,8 +50,8 @@ def from_networkx(
     """Number the nodes and links of a networkx graph.
 
     Ranks come first, then nodes whose attribute ``kind`` is "switch"; each in ascending
-    order where all nodes are integers, else in the graph's order. An undirected edge is one
-    link each way. Links are numbered by their attribute ``link`` where all have one, else by
+    order where all nodes are integers, else in the graph's order. An undirected edge is one link
+    in each direction. Links are numbered by their attribute ``link`` where all have one, else by
     source, destination and the graph's order. Nodes are called by their attribute ``name``, or by
     what they are in the graph. A TopologyWarning names other attributes, which are not read.
 
@@ -94,6 +94,7 @@ def from_networkx(
         )
         port = data.get("port") if has_schema else None
         rows.append((data.get("link"), number[u], number[v], *figures, port))
+    # An undirected edge becomes two links, which cannot share the edge's id.
     has_ids = graph.is_directed() and all(row[0] is not None for row in rows)
     known = {"link"} if has_ids else set()
     known |= {"port"} if has_ids and has_schema else set()
@@ -145,6 +146,7 @@ def node_numbers(nodes: Iterable[Any], switches: Collection[Any]) -> dict[Any, i
     ({'b': 0, 'a': 1, 'leaf': 2}, {1: 0, 2: 1, 0: 2})
     """
     ordered = list(nodes)
+    # Both sorts are stable: within ranks, and within switches, the first order stays.
     if all(isinstance(node, int) for node in ordered):
         ordered.sort()
     ordered.sort(key=lambda node: node in switches)
@@ -168,6 +170,7 @@ def numbered(
     -------
     NumberedGraph
     """
+    # The sort is stable, so parallel links keep the order in which they stand.
     ordered = sorted(rows, key=lambda row: row[:1] if has_ids else row[1:3])
     links = int32s("Links", [row[1:3] for row in ordered]).reshape(-1, 2)
     speeds = np.array([row[3:5] for row in ordered], np.float64).reshape(-1, 2)

@@ -14,6 +14,7 @@ __all__ = [
 ]
 
 Adjacency = list[list[int]]
+# Each node has a set of so many bits while a search runs, 512 bytes.
 SOURCES_AT_ONCE = 4096
 
 
@@ -104,6 +105,7 @@ def _most_hops_from(neighbours: Adjacency, sources: range, num_ranks: int) -> in
     everyone = (1 << len(sources)) - 1
     hops = 0
     while any(have != everyone for have in seen[:num_ranks]):
+        # The old sets are read and new ones written: nothing goes two links in one turn.
         grown = list(seen)
         for node, reached in enumerate(neighbours):
             for neighbour in reached:
@@ -115,7 +117,7 @@ def _most_hops_from(neighbours: Adjacency, sources: range, num_ranks: int) -> in
 def smallest_cut(links: Int32Array, capacity: Float64Array, num_ranks: int) -> float:
     """The least capacity that leads out of any set with some of the ranks but not all.
 
-    Where capacities are the same both ways and there are no switches, the algorithm of
+    Where capacities are the same in both directions and there are no switches, the algorithm of
     Stoer and Wagner finds it. Otherwise every such set either holds rank 0 or does not, so
     it is the least of all maximal flows from rank 0 to another rank or back.
 
@@ -149,12 +151,15 @@ def smallest_cut(links: Int32Array, capacity: Float64Array, num_ranks: int) -> f
     """
     graph = nx.DiGraph()
     for (src, dst), size in zip(links.tolist(), capacity.tolist(), strict=True):
+        # A DiGraph keeps one edge for each pair of nodes,
+        # so capacities of parallel links are added.
         before = graph.get_edge_data(src, dst, {"capacity": 0.0})["capacity"]
         graph.add_edge(src, dst, capacity=before + size)
     same_in_both_directions = all(
         graph.get_edge_data(dst, src, {"capacity": 0.0})["capacity"] == size
         for src, dst, size in graph.edges(data="capacity")
     )
+    # With switches this cut could part a switch from all ranks, which is no cut between ranks.
     if same_in_both_directions and graph.number_of_nodes() == num_ranks:
         return float(nx.stoer_wagner(graph.to_undirected(), weight="capacity")[0])
     return float(

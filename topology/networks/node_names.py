@@ -1,4 +1,4 @@
-"""Names of nodes: what users call ranks and switches, beside their numbers."""
+"""Names of nodes: what users call ranks and switches, next to their numbers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

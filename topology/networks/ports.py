@@ -69,6 +69,7 @@ def checked_source_ports(given: Any, links: Int32Array) -> Int32Array | None:
             f"Port of link {wrong[0]} must be higher than those of the links before it that leave "
             f"node {links[wrong[0], 0]}, not {ports[wrong[0]]}"
         )
+    # None where nothing differs, so that equal networks are held and written alike.
     return None if np.array_equal(ports, ports_in_order(links)) else ports
 
 
@@ -124,13 +125,16 @@ def checked_port_counts(given: Any, least: Int32Array) -> Int32Array | None:
 def reverse_of(links: Int32Array, num_nodes: int) -> Int32Array:
     """Id of each link's reverse, int32 (num_links,); -1 where there is none.
 
-    The k-th of several parallel links pairs with the k-th the other way.
+    The k-th of several parallel links pairs with the k-th in the opposite direction.
     """
     src, dst = links.astype(np.int64).T
     position = positions_in_group(src * num_nodes + dst)
     depth = int(position.max()) + 1
+    # At most 2^17 nodes and 2^22 parallel links: keys stay below 2^56.
     key = (src * num_nodes + dst) * depth + position
     wanted = (dst * num_nodes + src) * depth + position
     by_key = np.argsort(key)
+    # A binary search for all links at once; what lies
+    # behind the last key is clipped, then compared.
     found = by_key[np.minimum(np.searchsorted(key[by_key], wanted), len(links) - 1)]
     return int32s("Reverse", np.where(key[found] == wanted, found, -1))

@@ -29,7 +29,7 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
     Returns
     -------
     Topology
-        Of no family; the same if all ranks take part. Switches that lie on no way from rank to
+        Of no family; the same if all ranks take part. Switches that lie on no path from rank to
         rank, since they have one neighbour only or are cut off, are left out. Nodes
         have the ports, and links leave by those, that they had, as with `Topology.without`.
 
@@ -97,7 +97,9 @@ def _connected(topology: Topology, takes_part: BoolArray, there: BoolArray) -> B
 
 def _without_dead_ends(links: Int32Array, takes_part: BoolArray, kept: BoolArray) -> BoolArray:
     """The nodes less those that only forward and have one neighbour, until there are none."""
+    # Unique rows count neighbours, not links: parallel links to one neighbour still lead nowhere.
     both_directions = np.unique(np.concatenate([links, links[:, ::-1]]), axis=0)
+    # Repeated, since a switch that is left out may leave another one with a single neighbour.
     while True:
         between = both_directions[kept[both_directions].all(axis=1)]
         stays = takes_part | (np.bincount(between[:, 0], minlength=len(kept)) > 1)

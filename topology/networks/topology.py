@@ -39,6 +39,7 @@ DEFAULT_BANDWIDTH_GBYTES_PER_S = 16.0
 DEFAULT_LATENCY_NS = 150.0
 
 
+# Compared and hashed by identity (eq=False), so that caches may be keyed by topologies.
 @dataclass(frozen=True, eq=False)
 class Topology:
     """A network of ranks `0..num_ranks-1`, then switches, joined by directed links.
@@ -166,6 +167,8 @@ class Topology:
 
     @cached_property
     def _ports(self) -> tuple[Int32Array, Int32Array]:
+        # Links grouped by source: a stable sort keeps ids,
+        # and with them ports, ascending in each group.
         by_src = np.argsort(self.links[:, 0], kind="stable")
         starts = np.r_[0, np.cumsum(self.degree)]
         return int32s("Ports", by_src), int32s("Port offsets", starts)
@@ -212,7 +215,7 @@ class Topology:
     def min_cut(self) -> int:
         """The fewest links that lead out of any set that holds some ranks but not all.
 
-        For a family that is the least degree; otherwise see `cuts.smallest_cut`.
+        For a family that is the least degree; otherwise see `measures.smallest_cut`.
         """
         if self.family != "custom":
             return self.least_degree

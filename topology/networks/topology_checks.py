@@ -58,6 +58,7 @@ def check_connected(
     name: str, links: Int32Array, num_nodes: int, label: Callable[[int], str] = str
 ) -> None:
     """Raise a TopologyError unless rank 0 reaches every node, and every node rank 0."""
+    # Two searches from rank 0, forwards and backwards, prove that the graph is strongly connected.
     for ends, verb in ((links, "reachable from"), (links[:, ::-1], "able to reach")):
         hops = hops_from(adjacency(ends[:, 0], ends[:, 1], num_nodes), 0)
         missing = np.flatnonzero(hops < 0)
@@ -74,6 +75,7 @@ def positive_figures(field: str, values: Any, num_links: int) -> Float64Array:
     if given.shape not in ((), (num_links,)):
         raise TopologyError(f"{field} must be one number per link, not of shape {given.shape}")
     numbers = np.broadcast_to(given, (num_links,)).copy()
+    # Negated as a whole, so that NaN, for which each comparison is false, is wrong, too.
     wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0)))
     if wrong.size:
         value = float(numbers[wrong[0]])

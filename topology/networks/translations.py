@@ -42,7 +42,7 @@ def cycles_of(topology: Topology) -> tuple[tuple[int, ...], Int32Array] | None:
     Notes
     -----
     O(num_links x degree). The rank numbered 0 is element 0; which cycle is the first goes by the
-    numbers of its neighbours. Only a necessary condition is looked at along the way: whether all
+    numbers of its neighbours. Only a necessary condition is looked at meanwhile: whether all
     links lead where they should is for the caller to check.
 
     References
@@ -82,6 +82,8 @@ def _axes(neighbours: Neighbours) -> list[list[int]] | None:
     for rank in sorted(neighbours[0]):
         own = []
         for axis in axes:
+            # Both neighbours along a cycle are adjacent (length 3) or have no second rank in common
+            # (5 and more); along two cycles they have exactly one, the corner of a square.
             squares = len((neighbours[rank] & neighbours[axis[0]]) - {0})
             if axis[0] in neighbours[rank] or squares == 0:
                 own.append(axis)
@@ -117,7 +119,7 @@ def _extended(neighbours: Neighbours, axes: list[list[int]]) -> list[list[int]] 
 
 
 def _opposite(axis: int, axes: list[list[int]]) -> list[int]:
-    """Directions the other way for those of an axis; one of a cycle of two is its own."""
+    """Opposite directions of those of an axis; the one of a cycle of two is its own opposite."""
     first = sum(len(ends) for ends in axes[:axis])
     return [first] if len(axes[axis]) == 1 else [first + 1, first]
 
@@ -136,11 +138,13 @@ def _moved(
     own[back] = rank
     for across, corner in enumerate(moves):
         if axis_of[across] != axis_of[direction]:
+            # The fourth corner of the square over rank, other and corner leads `across` from other.
             shared = (neighbours[other] & neighbours[corner]) - {rank}
             if len(shared) != 1:
                 return None
             (own[across],) = shared
     left = neighbours[other] - set(own)
+    # No square shows the direction straight on along the cycle: it takes the one neighbour left.
     if own.count(-1) != len(left) or len(left) > 1:
         return None
     if left:
@@ -157,10 +161,13 @@ def _placed(
     reached, sizes, first = [0], [], 0
     for axis in axes:
         line, rank = [0], moves[0][first]
+        # On graphs that are no product the walk may miss its start, so its length is limited.
         while rank != 0 and len(line) <= len(moves):
             line.append(rank)
             rank = moves[rank][first]
         sizes.append(len(line))
+        # Also limits the work below, since a wrong product
+        # may have more places than there are ranks.
         if prod(sizes) > len(moves):
             return None
         whole = []
@@ -232,6 +239,7 @@ class Translations:
     def _added(self, elements: IntArray, moves: IntArray, sign: int) -> Int32Array:
         result, weight = np.zeros(np.broadcast_shapes(elements.shape, moves.shape), np.int32), 1
         for size in self.sizes[::-1]:
+            # Digits of mixed radix do not carry: each cycle is added modulo its own size.
             places = elements // weight % size + sign * (moves // weight % size)
             result += weight * (places % size).astype(np.int32)
             weight *= size
@@ -244,7 +252,7 @@ def translations_of(topology: Topology) -> Translations:
     Parameters
     ----------
     topology : Topology
-        Of any family or none: what is none is looked at, see `cycles.cycles_of`.
+        Of any family or of none; then it is searched for cycles, see `cycles_of`.
 
     Returns
     -------
@@ -258,7 +266,7 @@ def translations_of(topology: Topology) -> Translations:
 
     Notes
     -----
-    O(num_links x cycles), and for a topology of no family O(num_links x degree) beside.
+    O(num_links x cycles), and for a topology of no family O(num_links x degree) more.
 
     Examples
     --------
@@ -293,11 +301,13 @@ def _with_directions(
     group = Translations(sizes, element, nothing.reshape(0, 0), nothing)
     src, dst = element[topology.links].T
     move = group.minus(dst, src)
+    # Parallel links are directions of their own. Keys need 64 bits: 65 536 ranks squared exceed 32.
     again = positions_in_group(src.astype(np.int64) * topology.num_ranks + dst)
     kind = move.astype(np.int64) * topology.num_links + again
     kinds, direction = np.unique(kind, return_inverse=True)
     links = np.full((topology.num_ranks, len(kinds)), -1, np.int32)
     links[src, direction] = np.arange(topology.num_links)
+    # Checks that each translation moves links to links of the same speed and latency.
     alike = bool((links >= 0).all())
     for figure in (topology.bandwidth_gbytes_per_s, topology.latency_ns):
         alike = alike and bool((figure[links] == figure[links[0]]).all())

@@ -1,4 +1,4 @@
-"""Forests: packed trees that reduce one wave beside another one's gather."""
+"""Forests: packed trees that reduce one wave while they gather another one."""
 
 import math
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class _Waves(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A modulo schedule, and chunks in as many waves as suit it; over switches also the ways."""
+    """A modulo schedule, and chunks in as many waves as suit it; also overlay links, if any."""
 
     waves: _Waves
     modulo_schedule: ModuloSchedule
@@ -68,12 +68,12 @@ def build_forest(
 
     Each tree sums an equal part of the buffer towards its root and spreads it from there, by the
     same links in turn, so that large buffers take hardly more than the bandwidth bound on any
-    graph. How many waves there are, and how many slots a chunk's way takes, follows from the size
+    graph. How many waves there are, and how many slots a chunk takes per hop, follows from the size
     and from the links: short chunks are soon through the trees, long ones have fewer heads.
 
     Where there are switches an edge is a route, and holds all its links in its slot. Ranks that go
-    on as soon as they can are soon in each other's way there, so that it takes lockstep to keep
-    slots; what that costs pays where buffers are large.
+    on as soon as they can soon block each other there, so that it takes lockstep to keep slots;
+    what that costs pays where buffers are large.
 
     Parameters
     ----------
@@ -161,11 +161,13 @@ def _best_plan(
             _least_chunk(packing, cost_model, hop), cost_model.num_flits / packing.num_trees
         )
         slots = _hop_slots(packing, cost_model, chunk)
-        # No modulo schedule is shorter than the way through the highest tree and back.
+        # No modulo schedule is shorter than the path up the highest tree and down again.
         shortest = 2 * int(packing.heights.max() * slots.min())
         least = _times(packing, cost_model, chunk, shortest, most_copies)
+        # Not a break: longer hops allow shorter chunks, so a later one may still take fewer cycles.
         if best is not None and least.cycles >= best.waves.cycles:
             continue
+        # The search is what takes long. Arrays cannot be keys of a dict, their bytes can.
         if slots.tobytes() not in tables:
             tables[slots.tobytes()] = modulo_schedule(packing, slots, routes=routes)
         table = tables[slots.tobytes()]
@@ -186,6 +188,7 @@ def _hop_slots(packing: Packing, cost_model: CostModel, chunk: float) -> Int64Ar
     """Slots from the last one that a link is held to what depends on it."""
     part = chunk if cost_model.part_flits is None else min(cost_model.part_flits, chunk)
     cycles = cost_model.latency_cycles + (part + 1) * cost_model.cycles_per_flit
+    # A hop's time runs from the first slot of the hold; `hop_slots` count from its last.
     slots = np.ceil(SLACK * cycles / _slot_cycles(packing, cost_model, chunk)) - (packing.slots - 1)
     return np.maximum(slots, 1).astype(np.int64)
 
@@ -211,6 +214,7 @@ def _times(
 ) -> _Waves:
     each = cost_model.num_flits / packing.num_trees
     behind = max(num_slots - packing.period, 1)
+    # The square root minimises (each / chunk x period + behind) x (chunk + message_cycles).
     chunk = max(math.sqrt(each * packing.period * cost_model.message_cycles / behind), least)
     # Rounded down: a chunk that is too short would not give hops their time.
     wanted = max(math.floor(each / chunk), 1)
@@ -240,8 +244,10 @@ def _schedule(topology: Topology, plan: _Plan) -> Schedule:
     )
     shape = (topology.num_ranks, packing.num_trees)
     siblings = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)
+    # Rows ascend by (step, flow, src, dst), so positions in a group are by source.
     order = np.where(schedule.op == Op.REDUCE, positions_in_group(siblings), 0)
     _, num_waves, copies = plan.waves
+    # The copies become flows of one wave; waves then follow each other by all their periods.
     wave = unrolled(replace(schedule, order=order, num_waves=copies), period=packing.period)
     period = packing.period * copies if num_waves > 1 else 1
     return replace(wave, num_waves=num_waves, period=period)

@@ -13,7 +13,7 @@ from multitree.topology.networks.topology import Topology
 __all__ = ["LinkPairs", "Neighbours", "link_pairs", "neighbours_of"]
 
 Neighbours = list[list[tuple[int, int]]]
-"""For each rank (rank beside it, pair between them), by ascending pair."""
+"""For each rank (adjacent rank, pair that joins the two), by ascending pair."""
 
 
 class LinkPairs(NamedTuple):
@@ -62,20 +62,23 @@ def link_pairs(topology: Topology) -> LinkPairs:
     """
     if topology.num_switches:
         raise ScheduleError(f"{topology.name!r} must have no switches for trees of link pairs")
+    # `reverse` matches parallel links one to one: links from lower ranks name each pair once.
     onward = np.flatnonzero((topology.reverse >= 0) & (topology.links[:, 0] < topology.links[:, 1]))
     links = np.stack([onward, topology.reverse[onward]], axis=1).astype(np.int32)
     ends = topology.links[onward]
     both_directions = adjacency(ends.T.ravel(), ends[:, ::-1].T.ravel(), topology.num_ranks)
+    # A Topology is strongly connected, but its links that have a reverse need not join all ranks.
     if (hops_from(both_directions, 0) < 0).any():
         raise ScheduleError(
             f"{topology.name!r} must be joined by links with a reverse for trees of link pairs"
         )
+    # A tree's edge needs both links in each period, so a pair is as fast as the slower of the two.
     slots = link_occupancy(topology)[links].max(axis=1)
     return LinkPairs(ends, links, slots, topology.bandwidth_gbytes_per_s[links].min(axis=1))
 
 
 def neighbours_of(ends: Int32Array, num_ranks: int) -> Neighbours:
-    """The ranks beside each rank, and by which pair.
+    """The ranks adjacent to each rank, and the pair that joins them.
 
     Parameters
     ----------

@@ -46,6 +46,7 @@ class ModuloSchedule:
         packing = self.packing
         tree, rank = np.nonzero(packing.links >= 0)
         up = packing.links[tree, rank]
+        # A tree gathers after it has reduced, so the last slot of all is one of GATHER.
         ends = self.gather_slots[tree, rank] + packing.slots[packing.topology.reverse[up]]
         return int(ends.max())
 
@@ -126,6 +127,7 @@ def has_slots(packing: Packing, routes: list[list[int]]) -> bool:
     -------
     bool
     """
+    # Conflicts depend on slots modulo the period alone, so the length of hops does not matter.
     rows = _Rows(packing, np.ones(packing.topology.num_links, np.int64))
     plan = rows.outward(np.zeros(packing.num_trees, np.int64))
     holds = [routes[link] for link in plan.link]
@@ -155,10 +157,12 @@ class _Rows:
         self._packing, self._hops = packing, hops
         tree, rank = np.nonzero(packing.links >= 0)
         depth = _depths(packing)[tree, rank]
+        # Parents come before their children: loops over rows rely on it, in either direction.
         order = np.lexsort((rank, depth, tree))
         self.tree, self.rank = tree[order], rank[order]
         place = np.full(packing.links.shape, -1)
         place[self.tree, self.rank] = np.arange(len(order))
+        # Roots have no row, so `above` is -1 for their children.
         above = place[self.tree, packing.parents[self.tree, self.rank]]
         self._above = above
         up = packing.links[self.tree, self.rank]
@@ -170,6 +174,8 @@ class _Rows:
         num = len(self.tree)
         held_above = np.where(self._above >= 0, self._slots[self._above] - 1, 0)
         turn = np.where(self._above >= 0, 0, turns[self.tree])
+        # A REDUCE at outward time t ends in slot -t, so its
+        # parent's rule is t >= t_parent + slots_parent - 1 + hop.
         inwards = held_above + self._hops[self.links[0]] - turn
         hop_above = np.where(self._above >= 0, self._hops[self.links[1][self._above]], 0)
         lag = np.concatenate([inwards, held_above + hop_above + turn])
@@ -193,7 +199,9 @@ class _Rows:
         one if asked for: a period later, where another one is at it.
         """
         period = self._packing.period
+        # Links see residues only, so dropping whole periods causes no conflict.
         residue = starts % period
+        # One column for each slot of the period in which the first transfer may be ready.
         phases = np.arange(period)
         num = len(self.tree)
         above = self._above.tolist()
@@ -206,6 +214,7 @@ class _Rows:
             at = ready[row] + (residue[0, row] - ready[row]) % period
             # Each sibling's slots, and how many it holds.
             siblings = siblings_of.setdefault((int(self.tree[row]), above[row]), [])
+            # any() ends at the first sibling that is met: the body uses the overlaps with that one.
             while one_by_one and any(
                 (overlaps := (at < other + held) & (other < at + slots[row])).any()
                 for other, held in siblings

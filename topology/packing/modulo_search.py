@@ -55,12 +55,13 @@ class OutwardPlan(NamedTuple):
         """All transfers, each behind the one that it follows."""
         after = self.after()
         order = [transfer for transfer, before in enumerate(self.before) if before < 0]
+        # The list grows while it is iterated over: a breadth-first traversal without a queue.
         for transfer in order:
             order += after[transfer]
         return order
 
     def followers(self) -> list[int]:
-        """How many transfers follow each one on its longest way outwards."""
+        """How many transfers follow each one on its longest path outwards."""
         longest = [0] * len(self.before)
         for transfer in reversed(self.outwards()):
             before = self.before[transfer]
@@ -141,6 +142,8 @@ class ModuloSearch:
             ready, rank, tie, transfer = heapq.heappop(heap)
             cell, time = self._soonest(transfer, ready)
             if time > ready:
+                # What becomes ready before `time` may have
+                # more followers, so this one queues again.
                 heapq.heappush(heap, (time, rank, tie, transfer))
                 continue
             self._cells[self._plan.link[transfer]][cell] = transfer
@@ -177,8 +180,10 @@ class ModuloSearch:
     def _costs(self) -> list[float]:
         """What a transfer costs by its time; a later time than any now costs too much."""
         latest = max(self.time)
+        # Sums must stay finite, since infinity marks times that are forbidden.
         steepness = min(STEEPNESS, LARGEST_COST ** (1 / (latest + 1)))
         cost = [steepness**time for time in range(latest + 1)]
+        # A swap delays no transfer by more than a period, so no time lies beyond this list.
         return cost + [float("inf")] * (2 * self._plan.period)
 
     def improve(self, moves: int) -> None:
@@ -225,12 +230,15 @@ class ModuloSearch:
         residue = self._residue_of(transfer, cell)
         if self._next(ready, residue) >= self.time[transfer]:
             return
+        # No tree takes a link twice, so the two subtrees that
+        # move are disjoint and no member is listed twice.
         left, other = self._cell_at(transfer, self.time[transfer]), cells[cell]
         moved: list[tuple[int, int]] = []
         more = self._moved(transfer, residue, moved)
         if other >= 0:
             other_residue = self._residue_of(other, left)
             more += self._moved(other, other_residue, moved)
+        # Moves that cost nothing are kept, too: they cross plateaus.
         if more <= 0:
             self._residue[transfer] = residue
             if other >= 0:

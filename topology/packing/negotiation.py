@@ -17,7 +17,7 @@ LANDMARKS = 64
 PRESSURE, GROWTH, MEMORY = 0.5, 1.3, 0.2
 """What a tree too many on a pair costs, how that grows from round to round, and what stays."""
 EVENNESS, CHANCE = 0.3, 0.1
-"""What a full pair costs beside a free one, and what is drawn at random: both below one hop."""
+"""What a full pair costs more than a free one, and what is drawn at random: both below a hop."""
 
 
 class Prices:
@@ -49,6 +49,7 @@ class Prices:
         """What a pair costs now."""
         may = self._most[pair]
         has = self._load[pair]
+        # PathFinder's history and present congestion; here they add to the depth, not multiply.
         cost = self._past[pair] + self._pressure * max(0, has + 1 - may)
         return cost + EVENNESS * has / max(1, may) + self._noise[pair]
 
@@ -111,10 +112,12 @@ def negotiated(
         prices.begin_round(number)
         draw.shuffle(turns)
         for tree in turns:
+            # Rip-up and reroute: a tree gives back its pairs before it is grown again.
             prices.give_back(taken.get(tree, []))
             grown[tree], taken[tree] = grow(prices, draw)
         if prices.end_round():
             return [grown[tree] for tree in range(num_trees)], True
+    # Callers complete the trees by exact exchanges, or try a longer period (over switches).
     return [grown[tree] for tree in range(num_trees)], False
 
 
@@ -166,6 +169,8 @@ def _grown(neighbours: Neighbours, root: int, cost: list[float]) -> list[int]:
     """The pairs of one tree, grown from its root by the least depth and cost."""
     reached = bytearray(len(neighbours))
     reached[root] = 1
+    # Between Prim's algorithm and breadth-first search: the key is a parent's depth plus the price
+    # of one pair. Ties fall to the lowest rank.
     ahead = [(cost[pair], there, pair, 1) for there, pair in neighbours[root]]
     heapq.heapify(ahead)
     taken: list[int] = []
@@ -206,10 +211,12 @@ def central_ranks(neighbours: Neighbours) -> tuple[list[int], int]:
     ([1], 1)
     """
     adjacent = [[there for there, _ in around] for around in neighbours]
+    # Farthest-first traversal (Gonzalez 1985): it covers the graph with few searches.
     nearest = hops_from(adjacent, 0)
     farthest = nearest
     for _ in range(min(LANDMARKS, len(neighbours)) - 1):
         hops = hops_from(adjacent, int(nearest.argmax()))
         nearest, farthest = nearest.clip(max=hops), farthest.clip(min=hops)
+    # A tree is at least as high as its root is far from some landmark.
     by_distance = [int(rank) for rank in farthest.argsort(kind="stable")]
     return by_distance[: max(1, len(neighbours) // 8)], int(farthest.min())

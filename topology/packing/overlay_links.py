@@ -22,8 +22,8 @@ class OverlayLinks:
     Parameters
     ----------
     network : Topology
-        Without switches. Links 2i and 2i + 1 are way i, there and back: as fast as the slowest
-        link of the route, and their latencies are sums.
+        Without switches. Links 2i and 2i + 1 stand for route i and the same route backwards: as
+        fast as its slowest link, with the sum of its latencies.
     offsets, links, classes : numpy.ndarray
         Of the routes of the network's links, as in `Schedule`, with the ids of the real topology.
     """
@@ -43,12 +43,13 @@ class OverlayLinks:
         """The routes of some links of the network, one behind the other."""
         lengths = np.diff(self.offsets)[links]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
+        # A ragged gather: hop j of a chosen route is at the offset of that route plus j.
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         hops = np.repeat(self.offsets[links], lengths) + within
         return offsets, self.links[hops].astype(np.int32), self.classes[hops].astype(np.int32)
 
     def pairs(self, slots: Int64Array) -> LinkPairs:
-        """The ways as pairs of links, held as long as the slowest link of either route.
+        """The overlay links in pairs, held as long as the slowest link of either route.
 
         Parameters
         ----------
@@ -58,8 +59,10 @@ class OverlayLinks:
         there = np.arange(0, self.network.num_links, 2)
         both = np.stack([there, there + 1], axis=1).astype(np.int32)
         ends = self.network.links[there]
+        # Overlay links lead as their tree edge was grown; LinkPairs wants the lower rank first.
         falls = ends[:, 0] > ends[:, 1]
         both[falls] = both[falls, ::-1]
+        # No route is empty, which `reduceat` would answer with an entry of the next one.
         held = np.maximum.reduceat(slots[self.links], self.offsets[:-1])
         speeds = self.network.bandwidth_gbytes_per_s
         return LinkPairs(
@@ -67,10 +70,10 @@ class OverlayLinks:
         )
 
     def paced(self, cost_model: CostModel) -> CostModel:
-        """What messages take on the ways: they go whole, and wait for those that share a link.
+        """What messages take on overlay links: they go whole, and wait for those that share a link.
 
-        A slot has room for one link's way more than the message, as steps of lockstep have: so
-        messages on routes of different length are not in each other's way.
+        A slot has room for the latency of one link more than the message, as steps of lockstep
+        have: so messages on routes of different length do not block each other.
         """
         per_link: list[Float64Array] = [cost_model.cycles_per_flit, cost_model.latency_cycles]
         slowest = np.maximum.reduceat(per_link[0][self.links], self.offsets[:-1])
@@ -80,7 +83,7 @@ class OverlayLinks:
 
 
 def overlay_links_of(topology: Topology, found: GrownRoutes) -> OverlayLinks:
-    """The ways that routes are, there and, over the reverse links, back.
+    """The overlay links of routes: each route, and the same over the reverse links backwards.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ def overlay_links_of(topology: Topology, found: GrownRoutes) -> OverlayLinks:
 
     Returns
     -------
-    Ways
+    OverlayLinks
 
     Examples
     --------
@@ -116,5 +119,7 @@ def overlay_links_of(topology: Topology, found: GrownRoutes) -> OverlayLinks:
     ends = np.stack([found.edges[:, 2:], found.edges[:, :1:-1]], axis=1).reshape(-1, 2)
     speeds = np.minimum.reduceat(topology.bandwidth_gbytes_per_s[links], offsets[:-1])
     latency = np.add.reduceat(topology.latency_ns[links], offsets[:-1])
+    # Each overlay link comes in both directions, so `reverse`
+    # pairs it with its own mirror image even among parallel ones.
     network = Topology(topology.name, topology.num_ranks, 0, ends, speeds, latency)
     return OverlayLinks(network, offsets, links, classes)

@@ -62,7 +62,7 @@ class Packing:
 
     @cached_property
     def link_loads(self) -> Int64Array:
-        """Trees that each link carries, one way or the other, int64 (num_links,)."""
+        """Trees that each link carries, in either direction, int64 (num_links,)."""
         up = self.links[self.links >= 0]
         both = np.concatenate([up, self.topology.reverse[up]])
         return int64s("Loads", np.bincount(both, minlength=self.topology.num_links))
@@ -75,6 +75,7 @@ class Packing:
         """
         pairs = link_pairs(self.topology)
         worst = worst_partition(pairs.ends, pairs.capacity, self.topology.num_ranks)
+        # A slot lasts as long as the pair needs whose number of slots is rounded up least.
         chunk = float((1 / (pairs.capacity * pairs.slots)).max())
         return self.period * chunk / self.num_trees / worst.share
 
@@ -84,6 +85,8 @@ class Packing:
         height = np.zeros(self.num_trees, np.int32)
         at = np.tile(np.arange(self.topology.num_ranks), (self.num_trees, 1))
         trees = np.arange(self.num_trees)[:, None]
+        # All ranks of all trees climb at once; a tree's
+        # height is the number of turns in which one moves.
         while (at != self.roots[:, None]).any():
             above = self.parents[trees, at]
             height += (above >= 0).any(axis=1)
@@ -112,7 +115,7 @@ def pack_trees(
         or some times as many, up to `PLENTY`, where those are less high.
     tolerance : float
         How far the period may be from what fractions of trees would come to. Few trees have a
-        short period, and so a short way from the first slot of a wave to its last.
+        short period, and so few slots from the first of a wave to its last.
     seed : int
         The same seed gives the same trees.
 
@@ -146,6 +149,7 @@ def pack_trees(
     fewest, period = tree_count(pairs, topology.num_ranks, tolerance=tolerance)
     best = _packed(topology, pairs, fewest, period, seed)
     most = min(PLENTY, PLENTY_EDGES // topology.num_ranks)
+    # Multiples keep the period per tree, so only the height can change.
     for times in (2, 4, 8, 16):
         if fewest * times > most or best.heights.max() == _least_height(topology, pairs):
             break
@@ -178,6 +182,7 @@ def rerooted(packing: Packing, root: int) -> Packing:
     for tree in range(packing.num_trees):
         rank, below, link = root, -1, -1
         while rank >= 0:
+            # At the old root `up` is -1, and what `reverse` gives for it is never used.
             above, up = int(parents[tree, rank]), int(links[tree, rank])
             parents[tree, rank], links[tree, rank] = below, link
             rank, below, link = above, rank, int(reverse[up])
@@ -195,12 +200,15 @@ def _packed(
     """So many trees, the flattest of some attempts."""
     neighbours = neighbours_of(pairs.ends, topology.num_ranks)
     most = (period // pairs.slots).tolist()
+    # Negotiation is fast and may fail. Exchanges cannot:
+    # by `tree_count` so many trees exist in the period.
     begun = negotiated_trees(neighbours, most, num_trees, seed)
     found = completed_trees(pairs.ends, topology.num_ranks, most, begun)
     least_height = _least_height(topology, pairs)
     best: list[RootedTree] = []
     for attempt in range(ATTEMPTS if num_trees * topology.num_ranks <= SMALL else 1):
         trees = shallow_trees(pairs.ends.tolist(), neighbours, most, found, seed + attempt)
+        # Lists compare from the highest tree down, so the highest counts first.
         if not best or _heights(trees) < _heights(best):
             best = trees
         if _heights(best)[0] == least_height:
@@ -230,6 +238,7 @@ def as_packing(
     """
     parents = np.array([tree.parent for tree in trees])
     pair_up = np.array([tree.pair_up for tree in trees])
+    # Column 0 of pairs.links leads from the lower rank to the higher, column 1 back.
     is_second = parents < np.arange(topology.num_ranks)
     links = np.where(pair_up >= 0, pairs.links[pair_up, is_second.astype(int)], -1)
     slots = np.ones(topology.num_links, np.int64)

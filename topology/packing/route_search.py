@@ -67,6 +67,7 @@ class RouteSearch:
             [[] for _ in range(plan.period)] for _ in range(num_held)
         ]
         self._start, self._clashes = [0] * num, [0] * num
+        # A dict is a set in order of insertion, so that draws among its members are reproducible.
         self._bad: dict[int, None] = {}
         self._place_all()
         self.settled = self._settle()
@@ -75,6 +76,8 @@ class RouteSearch:
     def _place_all(self) -> None:
         plan, after = self._plan, self._plan.after()
         followers, ties = plan.followers(), self._draw.random(len(plan.before)).tolist()
+        # Priorities of list scheduling: soonest ready, then
+        # longest path behind (Rau's height), then a draw.
         ahead = [
             (lag, -followers[transfer], ties[transfer], transfer)
             for transfer, lag in enumerate(plan.lag)
@@ -84,6 +87,8 @@ class RouteSearch:
         while ahead:
             ready, _, _, transfer = heapq.heappop(ahead)
             held = self._held(transfer)
+            # In the order of waiting: argmin takes the first, so
+            # the soonest slot of those with fewest conflicts.
             starts = [plan.start(transfer, ready + wait) for wait in range(plan.period)]
             wait = int(held[starts].argmin())
             self._put(transfer, starts[wait])
@@ -95,6 +100,7 @@ class RouteSearch:
         """How many hold what it holds, were it to begin in each slot."""
         at_once: Int64Array = self._taken[self._holds[transfer]].sum(axis=0)
         held = at_once.copy()
+        # Entry s becomes the sum over the slots s to s + slots - 1 of the period, cyclically.
         for later in range(1, self._plan.slots[transfer]):
             held += np.roll(at_once, -later)
         return held
@@ -102,6 +108,8 @@ class RouteSearch:
     def _held_by_others(self, transfer: int) -> Int64Array:
         held, here = self._held(transfer), self._start[transfer]
         slots, num_held = self._plan.slots[transfer], len(self._holds[transfer])
+        # At a distance `away` a transfer overlaps its own
+        # present place in slots - |away| slots of each link.
         for away in range(1 - slots, slots):
             held[(here + away) % self._plan.period] -= num_held * (slots - abs(away))
         return held
@@ -149,10 +157,12 @@ class RouteSearch:
             more, transfer, start = self._best_move(tabu, move, least - total)
             if transfer < 0:
                 continue
+            # TabuCol's tenure as in Galinier and Hao (1999): 0.6 x nodes in conflict + a draw.
             stay = int(TABU * len(self._bad) + MORE_TABU * self._draw.random())
             tabu[transfer, self._start[transfer]] = move + stay
             self._take_away(transfer)
             self._put(transfer, start)
+            # Every conflict is counted at both of its transfers.
             total += 2 * more
             least = min(least, total)
         return not self._bad
@@ -165,8 +175,10 @@ class RouteSearch:
             transfer = bad[place]
             here = self._start[transfer]
             more = self._held_by_others(transfer) - self._clashes[transfer]
+            # Aspiration: a tabu move is allowed where it leads below the fewest conflicts so far.
             barred = (tabu[transfer] > move) & (2 * more >= better)
             barred[here] = True
+            # Conflicts are integers, so a draw below 1 breaks ties and changes no other order.
             cost = np.where(barred, np.inf, more + self._draw.random(len(more)))
             start = int(cost.argmin())
             if cost[start] < best:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 EACH_LINK = 0.05
-"""What a link costs beside its price, so that of equal routes the shorter one is taken."""
+"""What a link costs in addition to its price, so that of equal routes the shorter is taken."""
 
 
 class RouteEdge(NamedTuple):
@@ -123,6 +123,8 @@ def _nearest(
 ) -> RouteEdge:
     """The cheapest route from a member to a rank outside."""
     moves, num_ranks = legal.moves, len(legal.starts)
+    # Dijkstra's algorithm over legal moves, from all members at once;
+    # a member starts at its depth. Ties fall to the lowest move.
     ahead = [
         (above + 1 + cost[pair_of[moves[move].link]], move, rank, END)
         for rank, above in depth.items()
@@ -151,7 +153,7 @@ def _nearest(
 
 
 MANY_FLITS = 10**9
-"""Of a buffer beside whose time no latency counts."""
+"""Of a buffer so long that latency does not count."""
 SLACKS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 2.0, 4.0)
 """How much longer than the bound a period is tried, one after the other."""
 MOST_EDGES = 2048
@@ -188,7 +190,7 @@ def pack_over_switches(
     -------
     Packing
         On a network of `overlay_links`, one for each route that is used.
-    Ways
+    OverlayLinks
 
     Raises
     ------
@@ -231,6 +233,7 @@ class _Search:
         self._pair_of = pair_of.tolist()
         slots = link_occupancy(topology)
         self._slots: Int64Array = np.where(reverse >= 0, np.maximum(slots, slots[reverse]), slots)
+        # A chunk in place of a flit, and 1 / slots as speed, make the bound one of slots per tree.
         cycles = bound_cycles(
             topology, MANY_FLITS, latency_cycles=0, flits_per_cycle=1 / self._slots
         )
@@ -246,6 +249,7 @@ class _Search:
         most = max(min(MOST_TREES, MOST_EDGES // self._topology.num_ranks), 1)
         candidates = range(1, most + 1) if num_trees is None else [num_trees]
         least = {number: number * self._share * (1 + slack) for number in candidates}
+        # Bounds are floats: one that is just above a whole number stands for that number.
         periods = {number: math.ceil(slots - 1e-9) for number, slots in least.items()}
         ratios = {
             number: periods[number] / slots
@@ -261,6 +265,7 @@ class _Search:
     def packed(self, num_trees: int, period: int) -> tuple[Packing, OverlayLinks] | None:
         """So many trees in so many slots, if they are found."""
         topology, slots = self._topology, self._slots.tolist()
+        # Links are held for whole chunks, so the remainder of a period is of no use.
         most = (period // self._slots * self._slots).tolist()
         try:
             trees, settled = negotiated_routes(
@@ -276,11 +281,13 @@ class _Search:
         overlay_links, of_trees = self._overlay_links_of(trees)
         pairs = overlay_links.pairs(self._slots)
         neighbours = neighbours_of(pairs.ends, topology.num_ranks)
+        # Limits are what overlay links carry now, so swaps change the load of no real link.
         uses = np.bincount(np.concatenate(of_trees), minlength=len(pairs.ends)).tolist()
         flat = shallow_trees(
             pairs.ends.tolist(), neighbours, uses, [tree.tolist() for tree in of_trees], self._seed
         )
         packing = as_packing(overlay_links.network, pairs, flat, period)
+        # Loads within the period do not suffice where a transfer holds several links at once.
         return (packing, overlay_links) if has_slots(packing, overlay_links.routes) else None
 
     def _overlay_links_of(self, trees: Trees) -> tuple[OverlayLinks, list[Int64Array]]:
@@ -294,6 +301,7 @@ class _Search:
             for place, edge in enumerate(tree):
                 links = [moves[move].link for move in edge.moves]
                 back = [reverse[link] for link in links[::-1]]
+                # A route and its reverse are one overlay link, named by the smaller of the lists.
                 key = tuple(min(links, back))
                 if key not in number:
                     number[key] = len(taken)

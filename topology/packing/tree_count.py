@@ -32,6 +32,8 @@ class _Cut(NamedTuple):
     def period(self, num_trees: int) -> int:
         """The fewest slots in which these pairs carry all that trees need of them."""
         needed = num_trees * self.steps
+        # Whole trees need no fewer slots than fractions
+        # of trees; the loop counts in exact integers.
         period = math.floor(needed / float((1 / self.slots).sum()))
         while int((period // self.slots).sum()) < needed:
             period += 1
@@ -79,9 +81,12 @@ def tree_count(
     share = cut.steps / float((1 / cut.slots).sum())
     candidates = range(1, MOST_TREES + 1) if num_trees is None else [num_trees]
     periods = {number: cut.period(number) for number in candidates}
+    # A cut that is found is too narrow for the chosen period,
+    # so that period rises in each turn and the loop ends.
     while True:
         ratios = {number: period / (number * share) for number, period in periods.items()}
         enough = max(1 + tolerance, min(ratios.values()))
+        # Candidates ascend, so the first one that is near enough has the fewest trees.
         chosen = next(number for number, ratio in ratios.items() if ratio <= enough)
         parts = _too_narrow(pairs, num_ranks, chosen, periods[chosen])
         if parts is None:
@@ -100,9 +105,12 @@ def _cut(pairs: LinkPairs, parts: Int32Array) -> _Cut:
 
 def _too_narrow(pairs: LinkPairs, num_ranks: int, num_trees: int, period: int) -> Int32Array | None:
     """Parts between which the pairs carry too few trees in a period, if there are any."""
+    # Pairs of equal speed scale together: the worst partition is the same for whole trees.
     if (pairs.slots == pairs.slots[0]).all():
         return None
     may = period // pairs.slots
+    # Pairs slower than the period carry nothing. `worst_partition`
+    # needs positive capacities that join all ranks.
     apart = _unjoined(pairs.ends[may > 0], num_ranks)
     if apart.any():
         return apart.astype(np.int32)

@@ -12,7 +12,7 @@ __all__ = [
 
 
 class RootedTree:
-    """A spanning tree rooted at the middle of its longest way.
+    """A spanning tree rooted at the middle of its longest path.
 
     Parameters
     ----------
@@ -42,6 +42,7 @@ class RootedTree:
             first, second = joined[pair]
             neighbours[first].append((second, pair))
             neighbours[second].append((first, pair))
+        # Two searches find a longest path: a rank farthest from any other one is an end of it.
         self._hang(neighbours, 0)
         self._hang(neighbours, self.depth.index(max(self.depth)))
         middle = self.depth.index(max(self.depth))
@@ -206,6 +207,7 @@ class _Swaps:
         for number, pairs in enumerate(trees):
             for pair in pairs:
                 self._users[pair].append(number)
+        # 3 ** 600 is some 1e286, so that sums over all ranks stay finite.
         self._cost = [STEEPNESS ** min(depth, STEEPEST) for depth in range(len(neighbours) + 1)]
         self._draw = random.Random(seed).random
 
@@ -219,6 +221,7 @@ class _Swaps:
             joint = tree.children[joint][int(self._draw() * len(tree.children[joint]))]
         onto, pair = self._neighbours[joint][int(self._draw() * len(self._neighbours[joint]))]
         users, left = self._users[pair], tree.pair_up[top]
+        # Of all pairs that lead out of the part below `top`, the tree has only `left`.
         if top == tree.root or pair == left or tree.is_below(onto, top):
             return
         more = tree.cost_of_moving(top, joint, onto, self._cost)
@@ -234,7 +237,7 @@ class _Swaps:
             users.append(number)
 
     def root_in_the_middle(self) -> None:
-        """Root every tree in the middle of its longest way again."""
+        """Root every tree in the middle of its longest path again."""
         num_ranks = len(self._neighbours)
         for number, tree in enumerate(self.trees):
             pairs = [pair for pair in tree.pair_up if pair >= 0]
@@ -248,15 +251,18 @@ class _Swaps:
 
     def _swapped(self, taken: int, given: int, more: float) -> bool:
         """Give one of the trees of pair `taken` the pair `given` for it, if that is no loss."""
+        # Symmetric exchange of bases (Brualdi 1969) promises such a pair; this tests the one drawn.
         users, others = self._users[taken], self._users[given]
         start = int(self._draw() * len(users))
         for turn in range(len(users)):
+            # Negative indices make this a cyclic walk from a random start.
             number = users[start + turn - len(users)]
             tree = self.trees[number]
             first, second = self._joined[taken]
             top = first if tree.pair_up[first] == taken else second
             joint, onto = self._joined[given]
             is_below = tree.is_below(joint, top)
+            # `given` joins both parts of the tree again exactly if one of its ends is below `top`.
             if is_below == tree.is_below(onto, top):
                 continue
             if not is_below:

@@ -10,7 +10,7 @@ __all__ = ["completed_trees"]
 
 
 class _Forest(NamedTuple):
-    """A forest as ways up: each rank's parent, pair to it and depth, and its component's root."""
+    """A forest by parents: each rank's parent, pair to it and depth, and its component's root."""
 
     pairs: set[int]
     parent: list[int]
@@ -19,7 +19,7 @@ class _Forest(NamedTuple):
     root: list[int]
 
     def way_between(self, first: int, second: int) -> list[int]:
-        """The pairs on the way between two ranks of one component."""
+        """The pairs on the path between two ranks of one component."""
         way = []
         while first != second:
             if self.depth[first] < self.depth[second]:
@@ -78,6 +78,7 @@ def completed_trees(
     pairs_of = [set(tree) for tree in trees]
     load = [sum(pair in pairs for pairs in pairs_of) for pair in range(len(most))]
     for pairs in pairs_of:
+        # Sets are sorted, so that results do not rest on the order in which they are iterated.
         for pair in sorted(pairs):
             if load[pair] > most[pair]:
                 pairs.remove(pair)
@@ -91,7 +92,10 @@ def completed_trees(
                 f"Links must be enough for {len(trees)} spanning trees, not such that some parts "
                 "have too few between them"
             )
+        # Only the first pair of a chain enters one more tree; the others change from tree to tree.
         load[chain[0][0]] += 1
+        # All exchanges at once leave forests because the chain
+        # is a shortest one (Edmonds): it has no shortcut.
         for step, (pair, tree) in enumerate(chain):
             forests[tree].pairs.add(pair)
             if step + 1 < len(chain):
@@ -129,6 +133,7 @@ def _shortest_chain(
     most: list[int],
 ) -> list[tuple[int, int]]:
     """Pairs and the trees that they join, each in the place of the next; empty if there is none."""
+    # Breadth first in the exchange graph of matroid union: the first chain found is a shortest.
     queue = deque(pair for pair, may in enumerate(most) if load[pair] < may)
     came_by: dict[int, tuple[int, int]] = dict.fromkeys(queue, (-1, -1))
     while queue:

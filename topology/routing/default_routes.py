@@ -1,4 +1,4 @@
-"""Routes from rank to rank that nobody had to choose, free of circles of waiting."""
+"""Default routes from rank to rank, free of circular waiting."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +22,10 @@ def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
     """One route for each pair of ranks, with a virtual-channel class for each hop.
 
     A link that joins the pair is the route, that of lowest id. Otherwise rings and tori go
-    dimension by dimension, from the slowest, the shorter way around, in class 1 after the link
-    that wraps; where both ways are equally long, plus from even places and minus from odd ones.
+    dimension by dimension, from the slowest, in the shorter direction, in class 1 after the link
+    that wraps; where both are equally long, plus from even places and minus from odd ones.
     Meshes do so in class 0, hypercubes from the lowest bit. Fat trees go up no higher than they
-    must, by a way that the destination picks, and down. On BiGraph a message within one half
+    must, on a path that the destination picks, and down. On BiGraph a message within one half
     turns at a switch of the other that the destination picks; the class is the half of the
     source. On DGX-2 and within a box both ends pick the plane; boxes are a fat tree of rails. On a
     dragonfly none passes a third group; class 1 is in the second one. All others: up*/down*.
@@ -50,9 +50,9 @@ def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
     Notes
     -----
     Deterministic: a pair's route does not depend on the other pairs. Shortest on families but the
-    dragonfly, where a way by a third group may be shorter; up*/down* may take a way around, and of
-    several shortest legal ways the destination picks. The (link, class) dependencies of all pairs
-    together have no circle. O(hops) on families; else O(num_links x num_ranks) more.
+    dragonfly, where a path through a third group may be shorter; up*/down* may take a detour, and
+    of several shortest legal paths the destination picks one. The (link, class) dependencies of all
+    pairs together have no cycle. O(hops) on families; else O(num_links x num_ranks) more.
 
     References
     ----------
@@ -74,6 +74,7 @@ def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
     entries = [(joined, link[joined], np.zeros_like(joined))]
     onward = _onward(topology, finder, targets[row])
     at, turned = sources[row], np.zeros(len(row), bool)
+    # Each turn is one hop of every message that has not arrived, in one array operation.
     while row.size:
         taken, vc_class, turned = onward(at, sources[row], targets[row], turned)
         entries.append((row, taken, vc_class))
@@ -81,6 +82,7 @@ def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
         goes_on = at != targets[row]
         row, at, turned = row[goes_on], at[goes_on], turned[goes_on]
     rows, links, classes = (np.concatenate(column) for column in zip(*entries, strict=True))
+    # Stable, so the hops of a row stay in the order in which they were taken.
     by_row = np.argsort(rows, kind="stable")
     offsets = np.r_[0, np.cumsum(np.bincount(rows, minlength=len(sources)))]
     return (
@@ -145,6 +147,7 @@ def _onward(
     """What names the next link, its class and whether a message has turned down."""
     step = _steps(topology)
     if step is None:
+        # Tables of all nodes and targets take long, so there are none where every pair has a link.
         return UpDownRoutes(topology, targets).onward if targets.size else _nowhere
 
     def onward(
@@ -166,6 +169,7 @@ def _steps(topology: Topology) -> _Step | None:
     if family in ("ring", "torus", "mesh"):
         return lambda at, src, dst: _along_grid(dims, at, src, dst, wraps=family != "mesh")
     if family == "hypercube":
+        # x & -x is the lowest bit set: e-cube routing, whose order of dimensions leaves no cycle.
         return lambda at, src, dst: (at ^ ((at ^ dst) & -(at ^ dst)), np.zeros_like(at))
     if family in ("fat_tree", "kary_tree"):
         shape = tree_shape(family, dims)
@@ -190,11 +194,13 @@ def _along_grid(
     size = np.array(dims)[axis]
     if wraps:
         ahead = 2 * ((end - begin) % size)
+        # Half around a ring both directions are shortest; the parity of the source shares them out.
         plus = (ahead < size) | ((ahead == size) & (begin % 2 == 0))
     else:
         plus = end > begin
     following = (place + np.where(plus, 1, -1)) % size
     stride = np.r_[np.cumprod(dims[:0:-1])[::-1], 1][axis]
+    # A dateline (Dally and Seitz): changing the class there breaks the cycle of a ring's links.
     has_wrapped = np.where(plus, place < begin, place > begin)
     return at + (following - place) * stride, has_wrapped.astype(np.int64)
 

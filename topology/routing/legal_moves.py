@@ -89,6 +89,8 @@ class LegalMoves:
             src, dst = links[link].tolist()
             for turned in (0, 1):
                 if leads[turned][link]:
+                    # A link down follows from both states, a link
+                    # up only from the one that has not turned.
                     for before in range(turned + 1):
                         self.onward[first[before] + src].append(len(self.moves))
                     state = first[turned] + dst
@@ -96,6 +98,8 @@ class LegalMoves:
 
     def _add_links_between_ranks(self, topology: Topology, ordered: list[int]) -> None:
         num_ranks = topology.num_ranks
+        # A route of one link adds no edge to the channel
+        # dependency graph, so these are always safe.
         between_ranks = set(np.flatnonzero(topology.links.max(axis=1) < num_ranks).tolist())
         for link in filter(between_ranks.__contains__, ordered):
             src, dst = topology.links[link].tolist()

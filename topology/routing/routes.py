@@ -36,12 +36,14 @@ class LinkFinder:
         ends = topology.links.astype(np.int64)
         key = ends[:, 0] * topology.num_nodes + ends[:, 1]
         self._num_nodes = topology.num_nodes
+        # Stable, so among parallel links the one of lowest id comes first.
         self._by_key = np.argsort(key, kind="stable")
         self._key = key[self._by_key]
 
     def lowest(self, src: Int64Array, dst: Int64Array) -> Int64Array:
         """The link of lowest id from each node to another, int64 (n,); -1 where there is none."""
         wanted = src * self._num_nodes + dst
+        # What lies behind the last key is clipped; the comparison then finds that it differs.
         place = np.minimum(np.searchsorted(self._key, wanted), len(self._key) - 1)
         return np.where(self._key[place] == wanted, self._by_key[place], -1)
 
@@ -133,6 +135,7 @@ def reordered_routes(
             f"not {offsets.shape}, {links.shape} and {classes.shape} numbers"
         )
     ends = np.cumsum(lengths[order])
+    # A ragged gather: each route moves from its old offset to its new one, ends - lengths.
     entries = np.arange(len(links)) + np.repeat(
         offsets[:-1][order] - ends + lengths[order], lengths[order]
     )
@@ -154,4 +157,5 @@ def max_load(step: Int32Array, offsets: Int64Array, links: Int32Array, num_links
     int
         0 where there are no transfers.
     """
+    # In 64 bits: steps times links may exceed 32.
     return largest_group(step[rows_of_entries(offsets)].astype(np.int64) * num_links + links)

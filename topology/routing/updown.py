@@ -10,6 +10,7 @@ from multitree.topology.families.clusters import DragonflyShape
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.networks.topology import Topology
 
+# Below every key, and its negative fits 64 bits: keys are negated where they are sorted.
 _LOWEST = -(2**62)
 
 
@@ -100,6 +101,7 @@ def up_down(topology: Topology) -> UpDown:
         up, down, router = DragonflyShape(*topology.dims).keys()
         return UpDown(up, down, np.array([[0, 1]] * len(up), np.int32), router.astype(np.int32))
     by_switches = _searched(topology, switches)
+    # Interfaces do not forward, so ranks do only where switches alone do not carry every pair.
     if topology.num_switches and _carries_all(topology, by_switches):
         return by_switches
     return _searched(topology, np.ones(len(nodes), bool))
@@ -111,10 +113,14 @@ def _searched(topology: Topology, forwards: BoolArray) -> UpDown:
     tails, heads = inside.T
     onwards, backwards = (adjacency(*ends, num_nodes) for ends in ((tails, heads), (heads, tails)))
     both_directions = adjacency(np.r_[tails, heads], np.r_[heads, tails], num_nodes)
+    # Without ranks the switches may fall into several parts: each has a root of its own.
     roots = _lowest_of_each_part(both_directions, forwards)
     hops = [hops_from(neighbours, *roots).astype(np.int64) for neighbours in (backwards, onwards)]
+    # Up goes by the distance to a root, down by that
+    # from it: a link may be both, hence two classes.
     classes = np.array([[0, 1]], np.int32)
     if topology.is_symmetric:
+        # Distance, then number, as in Autonet: a total order, so each link is either up or down.
         hops = [away * num_nodes + np.arange(num_nodes) for away in hops]
         classes = np.zeros((1, 2), np.int32)
     unreached = [hops_from(neighbours, *roots) < 0 for neighbours in (backwards, onwards)]
@@ -137,6 +143,7 @@ def _carries_all(topology: Topology, orders: UpDown) -> bool:
     """Whether up and down leads from each rank to each other one that no link joins."""
     num_ranks, links = topology.num_ranks, topology.links
     reached = [1 << node if node < num_ranks else 0 for node in range(topology.num_nodes)]
+    # First what each node reaches by going down; then going up adds what its upper nodes reach.
     _spread(reached, links[orders.links_down(links)], orders.down_key[0])
     _spread(reached, links[orders.links_up(links)], -orders.up_key[0])
     for src, dst in links[(links < num_ranks).all(axis=1)].tolist():
@@ -147,10 +154,12 @@ def _carries_all(topology: Topology, orders: UpDown) -> bool:
 
 def _spread(reached: list[int], links: Int32Array, key: Int64Array) -> None:
     """Give the source of each link what its destination reaches, the lowest keys first."""
+    # Along the order what a link leads to is complete before it is used, so one pass suffices.
     for src, dst in links[np.argsort(key[links[:, 0]], kind="stable")].tolist():
         reached[src] |= reached[dst]
 
 
+# Farther than any node; adding a link to it does not overflow 32 bits.
 _FAR = np.int32(2**30)
 
 
@@ -189,6 +198,7 @@ class UpDownRoutes:
         away_down = np.full(shape, _FAR, np.int32)
         away_down[self._targets, np.arange(shape[1])] = 0
         self._next_down = np.full(shape, -1, np.int32)
+        # Dynamic programming along the order: the ends of a node's links down are done before it.
         for node in np.argsort(self._orders.down_key[0], kind="stable").tolist():
             _, usable = self._links_of(node)
             self._next_down[node] = self._shortest(
@@ -211,6 +221,7 @@ class UpDownRoutes:
             return np.full(len(away), -1, np.int32)
         np.minimum(away, behind.min(axis=0) + 1, out=away)
         fits = behind + 1 == away
+        # Where no link fits, argmax gives the first one; routes never come to such a node.
         wanted = self._targets % np.maximum(fits.sum(axis=0), 1) + 1
         place = (fits & (np.cumsum(fits, axis=0) == wanted)).argmax(axis=0)
         return np.asarray(usable[place], np.int32)
@@ -233,6 +244,7 @@ class UpDownRoutes:
         """
         column = np.searchsorted(self._targets, dst)
         link = np.where(turned, self._next_down[at, column], self._next[at, column])
+        # A link that is both up and down counts as up: from behind it no destination is farther.
         down = turned | ~self._up[link]
         classes = self._orders.classes[0][down.astype(np.int64)]
         return link.astype(np.int64), classes.astype(np.int64), down

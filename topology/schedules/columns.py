@@ -40,6 +40,8 @@ def fingerprint(title: str, parts: Iterable[tuple[Any, str]]) -> str:
     digest = hashlib.sha256(title.encode() + b"\0")
     for values, dtype in parts:
         blocks = values if isinstance(values, Blocks) else Blocks(np.size(values), [values])
+        # Lengths are hashed, too: otherwise numbers could
+        # move from one array to the next unnoticed.
         digest.update(blocks.size.to_bytes(8, "little"))
         for piece in blocks.pieces:
             digest.update(np.ascontiguousarray(piece, dtype).tobytes())
@@ -78,6 +80,7 @@ def schedule_fingerprint(
     return fingerprint(
         f"multitree.schedule.v1 {collective}",
         [
+            # Widths and byte order are part of the format: hashes are the same on every platform.
             (counts, "<i8"),
             (topology.links, "<i4"),
             (topology.bandwidth_gbytes_per_s, "<f8"),

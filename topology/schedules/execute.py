@@ -81,6 +81,8 @@ def execute(
 
 def _run(schedule: Schedule, memory: Buffers, bounds: list[int], op: str) -> None:
     """Do all rows, in place, on memory of shape (num_ranks, num_waves, elements of a wave)."""
+    # Rows of a step commute but for siblings, as `verify`
+    # proves: none writes what another one reads.
     by_order = np.lexsort((schedule.src, schedule.order, schedule.step))
     columns = (schedule.op, schedule.flow, schedule.src, schedule.dst)
     rows = zip(*(column[by_order].tolist() for column in columns), strict=True)
@@ -126,6 +128,7 @@ def flow_ranges(
             f"Waves must be one where a flow has one chunk, not {schedule.num_waves}"
         )
     num_flits = -(-num_elements // flit_elements)
+    # Chunks are cut at flits of the padded buffer, so the last ones may reach beyond its elements.
     return np.minimum(schedule.chunks(num_flits) * flit_elements, num_elements)
 
 

@@ -159,6 +159,7 @@ class Schedule:
             route_columns = reordered_routes(routes, by_step)
         zeros = np.zeros(len(table), np.int32)
         named = (topology, algorithm, collective, root, flow_offsets)
+        # Orders follow from when rows arrive, and that from the sorted rows and their routes.
         draft = cls(*named, step, op, flow, src, dst, zeros, *route_columns)
         return draft.reordered(times)
 
@@ -169,11 +170,11 @@ class Schedule:
         return Journeys(self._columns, first, np.diff(self.route_offsets), *counts)
 
     def expected_end(self, times: Times) -> int:
-        """When the last transfer has arrived, as `order.expected_arrivals` has it."""
+        """When the last transfer has arrived, as `trees.expected_arrivals` has it."""
         return int(expected_arrivals(self._journeys, times).max(initial=0))
 
     def reordered(self, times: Times) -> "Schedule":
-        """The same with siblings added as `order.expected_order` expects them; other bits."""
+        """The same with siblings added as `trees.expected_order` expects them; other bits."""
         return replace(self, order=expected_order(self._journeys, times))
 
     @property
@@ -233,13 +234,14 @@ class Schedule:
         """SHA-256, in hex, of all that the schedule does on its topology, names left out."""
         routes = (self.route_offsets, self.route_links, self.route_classes)
         named = (self.topology, self.collective, self.root)
+        # One wave adds nothing, so its hash is the same as before there were waves.
         waves = (self.num_waves, self.period) if self.num_waves > 1 else ()
         columns = self._columns.values()
         return schedule_fingerprint(*named, self.flow_offsets, columns, routes, waves)
 
     @cached_property
     def tree_height_hops(self) -> int:
-        """The most hops on any way from a root to a rank, over both phases."""
+        """The most hops on any path from a root to a rank, over both phases."""
         hops = np.diff(self.route_offsets)
         shape = (self.num_flows, self.topology.num_ranks)
         return max(tree_height(*shape, self._columns, op, hops) for op in OPS_OF[self.collective])
@@ -247,6 +249,7 @@ class Schedule:
     @cached_property
     def max_link_load(self) -> int:
         """The largest number of transfers on one link in one step, of all waves."""
+        # As if waves never ended: where there are few, this may count steps that do not meet.
         step = self.step % self.period if self.num_waves > 1 else self.step
         return max_load(step, self.route_offsets, self.route_links, self.topology.num_links)
 
@@ -267,6 +270,7 @@ class Schedule:
             If the number is negative or beyond what 64 bits can divide.
         """
         whole = int(self.flow_offsets[-1])
+        # The product below is made in 64 bits, where it must not overflow.
         if not 0 <= num_flits <= (2**63 - 1) // max(whole, 1):
             raise ValueError(f"Number of flits must be within 0..2^63/{whole}, not {num_flits!r}")
         wave_flits = self.padded(num_flits) // self.num_waves

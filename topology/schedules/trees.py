@@ -55,7 +55,7 @@ def tree_height(
     op: Op,
     num_hops: Int64Array,
 ) -> int:
-    """The most hops on any way between a root and a node of its tree, in the rows of one op.
+    """The most hops on any path between a root and a node of its tree, in the rows of one op.
 
     Parameters
     ----------
@@ -78,6 +78,7 @@ def tree_height(
     above, below, hops = first + parent, first + child, num_hops[rows]
     depth = np.zeros(num_flows * num_ranks, np.int64)
     bounds = np.r_[0, np.flatnonzero(np.diff(columns["step"][rows])) + 1, len(rows)]
+    # Steps ascend along a tree, so parents have their depth before their children's step.
     for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         depth[below[start:stop]] = depth[above[start:stop]] + hops[start:stop]
     return int(depth.max())
@@ -128,7 +129,7 @@ def with_direct_links(
 
 
 def transposed(topology: Topology) -> Topology:
-    """The same nodes and link ids, every link the other way.
+    """The same nodes and link ids, every link in the opposite direction.
 
     Parameters
     ----------
@@ -151,8 +152,8 @@ def transposed(topology: Topology) -> Topology:
 def farthest_first(grown: GrownRoutes, rest_steps: int) -> GrownRoutes:
     """The same edges with the steps that no later one needs at the end, longest routes first.
 
-    So the last messages of an all-gather have the shortest way, and in its reverse the first
-    ones: what has a longer way also leaves later there, and contributions come in order.
+    So the last messages of an all-gather have the shortest routes, and in its reverse the first
+    ones: what has a longer route also leaves later there, and contributions come in order.
 
     Parameters
     ----------
@@ -187,6 +188,7 @@ def farthest_first(grown: GrownRoutes, rest_steps: int) -> GrownRoutes:
     np.maximum.at(longest, step, np.diff(grown.offsets))
     needed = np.isin(np.arange(num_steps), before)
     place = np.empty(num_steps, np.int64)
+    # lexsort is stable: steps that others need stay in order, in front.
     place[np.lexsort((np.where(needed, 0, -longest), ~needed))] = np.arange(num_steps)
     leads = before >= 0
     if (place[step[leads]] - place[before[leads]]).min(initial=rest_steps) < rest_steps:
@@ -253,6 +255,7 @@ def both_phases(
     mirrored = topology.is_symmetric and bool((held[topology.reverse] == held).all())
     outwards = grow(topology)
     inwards = outwards if mirrored else grow(transposed(topology))
+    # Reversed in time, a transfer begins where it ended: on slow links several steps later.
     ends = inwards.edges[:, 0] + np.maximum.reduceat(held[inwards.links], inwards.offsets[:-1])
     inwards = turned_around(topology, inwards, mirrored=mirrored)
     steps = np.r_[ends.max() - ends, ends.max() + outwards.edges[:, 0]]
@@ -267,7 +270,7 @@ Times = tuple[int, int]
 LARGE_CHUNKS: Times = (16, 1)
 """What a chunk takes of its link, and each link of a route beyond that: some thousand flits."""
 SMALL_CHUNKS: Times = (1, 2)
-"""For small buffers, where the way of a chunk is most of its time.
+"""For small buffers, where latency is most of the time of a chunk.
 
 On direct links, where siblings of large chunks come in one after the other by their steps anyway:
 the 8x8 torus takes 3 to 5 % fewer cycles at 32 KiB with these, and 0.1 % more or less at 1 MiB.
@@ -356,6 +359,7 @@ def expected_arrivals(journeys: Journeys, times: Times) -> Int64Array:
     ready = np.zeros(num_ranks * num_flows, np.int64)
     free = np.zeros(num_links, np.int64)
     arrival = np.zeros(len(step), np.int64)
+    # Rows of one turn are on different links, so that assigning by index loses none of them.
     turn = positions_in_group(step.astype(np.int64) * num_links + link)
     bounds = np.r_[0, np.flatnonzero(np.diff(step)) + 1, len(step)]
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -382,5 +386,6 @@ def sibling_groups(
     -------
     numpy.ndarray, int64 (num_transfers,)
     """
+    # Steps are numbered without gaps, so that the product of all three fits 64 bits.
     step_index = np.unique(step, return_inverse=True)[1].astype(np.int64)
     return (step_index * num_flows + flow) * num_ranks + dst
