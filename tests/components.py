@@ -3,7 +3,7 @@
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
 
-__all__ = ["COMPONENTS", "SIGNATURES"]
+__all__ = ["ALSO", "COMPONENTS", "SIGNATURES"]
 
 CONFIG = {"config": Config()}
 SHARED = {"config": Config(num_classes=1)}
@@ -21,11 +21,8 @@ COMPONENTS = {
     "hw.link.crossing.LinkCrossing": {"flit_bytes": 16, "depth": 16},
     "hw.float_add.FloatAdder": {"exponent_width": 8, "fraction_width": 23},
     "hw.lanes.LaneUnit": {"flit_bytes": 16},
-    "hw.link.check.RunningCheck": {"flit_bytes": 16, "submessage_flits": 4},
-    "hw.link.check.VcCheck": {"num_vcs": 4, "flit_bytes": 16, "submessage_flits": 4},
-    "hw.link.receiver.LinkReceiver": {"flit_bytes": 16, "depth": 8, "submessage_flits": 4},
+    "hw.link.check.RunningCheck": {"num_vcs": 4, "flit_bytes": 16, "submessage_flits": 4},
     "hw.link.session.LinkSession": {"flit_bytes": 16},
-    "hw.link.transmitter.LinkTransmitter": {"flit_bytes": 16, "credits": 8, "submessage_flits": 4},
     "hw.memory_channel.ReadShare": {"address_width": 12, "flit_bytes": 16, "depth": 8},
     "hw.stream.Fifo": {"shape": 8, "depth": 4},
     "hw.stream.QuickFifo": {"shape": 8, "depth": 4},
@@ -37,14 +34,14 @@ COMPONENTS = {
     "hw.switch.faults.SwitchFaults": {"num_ports": 3, "flit_bytes": 16},
     "hw.switch.input.SwitchInput": SWITCH | {"port": 1, "vc": 3},
     "hw.switch.output.SwitchOutput": {"num_inputs": 8, "num_vcs": 4, "flit_bytes": 16},
-    "hw.link.vc_port.VcPort": {"num_vcs": 4, "flit_bytes": 16, "depth": 8, "submessage_flits": 4},
-    "hw.link.vc_receiver.VcReceiver": {
+    "hw.link.port.LinkPort": {"num_vcs": 4, "flit_bytes": 16, "depth": 8, "submessage_flits": 4},
+    "hw.link.receiver.LinkReceiver": {
         "num_vcs": 4,
         "flit_bytes": 16,
         "depth": 8,
         "submessage_flits": 4,
     },
-    "hw.link.vc_transmitter.VcTransmitter": {
+    "hw.link.transmitter.LinkTransmitter": {
         "num_vcs": 4,
         "flit_bytes": 16,
         "credits": 8,
@@ -90,7 +87,6 @@ COMPONENTS = {
     "nic.receive.shared_header_check.SharedHeaderCheck": SHARED | {"unwritten_width": 8},
     "nic.receive.shared_lane.SharedLane": {"config": Config(num_classes=1), "unwritten_width": 8},
     "nic.top.shared_core.SharedCore": SHARED,
-    "nic.top.shared_port.SharedPort": SHARED,
     "nic.receive.shared_receiver.SharedReceiver": SHARED,
     "nic.control.register_file.Snapshot": {},
     "nic.reduce.reorder_buffer.ReorderBuffer": SHARED,
@@ -100,6 +96,9 @@ COMPONENTS = {
     "nic.send.wave_offset.WaveOffset": {"config": Config(wave_width=8)},
 }
 """Arguments of every component of `hw` and `nic`, by its dotted name."""
+
+ALSO = {"nic.top.port.Port": SHARED}
+"""A second example of those that have other members with other parameters."""
 
 SIGNATURES = {
     "hw.axi.channels.AxiReadSignature": {"address_width": 16, "data_bytes": 16},

@@ -6,18 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 from multitree.hw.crc import CRC32_INIT, crc32_step
-from multitree.hw.link.link import CHECK_WIDTH, Kind, check_num_vcs, unit_layout, vc_unit_layout
+from multitree.hw.link.link import CHECK_WIDTH, Kind, check_num_vcs, vc_unit_layout
 
-__all__ = ["RunningCheck", "VcCheck", "compare"]
-
-
-def _check_sizes(flit_bytes, submessage_flits):
-    """Raise for sizes that are none; returns the flits of a sub-message."""
-    check_integer("Flit bytes", flit_bytes, least=1)
-    check_integer("Sub-message flits", submessage_flits, least=2)
-    if submessage_flits & (submessage_flits - 1):
-        raise ValueError(f"Sub-message flits must be a power of two, not {submessage_flits!r}")
-    return submessage_flits
+__all__ = ["RunningCheck", "compare"]
 
 
 def _follow(m, block, content, register, place):
@@ -41,82 +32,20 @@ def _follow(m, block, content, register, place):
 
 
 class RunningCheck(wiring.Component):
-    """Computes a message's CRC-32 up to each flit, and says which flits carry it.
+    """Computes each message's CRC-32 up to each flit, and says which flits carry it.
 
     A head begins anew. The end of every sub-message carries the CRC of the message as far as it
     came: each `submessage_flits`-th payload flit, and whatever is a TAIL or a SINGLE. A control
-    flit carries a CRC of its own and leaves the message's alone.
-
-    Combinational from `flit` to `check` and `carries`.
-
-    Parameters
-    ----------
-    flit_bytes : int
-        Bytes of a flit's payload.
-    submessage_flits : int
-        Payload flits of a sub-message, a power of two.
-
-    Members
-    -------
-    flit : In(StructLayout)
-        The flit that goes by: `kind` and `payload`.
-    advance : In(1)
-        It does so in this cycle, and is no control flit.
-    clear : In(1)
-        Forget everything.
-    check : Out(32)
-        CRC up to and with `flit`.
-    carries : Out(1)
-        A flit like this has to carry it.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `flit_bytes` is less than 1, or `submessage_flits` no power of two from 2 on.
-    """
-
-    def __init__(self, *, flit_bytes: int, submessage_flits: int):
-        self.submessage_flits = _check_sizes(flit_bytes, submessage_flits)
-        self.flit_bytes = flit_bytes
-        super().__init__(
-            {
-                "flit": In(unit_layout(flit_bytes=flit_bytes)),
-                "advance": In(1),
-                "clear": In(1),
-                "check": Out(CHECK_WIDTH),
-                "carries": Out(1),
-            }
-        )
-
-    def elaborate(self, platform):
-        """One network of exclusive ors; a flit that begins something starts it anew."""
-        m = Module()
-        register = Signal(CHECK_WIDTH, init=CRC32_INIT)
-        place = Signal(range(self.submessage_flits))
-        # Kind and virtual channel 0 make the last byte.
-        content = Cat(self.flit.payload, self.flit.kind, Const(0, 5))
-        after, next_place = _follow(m, self, content, register, place)
-        with m.If(self.advance):
-            m.d.sync += [register.eq(after), place.eq(next_place)]
-        with m.If(self.clear):
-            m.d.sync += [register.eq(CRC32_INIT), place.eq(0)]
-        return m
-
-
-class VcCheck(wiring.Component):
-    """Computes the CRC-32 of messages whose flits take turns, one on each virtual channel.
-
-    Does for each virtual channel what `RunningCheck` does for one: each has a CRC and a place of
-    its own, and the network of exclusive ors is shared. A control flit is on channel 0.
+    flit carries a CRC of its own, is on channel 0 and leaves the messages' alone. Messages on
+    several virtual channels may take turns: each channel has a CRC and a place of its own, and the
+    network of exclusive ors is shared.
 
     Combinational from `flit` to `check` and `carries`.
 
     Parameters
     ----------
     num_vcs : int
-        Virtual channels, 2 to 8.
+        Virtual channels, 1 to 8; private links have one.
     flit_bytes : int
         Bytes of a flit's payload.
     submessage_flits : int
@@ -140,14 +69,16 @@ class VcCheck(wiring.Component):
     TypeError
         If an argument is not an integer.
     ValueError
-        If `num_vcs` is not from 2 to 8, `flit_bytes` less than 1, or `submessage_flits` no power
+        If `num_vcs` is not from 1 to 8, `flit_bytes` less than 1, or `submessage_flits` no power
         of two from 2 on.
     """
 
-    def __init__(self, *, num_vcs: int, flit_bytes: int, submessage_flits: int):
+    def __init__(self, *, flit_bytes: int, submessage_flits: int, num_vcs: int = 1):
         self.num_vcs = check_num_vcs(num_vcs)
-        self.submessage_flits = _check_sizes(flit_bytes, submessage_flits)
-        self.flit_bytes = flit_bytes
+        self.flit_bytes = check_integer("Flit bytes", flit_bytes, least=1)
+        self.submessage_flits = check_integer("Sub-message flits", submessage_flits, least=2)
+        if submessage_flits & (submessage_flits - 1):
+            raise ValueError(f"Sub-message flits must be a power of two, not {submessage_flits!r}")
         super().__init__(
             {
                 "flit": In(vc_unit_layout(flit_bytes=flit_bytes, num_vcs=num_vcs)),

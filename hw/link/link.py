@@ -45,8 +45,8 @@ def fault_record_width(flit_bytes: int) -> int:
     return min(_FAULT_RECORD_WIDTH, 8 * flit_bytes)
 
 
-def check_num_vcs(num_vcs: object) -> int:
-    """Return a number of virtual channels that come in several, from 2 to 8, or raise.
+def check_num_vcs(num_vcs: object, *, least: int = 1) -> int:
+    """Return a number of virtual channels, at most 8, or raise.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def check_num_vcs(num_vcs: object) -> int:
     ValueError
         If it is out of range.
     """
-    return check_integer("VCs", num_vcs, least=2, most=_MOST_VCS)
+    return check_integer("VCs", num_vcs, least=least, most=_MOST_VCS)
 
 
 def vc_width(num_vcs: int) -> int:
@@ -91,7 +91,7 @@ def unit_layout(*, flit_bytes: int) -> data.StructLayout:
 
 
 def vc_unit_layout(*, flit_bytes: int, num_vcs: int) -> data.StructLayout:
-    """A flit for one of several virtual channels: `kind`, `vc` and `payload`."""
+    """A flit for a virtual channel: `kind`, `vc` and `payload`."""
     return data.StructLayout({"kind": Kind, "vc": vc_width(num_vcs), "payload": 8 * flit_bytes})
 
 
@@ -144,7 +144,7 @@ class LinkSignature(wiring.Signature):
 
     def __init__(self, *, flit_bytes: int, num_vcs: int = 1):
         check_integer("Flit bytes", flit_bytes, least=1)
-        check_integer("VCs", num_vcs, least=1, most=_MOST_VCS)
+        check_num_vcs(num_vcs)
         layout = flit_layout(flit_bytes=flit_bytes, num_vcs=num_vcs)
         fields = {name: Out(field.shape) for name, field in layout}
         super().__init__({"valid": Out(1), **fields, "credit": In(num_vcs)})

@@ -1,6 +1,6 @@
 """The receiving end of a credited link."""
 
-from amaranth import Module, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,15 +11,16 @@ from multitree.hw.link.link import (
     SEQUENCE_WIDTH,
     ControlSignature,
     LinkSignature,
+    check_num_vcs,
     flit_layout,
     unit_layout,
 )
 from multitree.hw.stream import QuickFifo
 
-__all__ = ["LinkReceiver", "count_places"]
+__all__ = ["LinkReceiver"]
 
 
-def count_places(m, *, depth, up, taken, credit, room):
+def _count_places(m, *, depth, up, taken, credit, room):
     """Keep `room`: there is a place for a flit more; a credit is counted when it leaves.
 
     Parameters
@@ -43,33 +44,35 @@ def count_places(m, *, depth, up, taken, credit, room):
 
 
 class LinkReceiver(wiring.Component):
-    """Takes flits off a link into a buffer and grants a credit for each that leaves it.
+    """Takes flits off a link into a buffer per virtual channel and grants a credit for each.
 
-    While `up`, flits are delivered in order, each exactly once. A flit whose number is not the
-    next one, whose virtual channel is not 0 or whose epoch is another is an error and is not
-    delivered, nor is any after it until the expected number comes; a flit that finds the buffer
-    full is an overflow and is treated likewise. Where a CRC is wrong, neither the flit
-    that carries it nor any after it ever leaves the buffer. No credit is granted for what is not
-    delivered: a link with an error has to go down at both ends. While not `up`, data are dropped,
-    the buffer is emptied without a credit, and the next flit expected is the first of a message
-    with number 0.
+    While `up`, the flits of each virtual channel are delivered in order on a stream of its own,
+    each exactly once, whether the other streams are taken or not. A flit whose number on the link
+    is not the next one, whose virtual channel does not exist or whose epoch is another is an
+    error and is not delivered, nor is any after it until the expected number comes; a flit that
+    finds its buffer full is an overflow and is treated likewise. Where a CRC is wrong,
+    neither the flit that carries it nor any of any channel after it ever leaves. No credit is
+    granted for what is not delivered: a link with an error has to go down at both ends. While not
+    `up`, data are dropped, the buffers are emptied without a credit, and the next flit expected is
+    the first of a message with number 0.
 
     A control flit whose CRC is right is shown, whether `up` or not; while `up`, one whose CRC is
     wrong is an error.
 
-    Latency 3 cycles from `link` to `o` when the buffer is empty, 3 cycles to `control`, 1 cycle
-    from a flit's leaving to its credit; one flit per cycle. What is offered is a register, for
-    heads are looked at in the cycle in which they leave. `o` may stall for as long as it
-    likes. A credit is back at the transmitter 6 cycles after its flit was taken there, plus the
-    wires' latency in both directions: fewer places than that cost throughput, even where `o` never
-    stalls.
+    Latency 3 cycles from `link` to `o` when the channel's buffer is empty, 3 cycles to `control`,
+    1 cycle from a flit's leaving to its credit; one flit per cycle in, and one out of each buffer.
+    What is offered is a register. A credit is back at the transmitter 6 cycles after its flit was
+    taken there, plus the wires' latency in both directions: a channel with fewer places than that
+    cannot keep the link busy alone.
 
     Parameters
     ----------
+    num_vcs : int
+        Virtual channels, 1 to 8; private links have one.
     flit_bytes : int
         Bytes of a flit's payload.
     depth : int
-        Places in the buffer, at least 3; the transmitter's `credits` must not be more.
+        Places in each buffer, at least 3; the transmitter's `credits` must not be more.
     submessage_flits : int
         Payload flits of a sub-message, a power of two; the same at the transmitter.
 
@@ -79,7 +82,7 @@ class LinkReceiver(wiring.Component):
         The link.
     up, epoch : In(1)
         Take data; the other end's epoch.
-    o : Out(stream.Signature(StructLayout))
+    o : Out(stream.Signature(StructLayout)), one per virtual channel
         Flits: `kind` and `payload`.
     control : Out(ControlSignature)
         A control flit came in.
@@ -95,20 +98,22 @@ class LinkReceiver(wiring.Component):
     TypeError
         If an argument is not an integer.
     ValueError
-        If `flit_bytes` is less than 1, `depth` less than 3, or `submessage_flits` no power of two.
+        If `num_vcs` is not from 1 to 8, `flit_bytes` less than 1, `depth` less than 3, or
+        `submessage_flits` no power of two.
     """
 
-    def __init__(self, *, flit_bytes: int, depth: int, submessage_flits: int):
-        self.flit_bytes = flit_bytes
+    def __init__(self, *, flit_bytes: int, depth: int, submessage_flits: int, num_vcs: int = 1):
+        self._sizes = {"flit_bytes": flit_bytes, "num_vcs": check_num_vcs(num_vcs)}
         self.depth = check_integer("Depth", depth, least=3)
-        self._check = RunningCheck(flit_bytes=flit_bytes, submessage_flits=submessage_flits)
-        self.submessage_flits = submessage_flits
+        self._check = RunningCheck(submessage_flits=submessage_flits, **self._sizes)
+        self._unit = unit_layout(flit_bytes=flit_bytes)
+        self.num_vcs, self.flit_bytes, self.submessage_flits = num_vcs, flit_bytes, submessage_flits
         super().__init__(
             {
-                "link": In(LinkSignature(flit_bytes=flit_bytes)),
+                "link": In(LinkSignature(**self._sizes)),
                 "up": In(1),
                 "epoch": In(1),
-                "o": Out(stream.Signature(unit_layout(flit_bytes=flit_bytes))),
+                "o": Out(stream.Signature(self._unit)).array(num_vcs),
                 "control": Out(ControlSignature(flit_bytes=flit_bytes)),
                 "sequence_error": Out(1),
                 "epoch_error": Out(1),
@@ -121,47 +126,61 @@ class LinkReceiver(wiring.Component):
     def elaborate(self, platform):
         """Register the link, check the number, queue what is right; compare CRCs a cycle later."""
         m = Module()
-        layout, unit = (shape(flit_bytes=self.flit_bytes) for shape in (flit_layout, unit_layout))
-        buffer = Checked(QuickFifo, shape=unit, depth=self.depth)
-        # What a session leaves behind is dropped without a credit: the other end begins with all.
-        m.submodules.buffer = ResetInserter(~self.up)(buffer)
         m.submodules.check = self._check
+        layout, num_vcs = flit_layout(**self._sizes), len(self.o)
         valid, is_control, data, right = Signal(), Signal(), Signal(), Signal()
-        room, queued, entry = Signal(init=1), Signal(), Signal(unit, reset_less=True)
+        taken, has_room, chosen, queued = Signal(), Signal(), Signal(num_vcs), Signal(num_vcs)
+        room = Signal(num_vcs, init=-1)
         expected = Signal(SEQUENCE_WIDTH)
-        flit = Signal(layout, reset_less=True)
+        flit, entry = Signal(layout, reset_less=True), Signal(self._unit, reset_less=True)
         m.d.sync += valid.eq(self.link.valid)
         with m.If(self.link.valid):
             m.d.sync += [flit[name].eq(getattr(self.link, name)) for name, _ in layout]
-        taken = data & right & room
+        numbered = (flit.sequence == expected) & (flit.epoch == self.epoch)
         m.d.comb += [
+            chosen.eq(Cat(flit.vc == vc for vc in range(num_vcs))),
             is_control.eq(valid & flit.kind.as_value()[2]),
             data.eq(valid & ~is_control & self.up),
-            right.eq((flit.sequence == expected) & (flit.vc == 0) & (flit.epoch == self.epoch)),
-            buffer.i.valid.eq(queued & self.up),
-            buffer.i.payload.eq(entry),
+            # A channel that does not exist selects no buffer, and counts as out of sequence.
+            right.eq(numbered & chosen.any()),
+            # Only the flit's own buffer counts: a full one must not block the other channels.
+            has_room.eq((chosen & room).any()),
+            taken.eq(data & right & has_room),
         ]
         m.d.sync += [
             expected.eq(expected + taken),
             # A flit of another epoch is reported as that alone: its number says nothing.
             self.sequence_error.eq(data & ~right & (flit.epoch == self.epoch)),
             self.epoch_error.eq(data & (flit.epoch != self.epoch)),
-            self.overflow.eq(data & right & ~room),
-            queued.eq(taken),
+            self.overflow.eq(data & right & ~has_room),
+            queued.eq(Mux(taken, chosen, 0)),
             entry.kind.eq(flit.kind),
             entry.payload.eq(flit.payload),
         ]
-        credit = self.link.credit
-        count_places(m, depth=self.depth, up=self.up, taken=taken, credit=credit, room=room)
         with m.If(~self.up):
             m.d.sync += expected.eq(0)
         sound = compare(m, self, self._check, flit, entry, taken, is_control)
-        m.d.comb += [
-            self.o.payload.eq(buffer.o.payload),
-            self.o.valid.eq(buffer.o.valid & sound),
-            buffer.o.ready.eq(self.o.ready & sound),
-            self.state_error.eq(buffer.state_error),
-        ]
-        # In the first cycle of `~up` the buffer still offers a flit; its credit must not go out.
-        m.d.sync += self.link.credit.eq(self.o.valid & self.o.ready & self.up)
+        for vc in range(num_vcs):
+            self._buffer(m, vc, queued[vc], entry, sound)
+            counted = {"taken": taken & chosen[vc], "credit": self.link.credit[vc]}
+            _count_places(m, depth=self.depth, up=self.up, room=room[vc], **counted)
         return m
+
+    def _buffer(self, m, vc, queued, entry, sound):
+        """The queue of one channel; nothing leaves it behind a wrong CRC."""
+        buffer = Checked(QuickFifo, shape=self._unit, depth=self.depth)
+        # What a session leaves behind is dropped without a credit: the other end begins with all.
+        m.submodules[f"buffer_{vc}"] = ResetInserter(~self.up)(buffer)
+        # Behind a wrong CRC no channel is trusted; in the first cycle of `~up` the buffer still
+        # holds flits.
+        o, whole = self.o[vc], sound & self.up
+        m.d.comb += [
+            buffer.i.valid.eq(queued & self.up),
+            buffer.i.payload.eq(entry),
+            o.payload.eq(buffer.o.payload),
+            o.valid.eq(buffer.o.valid & whole),
+            buffer.o.ready.eq(o.ready & whole),
+        ]
+        m.d.sync += self.link.credit[vc].eq(o.valid & o.ready)
+        with m.If(buffer.state_error):
+            m.d.comb += self.state_error.eq(1)

@@ -23,7 +23,7 @@ def bring_up(m, end, session, transmitter, receiver):
     m : Module
     end : Component
         Has `send_fault` and `fault_record`, and gets `fault_sent`, `fault_received`,
-        `received_fault` and `up`; see `VcPort`.
+        `received_fault` and `up`; see `LinkPort`.
     session : LinkSession
     transmitter, receiver : Component
         The blocks that carry data.

@@ -1,7 +1,7 @@
 """The sending end of a credited link."""
 
 from amaranth import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
@@ -10,14 +10,15 @@ from multitree.hw.link.link import (
     SEQUENCE_WIDTH,
     ControlSignature,
     LinkSignature,
+    check_num_vcs,
     flit_layout,
-    unit_layout,
+    vc_unit_layout,
 )
 
-__all__ = ["LinkTransmitter", "stamp"]
+__all__ = ["LinkTransmitter"]
 
 
-def stamp(m, transmitter, check, flit, *, sent, says, epoch, number):
+def _stamp(m, transmitter, check, flit, *, sent, says, epoch, number):
     """Register the flit that is taken, or the control flit that came, for the link.
 
     Parameters
@@ -46,42 +47,47 @@ def stamp(m, transmitter, check, flit, *, sent, says, epoch, number):
 
 
 class LinkTransmitter(wiring.Component):
-    """Puts a stream of flits on a link, never more than the receiver has room for.
+    """Puts flits on a link, each only where its virtual channel has a place for it.
 
-    While `open` it begins with `credits` credits, spends one per flit and gets one back with each
-    `credit`. Every flit is stamped with the number of flits sent since then, modulo 8, virtual
-    channel 0, the epoch, and at the end of each sub-message the message's CRC. A credit that
-    would make more than `credits` changes nothing but is a fault. While not `open` no data are
-    taken and credits mean nothing. A control flit goes before every flit but the
-    one that is taken in the same cycle, at any time.
+    While `open` each virtual channel begins with `credits` credits, spends one per flit and gets
+    one back with each of its bits of `credit`. `may_send` says which channels have one: no flit
+    is offered on another, so that nothing waits at the link for a credit. Every flit is stamped
+    with the number of flits sent on the link since it is `open`, modulo 8, the epoch, and at the
+    end of each sub-message the CRC of its channel's message. A credit that would make more than
+    `credits` changes nothing but is a fault. While not `open` credits mean nothing. A control flit
+    goes before every flit but the one that is taken in the same cycle, at any time.
 
-    Latency 1 cycle from `i` to `link`, 2 from `control`; one flit per cycle while there are
-    credits. `i.ready` is a register: it is low while there is no credit, in the cycle after a
+    Latency 1 cycle from `flit` to `link`, 2 from `control`; one flit per cycle, of any channels.
+    `may_send` is a register: a bit is low while there is no credit, all are in the cycle after a
     control flit came, and from one cycle after `open` falls to one after it rises: a flit that is
     taken in between has the old epoch and costs no credit. The outputs to the link are registers.
 
     Parameters
     ----------
+    num_vcs : int
+        Virtual channels, 1 to 8; private links have one.
     flit_bytes : int
         Bytes of a flit's payload.
     credits : int
-        Places in the receiver's buffer, at least 1.
+        Places in the receiver's buffer of each virtual channel, at least 1.
     submessage_flits : int
         Payload flits of a sub-message, a power of two; the same at the receiver.
 
     Members
     -------
-    i : In(stream.Signature(StructLayout))
-        Flits: `kind` and `payload`.
+    flit : In(StructLayout)
+        A flit to send: `kind`, `vc` and `payload`.
+    take : In(1)
+        Take it; only while its channel's `may_send` is high.
+    may_send : Out(num_vcs)
+        Per virtual channel: a flit of it may be taken in this cycle.
     control : In(ControlSignature)
         A control flit to send; `epoch` is this end's, at any time.
     open : In(1)
         The other end takes data.
     link : Out(LinkSignature)
         The link.
-    stalled : Out(1)
-        A flit waits for a credit; combinational.
-    available : Out(range(credits + 1))
+    available : Out(range(credits + 1)), one per virtual channel
         Credits left.
     fault_credit : Out(1)
         In the cycle before, a credit came that no flit had spent.
@@ -91,67 +97,82 @@ class LinkTransmitter(wiring.Component):
     TypeError
         If an argument is not an integer.
     ValueError
-        If an argument is less than 1, or a sub-message's flits are no power of two.
+        If `num_vcs` is not from 1 to 8, another argument less than 1, or a sub-message's flits
+        are no power of two.
 
     References
     ----------
-    W. J. Dally, B. Towles, "Principles and Practices of Interconnection Networks", 2004,
-    section 13.3: credit-based flow control.
+    W. J. Dally, "Virtual-Channel Flow Control", IEEE Transactions on Parallel and Distributed
+    Systems 3(2), 1992.
     """
 
-    def __init__(self, *, flit_bytes: int, credits: int, submessage_flits: int):
-        self.flit_bytes = flit_bytes
+    def __init__(self, *, flit_bytes: int, credits: int, submessage_flits: int, num_vcs: int = 1):
+        self._sizes = {"flit_bytes": flit_bytes, "num_vcs": check_num_vcs(num_vcs)}
         self.credits = check_integer("Credits", credits, least=1)
-        self._check = RunningCheck(flit_bytes=flit_bytes, submessage_flits=submessage_flits)
-        self.submessage_flits = submessage_flits
+        self._check = RunningCheck(submessage_flits=submessage_flits, **self._sizes)
+        self.num_vcs, self.flit_bytes, self.submessage_flits = num_vcs, flit_bytes, submessage_flits
         super().__init__(
             {
-                "link": Out(LinkSignature(flit_bytes=flit_bytes)),
-                "i": In(stream.Signature(unit_layout(flit_bytes=flit_bytes))),
+                "link": Out(LinkSignature(**self._sizes)),
+                "flit": In(vc_unit_layout(**self._sizes)),
+                "take": In(1),
+                "may_send": Out(num_vcs),
                 "control": In(ControlSignature(flit_bytes=flit_bytes)),
                 "open": In(1),
-                "stalled": Out(1),
-                "available": Out(range(credits + 1), init=credits),
+                "available": Out(range(credits + 1), init=credits).array(num_vcs),
                 "fault_credit": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """Count credits; stamp and register the flit that is taken."""
+        """Count credits per channel; stamp and register the flit that is taken."""
         m = Module()
         m.submodules.check = check = self._check
-        link, control, available = self.link, self.control, self.available
+        link, control, unit = self.link, self.control, self.flit
+        # One number for all channels: a flit that is lost on any of them leaves a gap.
         number = Signal(SEQUENCE_WIDTH)
-        flit = Signal(flit_layout(flit_bytes=self.flit_bytes), reset_less=True)
-        sent, unspent, ready, back = Signal(), Signal(), Signal(), Signal()
-        # A control flit is held for a cycle: `ready`, a register, is low in the next one only.
+        stamped = Signal(flit_layout(**self._sizes), reset_less=True)
+        sent = self.take
+        # A control flit is held for a cycle: `may_send`, a register, is low in the next one only.
         says, epoch = Signal(), Signal()
-        held = Signal(unit_layout(flit_bytes=self.flit_bytes), reset_less=True)
+        held = Signal(vc_unit_layout(**self._sizes), reset_less=True)
         m.d.comb += [
-            self.i.ready.eq(ready),
-            self.stalled.eq(self.i.valid & ~self.i.ready),
-            sent.eq(self.i.valid & ready),
-            unspent.eq(link.credit & (available == self.credits) & self.open),
-            back.eq(link.credit & ~unspent),
-            check.flit.eq(Mux(says, held.as_value(), self.i.payload.as_value())),
+            check.flit.eq(Mux(says, held.as_value(), unit.as_value())),
             check.advance.eq(sent),
             check.clear.eq(~self.open),
         ]
-        # `sent` depends on the producer and settles last, so it only selects between comparisons.
-        left = Mux(sent, available > 1, available != 0) | link.credit
         m.d.sync += [
-            ready.eq(self.open & ~control.valid & left),
             says.eq(control.valid),
             epoch.eq(control.epoch),
             held.kind.eq(control.kind),
             held.payload.eq(control.payload),
-            available.eq(Mux(sent, available - 1 + back, available + back)),
             number.eq(number + sent),
-            self.fault_credit.eq(unspent),
             link.valid.eq(sent | says),
+            self.fault_credit.eq(0),
         ]
+        for vc in range(len(self.may_send)):
+            self._count(m, vc, sent & (unit.vc == vc))
         with m.If(~self.open):
-            # The later assignment wins: credits that come back now are those of an earlier session.
-            m.d.sync += [available.eq(self.credits), number.eq(0)]
-        stamp(m, self, check, flit, sent=sent, says=says, epoch=epoch, number=number)
+            m.d.sync += number.eq(0)
+        _stamp(m, self, check, stamped, sent=sent, says=says, epoch=epoch, number=number)
         return m
+
+    def _count(self, m, vc, spent):
+        """Credits of one channel, and whether it has one in the next cycle."""
+        available = self.available[vc]
+        unspent, back, left = Signal(), Signal(), Signal()
+        # `spent` depends on the producer and settles last, so it only selects between comparisons.
+        m.d.comb += [
+            unspent.eq(self.link.credit[vc] & (available == self.credits) & self.open),
+            back.eq(self.link.credit[vc] & ~unspent),
+            left.eq(Mux(spent, available > 1, available != 0) | back),
+        ]
+        m.d.sync += [
+            available.eq(Mux(spent, available - 1 + back, available + back)),
+            self.may_send[vc].eq(self.open & ~self.control.valid & left),
+        ]
+        with m.If(unspent):
+            m.d.sync += self.fault_credit.eq(1)
+        with m.If(~self.open):
+            # The later assignment wins: credits that come back now are of an earlier session.
+            m.d.sync += available.eq(self.credits)

@@ -103,7 +103,7 @@ class SwitchInput(wiring.Component):
         vc: int,
     ):
         self.num_ports = check_integer("Ports", num_ports, least=2, most=1 << PORT_WIDTH)
-        self.num_vcs = check_num_vcs(num_vcs)
+        self.num_vcs = check_num_vcs(num_vcs, least=2)
         self._offset = check_integer("Route offset", route_offset, least=0)
         self._end = route_offset + HOP_WIDTH * check_integer("Hops", num_hops, least=1)
         check_integer("Flit bits", 8 * flit_bytes, least=self._end)

@@ -69,7 +69,7 @@ class SwitchOutput(wiring.Component):
 
     def __init__(self, *, num_inputs: int, num_vcs: int, flit_bytes: int):
         check_integer("Inputs", num_inputs, least=1)
-        self.num_vcs = check_num_vcs(num_vcs)
+        self.num_vcs = check_num_vcs(num_vcs, least=2)
         if num_vcs % 2:
             raise ValueError(f"VCs must be an even number, not {num_vcs!r}")
         if num_inputs % num_vcs:

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.instances import add_instances
 from multitree.hw.link.link import LinkSignature
-from multitree.hw.link.vc_port import VcPort
+from multitree.hw.link.port import LinkPort
 from multitree.hw.switch.fabric import SwitchFabric
 from multitree.hw.switch.faults import SWITCH_FAULT, SwitchFault, SwitchFaults
 
@@ -97,7 +97,7 @@ class Switch(wiring.Component):
             **sizes,
         )
         flits = {"depth": depth, "submessage_flits": submessage_flits}
-        self._new_port = partial(VcPort, **sizes, **flits)
+        self._new_port = partial(LinkPort, **sizes, **flits)
         self._faults = SwitchFaults(num_ports=num_ports, flit_bytes=flit_bytes)
         link = LinkSignature(**sizes)
         ends = wiring.Signature({"tx": Out(link), "rx": In(link)})

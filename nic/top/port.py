@@ -1,72 +1,39 @@
-"""One link port: job queue, sender, receiver and both ends of the link."""
+"""One link port: job queue, sender, receiver and the end of the link."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
 from multitree.hw.link.link import Kind, LinkSignature, fault_record_width
-from multitree.hw.link.receiver import LinkReceiver
-from multitree.hw.link.session import LinkSession, bring_up
-from multitree.hw.link.transmitter import LinkTransmitter
+from multitree.hw.link.port import LinkPort
+from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
 from multitree.nic.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.control.counters import ActivitySignature
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import job_layout
 from multitree.nic.receive.receiver import Receiver
+from multitree.nic.receive.shared_receiver import SharedReceiver
+from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.sender import Sender
 from multitree.nic.signatures import (
     ArrivalSignature,
     LookupSignature,
+    MemoryReadSignature,
     MemorySignature,
     QuerySignature,
+    ReservationSignature,
     RunSignature,
+    TurnSignature,
     WaitSignature,
 )
 from multitree.nic.top.memory_guard import MemoryGuard
 
-__all__ = ["Port", "is_payload", "name_faults"]
+__all__ = ["Port"]
 
 
-def name_faults(m, port, receiver, link, fault_credit, lost, queues):
-    """A port's fault: of several that hold, the one nearest to the cause.
-
-    Parameters
-    ----------
-    m : Module
-    port : Component
-        Gets `fault`; has `run` and `fault_received`.
-    receiver : Component
-        Its receiver, with a `fault` of its own.
-    link : Component
-        What finds flits wrong, see `LinkReceiver`.
-    fault_credit, lost : Value
-        A credit that no flit had spent; the other end went down.
-    queues : list of Component
-        What reports flipped bits of its state, in addition to the link; passed on a cycle later.
-    """
-    flipped = Signal()
-    errors = Cat(block.state_error for block in (link, *queues))
-    m.d.sync += flipped.eq(errors.any())
-    m.d.comb += port.fault.eq(receiver.fault)
-    # Outranked by any fault of this port itself, the ones below included.
-    with m.If(port.fault_received & ~receiver.fault.any()):
-        m.d.comb += port.fault.eq(FaultCode.PEER_FAULT)
-    for strobe, code in (
-        (fault_credit, FaultCode.CREDIT_OVERFLOW),
-        (link.overflow, FaultCode.BUFFER_OVERFLOW),
-        (link.check_error, FaultCode.LINK_CHECK),
-        (link.sequence_error, FaultCode.LINK_SEQUENCE),
-        (link.epoch_error, FaultCode.LINK_EPOCH),
-        (lost & port.run.running, FaultCode.PEER_RESET),
-        (flipped, FaultCode.STATE_PARITY),
-    ):
-        with m.If(strobe):
-            m.d.comb += port.fault.eq(code)
-
-
-def is_payload(flits):
+def _is_payload(flits):
     """A flit between head and tail, or the tail: what carries the buffer."""
     kind = flits.payload.kind
     return (kind == Kind.BODY) | (kind == Kind.TAIL)
@@ -75,8 +42,11 @@ def is_payload(flits):
 class Port(wiring.Component):
     """Everything of one link port; sending and receiving are independent of each other.
 
-    While the link is not up, rows wait and nothing comes in. An other end that goes down while a
-    collective runs is a fault.
+    On a private link its sender may send a message as its parts arrive, and its receiver holds
+    contributions back until it is their turn. On a shared link the receiver takes whatever comes,
+    staged contributions go into the gaps, and the sender sends whole messages, each on the virtual
+    channel of its class and of its collective. While the link is not up, rows wait and nothing
+    comes in. An other end that goes down while a collective runs is a fault.
 
     Parameters
     ----------
@@ -98,10 +68,20 @@ class Port(wiring.Component):
         Memory channels.
     lookup : Out(LookupSignature)
         Receiver's question to the flow memory.
-    send_query, receive_query : Out(QuerySignature)
-        Questions to the dependency tracker.
+    send_query : Out(QuerySignature)
+        Sender's question to the dependency tracker.
+    receive_query : Out(QuerySignature)
+        Receiver's question to it; on private links.
+    reservation : Out(ReservationSignature)
+        Receiver's question to the sequencer; on shared links, as the next three.
+    turn : In(TurnSignature)
+        Strobe: all contributions before this one are in memory.
+    staged : In(stream)
+        Flits of staged contributions (`item_layout`).
+    read : In(MemoryReadSignature)
+        Reads of staged contributions, which share the sender's channel.
     arrival : Out(ArrivalSignature)
-        A sub-message is in memory.
+        A sub-message is in memory; on shared links, a message.
     sender_wait, receiver_wait : Out(WaitSignature)
         What is awaited.
     activity : Out(ActivitySignature)
@@ -111,36 +91,46 @@ class Port(wiring.Component):
     send_fault : In(1)
         Send a FAULT flit.
     fault_record : In
-        What it reports.
+        The payload of that flit.
     fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
     received_fault : Out
-        What that one reports.
+        The payload of the one that came in.
     idle : Out(1)
         Nothing left to send.
     delivered : Out(1)
         Nor is anything on the link or in the other end's buffer: all credits are back.
     progress : Out(1)
-        A flit moved.
+        A flit moved, perhaps a staged one.
     fault : Out(8)
         `FaultCode`, a strobe.
     fault_awaited : Out(3)
-        `Awaited`, with a fault of a read or a write.
+        `Awaited`, in the cycle of a fault that is a read's or a write's.
     """
 
     def __init__(self, config: Config):
         self.config = config
+        link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
+        if config.shared:
+            receiving = {
+                "reservation": Out(ReservationSignature()),
+                "turn": In(TurnSignature()),
+                "staged": In(stream.Signature(item_layout(config))),
+                "read": In(MemoryReadSignature(config)),
+            }
+        else:
+            receiving = {"receive_query": Out(QuerySignature(config))}
         super().__init__(
             {
                 "port": In(4),
                 "run": In(RunSignature(config)),
                 "jobs": In(stream.Signature(job_layout(config))),
-                "tx": Out(LinkSignature(flit_bytes=config.flit_bytes)),
-                "rx": In(LinkSignature(flit_bytes=config.flit_bytes)),
+                "tx": Out(link),
+                "rx": In(link),
                 "memory": Out(MemorySignature(config)),
                 "lookup": Out(LookupSignature()),
                 "send_query": Out(QuerySignature(config)),
-                "receive_query": Out(QuerySignature(config)),
+                **receiving,
                 "arrival": Out(ArrivalSignature(config)),
                 "sender_wait": Out(WaitSignature(config)),
                 "receiver_wait": Out(WaitSignature(config)),
@@ -165,65 +155,129 @@ class Port(wiring.Component):
         config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         m.submodules.sender = sender = Sender(config)
-        m.submodules.receiver = receiver = Receiver(config)
+        receiver = (SharedReceiver if config.shared else Receiver)(config)
+        m.submodules.receiver = receiver
         m.submodules.guard = guard = MemoryGuard(config)
-        flits = {"flit_bytes": config.flit_bytes, "submessage_flits": config.submessage_flits}
-        transmitter = LinkTransmitter(credits=config.buffer_flits, **flits)
-        link = LinkReceiver(depth=config.buffer_flits, **flits)
-        m.submodules.transmitter, m.submodules.link = transmitter, link
-        m.submodules.session = session = LinkSession(flit_bytes=config.flit_bytes)
-        m.d.comb += receiver.port.eq(self.port)
+        m.submodules.link = link = LinkPort(
+            num_vcs=config.num_vcs,
+            flit_bytes=config.flit_bytes,
+            depth=config.buffer_flits,
+            submessage_flits=config.submessage_flits,
+        )
         wiring.connect(m, wiring.flipped(self.jobs), queue.i)
         wiring.connect(m, queue.o, sender.jobs)
-        wiring.connect(m, sender.flits, transmitter.i)
-        wiring.connect(m, transmitter.link, wiring.flipped(self.tx))
-        wiring.connect(m, wiring.flipped(self.rx), link.link)
-        wiring.connect(m, link.o, receiver.flits)
+        wiring.connect(m, wiring.flipped(self.rx), link.rx)
         for end in (sender, receiver, guard):
             wiring.connect(m, wiring.flipped(self.run), end.run)
         for inner, outer in (
+            (link.tx, self.tx),
             (sender.query, self.send_query),
             (guard.outer, self.memory),
-            (receiver.query, self.receive_query),
             (receiver.lookup, self.lookup),
             (receiver.arrival, self.arrival),
             (receiver.wait, self.receiver_wait),
         ):
             wiring.connect(m, inner, wiring.flipped(outer))
-        for channel, guarded in (
-            (sender.memory, guard.inner.send),
-            (receiver.fetch, guard.inner.fetch),
-            (receiver.write, guard.inner.write),
-        ):
-            wiring.connect(m, channel, guarded)
-        bring_up(m, self, session, transmitter, link)
-        self._report(m, queue, sender, receiver, transmitter, link)
-        queues = [queue, sender, receiver]
-        name_faults(m, self, receiver, link, transmitter.fault_credit, session.lost, queues)
+        wiring.connect(m, receiver.fetch, guard.inner.fetch)
+        wiring.connect(m, receiver.write, guard.inner.write)
+        moved = self._move_flits(m, sender, receiver, link)
+        added = self._receive(m, sender, receiver, guard)
+        self._report(m, queue, sender, receiver, link, (*moved, added))
+        self._name_faults(m, queue, sender, receiver, link)
         with m.If(guard.fault.any()):
             m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
 
-    def _report(self, m, queue, sender, receiver, transmitter, link):
-        """Waits, activity and progress of the blocks together."""
-        wait = sender.wait
-        sent = transmitter.i.valid & transmitter.i.ready
-        taken = link.o.valid & link.o.ready
+    def _move_flits(self, m, sender, receiver, link):
+        """Flits out on their channel when that has a credit; flits in, channel by channel."""
+        out = sender.flits
+        vc = sender.vc if self.config.shared else 0
+        sent = out.valid & out.ready
         m.d.comb += [
-            self.sender_wait.awaited.eq(wait.awaited),
-            self.sender_wait.row.eq(wait.row),
-            self.sender_wait.flow.eq(wait.flow),
-            self.sender_wait.port.eq(Mux(wait.awaited == Awaited.DEPENDENCY, wait.port, self.port)),
-            self.sender_wait.op.eq(wait.op),
-            *([self.sender_wait.wave.eq(wait.wave)] if self.config.wave_width else []),
-            self.activity.sent.eq(sent & is_payload(transmitter.i)),
-            self.activity.received.eq(taken & is_payload(link.o)),
+            out.ready.eq(link.may_send.bit_select(vc, 1)),
+            link.take.eq(sent),
+            link.flit.kind.eq(out.payload.kind),
+            link.flit.payload.eq(out.payload.payload),
+            link.flit.vc.eq(vc),
+        ]
+        incoming = receiver.flits if self.config.shared else [receiver.flits]
+        for came, flits in zip(link.o, incoming, strict=True):
+            wiring.connect(m, came, flits)
+        return sent, [came.valid & came.ready for came in link.o]
+
+    def _receive(self, m, sender, receiver, guard):
+        """The receiver's questions, and who shares the sender's reads; a staged flit moves."""
+        m.d.comb += receiver.port.eq(self.port)
+        if not self.config.shared:
+            wiring.connect(m, receiver.query, wiring.flipped(self.receive_query))
+            wiring.connect(m, sender.memory, guard.inner.send)
+            return 0
+        config = self.config
+        # Sender and reorder buffer each reserve `memory_queue_flits` places for what they read.
+        m.submodules.share = share = ReadShare(
+            address_width=config.address_width,
+            flit_bytes=config.flit_bytes,
+            depth=config.most_reads,
+        )
+        wiring.connect(m, receiver.reservation, wiring.flipped(self.reservation))
+        wiring.connect(m, wiring.flipped(self.turn), receiver.turn)
+        wiring.connect(m, wiring.flipped(self.staged), receiver.staged)
+        wiring.connect(m, wiring.flipped(self.read), share.second)
+        wiring.connect(m, sender.memory, share.first)
+        wiring.connect(m, share.channel, guard.inner.send)
+        return receiver.staged.valid & receiver.staged.ready
+
+    def _report(self, m, queue, sender, receiver, link, moved):
+        """Waits, activity and progress of the blocks together."""
+        sent, taken, added = moved
+        wait = sender.wait
+        payload = [bit & _is_payload(came) for bit, came in zip(taken, link.o, strict=True)]
+        credits = Array(link.available)[sender.vc] if self.config.shared else link.available[0]
+        for name in ("up", "fault_sent", "fault_received", "received_fault"):
+            m.d.comb += getattr(self, name).eq(getattr(link, name))
+        m.d.comb += [link.send_fault.eq(self.send_fault), link.fault_record.eq(self.fault_record)]
+        m.d.comb += [
+            *(getattr(self.sender_wait, n).eq(getattr(wait, n)) for n in wait.signature.members),
+            self.activity.sent.eq(sent & _is_payload(sender.flits)),
+            # Several channels may be taken from in one cycle, but only one of them has payload.
+            self.activity.received.eq(Cat(payload).any()),
             self.activity.dependency.eq(wait.awaited == Awaited.DEPENDENCY),
             self.activity.memory.eq(wait.awaited == Awaited.MEMORY_READ),
             self.activity.credit.eq(wait.awaited == Awaited.CREDIT),
-            self.activity.sibling.eq(receiver.wait.awaited == Awaited.SIBLING),
-            self.activity.credits.eq(transmitter.available),
+            self.activity.credits.eq(credits),
             self.idle.eq(sender.idle & (queue.level == 0)),
-            self.delivered.eq(self.idle & (transmitter.available == self.config.buffer_flits)),
-            self.progress.eq(Cat(sent, taken, self.arrival.valid).any()),
+            self.delivered.eq(
+                self.idle & Cat(left == self.config.buffer_flits for left in link.available).all()
+            ),
+            self.progress.eq(Cat(sent, *taken, added, self.arrival.valid).any()),
         ]
+        if self.config.shared:
+            m.d.comb += self.sender_wait.port.eq(self.port)
+        else:
+            # A dependency is on what another port receives.
+            awaits = wait.awaited == Awaited.DEPENDENCY
+            m.d.comb += self.sender_wait.port.eq(Mux(awaits, wait.port, self.port))
+            m.d.comb += self.activity.sibling.eq(receiver.wait.awaited == Awaited.SIBLING)
+
+    def _name_faults(self, m, queue, sender, receiver, link):
+        """The port's fault: of several that hold, the one nearest to the cause."""
+        flipped = Signal()
+        errors = Cat(block.state_error for block in (link, queue, sender, receiver))
+        # Registered, since the parities of all queues together make a long path.
+        m.d.sync += flipped.eq(errors.any())
+        m.d.comb += self.fault.eq(receiver.fault)
+        # Outranked by any fault of this port itself, the ones below included.
+        with m.If(self.fault_received & ~receiver.fault.any()):
+            m.d.comb += self.fault.eq(FaultCode.PEER_FAULT)
+        # A later one wins.
+        for strobe, code in (
+            (link.fault_credit, FaultCode.CREDIT_OVERFLOW),
+            (link.overflow, FaultCode.BUFFER_OVERFLOW),
+            (link.check_error, FaultCode.LINK_CHECK),
+            (link.sequence_error, FaultCode.LINK_SEQUENCE),
+            (link.epoch_error, FaultCode.LINK_EPOCH),
+            (link.lost & self.run.running, FaultCode.PEER_RESET),
+            (flipped, FaultCode.STATE_PARITY),
+        ):
+            with m.If(strobe):
+                m.d.comb += self.fault.eq(code)

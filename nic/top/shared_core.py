@@ -13,7 +13,6 @@ from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.registers import register_view
 from multitree.nic.top.core import Core
-from multitree.nic.top.shared_port import SharedPort
 
 __all__ = ["SharedCore"]
 
@@ -30,8 +29,6 @@ class SharedCore(Core):
     config : Config
         Of an interface on shared links.
     """
-
-    port_class = SharedPort
 
     def __init__(self, config: Config):
         super().__init__(config)

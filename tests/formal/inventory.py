@@ -62,13 +62,13 @@ REASONS = {
     ),
     "hw.switch.switch.Switch": Reason(
         REGISTERED,
-        "`VcPort`, `SwitchFabric` and `SwitchFaults`; a bit per port that its link was up",
+        "`LinkPort`, `SwitchFabric` and `SwitchFaults`; a bit per port that its link was up",
         "tests/hw/switch/test_switch.py",
     ),
-    "hw.link.vc_port.VcPort": Reason(
+    "hw.link.port.LinkPort": Reason(
         WIRING,
-        "`VcTransmitter`, `VcReceiver` and `LinkSession`",
-        "tests/hw/link/test_vc_port.py",
+        "`LinkTransmitter`, `LinkReceiver` and `LinkSession`",
+        "tests/hw/link/test_link_port.py",
     ),
     "nic.axi_interface.AxiInterface": Reason(
         WIRING,
@@ -89,11 +89,6 @@ REASONS = {
         WIRING,
         "`BankedMemory` under other names",
         "tests/nic/control/test_memories.py",
-    ),
-    "nic.top.port.Port": Reason(
-        WIRING,
-        "a queue of jobs, `Sender`, `Receiver`, the link's ends and `MemoryGuard`",
-        "tests/nic/top/test_port.py",
     ),
     "nic.top.shared_core.SharedCore": Reason(
         REGISTERED,

@@ -10,9 +10,8 @@ from multitree.hw.axi.burst import byte_address_width
 from multitree.hw.axi.channels import AxiSignature
 from multitree.hw.axi.reader import AxiReader
 from multitree.hw.axi.writer import AxiWriter
-from multitree.hw.link.receiver import LinkReceiver
-from multitree.hw.link.transmitter import LinkTransmitter
 from multitree.nic.interface import SWITCH_MODULE_NAME
+from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 
 __all__ = ["AxiManagers", "LinkPair", "module_ports", "network_top"]
 
@@ -44,8 +43,8 @@ class LinkPair(wiring.Component):
     def __init__(self, *, latency_cycles, depth, flit_bytes):
         self._latency_cycles = latency_cycles
         sizes = {"flit_bytes": flit_bytes, "submessage_flits": 4}
-        self._transmitter = LinkTransmitter(credits=depth, **sizes)
-        self._receiver = LinkReceiver(depth=depth, **sizes)
+        self._transmitter = StreamTransmitter(credits=depth, **sizes)
+        self._receiver = StreamReceiver(depth=depth, **sizes)
         super().__init__(
             {
                 "i": self._transmitter.signature.members["i"],

@@ -3,7 +3,7 @@
 from amaranth import Cat, Const, Mux, Signal
 from amaranth.lib import data
 
-from multitree.hw.link.check import RunningCheck, VcCheck
+from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.control.checker import RowCheck, SettingsCheck, SharedFlowCheck
@@ -177,7 +177,7 @@ def crc_channels(bench, *, num_vcs, submessage_flits):
     # Any step from state and content: what is looked at is whose state it is.
     bench.replace("multitree.hw.link.check.crc32_step", _any_step)
     sizes = {"flit_bytes": 1, "submessage_flits": submessage_flits}
-    m.submodules.block = block = VcCheck(num_vcs=num_vcs, **sizes)
+    m.submodules.block = block = RunningCheck(num_vcs=num_vcs, **sizes)
     m.submodules.alone = alone = RunningCheck(**sizes)
     vc, kind = bench.free("vc", range(num_vcs)), bench.free("kind", 3)
     payload, advance = bench.free("payload", 8), bench.free("advance")

@@ -4,11 +4,10 @@ from types import SimpleNamespace
 
 from amaranth import Cat, Module, Mux, ResetInserter, Signal
 
-from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.session import LinkSession, bring_up
-from multitree.hw.link.transmitter import LinkTransmitter
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.hw.session import MARK_PLACE, marked
+from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 
 __all__ = ["PROPERTIES"]
 
@@ -44,8 +43,8 @@ def _end(bench, name, credits):
     m, inner = bench.m, Module()
     sizes = {"flit_bytes": 1, "submessage_flits": 2}
     inner.submodules.session = session = LinkSession(flit_bytes=1)
-    inner.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
-    inner.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
+    inner.submodules.sender = sender = StreamTransmitter(credits=credits, **sizes)
+    inner.submodules.receiver = receiver = StreamReceiver(depth=credits, **sizes)
     outside = SimpleNamespace(
         **{n: Signal(name=f"{name}_{n}") for n in ("fault_sent", "fault_received", "up")}
     )
@@ -114,8 +113,8 @@ def credited_link(bench, *, credits, depth, latency_cycles, bit):
     m = bench.m
     _without_crc(bench)
     sizes = {"flit_bytes": 1, "submessage_flits": 2}
-    m.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
-    m.submodules.receiver = receiver = LinkReceiver(depth=depth, **sizes)
+    m.submodules.sender = sender = StreamTransmitter(credits=credits, **sizes)
+    m.submodules.receiver = receiver = StreamReceiver(depth=depth, **sizes)
     epoch = bench.constant("epoch")
     m.d.comb += [sender.open.eq(1), receiver.up.eq(1)]
     m.d.comb += [sender.control.epoch.eq(epoch), receiver.epoch.eq(epoch)]

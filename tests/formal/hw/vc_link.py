@@ -2,8 +2,8 @@
 
 from amaranth import Cat, Mux, Signal
 
-from multitree.hw.link.vc_receiver import VcReceiver
-from multitree.hw.link.vc_transmitter import VcTransmitter
+from multitree.hw.link.receiver import LinkReceiver
+from multitree.hw.link.transmitter import LinkTransmitter
 from tests.formal.bench import Property, Watch
 from tests.hw.link.vc_streams import FORWARD
 
@@ -52,8 +52,8 @@ def channels(bench, *, num_vcs, credits, latency_cycles):
     m = bench.m
     _without_crc(bench)
     sizes = {"num_vcs": num_vcs, "flit_bytes": 1, "submessage_flits": 2}
-    m.submodules.sender = sender = VcTransmitter(credits=credits, **sizes)
-    m.submodules.receiver = receiver = VcReceiver(depth=credits, **sizes)
+    m.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
+    m.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
     m.d.comb += [sender.open.eq(1), receiver.up.eq(1)]
     channel = bench.constant("channel", range(num_vcs))
     bench.assume(channel < num_vcs)
@@ -92,8 +92,8 @@ def down(bench, *, num_vcs, credits):
     m = bench.m
     _without_crc(bench)
     sizes = {"num_vcs": num_vcs, "flit_bytes": 1, "submessage_flits": 2}
-    m.submodules.sender = sender = VcTransmitter(credits=credits, **sizes)
-    m.submodules.receiver = receiver = VcReceiver(depth=credits, **sizes)
+    m.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
+    m.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
     is_open, up = bench.free("open"), bench.free("up")
     m.d.comb += [sender.open.eq(is_open), receiver.up.eq(up)]
     _sends(bench, "i", sender, num_vcs)

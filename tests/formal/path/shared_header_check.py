@@ -2,18 +2,19 @@
 
 from unittest.mock import patch
 
-from amaranth import Array, Cat, Mux, Signal
+from amaranth import Array, Cat, Const, Mux, Signal
 
-from multitree.hw.link.vc_port import VcPort
+from multitree.hw.link.port import LinkPort
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.receive.header_lookup import HeaderLookup
+from multitree.nic.receive.receiver import Receiver
 from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.receive.shared_lane import SharedLane
 from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reducer import Reducer
 from multitree.nic.send.sender import Sender
-from multitree.nic.top.shared_port import SharedPort
+from multitree.nic.top.port import Port
 from tests.formal.bench import Property, steady
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
@@ -176,30 +177,34 @@ def port(bench, *, num_classes):
     m = bench.m
     config = Config(num_classes=num_classes, address_width=4, memory_queue_flits=4, buffer_flits=4)
     sizes = {"num_vcs": config.num_vcs, "flit_bytes": config.flit_bytes}
-    link = hollow(VcPort)(depth=4, submessage_flits=2, **sizes)
-    sender = hollow(Sender)(config)
+    link = hollow(LinkPort)(depth=4, submessage_flits=2, **sizes)
+    sender, kind = hollow(Sender)(config), SharedReceiver if config.shared else Receiver
     with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
-        receiver_ = hollow(SharedReceiver)(config)
-    for name, stand_in in (("VcPort", link), ("Sender", sender), ("SharedReceiver", receiver_)):
-        hand_out(bench, f"multitree.nic.top.shared_port.{name}", stand_in)
-    m.submodules.block = block = SharedPort(config)
+        receiver_ = hollow(kind)(config)
+    for name, stand_in in (("LinkPort", link), ("Sender", sender), (kind.__name__, receiver_)):
+        hand_out(bench, f"multitree.nic.top.port.{name}", stand_in)
+    m.submodules.block = block = Port(config)
+    incoming = receiver_.flits if config.shared else [receiver_.flits]
+    channel = sender.vc if config.shared else Const(0)
     m.d.comb += block.port.eq(1)
     flits = sender.flits
-    free_outputs(bench, "sender", sender.vc, flits.valid, flits.payload.payload[:2], sender.idle)
+    free_outputs(bench, "sender", flits.valid, flits.payload.payload[:2], sender.idle)
+    if config.shared:
+        free_outputs(bench, "channel", channel)
     free_outputs(bench, "kind", flits.payload.kind.as_value())
     free_outputs(bench, "link", link.may_send, link.lost, link.fault_credit, link.check_error)
     free_outputs(bench, "receiver", receiver_.fault, receiver_.arrival.valid)
     m.d.comb += [block.jobs.valid.eq(bench.free("jobs")), sender.jobs.ready.eq(bench.free("takes"))]
     running = bench.free("running")
     m.d.comb += block.run.running.eq(running)
-    for vc, (came, lane) in enumerate(zip(link.o, receiver_.flits, strict=True)):
+    for vc, (came, lane) in enumerate(zip(link.o, incoming, strict=True)):
         free_outputs(bench, f"came_{vc}", came.valid, came.payload.payload[:2])
         free_outputs(bench, f"came_kind_{vc}", came.payload.kind.as_value())
         m.d.comb += lane.ready.eq(bench.free(f"lane_ready_{vc}"))
         bench.check(lane.valid == came.valid)
         bench.check(came.ready == lane.ready)
         bench.check(lane.payload.as_value() == came.payload.as_value())
-    sent, vc = flits.valid & flits.ready, sender.vc
+    sent, vc = flits.valid & flits.ready, channel
     bench.check(link.take == sent)
     bench.check(~sent | link.may_send.bit_select(vc, 1))
     bench.check(~(flits.valid & link.may_send.bit_select(vc, 1)) | sent)
@@ -212,11 +217,12 @@ def port(bench, *, num_classes):
     taken = Cat(came.valid & came.ready for came in link.o).any()
     moves = sent | taken | receiver_.arrival.valid
     bench.check(~moves | block.progress)
-    added = receiver_.staged.valid & receiver_.staged.ready
+    added = receiver_.staged.valid & receiver_.staged.ready if config.shared else 0
     bench.check(~block.progress | moves | added)
     wrong = receiver_.fault.any() | link.fault_credit | link.check_error | (link.lost & running)
     bench.check(~wrong | block.fault.any())
-    bench.cover("no_credit", flits.valid & ~sent & (link.may_send != 0))
+    if config.shared:
+        bench.cover("no_credit", flits.valid & ~sent & (link.may_send != 0))
     bench.cover("queued", held == 2)
 
 
@@ -235,9 +241,9 @@ PROPERTIES = (
         ({"memory_queue_flits": 4}, {"memory_queue_flits": 7}),
     ),
     Property(
-        "shared_port.channels",
+        "port.channels",
         "a flit goes with a credit of its own channel, arrivals to their lane; faults are reported",
         port,
-        ({"num_classes": 1}, {"num_classes": 2}),
+        ({"num_classes": 0}, {"num_classes": 1}, {"num_classes": 2}),
     ),
 )

@@ -34,15 +34,15 @@ MUTANTS = (
     Mutant(
         "link.credits",
         "hw/link/receiver.py",
-        "self.link.credit.eq(self.o.valid & self.o.ready & self.up)",
-        "self.link.credit.eq(self.o.valid & self.up)",
+        "self.link.credit[vc].eq(o.valid & o.ready)",
+        "self.link.credit[vc].eq(o.valid)",
         "a credit for a flit that is still there",
     ),
     Mutant(
         "link.credits",
         "hw/link/transmitter.py",
-        "Mux(sent, available - 1 + back, available + back)",
-        "Mux(sent, available - 1, available + back)",
+        "Mux(spent, available - 1 + back, available + back)",
+        "Mux(spent, available - 1, available + back)",
         "a credit that comes with a flit is lost",
     ),
     Mutant(
@@ -258,8 +258,8 @@ MUTANTS = (
     Mutant(
         "link.reset",
         "hw/link/transmitter.py",
-        "m.d.sync += [available.eq(self.credits), number.eq(0)]",
-        "m.d.sync += number.eq(0)",
+        "m.d.sync += available.eq(self.credits)",
+        "m.d.sync += available.eq(available)",
         "a link that comes up again has not got its credits back",
     ),
     Mutant(

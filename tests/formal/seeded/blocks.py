@@ -211,17 +211,15 @@ MUTANTS = (
     Mutant(
         "link_check.channels",
         "hw/link/check.py",
-        "m.d.sync += [register.eq(after), place.eq(next_place)]\n        with m.If(self.clear):\n"
-        "            m.d.sync += [signal",
-        "m.d.sync += [register.eq(after), place.eq(place + 1)]\n        with m.If(self.clear):\n"
-        "            m.d.sync += [signal",
+        "m.d.sync += [register.eq(after), place.eq(next_place)]",
+        "m.d.sync += [register.eq(after), place.eq(place + 1)]",
         "a head does not begin a sub-message",
     ),
     Mutant(
         "link_check.channels",
         "hw/link/check.py",
-        "m.d.sync += [register.eq(CRC32_INIT), place.eq(0)]",
-        "m.d.sync += register.eq(CRC32_INIT)",
+        "m.d.sync += [signal.eq(0) for signal in places]",
+        "m.d.sync += places[0].eq(0)",
         "a link that comes up counts on where it went down",
     ),
     Mutant(

@@ -19,9 +19,9 @@ from multitree.hw.export.verilog import generate, instantiation_template, port_n
 from multitree.hw.lanes import LaneUnit
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing
 from multitree.hw.link.link import LinkSignature
+from multitree.hw.link.port import LinkPort
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.transmitter import LinkTransmitter
-from multitree.hw.link.vc_port import VcPort
 from multitree.hw.stream import Fifo, Register
 from tests.hw.streams import assert_refused
 from tests.hw.switch.test_switch_fabric import a_fabric
@@ -35,7 +35,7 @@ BLOCKS = {
     "lane_unit": lambda: LaneUnit(flit_bytes=8),
     "link_transmitter": lambda: LinkTransmitter(flit_bytes=4, credits=8, submessage_flits=4),
     "link_receiver": lambda: LinkReceiver(flit_bytes=4, depth=8, submessage_flits=4),
-    "vc_port": lambda: VcPort(num_vcs=3, flit_bytes=4, depth=8, submessage_flits=4),
+    "vc_port": lambda: LinkPort(num_vcs=3, flit_bytes=4, depth=8, submessage_flits=4),
     "switch_fabric": lambda: a_fabric(2, 2),
     "axi_lite": lambda: AxiLiteSubordinate(address_width=12),
     "link_crossing": lambda: LinkCrossing(flit_bytes=4, depth=16),

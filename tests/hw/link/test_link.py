@@ -10,8 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind, LinkSignature, fault_record_width, flit_layout
-from multitree.hw.link.receiver import LinkReceiver
-from multitree.hw.link.transmitter import LinkTransmitter
+from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 from tests.hw.streams import (
     PATTERNS,
     assert_no_path,
@@ -29,11 +28,11 @@ DATA = (Kind.HEAD, Kind.BODY, Kind.TAIL, Kind.SINGLE)
 
 
 def a_transmitter(credits):
-    return LinkTransmitter(flit_bytes=FLIT_BYTES, credits=credits, submessage_flits=SUBMESSAGE)
+    return StreamTransmitter(flit_bytes=FLIT_BYTES, credits=credits, submessage_flits=SUBMESSAGE)
 
 
 def a_receiver(depth):
-    return LinkReceiver(flit_bytes=FLIT_BYTES, depth=depth, submessage_flits=SUBMESSAGE)
+    return StreamReceiver(flit_bytes=FLIT_BYTES, depth=depth, submessage_flits=SUBMESSAGE)
 
 
 class Link(wiring.Component):

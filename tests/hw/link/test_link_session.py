@@ -8,9 +8,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.link import Kind, LinkSignature, unit_layout
-from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.session import PERIOD_CYCLES, LinkSession
-from multitree.hw.link.transmitter import LinkTransmitter
+from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 from tests.hw.streams import run
 
 FLIT_BYTES, CREDITS, SUBMESSAGE = 2, 6, 4
@@ -41,8 +40,8 @@ class End(wiring.Component):
         m = Module()
         sizes = {"flit_bytes": FLIT_BYTES, "submessage_flits": SUBMESSAGE}
         m.submodules.session = session = LinkSession(flit_bytes=FLIT_BYTES)
-        m.submodules.transmitter = transmitter = LinkTransmitter(credits=CREDITS, **sizes)
-        m.submodules.receiver = receiver = LinkReceiver(depth=CREDITS, **sizes)
+        m.submodules.transmitter = transmitter = StreamTransmitter(credits=CREDITS, **sizes)
+        m.submodules.receiver = receiver = StreamReceiver(depth=CREDITS, **sizes)
         wiring.connect(m, wiring.flipped(self.i), transmitter.i)
         wiring.connect(m, receiver.o, wiring.flipped(self.o))
         wiring.connect(m, transmitter.link, wiring.flipped(self.tx))

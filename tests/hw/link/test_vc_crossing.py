@@ -7,8 +7,8 @@ from amaranth import DomainRenamer, Module
 from amaranth.lib import wiring
 
 from multitree.hw.link.crossing import LinkCrossing, crossing_depth
+from multitree.hw.link.port import LinkPort
 from multitree.hw.link.session import PERIOD_CYCLES
-from multitree.hw.link.vc_port import VcPort
 from tests.hw.link.crossing import DOMAINS, FAR, FLIT_BYTES, NEAR
 from tests.hw.link.vc_streams import message
 from tests.hw.streams import run
@@ -25,7 +25,7 @@ class CrossedLink(wiring.Component):
     def __init__(self, num_vcs):
         sizes = {"num_vcs": num_vcs, "flit_bytes": FLIT_BYTES}
         ends = {"depth": DEPTH, "submessage_flits": 4}
-        self.ends = {domain: VcPort(**sizes, **ends) for domain in DOMAINS}
+        self.ends = {domain: LinkPort(**sizes, **ends) for domain in DOMAINS}
         depth = crossing_depth(buffer_flits=DEPTH, num_vcs=num_vcs)
         self.crossing = LinkCrossing(**sizes, depth=depth)
         super().__init__({})

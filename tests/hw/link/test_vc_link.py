@@ -7,10 +7,10 @@ import pytest
 from amaranth import Module
 from amaranth.lib import wiring
 
-from multitree.hw.link.check import VcCheck
+from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind, LinkSignature, flit_layout, vc_width
-from multitree.hw.link.vc_receiver import VcReceiver
-from multitree.hw.link.vc_transmitter import VcTransmitter
+from multitree.hw.link.receiver import LinkReceiver
+from multitree.hw.link.transmitter import LinkTransmitter
 from tests.hw.link.vc_streams import FORWARD, join, message, offer, taker
 from tests.hw.streams import assert_no_path, assert_refused, go, run
 
@@ -20,12 +20,12 @@ ERRORS = ("sequence_error", "epoch_error", "check_error", "overflow")
 
 def a_transmitter(num_vcs, credits):
     sizes = {"flit_bytes": FLIT_BYTES, "submessage_flits": SUBMESSAGE}
-    return VcTransmitter(num_vcs=num_vcs, credits=credits, **sizes)
+    return LinkTransmitter(num_vcs=num_vcs, credits=credits, **sizes)
 
 
 def a_receiver(num_vcs, depth):
     sizes = {"flit_bytes": FLIT_BYTES, "submessage_flits": SUBMESSAGE}
-    return VcReceiver(num_vcs=num_vcs, depth=depth, **sizes)
+    return LinkReceiver(num_vcs=num_vcs, depth=depth, **sizes)
 
 
 class Link(wiring.Component):
@@ -349,13 +349,13 @@ def test_a_link_of_one_channel_has_the_wires_it_always_had():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: a_transmitter(1, 4), "VCs must be from 2 to 8, not 1"),
-        (lambda: a_receiver(9, 4), "VCs must be from 2 to 8, not 9"),
+        (lambda: a_transmitter(0, 4), "VCs must be from 1 to 8, not 0"),
+        (lambda: a_receiver(9, 4), "VCs must be from 1 to 8, not 9"),
         (lambda: a_transmitter(2, 0), "Credits must be at least 1, not 0"),
         (lambda: a_receiver(2, 2), "Depth must be at least 3, not 2"),
         (lambda: LinkSignature(flit_bytes=1, num_vcs=0), "VCs must be from 1 to 8, not 0"),
         (
-            lambda: VcCheck(num_vcs=2, flit_bytes=4, submessage_flits=6),
+            lambda: RunningCheck(num_vcs=2, flit_bytes=4, submessage_flits=6),
             "Sub-message flits must be a power of two, not 6",
         ),
     ],

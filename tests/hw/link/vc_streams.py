@@ -41,7 +41,7 @@ async def offer(ctx, port, flits, moves, seed=0, times=None):
     Parameters
     ----------
     ctx : TestbenchContext
-    port : VcTransmitter or VcPort
+    port : LinkTransmitter or LinkPort
     flits : list of lists of dict
         Per virtual channel `kind` and `payload` of each flit.
     moves : iterator of bool

@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 
 from multitree.hw.export.verilog import generate
 from multitree.hw.link.link import Kind
-from multitree.hw.link.vc_port import VcPort
+from multitree.hw.link.port import LinkPort
 from multitree.hw.switch.faults import SwitchFault
 from multitree.hw.switch.switch import Switch
 from multitree.nic.faults import FaultCode
@@ -29,7 +29,7 @@ class Network(wiring.Component):
         sizes = {"num_vcs": NUM_VCS, "flit_bytes": FLIT_BYTES, "depth": depth}
         sizes["submessage_flits"] = 4
         self.switch = Switch(num_ports=num_ports, **sizes, **LAYOUT)
-        self.ends = {port: VcPort(**sizes) for port in linked}
+        self.ends = {port: LinkPort(**sizes) for port in linked}
         self.resets = {port: Signal(name=f"reset_{port}") for port in linked}
         self.broken = Signal()
         super().__init__({})

@@ -4,7 +4,7 @@ import pytest
 
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
-from multitree.nic.top.shared_port import SharedPort
+from multitree.nic.top.port import Port
 from tests.hw.streams import run
 from tests.nic.blocks import start
 from tests.nic.memory import latencies, reader, writer
@@ -19,7 +19,7 @@ NUM_FLITS = 40
 @pytest.mark.parametrize("awaited", [Awaited.DEPENDENCY, Awaited.CREDIT, Awaited.NOTHING])
 def test_what_a_row_waits_for_is_said_of_its_message_on_this_port_and_counted(awaited):
     """A dependency that does not come in, or a link that has no credit since it is not up."""
-    port, seen = SharedPort(CONFIG), []
+    port, seen = Port(CONFIG), []
     needs = {"needs": 1, "need_port": 0, "need_op": 1} if awaited == Awaited.DEPENDENCY else {}
     job = {"row": 5, "flow": 3, "op": 1, "size": 0, "order": 0, "vc_class": 0} | needs
 
@@ -46,7 +46,7 @@ def test_what_a_row_waits_for_is_said_of_its_message_on_this_port_and_counted(aw
 
 def test_every_flit_of_a_staged_contribution_is_progress_and_waiting_for_memory_is_none():
     """A long one may be the only thing that moves, for longer than the watchdog waits."""
-    port = SharedPort(CONFIG)
+    port = Port(CONFIG)
     memory, moved = [0] * 256, []
 
     async def drive(ctx):

@@ -7,8 +7,8 @@ from amaranth import Module, ResetInserter, Signal
 from amaranth.lib import wiring
 
 from multitree.hw.link.link import Kind
+from multitree.hw.link.port import LinkPort
 from multitree.hw.link.session import PERIOD_CYCLES
-from multitree.hw.link.vc_port import VcPort
 from tests.hw.link.vc_streams import join
 from tests.hw.streams import run
 
@@ -22,7 +22,7 @@ class Line(wiring.Component):
     def __init__(self, latency_cycles):
         self.latency_cycles = latency_cycles
         sizes = {"num_vcs": NUM_VCS, "flit_bytes": 2, "depth": DEPTH, "submessage_flits": 4}
-        self.ends = [VcPort(**sizes), VcPort(**sizes)]
+        self.ends = [LinkPort(**sizes), LinkPort(**sizes)]
         self.resets = [Signal(), Signal()]
         self.come_up_cycles = 6 * latency_cycles + 6 * PERIOD_CYCLES
         super().__init__({})

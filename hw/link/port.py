@@ -1,4 +1,4 @@
-"""One end of a link with virtual channels: both directions and their handshake."""
+"""One end of a link: both directions and their handshake."""
 
 from amaranth import Module
 from amaranth.lib import stream, wiring
@@ -11,16 +11,16 @@ from multitree.hw.link.link import (
     unit_layout,
     vc_unit_layout,
 )
+from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.session import LinkSession, bring_up
-from multitree.hw.link.vc_receiver import VcReceiver
-from multitree.hw.link.vc_transmitter import VcTransmitter
+from multitree.hw.link.transmitter import LinkTransmitter
 
-__all__ = ["VcPort"]
+__all__ = ["LinkPort"]
 
 _FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow", "state_error")
 
 
-class VcPort(wiring.Component):
+class LinkPort(wiring.Component):
     """A transmitter, a receiver, and the session that brings them up and down with the other end.
 
     While `up`, flits go out on their virtual channels, and what comes in is offered per virtual
@@ -34,7 +34,7 @@ class VcPort(wiring.Component):
     Parameters
     ----------
     num_vcs : int
-        Virtual channels, 2 to 8.
+        Virtual channels, 1 to 8; private links have one.
     flit_bytes : int
         Bytes of a flit's payload.
     depth : int
@@ -71,23 +71,23 @@ class VcPort(wiring.Component):
     available : Out(range(depth + 1)), one per virtual channel
         Credits left.
     sequence_error, epoch_error, check_error, overflow, state_error, fault_credit : Out(1)
-        Strobe: what `VcReceiver` and `VcTransmitter` find wrong.
+        Strobe: what `LinkReceiver` and `LinkTransmitter` find wrong.
 
     Raises
     ------
     TypeError
         If an argument is not an integer.
     ValueError
-        If `num_vcs` is not from 2 to 8, `flit_bytes` less than 1, `depth` less than 3, or
+        If `num_vcs` is not from 1 to 8, `flit_bytes` less than 1, `depth` less than 3, or
         `submessage_flits` no power of two.
     """
 
-    def __init__(self, *, num_vcs: int, flit_bytes: int, depth: int, submessage_flits: int):
+    def __init__(self, *, flit_bytes: int, depth: int, submessage_flits: int, num_vcs: int = 1):
         sizes = {"num_vcs": check_num_vcs(num_vcs), "flit_bytes": flit_bytes}
         flits = {**sizes, "submessage_flits": submessage_flits}
         self.flit_bytes = flit_bytes
-        self._receiver = VcReceiver(depth=depth, **flits)
-        self._transmitter = VcTransmitter(credits=depth, **flits)
+        self._receiver = LinkReceiver(depth=depth, **flits)
+        self._transmitter = LinkTransmitter(credits=depth, **flits)
         incoming = stream.Signature(unit_layout(flit_bytes=flit_bytes))
         self.num_vcs, self.depth, self.submessage_flits = num_vcs, depth, submessage_flits
         super().__init__(
