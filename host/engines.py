@@ -130,6 +130,8 @@ class RtlEngine:
                 say=self._say,
                 **sizes,
             )
+            # It is of the first collective: a later session would begin the file anew.
+            self._waveform = None
 
     def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
         """Load this during the next run, if the interfaces that are prepared can hold it."""

@@ -79,8 +79,6 @@ class Runner:
         op = checked_op(op, memory.dtype)
         size_bytes = memory.dtype.itemsize * memory.shape[1]
         plan = self.plans.plan(collective, root, size_bytes)
-        if self._closed:
-            raise RuntimeError("Communicator must be open, not closed")
         # It is taken in the thread of the caller, whose kernels fill the memory.
         stream = same_stream(memory)
 
@@ -102,12 +100,15 @@ class Runner:
 
         # Both happen under one lock, so that the queue has the order in which the worker runs.
         with self._order:
+            if self._closed:
+                raise RuntimeError("Communicator must be open, not closed")
             self._queue.append(Queued(plan, memory, op))
             return Work(self._worker.submit(run))
 
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""
-        self._closed = True
+        with self._order:
+            self._closed = True
         self._worker.shutdown(wait=True)
         self.engine.close()
 

@@ -212,8 +212,8 @@ class WorkReport:
                 bound = f"{ratio} x the bound of {_number(self.bound_cycles, digits=8)} cycles"
             lines.append(f"  {bound}, links used {_number(self.link_utilization, scale=100)} %")
             lines.append(
-                f"  {_number(self.effective_bandwidth_gbytes_per_s)} GB/s were all "
-                f"{self.wire_bits_per_flit} wire bits of a flit paid for"
+                f"  {_number(self.effective_bandwidth_gbytes_per_s)} GB/s if the link's "
+                f"rate is that of all {self.wire_bits_per_flit} wire bits of a flit"
                 + ("" if self.loading_cycles is None else _loading(self.loading_cycles))
             )
             lines += (f"  limited: {limit}" for limit in self.limits)

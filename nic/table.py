@@ -216,7 +216,8 @@ def _check_routes(schedule: Schedule, rank: int, config: Config) -> None:
         raise ScheduleError(f"Row {row}: a route must be one link, not {int(hops[row])}")
     if config.shared and schedule.collective in ROOTED:
         raise ScheduleError(
-            f"A {schedule.collective} over shared links must be one with_silent_phase, not alone"
+            f"A {schedule.collective} over shared links must be one with_header_only_phase, "
+            "not alone"
         )
 
 

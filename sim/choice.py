@@ -22,7 +22,7 @@ __all__ = ["AUTO", "Candidate", "Choice", "Chooser"]
 
 AUTO = "auto"
 """In the place of an algorithm's name: the one that a `Chooser` finds for the size."""
-Way = tuple[str, str]
+Variant = tuple[str, str]
 CLOSE = 1.25
 """Algorithms within this ratio of the fastest are tried with all dependencies and orders."""
 LEAST_PERCENT = 0.05
@@ -185,7 +185,7 @@ class Chooser:
 
     def _variants_of(
         self, algorithm: str, collective: str, root: int | None, num_flits: int
-    ) -> list[Way]:
+    ) -> list[Variant]:
         """Dependencies and sibling orders that an algorithm can be run with."""
         if algorithm in PACED and self.topology.num_switches:
             raise ScheduleError(
@@ -226,7 +226,9 @@ class Chooser:
             raise found
         return found
 
-    def _timed(self, algorithm: str, variant: Way, asked: tuple[str, int | None, int]) -> Candidate:
+    def _timed(
+        self, algorithm: str, variant: Variant, asked: tuple[str, int | None, int]
+    ) -> Candidate:
         """Time an algorithm with a dependency and a sibling order."""
         dependency, order = variant
         schedule = self._orders_of(algorithm, dependency, *asked)[order]

@@ -101,7 +101,7 @@ def test_every_mutant_that_is_explained_exists_and_has_a_reason(mutants):
 def test_tests_of_a_module_are_those_of_its_room_that_import_it_the_nearest_first(mutants):
     tests_of = bench_module("_mutant_tests").tests_of
     of_timing = tests_of(ROOT, "topology/checks/verify.py")
-    assert of_timing[0] == "tests/topology/checks/test_causality.py"
+    assert of_timing[0] == "tests/topology/checks/test_verify.py"
     rooms = [test.split("/")[1] == "topology" for test in of_timing]
     assert rooms == sorted(rooms, reverse=True) and not all(rooms)
     assert "tests/hw/test_crc.py" not in of_timing

@@ -368,11 +368,12 @@ def unrolled(schedule: Schedule, *, period: int | None = None) -> Schedule:
     num_waves, num_flows = schedule.num_waves, schedule.num_flows
     if num_waves == 1:
         return schedule
+    spacing = schedule.period if period is None else period
     wave = np.repeat(np.arange(num_waves), schedule.num_transfers)
     columns: dict[str, Any] = {
         field: np.tile(getattr(schedule, field), num_waves) for field in ROW_FIELDS
     }
-    columns["step"] += (wave * (schedule.period if period is None else period)).astype(np.int32)
+    columns["step"] = int32s("Steps", columns["step"] + wave * spacing)
     columns["flow"] += (wave * num_flows).astype(np.int32)
     by_step = np.lexsort([columns[field] for field in ("dst", "src", "flow", "step")])
     whole = schedule.flow_offsets[-1]

@@ -88,7 +88,7 @@ def explain(
     csv: CsvOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Say what `--algorithm auto` takes for each size, beside all else, and why.
+    """Say what `--algorithm auto` takes for each size, what the others would take, and why.
 
     Cycles are those that the engine analytic gives.
     """

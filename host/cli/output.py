@@ -76,7 +76,7 @@ def _cell(value: Any) -> Any:
     return value if value is None or isinstance(value, str) else json.dumps(value, allow_nan=False)
 
 
-PATIENCE_SECONDS = 2.0
+QUIET_SECONDS = 2.0
 EVERY_SECONDS = 0.25
 EVERY_LINE_SECONDS = 10.0
 
@@ -119,7 +119,7 @@ class Working:
         self._spins = on_terminal and _chosen is not Verbosity.QUIET
         self._lines = not on_terminal and _chosen is Verbosity.VERBOSE
         self._status = Status(text, console=self._console)
-        self._timer = threading.Timer(PATIENCE_SECONDS, self._status.start)
+        self._timer = threading.Timer(QUIET_SECONDS, self._status.start)
         # A process that ends must not wait for it.
         self._timer.daemon = True
         self._received = reported_to(self.update)

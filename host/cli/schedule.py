@@ -183,7 +183,7 @@ def _nodes(network: Topology) -> str:
 def _waves_of(tree: Schedule) -> str:
     """How many waves there are, and when they come."""
     stages = (tree.num_steps - 1) // tree.period + 1
-    return f"{tree.num_waves}, one every {tree.period} steps, {stages} under way at once"
+    return f"{tree.num_waves}, one every {tree.period} steps, {stages} in flight at once"
 
 
 def _save(built: Schedule, out: Path) -> None:

@@ -37,7 +37,7 @@ __all__ = [
     "write_list",
 ]
 
-_PATIENT = 2**32 - 1
+_MAX_CYCLES = 2**32 - 1
 
 FormatOption = Annotated[
     str | None,
@@ -121,9 +121,9 @@ class Wanted:
             raise ValueError(f"Format must be one of {', '.join(FORMATS)}, not {self.format!r}")
         for name in ("window_base", "watchdog_cycles", "first_arrival_cycles"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= _PATIENT:
+            if value is not None and not 0 <= value <= _MAX_CYCLES:
                 option = name.replace("_", "-")
-                raise ValueError(f"--{option} must be in 0..{_PATIENT}, not {value}")
+                raise ValueError(f"--{option} must be in 0..{_MAX_CYCLES}, not {value}")
         if self.name is not None:
             DesignNames(self.name)
         if self.out is not None:
@@ -217,7 +217,7 @@ def _settings(
         "window_base": wanted.window_base or 0,
         "watchdog_cycles": limits.watchdog_cycles if watchdog is None else watchdog,
         # Hosts of different cards start at any time.
-        "first_arrival_cycles": _PATIENT if first is None else first,
+        "first_arrival_cycles": _MAX_CYCLES if first is None else first,
         "header_only": header_only_ops(schedule.collective) if config.shared else (),
         "num_waves": schedule.num_waves,
     }

@@ -74,6 +74,9 @@ class LinkBuffers:
         needed = (wanted >= 0) & (wanted < self._before[rows])
         # Later messages of a link want later flits, so that the search goes on where it ended.
         number = self._oldest[link]
+        # But for one: the head's place may be asked for again after that of the flit behind it.
+        begin = self._end[number] - self._payload[number] - 1
+        number = np.where(needed & (wanted < begin), number - 1, number)
         while True:
             behind = needed & (self._end[np.minimum(number, mine)] <= wanted) & (number < mine)
             if not behind.any():

@@ -75,7 +75,7 @@ def drained_at(began: float, size: int, reads: Spans, uses: Spans, room: int) ->
         read = max(read, moved)
         busy[kind] += change
         now = cycle
-    raise AssertionError("behind the last span nobody else reads")
+    raise AssertionError("after the last span no other block reads")
 
 
 # The reorder buffer takes its turn at the flow memory behind all ports (nic/top/shared_core.py).

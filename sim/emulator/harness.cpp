@@ -113,7 +113,7 @@ public:
             link->message = NEVER;
             link->watch = Watch();
         }
-        each([](auto& node) { node.each_end([](End& end) { end.told = false; }); });
+        each([](auto& node) { node.each_end([](End& end) { end.sent_fault = false; }); });
         stopped_at = NEVER;
         for (auto& rank : ranks) {
             rank.sent.clear();
@@ -157,9 +157,9 @@ private:
     // No other node has received the FAULT flit in the window in which it is sent, so the watches
     // stop before another node drops what others wait behind.
     void watch_for_faults() {
-        bool told = false;
-        each([&](auto& node) { node.each_end([&](End& end) { told = told || end.told; }); });
-        if (!told) return;
+        bool sent_fault = false;
+        each([&](auto& node) { node.each_end([&](End& end) { sent_fault = sent_fault || end.sent_fault; }); });
+        if (!sent_fault) return;
         stopped_at = now;
         for (auto& link : links_) link->watch.stop_sending();
         each([](auto& node) {

@@ -24,7 +24,7 @@ struct Pins {
 struct End {
     Pins pins;
     Link *out = nullptr, *in = nullptr;
-    bool told = false;  // it has sent a FAULT flit
+    bool sent_fault = false;  // it has sent a FAULT flit
 
     // Before a window of cycles: take over what came onto the links in the one before.
     void open_window(int parity) {
@@ -63,7 +63,7 @@ struct End {
         flit.epoch = *pins.tx_epoch;
         flit.check = *pins.tx_check;
         std::memcpy(flit.payload, pins.tx_payload, FLIT_BYTES);
-        told = told || flit.kind == FAULT;
+        sent_fault = sent_fault || flit.kind == FAULT;
         // It is noted before a fault strikes it: what counts is what the model has sent.
         if (SHARED && flit.kind < DOWN)
             out->watch.note(flit.vc, flit.payload, flit.kind == HEAD || flit.kind == SINGLE,

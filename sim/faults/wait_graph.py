@@ -128,7 +128,7 @@ class WaitForGraph:
         holder = self._in_flight.holder(wanted)
         at = self._node(int(self._topology.links[wanted.link, 0]))
         if holder is None:
-            return [_Wait(f"waits at {at} for {self._channel(wanted)}, which nobody holds")]
+            return [_Wait(f"waits at {at} for {self._channel(wanted)}, which no message holds")]
         return [_Wait(f"waits at {at} for {self._channel(wanted)}, held by", (holder,))]
 
     def _to_enter(self, message: Message, hop: int) -> _Wait:
@@ -144,7 +144,7 @@ class WaitForGraph:
             return _Wait(words, (front,))
         other = self._in_flight.latest(channel.link)
         if other is not None and other != message:
-            return _Wait(f"waits at {at} for {self._link(channel.link)}, in the hands of", (other,))
+            return _Wait(f"waits at {at} for {self._link(channel.link)}, used by", (other,))
         return _Wait(f"waits at {at}, although {self._channel(channel)} is free")
 
     def _at_rank(self, message: Message, verb: str, otherwise: str) -> _Wait:

@@ -285,7 +285,7 @@ class RtlHost:
         for rank, (script, result) in enumerate(scripts):
             begun = np.flatnonzero((script["address"] == START[0]) & (script["value"] == START[1]))
             if len(begun) != num_collectives:
-                raise DeviceError(f"Rank {rank}: was not started, and nobody missed it")
+                raise DeviceError(f"Rank {rank}: start command was never issued")
             start[:, rank] = result["begin"][begun]
             waits = np.flatnonzero(script["kind"] == OpKind.WAIT_IRQ)
             done[:, rank] = result["end"][waits]

@@ -191,7 +191,7 @@ class Loader:
         }
         longest = max(load.settings.window_flits for load in loads.values())
         # A rank may wait for a neighbour that is still at the first collective of the queue.
-        patience = min(sum(load.limits.watchdog_cycles for load in loads.values()), 2**32 - 1)
+        limit_cycles = min(sum(load.limits.watchdog_cycles for load in loads.values()), 2**32 - 1)
         return [
             replace(
                 loads[upcoming],
@@ -199,8 +199,8 @@ class Loader:
                     loads[upcoming].settings,
                     # `memory_of` lays the buffers out at this distance.
                     window_base=k * longest,
-                    watchdog_cycles=patience,
-                    first_arrival_cycles=patience,
+                    watchdog_cycles=limit_cycles,
+                    first_arrival_cycles=limit_cycles,
                 ),
             )
             for k, upcoming in enumerate(queue)

@@ -64,7 +64,7 @@ def test_the_effective_bandwidth_pays_for_all_wire_bits_of_a_flit():
         assert found.wire_bits_per_flit == 8 * flit_bytes + 3 + 1 + 3 + 1 + 32
         share = found.effective_bandwidth_gbytes_per_s / found.bandwidth_gbytes_per_s
         assert share == pytest.approx(8 * flit_bytes / found.wire_bits_per_flit)
-    assert f"GB/s were all {found.wire_bits_per_flit} wire bits of a flit paid for" in str(found)
+    assert f"of all {found.wire_bits_per_flit} wire bits of a flit" in str(found)
     # Through switches, beside ranks too, a channel's number has as many bits as there are channels.
     shared = report(build(torus(4, 4), "halving_doubling"), 61440)
     classes = int(lowered(build(torus(4, 4), "halving_doubling")).route_classes.max()) + 1

@@ -129,3 +129,9 @@ def test_rooted_collectives_run_in_waves(collective):
         np.testing.assert_array_equal(found, np.tile(buffers[4], (6, 1)))
     else:
         np.testing.assert_array_equal(found[4], buffers.sum(0, dtype=np.int32))
+
+
+def test_waves_that_end_behind_the_last_step_there_is_are_not_written_out():
+    long = replace(build(ring(2), "multitree"), num_waves=65535, period=65535)
+    with pytest.raises(ValueError, match="Steps must"):
+        unrolled(long)

@@ -90,7 +90,7 @@ def _roots_given(partners: Int64Array) -> list[Int64Array]:
     # The roots for which a rank gives flows away, and itself, must be all ranks, each once.
     if everything.shape != (num_ranks, num_ranks) or (everything != ranks.T).any():
         raise ScheduleError(
-            f"Exchanges must take each of {num_ranks} ranks to every root on one way, "
+            f"Exchanges must take each of {num_ranks} ranks to every root on one path, "
             f"not {num_exchanges} exchanges that do not"
         )
     return sends

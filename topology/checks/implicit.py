@@ -250,7 +250,9 @@ def verify_implicit(implicit: ImplicitSchedule) -> Report:
     if (ends[..., 0] != group.rank[:, None]).any() or (ends[..., 1] != reached).any():
         raise ScheduleError(f"Translations of {topology.name!r} must move links to links")
     if tree.num_flows != 1 or int(tree.flow_roots[0]) != int(group.rank[0]):
-        raise ScheduleError(f"Tree of an orbit must be one, rooted at rank {int(group.rank[0])}")
+        raise ScheduleError(
+            f"An implicit schedule must have one tree, rooted at rank {int(group.rank[0])}"
+        )
     slots = link_occupancy(topology)[tree.route_links]
     load = implicit.max_link_load
     return replace(

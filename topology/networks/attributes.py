@@ -89,8 +89,8 @@ class LinkKeys:
         for ours, key in keys.items():
             if key is not None and key.name != ours and ours in found:
                 raise TopologyError(
-                    f"{ours} must not be there beside {key.name!r}, which is to be read in its "
-                    "place"
+                    f"{ours} must not be there in addition to {key.name!r}, which is to be read "
+                    "in its place"
                 )
         unread = sorted(set(found) - set(known) - set(keys) - read)
         for name in unread:

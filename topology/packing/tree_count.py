@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multitree.topology.arrays import BoolArray, Int32Array, Int64Array
+from multitree.topology.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from multitree.topology.networks.bounds import worst_partition
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.packing.link_pairs import LinkPairs
@@ -14,6 +14,7 @@ __all__ = ["MOST_TREES", "TreeCount", "tree_count"]
 
 MOST_TREES = 64
 """That are chosen; more can be asked for."""
+_LARGEST_COMMON = 2**53
 
 
 class TreeCount(NamedTuple):
@@ -95,8 +96,10 @@ def tree_count(
         periods = {number: max(period, cut.period(number)) for number, period in periods.items()}
 
 
-def _speeds(pairs: LinkPairs) -> Int64Array:
-    return int(np.lcm.reduce(pairs.slots)) // pairs.slots
+def _speeds(pairs: LinkPairs) -> Int64Array | Float64Array:
+    """Capacities of the pairs: whole numbers, unless they would be too large for 64 bits."""
+    common = math.lcm(*pairs.slots.tolist())
+    return common // pairs.slots if common < _LARGEST_COMMON else 1 / pairs.slots
 
 
 def _cut(pairs: LinkPairs, parts: Int32Array) -> _Cut:

@@ -261,7 +261,7 @@ def test_into_a_file_progress_is_lines_and_only_if_asked_for(capfd, monkeypatch)
 
 
 def test_on_a_terminal_it_is_a_line_that_changes(monkeypatch):
-    monkeypatch.setattr(cli_progress, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(cli_progress, "QUIET_SECONDS", 0.05)
     monkeypatch.setenv("TERM", "xterm")
     for verbosity in (Verbosity.QUIET, Verbosity.TERMINAL):
         reading, writing = pty.openpty()

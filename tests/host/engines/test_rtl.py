@@ -18,6 +18,7 @@ from multitree import (
 from multitree.host.engines import RtlEngine
 from multitree.host.plans import Plan
 from multitree.sim.emulator.verilator import why_not
+from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for
 from multitree.topology.algorithms.build import build
@@ -137,6 +138,7 @@ class Recorder:
     def __init__(self, topology, *, link_model, waveform, say, **needs):
         self.config = config_for(topology, link_model, **needs)
         self.num_switches = topology.num_switches
+        self.waveform = waveform
         self.is_open = True
         Recorder.opened.append(self)
 
@@ -192,3 +194,14 @@ def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):
     assert "bfloat16" in third.config.dtypes and "bfloat16" not in second.config.dtypes
     engine.close()
     assert not third.is_open
+
+
+def test_only_the_first_of_several_networks_writes_the_waveform(monkeypatch, tmp_path):
+    """Interfaces for another type are another network, which would begin the same file anew."""
+    monkeypatch.setattr("multitree.host.engines.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
+    waveform = Waveform(tmp_path / "run.vcd")
+    engine, schedule = RtlEngine(ring(4), LinkModel(), waveform=waveform), build(ring(4), "ring")
+    for dtype in ("float32", "bfloat16"):
+        engine.prepare(schedule, np.zeros((4, 100), DTYPES[dtype]))
+    assert [session.waveform for session in Recorder.opened] == [waveform, None]

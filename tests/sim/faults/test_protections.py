@@ -80,7 +80,7 @@ def test_without_staging_a_contribution_bars_the_way_of_the_one_that_it_waits_fo
     ("protection", "barred"),
     [
         ("parity", "for VC 0 of link 8 (switch 4 to switch 5), held by"),
-        ("hold", "for link 8 (switch 4 to switch 5), in the hands of"),
+        ("hold", "for link 8 (switch 4 to switch 5), used by"),
     ],
     ids=["one channel for both parities", "a link held per message"],
 )

@@ -108,7 +108,7 @@ def test_the_next_collective_waits_until_this_one_has_ended():
         "first"
     )
     in_hands = told(UNEVEN, blocking, (0, 5, (8, 1)), arrived=range(5))
-    assert "at switch 4 for link 8 (switch 4 to switch 5), in the hands of Row 0" in in_hands
+    assert "at switch 4 for link 8 (switch 4 to switch 5), used by Row 0" in in_hands
     unsent = told(UNEVEN, blocking, (0, 4, (8, 0)), arrived=range(4), one_channel=True)
     assert unsent.endswith(
         "and needs Row 5 (step 5, flow 0, GATHER 0 -> 2) of collective 0, which has not left rank "
@@ -160,7 +160,7 @@ def test_a_rank_has_not_ended_before_all_that_it_sends_has_left():
             "at rank 1, although VC 1 of link 2 (rank 1 to switch 4) is free",
         ),
         ([(0, 4, (20, 12), (12, 12), (12, 12))], range(4), "at switch 4, although VC 1 of link 8"),
-        ([(0, 0, (8, 0))], [], "VC 1 of link 8 (switch 4 to switch 5), which nobody holds"),
+        ([(0, 0, (8, 0))], [], "VC 1 of link 8 (switch 4 to switch 5), which no message holds"),
         ([(0, 0, ALL, ALL, (8, 0))], [], "waits at rank 2, which does not take it"),
         ([(0, 0, ALL, ALL, ALL)], [], "has come in at rank 2, and is not all in memory"),
         ([(0, 2, ALL, ALL, ALL), (0, 1, ALL, ALL, (8, 3))], [0], "Row 1 (step 1"),
@@ -191,7 +191,7 @@ def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_ca
     # Who has sent its tail holds nothing, and what it left in the buffer may leave room.
     gone = (0, 4, ALL, (21, 16), (15, 7))
     nobody = told(UNEVEN, gone, (0, 0, (8, 0)))
-    assert nobody.endswith("for VC 1 of link 8 (switch 4 to switch 5), which nobody holds")
+    assert nobody.endswith("for VC 1 of link 8 (switch 4 to switch 5), which no message holds")
     room = told(UNEVEN, gone, (0, 0, (8, 1)))
     assert room.endswith(
         "waits at switch 4, although VC 1 of link 8 (switch 4 to switch 5) is free"

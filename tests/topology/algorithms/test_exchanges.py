@@ -72,7 +72,7 @@ def test_in_turns_only_those_whose_turn_it_is_send():
     [doubling_partners(2)[[0, 0]], doubling_partners(2)[:1], np.array([[1, 0, 2], [2, 1, 0]])],
 )
 def test_exchanges_that_miss_a_root_are_refused(partners):
-    with pytest.raises(ScheduleError, match=r"must take each of . ranks to every root on one way"):
+    with pytest.raises(ScheduleError, match=r"must take each of . ranks to every root on one path"):
         exchange_rows(partners, np.arange(partners.shape[1]))
 
 

@@ -150,7 +150,7 @@ def test_nothing_is_told_where_all_is_read(read, spec, tmp_path):
         (
             square(bandwidth_gbytes_per_s=1, capacity=1),
             {"bandwidth_key": "capacity:Gb/s"},
-            "bandwidth_gbytes_per_s must not be there beside 'capacity'",
+            "bandwidth_gbytes_per_s must not be there in addition to 'capacity'",
         ),
     ],
 )

@@ -231,3 +231,20 @@ def test_what_cannot_be_packed_is_refused():
         pack_trees(mesh(2, 2), num_trees=0)
     with pytest.raises(ValueError, match="Slots of a hop must be at least 1, not 0"):
         modulo_schedule(pack_trees(mesh(2, 2)), 0)
+
+
+def test_speeds_whose_common_multiple_is_beyond_64_bits_keep_their_proportions():
+    """The first 25 primes: as many slots as that makes 2.3e36."""
+    primes = [n for n in range(2, 98) if all(n % k for k in range(2, n))]
+    speeds = [960.0 / prime for prime in primes]
+    topology = Topology(
+        "line",
+        26,
+        0,
+        links=np.array([pair for k in range(25) for pair in ((k, k + 1), (k + 1, k))]),
+        bandwidth_gbytes_per_s=np.repeat(speeds, 2),
+        latency_ns=np.full(50, 150.0),
+    )
+    count = tree_count(link_pairs(topology), 26, num_trees=1)
+    # A line has one spanning tree, which takes its slowest link in every period.
+    assert count == (1, int(link_pairs(topology).slots.max()))
