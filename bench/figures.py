@@ -13,6 +13,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 from _figure_pages import pages
@@ -119,18 +121,29 @@ def run_again(book: Book, runs: list[Run], *, update: bool) -> tuple[list[Differ
     """Run commands again: what differs, and which did not print their figures."""
     listed: list[Difference] = []
     failed = []
-    for number, run in enumerate(runs, start=1):
+
+    def again(number: int, run: Run) -> tuple[Any, float] | CommandError:
         print(f"{number} of {len(runs)}: {run.command}", file=sys.stderr, flush=True)
         try:
-            data, cost = measured(run.command) if update else (printed(run.command), 0.0)
-            listed += differences(book, run, data, update=update)
+            return measured(run.command) if update else (printed(run.command), 0.0)
         except CommandError as error:
-            failed.append(str(error))
-            continue
-        if update:
-            if abs(cost - run.cpu_seconds) > FAR_OFF * run.cpu_seconds:
-                run.cpu_seconds = float(f"{cost:.2g}")
-            write(book)
+            return error
+
+    # What is written down is measured alone; what is only compared shares the machine.
+    with ThreadPoolExecutor(1 if update else os.cpu_count()) as pool:
+        for run, result in zip(runs, pool.map(again, count(1), runs), strict=True):
+            try:
+                if isinstance(result, CommandError):
+                    raise result
+                data, cost = result
+                listed += differences(book, run, data, update=update)
+            except CommandError as error:
+                failed.append(str(error))
+                continue
+            if update:
+                if abs(cost - run.cpu_seconds) > FAR_OFF * run.cpu_seconds:
+                    run.cpu_seconds = float(f"{cost:.2g}")
+                write(book)
     return listed, failed
 
 

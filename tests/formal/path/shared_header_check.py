@@ -244,6 +244,6 @@ PROPERTIES = (
         "port.channels",
         "a flit goes with a credit of its own channel, arrivals to their lane; faults are reported",
         port,
-        ({"num_classes": 0}, {"num_classes": 1}, {"num_classes": 2}),
+        ({"num_classes": 1}, {"num_classes": 2}, {"num_classes": 0}),
     ),
 )
