@@ -12,6 +12,7 @@ import sys
 import threading
 import tokenize
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +20,11 @@ from typing import Any
 import networkx
 import numpy as np
 
-from multitree import Communicator, torus
+from multitree import Communicator, Schedule, Topology, ring, torus
+from multitree.nic.config import Config
+from multitree.nic.program import table_writes
+from multitree.nic.table import compile_table
+from multitree.topology.schedules.trees import both_phases, with_direct_links
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("topology", "hw", "nic", "sim", "host")
@@ -144,21 +149,37 @@ def entered(run: Any) -> list[str]:
 
 def all_reduce() -> None:
     """One all-reduce on the rtl engine."""
-
     with Communicator(torus(2, 2), engine="rtl") as communicator:
         communicator.all_reduce(np.ones((4, 100), np.float32)).wait()
+
+
+def table_entries(topology: Topology) -> None:
+    """Trees of two ranks become a schedule, rank 0's table, and the words of its rows."""
+    step, tree, link = np.zeros(2, np.int32), np.arange(2, dtype=np.int32), np.arange(2)
+    grown = with_direct_links(topology, step, tree, link.astype(np.int32))
+    rows, routes = both_phases(topology, lambda _: grown)
+    schedule = Schedule.from_rows(
+        topology,
+        algorithm="trees",
+        collective="all_reduce",
+        flow_offsets=np.arange(3),
+        rows=rows,
+        routes=routes,
+    )
+    table_writes(compile_table(schedule, 0, 64, Config()))
 
 
 def main() -> int:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--paths", action="store_true", help="also files entered by an all-reduce")
+    parser.add_argument("--paths", action="store_true", help="also files that are entered")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     counts = counted()
     if options.paths:
         all_reduce()  # so that everything is compiled and imported
         counts["files_of_an_rtl_all_reduce"] = entered(all_reduce)
+        counts["files_of_a_table_entry"] = entered(partial(table_entries, ring(2)))
     if options.json:
         print(json.dumps(counts, indent=2))
         return 0

@@ -74,6 +74,7 @@ def test_its_lint_is_not_deaf(folder, tmp_path):
     assert "%Warning-WIDTH" in done.stderr
 
 
+@pytest.mark.slow
 def test_icarus_accepts_the_card(folder):
     if not shutil.which("iverilog"):
         pytest.skip("Icarus Verilog is not installed")

@@ -4,7 +4,9 @@ import ast
 import functools
 import importlib
 import inspect
+import io
 import re
+import tokenize
 import tomllib
 
 import networkx
@@ -49,6 +51,8 @@ WORDS_NEVER_IN_NAMES = set(
         """,
     )
 )
+# Nor in docstrings and comments of the product, where these are mostly words for a field's term.
+WORDS_NEVER_IN_PROSE = {"told", "heard", "news", "nobody", "somebody", "beside", "worms", "vouch"}
 # Keys of --json, which keep their names as long as their version.
 KEPT_NAMES = {"switches_beside_ranks"}
 # Put together here, so that this file does not hold them.
@@ -279,6 +283,23 @@ def documented_members(thing):
 )
 def test_every_class_with_members_has_an_example(kind, table):
     assert set(table) == set(defined(kind))
+
+
+@each(MODULES)
+def test_prose_uses_the_field_s_words(path):
+    text = path.read_text()
+    comments = [
+        token.string
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    texts = [
+        ast.get_docstring(node) or ""
+        for node in ast.walk(parsed(path))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+    ]
+    words = set(re.findall(r"[a-z]+", " ".join([*comments, *texts]).lower()))
+    assert not words & WORDS_NEVER_IN_PROSE
 
 
 @pytest.mark.slow

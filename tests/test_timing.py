@@ -46,6 +46,7 @@ def test_the_pictures_are_those_that_the_hardware_draws_today(drawn):
     assert not stale, "the hardware has changed: run python docs/timing.py and look at the pictures"
 
 
+@pytest.mark.slow
 def test_every_picture_is_shown_once(drawn):
     text = (DOCS / "timing.md").read_text()
     for name in drawn:

@@ -60,6 +60,7 @@ def test_results_have_the_types_of_what_went_in(tmp_path):
     assert checked(tmp_path, RIGHT).startswith("Success")
 
 
+@pytest.mark.slow
 def test_what_cannot_work_is_found_before_it_runs(tmp_path):
     lines = [line for line in checked(tmp_path, WRONG).splitlines() if ": error: " in line]
     assert [line.split(":")[1] for line in lines] == ["7", "8", "9"]

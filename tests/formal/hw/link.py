@@ -141,10 +141,10 @@ def credited_link(bench, *, credits, depth, latency_cycles, bit):
     errors = (receiver.sequence_error, receiver.epoch_error, receiver.check_error)
     bench.check(~Cat(*errors, receiver.overflow, sender.fault_credit).any())
     limit_cycles = latency_cycles + RECEIVER_LATENCY_CYCLES
-    header_only = Signal(range(limit_cycles + 2))
+    hidden_cycles = Signal(range(limit_cycles + 2))
     hidden = (watch.held != 0) & ~receiver.o.valid
-    m.d.sync += header_only.eq(Mux(hidden, header_only + 1, 0))
-    bench.check(header_only <= limit_cycles)
+    m.d.sync += hidden_cycles.eq(Mux(hidden, hidden_cycles + 1, 0))
+    bench.check(hidden_cycles <= limit_cycles)
     bench.cover("no_credit", available == 0)
     bench.cover("credit_and_flit", sent & sender.link.credit)
 

@@ -9,7 +9,7 @@ from tests.formal.bench import Property, Watch, driven, steady
 __all__ = ["PROPERTIES"]
 
 
-def _queue(bench, block, *, capacity, silent_cycles):
+def _queue(bench, block, *, capacity, hidden_cycles):
     """Order, no loss, no duplication; what is inside is offered, and stays offered."""
     m = bench.m
     m.submodules.block = block
@@ -23,10 +23,10 @@ def _queue(bench, block, *, capacity, silent_cycles):
         value_out=block.o.payload,
         capacity=capacity,
     )
-    header_only = Signal(range(silent_cycles + 2))
+    hidden_for = Signal(range(hidden_cycles + 2))
     hidden = (watch.held != 0) & ~block.o.valid
-    m.d.sync += header_only.eq(Mux(hidden, header_only + 1, 0))
-    bench.check(header_only <= silent_cycles)
+    m.d.sync += hidden_for.eq(Mux(hidden, hidden_for + 1, 0))
+    bench.check(hidden_for <= hidden_cycles)
     steady(bench, block.o.valid, block.o.ready, block.o.payload)
     bench.cover("full", watch.held == capacity)
     return watch
@@ -35,14 +35,14 @@ def _queue(bench, block, *, capacity, silent_cycles):
 def register(bench, *, width):
     """A stream register: also, it refuses only while both its places are taken."""
     block = Register(shape=width)
-    watch = _queue(bench, block, capacity=2, silent_cycles=0)
+    watch = _queue(bench, block, capacity=2, hidden_cycles=0)
     bench.check(block.i.ready == (watch.held != 2))
 
 
 def fifo(bench, *, width, depth):
     """A queue: also, its level is what is inside, and it refuses only when it is full."""
     block = Fifo(shape=width, depth=depth)
-    watch = _queue(bench, block, capacity=depth, silent_cycles=1)
+    watch = _queue(bench, block, capacity=depth, hidden_cycles=1)
     bench.check(block.level == watch.held)
     bench.check(block.empty == (watch.held == 0))
     if depth > 2:
@@ -52,7 +52,7 @@ def fifo(bench, *, width, depth):
 def quick_fifo(bench, *, width, depth):
     """A queue with an output register: also, its level is what is inside; an empty one is fast."""
     block = QuickFifo(shape=width, depth=depth)
-    watch = _queue(bench, block, capacity=depth + 1, silent_cycles=1)
+    watch = _queue(bench, block, capacity=depth + 1, hidden_cycles=1)
     bench.check(block.level == watch.held)
     bench.check(block.i.ready | (watch.held >= depth))
     passes = bench.past((watch.held == 0) & block.i.valid)

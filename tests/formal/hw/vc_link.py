@@ -81,9 +81,9 @@ def channels(bench, *, num_vcs, credits, latency_cycles):
     errors = Cat(getattr(receiver, name) for name in FAULTS)
     bench.check(~Cat(errors, sender.fault_credit).any())
     limit_cycles = latency_cycles + RECEIVER_LATENCY_CYCLES
-    header_only = Signal(range(limit_cycles + 2))
-    m.d.sync += header_only.eq(Mux((watch.held != 0) & ~offered, header_only + 1, 0))
-    bench.check(header_only <= limit_cycles)
+    hidden = Signal(range(limit_cycles + 2))
+    m.d.sync += hidden.eq(Mux((watch.held != 0) & ~offered, hidden + 1, 0))
+    bench.check(hidden <= limit_cycles)
     bench.cover("no_credit", available == 0)
 
 

@@ -285,8 +285,8 @@ PROPERTIES = (
     ),
     Property(
         "lane.flits",
-        "payload goes once, in order, heads to the reception; what is not of its place's length is"
-        " told and goes nowhere; nothing else stands that has place and turn",
+        "payload goes once, in order, heads to the lookup; what is not of its place's length is"
+        " reported and goes nowhere; nothing else stands that has place and turn",
         flits,
         ({"address_width": 4},),
     ),

@@ -246,7 +246,7 @@ MUTANTS = (
         "hw/link/session.py",
         "received.payload[:2] == Cat(epoch, 1)",
         "received.payload[0] == epoch",
-        "an end that heard nothing since its reset returns an epoch",
+        "an end that received nothing since its reset returns an epoch",
     ),
     Mutant(
         "link.comes_up",

@@ -24,7 +24,7 @@ MUTANTS = (
         "hw/axi/burst.py",
         "continues.eq(held & ~full & (self.i.payload == following))",
         "continues.eq(held & ~full)",
-        "a burst reads what nobody asked for",
+        "a burst reads what no request is for",
     ),
     Mutant(
         "axi.read_rules",
@@ -80,6 +80,6 @@ MUTANTS = (
         "hw/axi/reader.py",
         "back.eq(bus.rvalid & (inflight != 0))",
         "back.eq(bus.rvalid)",
-        "a beat that nobody asked for counts as data",
+        "a beat that no request is for counts as data",
     ),
 )

@@ -122,7 +122,7 @@ MUTANTS = (
         "nic/send/wave_offset.py",
         "self.beyond.eq(place[width:].any()),",
         "self.beyond.eq(place[width + 1 :].any()),",
-        "a wave that begins just beyond all addresses is not told",
+        "a wave that begins just beyond all addresses is not reported",
     ),
     Mutant(
         "row_check.legal",
@@ -241,14 +241,14 @@ MUTANTS = (
         "hw/axi/lite.py",
         "request.write.eq(write),",
         "request.write.eq(~read),",
-        "a write beside a read is asked as a read",
+        "a write in the cycle of a read is asked as a read",
     ),
     Mutant(
         "axi_lite.progress",
         "hw/axi/lite.py",
         "request.valid.eq(legal),",
         "request.valid.eq(legal & ~(write & read)),",
-        "a write beside a read is never asked",
+        "a write in the cycle of a read is never asked",
     ),
     Mutant(
         "register_file.once",

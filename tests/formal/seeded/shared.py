@@ -207,7 +207,7 @@ MUTANTS = (
         "nic/receive/shared_lane.py",
         "self.wrong_kind.eq(offered & ~right_kind),",
         "self.wrong_kind.eq(offered & ~right_kind & ~last),",
-        "a message that is too long is not told",
+        "a message that is too long is not reported",
     ),
     Mutant(
         "lane.turn",

@@ -32,7 +32,10 @@ WAIVER = RESET.parent / "card.vlt"
 SHARED = Config(num_classes=1)
 
 
-@pytest.fixture(scope="module", params=CROSSED)
+@pytest.fixture(
+    scope="module",
+    params=["fat_tree", pytest.param("bigraph", marks=pytest.mark.slow)],
+)
 def written(request, tmp_path_factory):
     topology, config = CROSSED[request.param]
     folder = tmp_path_factory.mktemp("written")
@@ -187,6 +190,7 @@ def test_interfaces_crossings_and_switches_fit_and_verilator_has_nothing_to_say(
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_lint_notes_credits_that_are_too_few_at_either_side_of_a_crossing(written, tmp_path):
     nets = ("rank_0_core_link_0_tx_credit", "rank_0_link_0_rx_credit")
 
