@@ -77,7 +77,7 @@ def compare(
     ):
         compared = [compare_all(simulator, size_bytes, names) for size_bytes in sizes]
     check_some_ran(topology, [result for results in compared for result in results])
-    options: dict[str, Any] = {"engine": engine, "lockstep": lockstep, **modes}
+    options: dict[str, Any] = {"engine": engine, **modes, "lockstep": lockstep}
     options |= {"dtype": dtype, "op": simulator.op, "seed": seed}
     more, extra = clock.figures(topology, model), {"warnings": network.warnings}
     heads: list[dict[str, Any]] = [

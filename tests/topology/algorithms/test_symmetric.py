@@ -192,7 +192,7 @@ def test_an_orbit_that_is_none_is_refused():
     implicit = implicit_symmetric(torus(4, 4))
     with pytest.raises(ScheduleError, match="move links to links"):
         verify_implicit(ImplicitSchedule(implicit.tree, translations_of(hypercube(4))))
-    with pytest.raises(ScheduleError, match="one, rooted at rank 0"):
+    with pytest.raises(ScheduleError, match="one tree, rooted at rank 0"):
         verify_implicit(ImplicitSchedule(implicit.schedule([1]), implicit.group))
 
 
