@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any
 
 from _figure_pages import pages
@@ -122,20 +121,17 @@ def run_again(book: Book, runs: list[Run], *, update: bool) -> tuple[list[Differ
     listed: list[Difference] = []
     failed = []
 
-    def again(number: int, run: Run) -> tuple[Any, float] | CommandError:
+    def again(number: int, run: Run) -> tuple[Any, float]:
         print(f"{number} of {len(runs)}: {run.command}", file=sys.stderr, flush=True)
-        try:
-            return measured(run.command) if update else (printed(run.command), 0.0)
-        except CommandError as error:
-            return error
+        return measured(run.command) if update else (printed(run.command), 0.0)
 
     # What is written down is measured alone; what is only compared shares the machine.
-    with ThreadPoolExecutor(1 if update else os.cpu_count()) as pool:
-        for run, result in zip(runs, pool.map(again, count(1), runs), strict=True):
+    pool = ThreadPoolExecutor(1 if update else os.cpu_count())
+    running = [pool.submit(again, number, run) for number, run in enumerate(runs, start=1)]
+    try:
+        for run, result in zip(runs, running, strict=True):
             try:
-                if isinstance(result, CommandError):
-                    raise result
-                data, cost = result
+                data, cost = result.result()
                 listed += differences(book, run, data, update=update)
             except CommandError as error:
                 failed.append(str(error))
@@ -144,6 +140,9 @@ def run_again(book: Book, runs: list[Run], *, update: bool) -> tuple[list[Differ
                 if abs(cost - run.cpu_seconds) > FAR_OFF * run.cpu_seconds:
                     run.cpu_seconds = float(f"{cost:.2g}")
                 write(book)
+    finally:
+        # Interrupted, it must not begin with the commands that are still queued.
+        pool.shutdown(cancel_futures=True)
     return listed, failed
 
 

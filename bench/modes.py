@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from multitree.host.engines import needs_of
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.work import bound_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
@@ -43,8 +43,7 @@ def measure(
     topology, size_bytes = parse_topology(spec), parse_size(size)
     schedule = build_multitree(topology)
     buffers = make_buffers(1, topology.num_ranks, size_bytes // 4, "float32")
-    sizes = least_sizes(schedule, model.num_flits(buffers.shape[1], buffers.dtype.itemsize))
-    with RtlSession(topology, link_model=model, **sizes) as session:
+    with RtlSession(topology, link_model=model, **needs_of(schedule, model, size_bytes)) as session:
         [(memory, trace)] = session.run(schedule, [buffers])
     wanted = execute(schedule, buffers)
     return {

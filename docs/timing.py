@@ -77,7 +77,7 @@ def simulate(folder):
         for rank in range(2):
             table = compile_table(schedule, rank, NUM_FLITS, config)
             writes = [*table_writes(table), *run_writes(settings), COMMIT]
-            ops = [HostOp.write(*write) for write in writes]
+            ops = HostOp.writes(writes)
             ops += [HostOp.wait(CHECK_CYCLES), HostOp.read(ADDRESS["STATUS"])]
             ops += [HostOp.write(*START), HostOp.wait_irq(), HostOp.write(*ACKNOWLEDGE)]
             network.set_script(rank, [*ops, HostOp.wait(20)])

@@ -132,7 +132,7 @@ class Driver:
         DeviceError
             If memory does not answer, so that the reset does not end.
         """
-        yield [HostOp.write(*write) for write in reset_writes(sequence)]
+        yield HostOp.writes(reset_writes(sequence))
         yield from self._poll_status("reset is not over", lambda field: not field("busy"))
 
     def sequence(self) -> Steps[int]:
@@ -204,7 +204,7 @@ class Driver:
         ):
             if value > limit:
                 raise self._error(f"{what} of the table must be at most {limit}, not {value}")
-        yield [HostOp.write(*write) for write in table_writes(table)]
+        yield HostOp.writes(table_writes(table))
         self._ports = table.ports_in_use()
 
     def commit(self, settings: RunSettings) -> Steps[None]:
@@ -224,10 +224,6 @@ class Driver:
         yield from self._commit(settings)
         yield from self.await_check()
         yield from self._await_links()
-
-    def write(self, ops: Sequence[HostOp]) -> Steps[None]:
-        """Do some operations, whatever they are."""
-        yield ops
 
     def await_unlocked(self) -> Steps[None]:
         """Wait until nothing waits to be committed."""
@@ -331,7 +327,7 @@ class Driver:
         built = (yield from self.probe()).dtypes
         if settings.dtype not in built:
             raise self._error(f"type of the elements must be one of {built}, not {settings.dtype}")
-        yield [HostOp.write(*write) for write in [*run_writes(settings), COMMIT]]
+        yield HostOp.writes([*run_writes(settings), COMMIT])
 
     def _await_links(self) -> Steps[None]:
         """Wait until the link of every port in use is up at both ends."""

@@ -1,7 +1,7 @@
 """What a host does on the bus of an interface, and a sequence of such operations."""
 
 import enum
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -40,6 +40,11 @@ class HostOp:
     def write(cls, address: int, value: int) -> "HostOp":
         """Write a register."""
         return cls(OpKind.WRITE, address, value)
+
+    @classmethod
+    def writes(cls, pairs: Iterable[tuple[int, int]]) -> "list[HostOp]":
+        """Write registers, each a byte address and a value."""
+        return [cls.write(*pair) for pair in pairs]
 
     @classmethod
     def read(cls, address: int) -> "HostOp":

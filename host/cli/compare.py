@@ -27,8 +27,10 @@ from multitree.host.comparison import COLUMNS, check_some_ran, compare_all, show
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, parse_sizes
 from multitree.host.work import bound_of
+from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.algorithms.build import COMPARED, check_algorithm
+from multitree.topology.networks.topology import Topology
 
 __all__ = ["add_commands"]
 
@@ -60,7 +62,8 @@ def compare(
     check_format(json, csv)
     sizes, topology = parse_sizes(size), network.network(spec)
     names = [check_algorithm(name) for name in algorithms.split(",")]
-    model = clock.model(**(modes := {"dependency": dependency, "flow_control": flow_control}))
+    modes = {"dependency": dependency, "flow_control": flow_control}
+    model = clock.model(**modes)
     with (
         Working(f"Comparing on {topology.name}") as work,
         Simulator(
@@ -80,13 +83,7 @@ def compare(
     options: dict[str, Any] = {"engine": engine, **modes, "lockstep": lockstep}
     options |= {"dtype": dtype, "op": simulator.op, "seed": seed}
     more, extra = clock.figures(topology, model), {"warnings": network.warnings}
-    heads: list[dict[str, Any]] = [
-        {"topology": topology.name, "num_ranks": topology.num_ranks, "size_bytes": size_bytes}
-        | options
-        | more
-        | {"bound_cycles": bound_of(topology, size_bytes, model)}
-        for size_bytes in sizes
-    ]
+    heads = [_head(topology, size_bytes, model, options | more) for size_bytes in sizes]
     pairs = [*zip(heads, compared, strict=True)]
     if json:
         print_sizes([head | {"results": results} | extra for head, results in pairs])
@@ -96,7 +93,17 @@ def compare(
         for head, results in pairs:
             _show(head, results)
         report_limits(link_limits(topology, model))
-    return FAILED if any(r["exact"] is False for results in compared for r in results) else 0
+    exact = [result["exact"] for results in compared for result in results]
+    return FAILED if False in exact else 0
+
+
+def _head(
+    topology: Topology, size_bytes: int, model: LinkModel, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What is the same for all algorithms at one size, and what none of them can beat."""
+    network = {"topology": topology.name, "num_ranks": topology.num_ranks}
+    bound = {"bound_cycles": bound_of(topology, size_bytes, model)}
+    return network | {"size_bytes": size_bytes} | options | bound
 
 
 def _show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:

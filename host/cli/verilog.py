@@ -76,10 +76,16 @@ def verilog(
     config = config_for(wired, model, **needs, dtypes=tuple(dtypes.split(",")))
     switches = switch_modules(wired, config, names.switch)
     leads_through_ranks = wired is not built.topology
-    built_for = identity_of(built) | {"size_bytes": size_bytes}
-    to_write: dict[str, Any] = {"memory": memory, "topology": wired, "prefix": name, "force": force}
     with Working(f"Generating the Verilog of {', '.join([top, *(s.module for s in switches)])}"):
-        delivery = write_verilog(config, out, built_for=built_for, **to_write)
+        delivery = write_verilog(
+            config,
+            out,
+            memory=memory,
+            topology=wired,
+            prefix=name,
+            built_for=identity_of(built) | {"size_bytes": size_bytes},
+            force=force,
+        )
     if json:
         print_json(
             {

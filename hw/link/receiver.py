@@ -20,29 +20,6 @@ from multitree.hw.stream import QuickFifo
 __all__ = ["LinkReceiver"]
 
 
-def _count_places(m, *, depth, up, taken, credit, room):
-    """Keep `room`: there is a place for a flit more; a credit is counted when it leaves.
-
-    Parameters
-    ----------
-    m : Module
-    depth : int
-        Places of the buffer.
-    up, taken, credit : Value
-        The link is up; a flit is taken; its credit goes.
-    room : Value
-        What is kept, a register; 1 to begin with.
-    """
-    inside = Signal(range(depth + 1))
-    after = Signal.like(inside)
-    # A place is in use until its credit has left, not only its flit: a flit that comes earlier was
-    # sent without a credit and is an overflow, even where the buffer has room.
-    m.d.comb += after.eq(inside + taken - credit)
-    m.d.sync += [inside.eq(after), room.eq(after != depth)]
-    with m.If(~up):
-        m.d.sync += [inside.eq(0), room.eq(1)]
-
-
 class LinkReceiver(wiring.Component):
     """Takes flits off a link into a buffer per virtual channel and grants a credit for each.
 
@@ -162,9 +139,19 @@ class LinkReceiver(wiring.Component):
         sound = compare(m, self, self._check, flit, entry, taken, is_control)
         for vc in range(num_vcs):
             self._buffer(m, vc, queued[vc], entry, sound)
-            counted = {"taken": taken & chosen[vc], "credit": self.link.credit[vc]}
-            _count_places(m, depth=self.depth, up=self.up, room=room[vc], **counted)
+            self._count(m, vc, taken & chosen[vc], room[vc])
         return m
+
+    def _count(self, m, vc, taken, room):
+        """Whether one channel's buffer has a place for a flit more; room is 1 to begin with."""
+        inside = Signal(range(self.depth + 1))
+        after = Signal.like(inside)
+        # A place is in use until its credit has left, not only its flit: a flit that comes earlier
+        # was sent without a credit and is an overflow, even where the buffer has room.
+        m.d.comb += after.eq(inside + taken - self.link.credit[vc])
+        m.d.sync += [inside.eq(after), room.eq(after != self.depth)]
+        with m.If(~self.up):
+            m.d.sync += [inside.eq(0), room.eq(1)]
 
     def _buffer(self, m, vc, queued, entry, sound):
         """The queue of one channel; nothing leaves it behind a wrong CRC."""

@@ -18,34 +18,6 @@ from multitree.hw.link.link import (
 __all__ = ["LinkTransmitter"]
 
 
-def _stamp(m, transmitter, check, flit, *, sent, says, epoch, number):
-    """Register the flit that is taken, or the control flit that came, for the link.
-
-    Parameters
-    ----------
-    m : Module
-    transmitter : Component
-        A transmitter: `link` and `control`.
-    check : Component
-        Its running check, which has the flit.
-    flit : View
-        The register.
-    sent, says : Value
-        It is a flit that is taken, a control flit.
-    epoch, number : Value
-        Of the control flit; number of the one that is taken.
-    """
-    with m.If(sent | says):
-        m.d.sync += [
-            flit.sequence.eq(Mux(says, 0, number)),
-            # A control flit goes a cycle late, in the epoch of the cycle in which it was given.
-            flit.epoch.eq(Mux(says, epoch, transmitter.control.epoch)),
-            *(flit[name].eq(check.flit[name]) for name, _ in check.flit.shape()),
-            flit.check.eq(Mux(check.carries, check.check, 0)),
-        ]
-    m.d.comb += [getattr(transmitter.link, name).eq(flit[name]) for name, _ in flit.shape()]
-
-
 class LinkTransmitter(wiring.Component):
     """Puts flits on a link, each only where its virtual channel has a place for it.
 
@@ -154,7 +126,15 @@ class LinkTransmitter(wiring.Component):
             self._count(m, vc, sent & (unit.vc == vc))
         with m.If(~self.open):
             m.d.sync += number.eq(0)
-        _stamp(m, self, check, stamped, sent=sent, says=says, epoch=epoch, number=number)
+        with m.If(sent | says):
+            m.d.sync += [
+                stamped.sequence.eq(Mux(says, 0, number)),
+                # A control flit goes a cycle late, in the epoch of the cycle in which it was given.
+                stamped.epoch.eq(Mux(says, epoch, control.epoch)),
+                *(stamped[name].eq(check.flit[name]) for name, _ in check.flit.shape()),
+                stamped.check.eq(Mux(check.carries, check.check, 0)),
+            ]
+        m.d.comb += [getattr(link, name).eq(stamped[name]) for name, _ in stamped.shape()]
         return m
 
     def _count(self, m, vc, spent):

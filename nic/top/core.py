@@ -68,8 +68,6 @@ class Core(wiring.Component):
         What came in, for monitors.
     """
 
-    port_class = Port
-
     def __init__(self, config: Config):
         self.config = config
         self._tracker = self._make_tracker()
@@ -103,7 +101,7 @@ class Core(wiring.Component):
         """Build the blocks, then wire them group by group."""
         m = Module()
         config = self.config
-        new = partial(self.port_class, config)
+        new = partial(Port, config)
         ports = add_instances(m, platform, "port", config.num_ports, new, reset=self.reset)
         for number, port in enumerate(ports):
             m.d.comb += port.port.eq(number)

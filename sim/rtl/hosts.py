@@ -79,13 +79,16 @@ class RtlHost:
         """
         network, first_cycle = self._network, self._network.cycle
         writes = self._writes(load, faults)
+
+        def loaded(driver: Driver) -> Steps[None]:
+            if writes[driver.rank]:
+                # What was loaded ahead may still be checked: the collective before it ended early.
+                yield from driver.await_unlocked()
+                yield HostOp.writes(writes[driver.rank])
+            yield from driver.await_check()
+
         try:
-            # What was loaded ahead may still be checked, the collective before it being over early.
-            self._perform(Driver.await_unlocked)
-            if writes[0]:
-                ops = [[HostOp.write(*write) for write in of_rank] for of_rank in writes]
-                self._perform(lambda driver: driver.write(ops[driver.rank]))
-            self._perform(Driver.await_check)
+            self._perform(loaded)
         except DeviceError:
             # Perhaps another rank's fault was first.
             check_status(network, finished=True, first_cycle=first_cycle, running=False)
@@ -158,7 +161,8 @@ class RtlHost:
                 except StopIteration as end:
                     results[rank] = end.value
             steps = {rank: steps[rank] for rank in batches}
-            values = self._accesses(batches)
+            if batches:
+                values = self._accesses(batches)
         return results
 
     def _accesses(self, batches: Mapping[int, Sequence[HostOp]]) -> dict[int, Sequence[int]]:
@@ -166,7 +170,7 @@ class RtlHost:
         network = self._network
         for rank in range(network.topology.num_ranks):
             network.set_script(rank, batches.get(rank, ()))
-        longest = max(map(len, batches.values()), default=0)
+        longest = max(map(len, batches.values()))
         finished = network.run(_POLL_CYCLES + _CYCLES_PER_ACCESS * longest)
         check_responses(network)
         if not finished:
@@ -268,7 +272,7 @@ class RtlHost:
             # script cannot poll, so that it waits for as long as a check may take.
             wait = [HostOp.wait(checking_cycles)] if checking_cycles and writes[0] else []
             for script, of_rank in zip(scripts, writes, strict=True):
-                ops = [HostOp.write(*write) for write in of_rank] + [start] * begins
+                ops = HostOp.writes(of_rank) + [start] * begins
                 # Writes with a commit are made while the collective before runs, others behind it.
                 script += end + ops if begins and not commits else wait + ops + end
             if commits:

@@ -7,32 +7,10 @@ from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from multitree.hw.link.session import LinkSession, bring_up
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.hw.session import MARK_PLACE, marked
+from tests.formal.hw.vc_link import RECEIVER_LATENCY_CYCLES, wires, without_crc
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 
 __all__ = ["PROPERTIES"]
-
-FORWARD = ("valid", "kind", "vc", "epoch", "sequence", "payload", "check")
-RECEIVER_LATENCY_CYCLES = 3
-
-
-def _wires(bench, sender, receiver, latency_cycles):
-    """Delay lines of both directions; returns all credits on their way, the receiver's included."""
-    m = bench.m
-    stage = Cat(getattr(sender.link, name) for name in FORWARD)
-    returning = [receiver.link.credit]
-    for _ in range(latency_cycles):
-        stage = bench.past(stage)
-        returning.append(bench.past(returning[-1]))
-    m.d.comb += [
-        Cat(getattr(receiver.link, name) for name in FORWARD).eq(stage),
-        sender.link.credit.eq(returning[-1]),
-    ]
-    return returning
-
-
-def _without_crc(bench):
-    """Wires that change nothing: both ends compute the same CRC, whatever it is."""
-    bench.replace("multitree.hw.link.check.crc32_step", lambda state, content: state)
 
 
 def _end(bench, name, credits):
@@ -81,11 +59,11 @@ def _check_end(bench, end, credits):
 def reset(bench, *, credits, latency_cycles, period_cycles):
     """Resets of either end in any cycle: no error ever, nothing old, all credits are there."""
     m = bench.m
-    _without_crc(bench)
+    without_crc(bench)
     bench.replace("multitree.hw.link.session.PERIOD_CYCLES", period_cycles)
     left, right = ends = [_end(bench, name, credits) for name in ("left", "right")]
-    _wires(bench, left.sender, right.receiver, latency_cycles)
-    _wires(bench, right.sender, left.receiver, latency_cycles)
+    wires(bench, left.sender.link, right.receiver.link, latency_cycles)
+    wires(bench, right.sender.link, left.receiver.link, latency_cycles)
     resets = left.reset | right.reset
     both_open = left.session.open & right.session.open
     moves = []
@@ -111,7 +89,7 @@ def reset(bench, *, credits, latency_cycles, period_cycles):
 def credited_link(bench, *, credits, depth, latency_cycles, bit):
     """Credits conserved, none below 0, room for every flit, order and payload preserved."""
     m = bench.m
-    _without_crc(bench)
+    without_crc(bench)
     sizes = {"flit_bytes": 1, "submessage_flits": 2}
     m.submodules.sender = sender = StreamTransmitter(credits=credits, **sizes)
     m.submodules.receiver = receiver = StreamReceiver(depth=depth, **sizes)
@@ -121,7 +99,7 @@ def credited_link(bench, *, credits, depth, latency_cycles, bit):
     bench.assume(sender.i.payload.kind.as_value()[2] == 0)
     driven(bench, "i", sender.i)
     m.d.comb += receiver.o.ready.eq(bench.free("o_ready"))
-    returning = _wires(bench, sender, receiver, latency_cycles)
+    returning = wires(bench, sender.link, receiver.link, latency_cycles)
     sent = sender.i.valid & sender.i.ready
     watch = Watch(
         bench,

@@ -7,13 +7,13 @@ from multitree.hw.link.transmitter import LinkTransmitter
 from tests.formal.bench import Property, Watch
 from tests.hw.link.vc_streams import FORWARD
 
-__all__ = ["PROPERTIES"]
+__all__ = ["PROPERTIES", "RECEIVER_LATENCY_CYCLES", "wires", "without_crc"]
 
 RECEIVER_LATENCY_CYCLES = 3
 FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow")
 
 
-def _wires(bench, near, far, latency_cycles):
+def wires(bench, near, far, latency_cycles):
     """Delay lines both ways; returns the credits on their way, the receiving end's included."""
     stage = Cat(getattr(near, name) for name in FORWARD)
     returning = [far.credit]
@@ -27,7 +27,7 @@ def _wires(bench, near, far, latency_cycles):
     return returning
 
 
-def _without_crc(bench):
+def without_crc(bench):
     """Wires that change nothing: both ends compute the same CRC, whatever it is."""
     bench.replace("multitree.hw.link.check.crc32_step", lambda state, content: state)
 
@@ -50,7 +50,7 @@ def _sends(bench, name, port, num_vcs):
 def channels(bench, *, num_vcs, credits, latency_cycles):
     """One arbitrary channel: credits, order, content and time, whatever the others do."""
     m = bench.m
-    _without_crc(bench)
+    without_crc(bench)
     sizes = {"num_vcs": num_vcs, "flit_bytes": 1, "submessage_flits": 2}
     m.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
     m.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
@@ -60,7 +60,7 @@ def channels(bench, *, num_vcs, credits, latency_cycles):
     vc = _sends(bench, "i", sender, num_vcs)
     m.d.comb += sender.flit.payload.eq(bench.free("i_payload"))
     m.d.comb += [o.ready.eq(bench.free(f"o_{k}_ready")) for k, o in enumerate(receiver.o)]
-    returning = _wires(bench, sender.link, receiver.link, latency_cycles)
+    returning = wires(bench, sender.link, receiver.link, latency_cycles)
     offered = _of(Cat(o.valid for o in receiver.o), channel)
     sent = sender.take & (vc == channel)
     watch = Watch(
@@ -90,7 +90,7 @@ def channels(bench, *, num_vcs, credits, latency_cycles):
 def down(bench, *, num_vcs, credits):
     """Ends that go down and up in any cycle, and links that bring anything, begin anew."""
     m = bench.m
-    _without_crc(bench)
+    without_crc(bench)
     sizes = {"num_vcs": num_vcs, "flit_bytes": 1, "submessage_flits": 2}
     m.submodules.sender = sender = LinkTransmitter(credits=credits, **sizes)
     m.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)

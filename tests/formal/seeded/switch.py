@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "vc.channels",
         "hw/link/receiver.py",
-        '{"taken": taken & chosen[vc],',
-        '{"taken": taken,',
+        "self._count(m, vc, taken & chosen[vc], room[vc])",
+        "self._count(m, vc, taken, room[vc])",
         "a flit takes a place in every buffer",
     ),
     Mutant(

@@ -169,7 +169,7 @@ def test_a_table_that_is_refused_is_named_when_the_collective_before_it_is_done(
             writes = table_writes(table)
             if rank == 6:
                 writes[0] = (writes[0][0], writes[0][1] ^ 1)
-            ops = [HostOp.write(*write) for write in (START, *writes, COMMIT)]
+            ops = HostOp.writes((START, *writes, COMMIT))
             session.network.set_script(rank, [*ops, HostOp.wait_irq(), HostOp.wait(2000)])
         session.network.run(20_000)
         with pytest.raises(DeviceError, match=r"^Rank 6: .*\(TABLE_CRC\)"):
