@@ -134,7 +134,7 @@ def exact_campaign(
     line : str
         Format of a row for people.
     more : callable
-        What a row has of some outcomes beside what all such campaigns count.
+        What a row has of some outcomes besides what all such campaigns count.
     """
 
     def row_of(network: str, group: Sequence[Run]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ Scalar = int | float | bool | str
 class Figure:
     """A claim, where its value stands in the JSON of its command, and what that was last.
 
-    `tolerance` is relative; a `machine` figure, such as a time, is told and never compared.
+    `tolerance` is relative; a `machine` figure, such as a time, is printed and never compared.
     """
 
     claim: str

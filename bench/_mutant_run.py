@@ -192,7 +192,8 @@ def _test(
     os.dup2(written, 2)
     package = importlib.util.find_spec("multitree")
     assert package and str(package.origin).startswith(folder), "must test the copy's package"
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options += ["-m", "not slow and not long"]
     # The same examples each time, however busy the machine is.
     options += ["--rootdir", folder, "--hypothesis-profile", "ci", "-W", "ignore"]
     watch = _Watch(seconds, begun)

@@ -1,9 +1,9 @@
-"""Cycles that the analytic engine predicts, beside those that the RTL takes.
+"""Cycles that the analytic engine predicts, and those that the RTL takes.
 
 Runs every algorithm on every topology and size on both engines, compares the RTL's memories with
 `execute` bit for bit, and prints the ratio of cycles. Exit status 1 where a ratio is off by more
 than the tolerance: ``python bench/analytic_vs_rtl.py --sizes 32KiB,1MiB --tolerance 0.02``.
-Networks with switches, and schedules through switches beside ranks, go by chunks and messages
+Networks with switches, and schedules through routers attached to ranks, go by chunks and messages
 alone: ``--topologies fat_tree:4x4,dgx2 --algorithms multitree,double_tree``.
 """
 
@@ -107,8 +107,8 @@ def main() -> int:
     worst_error = max(abs(row["ratio"] - 1) for row in rows)
     good = worst_error <= arguments.tolerance and all(row["exact"] for row in rows)
     if arguments.json:
-        told = {"tolerance": arguments.tolerance, "good": good, "worst_error": worst_error}
-        print(json.dumps({**told, "rows": rows}, indent=2))
+        reported = {"tolerance": arguments.tolerance, "good": good, "worst_error": worst_error}
+        print(json.dumps({**reported, "rows": rows}, indent=2))
     else:
         print(
             f"worst ratio {worst_error:.4f} from 1, "

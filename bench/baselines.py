@@ -1,4 +1,4 @@
-"""All-reduces of MultiTree and its baselines in RTL, beside the figures of a peer.
+"""All-reduces of MultiTree and its baselines in RTL, with the figures of a peer.
 
 ``python bench/baselines.py [--topologies torus:4x4] [--algorithms ring,swing] [--sizes 32KiB]
 [--json]``. Every rank's memory is compared with `execute` bit for bit; exit status 1 where one

@@ -61,20 +61,20 @@ def _ran(command: str) -> tuple[Any, float, str]:
         process.returncode = os.waitstatus_to_exitcode(status)
         for file in (out, errors):
             file.seek(0)
-        text, told = (file.read().decode(errors="replace") for file in (out, errors))
+        text, reported = (file.read().decode(errors="replace") for file in (out, errors))
     if process.returncode:
-        last = told.strip().splitlines()[-1:] or ["no message"]
+        last = reported.strip().splitlines()[-1:] or ["no message"]
         raise CommandError(f"{command}: exit status {process.returncode}: {last[0]}")
     try:
-        return json.loads(text), usage.ru_utime + usage.ru_stime, told
+        return json.loads(text), usage.ru_utime + usage.ru_stime, reported
     except json.JSONDecodeError as error:
         raise CommandError(f"{command}: must print JSON: {error}") from None
 
 
 def measured(command: str) -> tuple[Any, float]:
     """What a command prints, and its cost without compiling: it runs twice if it compiled."""
-    data, cost, told = _ran(command)
-    return _ran(command)[:2] if COMPILING in told else (data, cost)
+    data, cost, reported = _ran(command)
+    return _ran(command)[:2] if COMPILING in reported else (data, cost)
 
 
 def differences(book: Book, run: Run, data: Any, *, update: bool) -> list[Difference]:

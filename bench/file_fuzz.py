@@ -250,8 +250,8 @@ def main() -> int:
                 print(f"--only {seed}: {outcomes[-1]}", file=sys.stderr)
     seconds, bad = time.perf_counter() - begin, [o for o in outcomes if o.name in BAD]
     if arguments.json:
-        told = {"good": not bad, "rows": table_of(outcomes), "bad": [asdict(o) for o in bad]}
-        print(json.dumps(told, indent=2))
+        reported = {"good": not bad, "rows": table_of(outcomes), "bad": [asdict(o) for o in bad]}
+        print(json.dumps(reported, indent=2))
     else:
         show(outcomes, seconds)
     return int(bool(bad))

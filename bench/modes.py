@@ -1,4 +1,4 @@
-"""Cycles of MultiTree in RTL: cut-through and packets beside the paper's modes.
+"""Cycles of MultiTree in RTL: cut-through and packets against the paper's modes.
 
 Every run is compared with `execute` bit for bit. `--json` for programs. Exit status 1 where a
 result is not exact: ``python bench/modes.py``.
@@ -59,7 +59,7 @@ def measure(
 
 
 def main() -> int:
-    """Print one line per run, packets beside the same run with messages."""
+    """Print one line per run, packets next to the same run with messages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

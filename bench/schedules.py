@@ -1,4 +1,4 @@
-"""Steps per phase of MultiTree and symmetric beside bound and peers, and seconds.
+"""Steps per phase of MultiTree and symmetric against bound and peers, and seconds.
 
 ``python bench/schedules.py [--json] [--only SPEC,SPEC]``. Peers: the authors' simulator of
 MultiTree, TACOS v1.3.0, and ForestColl, whose figure is what its throughput comes to in steps, not

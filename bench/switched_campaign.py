@@ -170,7 +170,7 @@ def run_once(seed: int) -> Outcome:
         time.process_time(),
         LinkModel(buffer_flits=drawn.buffer_flits),
     )
-    told = Outcome(seed, drawn.spec, False, unequal=drawn.unequal, mixed=drawn.mixed)
+    reported = Outcome(seed, drawn.spec, False, unequal=drawn.unequal, mixed=drawn.mixed)
     buffers = [
         make_buffers(seed * NUM_COLLECTIVES + k, len(drawn.skews), each.num_elements, each.dtype)
         for k, each in enumerate(queue)
@@ -181,7 +181,7 @@ def run_once(seed: int) -> Outcome:
             results = session.run_each(queue, buffers, start_skew_cycles=drawn.skews)
             staged = num_staged(session)
         except DeviceError as error:
-            return replace(told, text=f"stuck: {error}")
+            return replace(reported, text=f"stuck: {error}")
         cycles = session.network.cycle
     wrong, early = [], []
     for k, (each, buffer, (memory, trace)) in enumerate(zip(queue, buffers, results, strict=True)):
@@ -192,7 +192,7 @@ def run_once(seed: int) -> Outcome:
     said = [f"wrong results of collectives {wrong}"] * bool(wrong)
     said += [f"a rank ended collectives {early} that another had not begun"] * bool(early)
     return replace(
-        told,
+        reported,
         exact=not said,
         text="; ".join(said),
         added=sum(contributions(each, model) for each in queue),

@@ -91,7 +91,7 @@ def seconds_of(run: Callable[[], object], device: str, repeats: int = 10) -> flo
 
 
 def measure(device: str, size_mib: int) -> list[dict[str, Any]]:
-    """Speeds of all-reduces beside that of torch's own sum of the same tensor."""
+    """Speeds of all-reduces against that of torch's own sum of the same tensor."""
     executor, rows = TorchExecutor(), []
     for schedule in (build_multitree(torus(4, 4)), build_ring(torus(4, 4))):
         for dtype in (torch.float32, torch.int32):

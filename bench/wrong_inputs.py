@@ -3,7 +3,7 @@
 Each case is a process of its own: a command, and what is wrong. Required are an exit status that
 the case allows (1, 2 or 128 + a signal, and 0 only where a command may have come to its end), no
 traceback, at most one sentence on stderr, every file as it was or new and whole, nothing temporary
-beside it, and an end within a time limit. Processes are forked from one that has loaded all
+next to it, and an end within a time limit. Processes are forked from one that has loaded all
 modules, and else are as a shell starts them. Exit status 1 if a case fails; its number then
 repeats it.
 

@@ -180,10 +180,10 @@ def link_up(values):
 
 def monitor(values):
     """The last acknowledgements of a message, and the monitor that tells of it."""
-    told = rises(values, "monitor_0_valid")[0]
+    reported = rises(values, "monitor_0_valid")[0]
     gate = "monitor_0_valid"
     fields = [Line(f"monitor_0_{name}", gate, hexadecimal) for name in ("op", "flow")]
-    return [Line("memory_0_write_ack"), Line(gate), *fields], told - 8, told + 3
+    return [Line("memory_0_write_ack"), Line(gate), *fields], reported - 8, reported + 3
 
 
 def around(values, name, lines):

@@ -172,7 +172,7 @@ class Config:
     @property
     def most_wave_width(self) -> int:
         """The most bits that counts of 32 bits leave for a wave's number."""
-        return max(min(32 - self.part_width, LIMITS["wave_width"][1]), 0)
+        return min(32 - self.part_width, LIMITS["wave_width"][1])
 
     @property
     def run_width(self) -> int:

@@ -99,6 +99,7 @@ def test_four_cards_driven_in_c_all_reduce_bit_for_bit(spec, size):
     assert "4 cards" in done.stdout and "equal to execute: yes" in done.stdout
 
 
+@pytest.mark.slow
 @needs_rtl
 def test_a_neighbour_that_never_starts_is_a_fault_in_words(example, driver):
     topology = ring(4)

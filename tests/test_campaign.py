@@ -77,9 +77,9 @@ def test_rows_are_of_each_network_and_of_all(campaign, monkeypatch, capsys):
 
 def test_a_problem_is_said_with_its_seed_and_is_status_1(campaign, monkeypatch, capsys):
     assert run(campaign, monkeypatch, "--seed", "5", "--runs", "2", "--json") == 1
-    told = capsys.readouterr()
-    assert "--only 6: 36 is too large" in told.err and "--only 5" not in told.err
-    found = json.loads(told.out)
+    reported = capsys.readouterr()
+    assert "--only 6: 36 is too large" in reported.err and "--only 5" not in reported.err
+    found = json.loads(reported.out)
     assert not found["good"] and [each["seed"] for each in found["bad"]] == [6]
     assert run(campaign, monkeypatch, "--only", "6") == 1
     assert run(campaign, monkeypatch, "--only", "5") == 0

@@ -121,7 +121,7 @@ def test_what_is_as_it_was_does_not_differ_and_machine_times_never_do(book):
 
 
 @pytest.mark.parametrize(
-    "place, value, told",
+    "place, value, reported",
     [
         ("row2_cycles", 12346, ("of it", 12345, 12346)),
         ("row1_ratio", 1.38, ("ratio", 1.25, 1.38)),
@@ -130,11 +130,11 @@ def test_what_is_as_it_was_does_not_differ_and_machine_times_never_do(book):
         ("row0_kind", "b2", ("rows of table sizes", 2, 1)),
     ],
 )
-def test_every_difference_is_told_and_written(book, place, value, told):
+def test_every_difference_is_reported_and_written(book, place, value, reported):
     run, data = book.runs[0], changed(**{place: value})
-    told = ("multitree doctor --json", *told)
-    assert told in figures.differences(book, run, data, update=False)
-    assert told in figures.differences(book, run, data, update=True)
+    reported = ("multitree doctor --json", *reported)
+    assert reported in figures.differences(book, run, data, update=False)
+    assert reported in figures.differences(book, run, data, update=True)
     assert not figures.differences(book, run, data, update=False)
     assert run.figures[2].value == 30.0
 
@@ -165,7 +165,7 @@ def test_documents_are_written_from_figures(book, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "old, new, told",
+    "old, new, reported",
     [
         ('claim = "ratio"', 'id = "it", claim = "ratio"', "Id must come once"),
         ('section = "One"', 'section = "Two"', "section must be one of the file's"),
@@ -173,15 +173,15 @@ def test_documents_are_written_from_figures(book, tmp_path):
         ('claim = "ratio"', 'claim = "time"', "Claim must come once"),
     ],
 )
-def test_a_file_that_does_not_hold_together_is_refused(tmp_path, old, new, told):
+def test_a_file_that_does_not_hold_together_is_refused(tmp_path, old, new, reported):
     path = tmp_path / "wrong.toml"
     path.write_text(SMALL.replace(old, new, 1))
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=reported):
         file.read(path)
 
 
 @pytest.mark.slow
-def test_a_command_that_fails_or_prints_no_json_is_told():
+def test_a_command_that_fails_or_prints_no_json_is_reported():
     with pytest.raises(figures.CommandError, match=r"exit status 2: .*must be one of"):
         figures.printed("multitree topology nowhere:3 --json")
     with pytest.raises(figures.CommandError, match="must print JSON"):
@@ -199,8 +199,8 @@ def test_the_check_runs_what_is_cheap_and_its_status_tells(book, monkeypatch, ca
     monkeypatch.setattr(figures, "printed", lambda command: ran.append(command) or data)
     monkeypatch.setattr(sys, "argv", ["figures.py", "--check"])
     assert figures.main() == 0 and ran == ["multitree doctor --json"]
-    told = "5 figures and rows of 1 commands, 0 differences; 1 commands above"
-    assert told in capsys.readouterr().out
+    reported = "5 figures and rows of 1 commands, 0 differences; 1 commands above"
+    assert reported in capsys.readouterr().out
     data["rows"][2]["cycles"] += 1
     assert figures.main() == 1 and "was 12345, now 12346" in capsys.readouterr().out
     data["rows"][2]["cycles"] -= 1

@@ -199,7 +199,7 @@ def test_an_elaborate_has_at_most_one_state_machine(path):
 
 
 def is_overload(node):
-    """True for a signature beside others, whose text is that of the function itself."""
+    """True for a signature among others, whose text is that of the function itself."""
     return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
 
 

@@ -98,6 +98,7 @@ def test_every_mutant_that_is_explained_exists_and_has_a_reason(mutants):
     assert reasons and all(len(reason) > 10 for reason in reasons.values())
 
 
+@pytest.mark.slow
 def test_tests_of_a_module_are_those_of_its_room_that_import_it_the_nearest_first(mutants):
     tests_of = bench_module("_mutant_tests").tests_of
     of_timing = tests_of(ROOT, "topology/checks/verify.py")
@@ -168,10 +169,14 @@ def test_mutants_are_killed_time_out_survive_or_are_explained(small, capsys, tmp
     before = {path: path.read_bytes() for path in (tmp_path / "small").rglob("*.py")}
     changes = ["while number <= most:", "STEP = 0", "UNSEEN = 6", "UNSEEN = 4"]
     assert small(*changes, explained=["UNSEEN = 4"]) == 1
-    rows = {row["new"]: row for row in json.loads(capsys.readouterr().out)}
+    printed = json.loads(capsys.readouterr().out)
+    rows = {row["new"]: row for row in printed["mutants"]}
     outcomes = ["killed", "timed out", "survived", "equivalent"]
     assert [rows[change]["outcome"] for change in changes] == outcomes
     assert rows["STEP = 0"]["by"] == "tests/hw/test_counter.py::test_counts"
+    counts = {"mutants": 4, "killed": 1, "timed_out": 1, "equivalent": 1, "survived": 1}
+    counts["not_run"] = 0
+    assert printed["rooms"] == [{"room": room} | counts for room in ("hw", "all")]
     assert {path: path.read_bytes() for path in (tmp_path / "small").rglob("*.py")} == before
     assert small("UNSEEN = 6", explained=["UNSEEN = 6"]) == 0
 

@@ -45,7 +45,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scripts(wheel, tmp_path_factory):
-    """Scripts folder of an empty environment that holds the wheel, beside our dependencies."""
+    """Scripts folder of an empty environment that holds the wheel and its dependencies."""
     venv = tmp_path_factory.mktemp("empty") / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", venv, folder=venv.parent)
     python = venv / "bin" / "python"

@@ -60,8 +60,8 @@ def compiled_runtime():
     include = verilator_home() / "include"
     text = "".join(f'#include "{include}/verilated{part}.cpp"\n' for part in RUNTIME_PARTS)
     compiler = ["g++", "-dumpfullversion", "-dumpmachine"]
-    told = subprocess.run(compiler, capture_output=True, text=True, check=True).stdout
-    key = content_key("cocotb", importlib.metadata.version("verilator"), told, text)
+    reported = subprocess.run(compiler, capture_output=True, text=True, check=True).stdout
+    key = content_key("cocotb", importlib.metadata.version("verilator"), reported, text)
 
     def make(folder):
         (folder / "runtime.cpp").write_text(text)

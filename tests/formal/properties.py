@@ -1,7 +1,7 @@
 """All properties by name."""
 
 from tests.formal.control import checker, control, faults, memories, registers, rules, tracker
-from tests.formal.hw import axi, axi_progress, link, session, streams, switch, vc_link
+from tests.formal.hw import axi, axi_progress, link, session, streams, switch
 from tests.formal.path import (
     fetcher,
     framer,
@@ -24,7 +24,6 @@ MODULES = (
     streams,
     session,
     link,
-    vc_link,
     switch,
     guard,
     axi,

@@ -34,15 +34,18 @@ KEPT = Path("build", "formal")
 """Verdicts on netlists: what a change does not touch is not solved again."""
 
 
-def check(name, index, *, covers=True, quick=False, limit_seconds=LIMIT_SECONDS, kept=None):
+def check(
+    name, index, *, covers=True, quick=False, search=None, limit_seconds=LIMIT_SECONDS, kept=None
+):
     """The verdict on one property and one parameter set, and the covers that were not reached.
 
-    The verdict's seconds are those of the covers, too.
+    The verdict's seconds are those of the covers, too. With `search` so many cycles are searched,
+    whether or not the property is proved without bound otherwise.
     """
     claim = PROPERTIES[name]
     sizes = claim.sizes[index]
     bench = claim.bench(sizes)
-    depth = (claim.quick_depth if quick else None) or claim.depth
+    depth = search or (claim.quick_depth if quick else None) or claim.depth
     options = {"limit_seconds": limit_seconds, "kept": kept}
     verdict = solve(bench.netlist(), depth=depth, **options)
     unreached, seconds = [], verdict.seconds
@@ -54,9 +57,10 @@ def check(name, index, *, covers=True, quick=False, limit_seconds=LIMIT_SECONDS,
     return replace(verdict, seconds=seconds), unreached
 
 
-def _row(name, index, covers, limit_seconds, kept):
+def _row(name, index, covers, search, limit_seconds, kept):
     """A line of the result table, and whether all of it holds."""
-    verdict, unreached = check(name, index, covers=covers, limit_seconds=limit_seconds, kept=kept)
+    options = {"covers": covers, "search": search, "limit_seconds": limit_seconds, "kept": kept}
+    verdict, unreached = check(name, index, **options)
     holds = verdict.outcome in ("proved", "bounded") and not unreached
     text = ", ".join(f"{size} {value}" for size, value in PROPERTIES[name].sizes[index].items())
     result = f"{verdict.outcome} {verdict.depth or ''}".strip()
@@ -106,6 +110,9 @@ def _parser():
     parser.add_argument("names", nargs="*", help="properties; without any, all of them")
     parser.add_argument("--list", action="store_true", help="list them")
     parser.add_argument("--smallest", action="store_true", help="first parameter set only")
+    parser.add_argument(
+        "--search", type=int, metavar="CYCLES", help="search so many cycles instead of proving"
+    )
     parser.add_argument("--no-covers", action="store_true", help="leave the covers out")
     parser.add_argument("--mutants", action="store_true", help="seed faults instead of proving")
     parser.add_argument("--limit", type=int, default=LIMIT_SECONDS, help="seconds per solver run")
@@ -136,7 +143,7 @@ def main(arguments=None):
     if options.fresh:
         shutil.rmtree(KEPT, ignore_errors=True)
     tasks = [
-        (_row, claim.name, index, not options.no_covers, options.limit, KEPT)
+        (_row, claim.name, index, not options.no_covers, options.search, options.limit, KEPT)
         for claim in claims
         for index in range(1 if options.smallest else len(claim.sizes))
     ]

@@ -17,6 +17,7 @@ from multitree.sim.emulator.cache import content_key
 
 __all__ = ["ToolError", "Verdict", "missing", "solve"]
 
+FOLDED = "folded.aig"
 YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('script top.ys', Design())"
 SCRIPT = """
 read_rtlil top.il
@@ -137,11 +138,24 @@ def _solve(netlist, engine, depth, limit_seconds):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "top.il").write_text(netlist)
         Path(folder, "top.ys").write_text(SCRIPT)
-        Path(folder, "top.abc").write_text(f"read_aiger top.aig\nfold\nstrash\n{engine}\n")
+        script = f"read_aiger top.aig\nfold\nstrash\nwrite_aiger {FOLDED}\n{engine}\n"
+        Path(folder, "top.abc").write_text(script)
         _run([sys.executable, "-c", YOSYS], folder)
         # Not the solver's own limit, which is by the clock on the wall.
         text = _run([str(_abc()), "-f", "top.abc"], folder, limit_seconds)
+        if depth is None and _never(Path(folder, FOLDED).read_bytes()):
+            return Verdict("proved", None, _used_seconds() - began)
     return _verdict(text, depth, _used_seconds() - began)
+
+
+def _never(aiger):
+    """Whether the one output is the constant 0, of which ABC's engine says "solved" and no more.
+
+    Binary AIGER: a header `aig M I L O A`, a line for each latch, then the output's literal.
+    """
+    lines = aiger.split(b"\n")
+    num_latches, num_outputs = lines[0].split()[3:5]
+    return num_outputs == b"1" and lines[1 + int(num_latches)] == b"0"
 
 
 def _used_seconds():

@@ -1,12 +1,15 @@
 """Every property holds for its smallest parameter set, and says something."""
 
+from operator import and_, or_
+
 import pytest
 
+from tests.formal.bench import Bench
 from tests.formal.mutants import ROOT
 from tests.formal.properties import PROPERTIES
 from tests.formal.run import check, counts
 from tests.formal.seeded.all import MUTANTS
-from tests.formal.solve import missing
+from tests.formal.solve import missing, solve
 
 
 @pytest.mark.slow
@@ -26,6 +29,16 @@ def test_a_solver_out_of_its_time_has_decided_nothing():
         pytest.skip(missing())
     verdict, _ = check("link.session", 2, covers=False, limit_seconds=1)
     assert verdict.outcome == "undecided" and 1 <= verdict.seconds < 3
+
+
+@pytest.mark.parametrize(("operator", "outcome"), [(or_, "proved"), (and_, "refuted")])
+def test_what_is_constant_is_decided_without_a_search(operator, outcome):
+    if missing():
+        pytest.skip(missing())
+    bench = Bench()
+    free = bench.free("free")
+    bench.check(operator(free, ~free))
+    assert solve(bench.netlist(), depth=None, limit_seconds=10).outcome == outcome
 
 
 def test_each_property_has_a_seeded_fault():

@@ -83,19 +83,19 @@ def test_a_message_waits_from_the_last_arrival_that_it_needs(unequal):
 def test_unequal_links_are_measured_in_every_mode(unequal, monkeypatch, capsys):
     arguments = ("--topologies", "torus:3x3", "--algorithms", "multitree,symmetric")
     status, out = ran(unequal, monkeypatch, capsys, *arguments, "--sizes", "64KiB", "--json")
-    told = json.loads(out)
-    assert status == 0 and told["good"] and len(told["rows"]) == 2 * 2 * 2
-    for row in told["rows"]:
+    reported = json.loads(out)
+    assert status == 0 and reported["good"] and len(reported["rows"]) == 2 * 2 * 2
+    for row in reported["rows"]:
         assert row["exact"] and row["causal"] and row["ratio_to_bound"] > 1
         assert row["analytic_ratio"] == pytest.approx(1, abs=0.04)
         assert row["least_wait_cycles"] == (2 if row["dependency"] == "chunk" else None)
-    cycles = {tuple(list(row.values())[:3]): row["cycles"] for row in told["rows"]}
+    cycles = {tuple(list(row.values())[:3]): row["cycles"] for row in reported["rows"]}
     assert len(cycles) == 4
 
 
 @pytest.mark.slow
 @needs_rtl
-def test_unequal_links_with_a_wrong_sum_or_a_message_too_early_are_told(
+def test_unequal_links_with_a_wrong_sum_or_a_message_too_early_are_reported(
     unequal, monkeypatch, capsys
 ):
     arguments = ("--topologies", "torus:3x3", "--algorithms", "multitree", "--sizes", "1KiB")
@@ -117,22 +117,22 @@ AUTO = ("--topologies", "hypercube:2", "--sizes", "1KiB,64KiB", "--rtl-up-to", "
 def test_auto_is_held_against_rtl_up_to_a_size(auto, drawn, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(auto, "NEAR", 1.5)
     status, out = ran(auto, monkeypatch, capsys, *AUTO, "--plots", str(tmp_path), "--json")
-    told = json.loads(out)
-    small, large = told["rows"]
-    assert status == 0 and told["exact"] and (told["good"], told["cases"]) == (1, 1)
+    reported = json.loads(out)
+    small, large = reported["rows"]
+    assert status == 0 and reported["exact"] and (reported["good"], reported["cases"]) == (1, 1)
     assert small["exact"] and small["num_rtl_runs"] >= 2
     in_rtl = [each["rtl"] for each in small["algorithms"].values() if "rtl" in each]
     assert small["ratio_to_best"] == small["rtl_cycles"] / min(in_rtl) < max(in_rtl) / min(in_rtl)
     assert (large["rtl_cycles"], large["ratio_to_best"], large["num_rtl_runs"]) == (None, None, 0)
-    for row in told["rows"]:
+    for row in reported["rows"]:
         fastest = min(each["analytic"] for each in row["algorithms"].values())
         assert row["analytic_cycles"] == fastest >= row["bound_cycles"]
-    assert drawn == [(told["rows"], tmp_path)]
+    assert drawn == [(reported["rows"], tmp_path)]
 
 
 @pytest.mark.slow
 @needs_rtl
-def test_auto_that_is_too_slow_or_not_exact_is_told(auto, monkeypatch, capsys):
+def test_auto_that_is_too_slow_or_not_exact_is_reported(auto, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(auto, "ENOUGH", 0.99)
         status, out = ran(auto, patch, capsys, *AUTO)
@@ -182,7 +182,7 @@ def test_the_optimum_of_forestcoll_is_what_its_authors_have():
     assert share(module.network_of(module.STAR)) == 14
 
 
-def test_a_limit_that_a_forest_misses_is_told(monkeypatch, capsys):
+def test_a_limit_that_a_forest_misses_is_reported(monkeypatch, capsys):
     module = bench_module("forest")
     monkeypatch.setattr(module, "MOST_RATIO", 1.0)
     arguments = ("--only", "mesh:4x4", "--sizes", "none")

@@ -272,16 +272,16 @@ def test_an_engines_error_comes_up_in_wait_and_in_report(monkeypatch):
             _ = work.report
 
 
-def test_an_engine_is_told_what_is_queued_behind_what_it_runs(monkeypatch):
+def test_an_engine_is_reported_what_is_queued_behind_what_it_runs(monkeypatch):
     """Not what comes later, and nothing when nothing is queued."""
-    told, gate = [], threading.Event()
+    reported, gate = [], threading.Event()
 
     class Engine(engines.NumpyEngine):
         def expect(self, plan, memory, *, op):
-            told.append((plan.schedule.collective, memory.shape, op))
+            reported.append((plan.schedule.collective, memory.shape, op))
 
         def run(self, plan, memory, *, op):
-            told.append(op)
+            reported.append(op)
             gate.wait(10)
             return super().run(plan, memory, op=op)
 
@@ -289,13 +289,13 @@ def test_an_engine_is_told_what_is_queued_behind_what_it_runs(monkeypatch):
     ones = np.ones((3, 8), np.float32)
     with Communicator(ring(3)) as comm:
         first = comm.all_reduce(ones)
-        while not told:
+        while not reported:
             time.sleep(0.001)
         works = [comm.broadcast(ones, root=1), comm.all_reduce(ones[:, :3], op="max")]
         gate.set()
         for work in (first, *works):
             work.wait()
-    assert told == ["sum", ("all_reduce", (3, 3), "max"), "sum", "max"]
+    assert reported == ["sum", ("all_reduce", (3, 3), "max"), "sum", "max"]
 
 
 def test_check_sees_one_wrong_bit(monkeypatch):

@@ -57,7 +57,7 @@ def test_figures_of_a_run():
 
 
 def test_the_effective_bandwidth_pays_for_all_wire_bits_of_a_flit():
-    """Kind 3, channel 1, number 3, epoch 1 and CRC 32 beside the payload."""
+    """Kind 3, channel 1, number 3, epoch 1 and CRC 32 besides the payload."""
     for flit_bytes in (16, 64):
         model = LinkModel(flit_bytes=flit_bytes)
         found = report(build(torus(4, 4), "multitree"), 61440, model)
@@ -65,7 +65,7 @@ def test_the_effective_bandwidth_pays_for_all_wire_bits_of_a_flit():
         share = found.effective_bandwidth_gbytes_per_s / found.bandwidth_gbytes_per_s
         assert share == pytest.approx(8 * flit_bytes / found.wire_bits_per_flit)
     assert f"of all {found.wire_bits_per_flit} wire bits of a flit" in str(found)
-    # Through switches, beside ranks too, a channel's number has as many bits as there are channels.
+    # Through switches, attached ones too, a channel takes as many bits as there are channels.
     shared = report(build(torus(4, 4), "halving_doubling"), 61440)
     classes = int(lowered(build(torus(4, 4), "halving_doubling")).route_classes.max()) + 1
     assert shared.wire_bits_per_flit == 128 + 39 + (2 * classes - 1).bit_length()

@@ -121,7 +121,7 @@ def run(block, *testbenches, background=(), deadline_cycles=100_000, clocks=None
     testbenches : async functions of a context
         What has to come to its end.
     background : iterable of async functions of a context
-        What runs beside them for ever.
+        What runs in the background for ever.
     deadline_cycles : int
         Cycles after which the run is a failure.
     clocks : dict of str to float, optional

@@ -1,4 +1,4 @@
-"""Flipped bits of a queue's entry are told when it leaves, and nothing else is."""
+"""Flipped bits of a queue's entry are reported when it leaves; nothing else is."""
 
 import random
 
@@ -49,14 +49,14 @@ def struck(queue):
 @pytest.mark.parametrize(
     ("queue", "sizes"), [(Register, {}), (Fifo, {"depth": 5}), (QuickFifo, {"depth": 5})]
 )
-def test_an_entry_is_told_in_the_cycle_behind_exactly_if_up_to_three_of_its_bits_flipped(
+def test_an_entry_is_reported_in_the_cycle_behind_exactly_if_up_to_three_of_its_bits_flipped(
     queue, sizes, stall
 ):
     rng = random.Random(f"{queue.__name__} {stall}")
     stand_in = struck(queue)
     block = Checked(stand_in, shape=WIDTH, **sizes)
     payloads = [rng.getrandbits(WIDTH) for _ in range(200)]
-    told, expected = [], []
+    reported, expected = [], []
 
     async def producer(ctx):
         await send(ctx, block.i, payloads, go("seldom", 1))
@@ -72,7 +72,7 @@ def test_an_entry_is_told_in_the_cycle_behind_exactly_if_up_to_three_of_its_bits
             _, _, valid = await ctx.tick().sample(block.o.valid)
             left += valid and ready
             expected.append(bool(valid and ready and pattern))
-            told.append(bool(ctx.get(block.state_error)))
+            reported.append(bool(ctx.get(block.state_error)))
 
     run(block, producer, strike)
-    assert told == expected and sum(expected) > 50
+    assert reported == expected and sum(expected) > 50

@@ -13,7 +13,7 @@ from tests.hw.streams import assert_refused, run
 
 
 class Counter(wiring.Component):
-    """Counts by what it is told."""
+    """Counts by a given step."""
 
     def __init__(self):
         super().__init__({"by": In(4), "count": Out(8), "nothing": Out(0)})

@@ -117,6 +117,8 @@ def test_more_bits_of_a_wave_than_counts_have_room_for_are_an_error_and_so_is_on
     assert Config(address_width=24, wave_width=11).count_width == 32
     with pytest.raises(ValueError, match="wave_width must be 0 on shared links, not 1"):
         Config(num_classes=1, wave_width=1)
+    # Counts of one wave alone take all 32 bits.
+    assert Config(address_width=32, submessage_flits=2).most_wave_width == 0
 
 
 def test_a_table_on_shared_links_has_no_more_rows_than_the_bus_has_routes_for():

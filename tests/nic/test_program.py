@@ -9,7 +9,7 @@ import pytest
 from multitree.nic.config import Config
 from multitree.nic.control.monitor import FAULT
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.layouts import NO_PORT
+from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW, SHARED_FLOW, SHARED_ROW
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
@@ -99,12 +99,18 @@ def test_settings_are_written_to_the_registers_of_their_names():
             "ITERATIONS": 0,
         }.items()
     }
-    assert dict(run_writes(RunSettings("int32", 0, 1, 0, 0)))[ADDRESS["MODE"]] == 0
+    usual = dict(run_writes(RunSettings("int32", 0, 1, 0, 0)))
+    assert usual[ADDRESS["MODE"]] == usual[ADDRESS["STEP_CYCLES"]] == 0
     for number in (1, 5, 2**16):
         waves = dict(run_writes(RunSettings("int32", 0, 1, 0, 0, num_waves=number)))
         assert waves[ADDRESS["ITERATIONS"]] == number - 1
     largest = RunSettings("bfloat16", 0, 1, 0, 0, reduction="max")
     assert dict(run_writes(largest))[ADDRESS["MODE"]] == 0b100010
+
+
+@pytest.mark.parametrize("layout", [ROW, FLOW_ENTRY, SHARED_ROW, SHARED_FLOW])
+def test_entries_of_the_tables_fill_their_words(layout):
+    assert layout.size % 32 == 0
 
 
 def test_each_command_is_the_bit_of_its_field():

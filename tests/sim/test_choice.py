@@ -103,7 +103,7 @@ def test_other_collectives_are_chosen_for_themselves():
         assert (best.schedule.collective, best.schedule.root) == ("broadcast", root)
 
 
-def test_where_nothing_can_be_timed_the_first_reason_is_told():
+def test_where_nothing_can_be_timed_the_first_reason_is_reported():
     with pytest.raises(ScheduleError, match="must be timed, not none: symmetric must have a ring"):
         Chooser(parse_topology("mesh:3x3"), MODEL, algorithms=["symmetric", "swing"]).choose(8)
 

@@ -186,7 +186,7 @@ def test_the_first_missing_message_is_the_one_that_others_wait_for():
 
 
 def test_of_several_waves_the_first_missing_one_is_named():
-    """Steps 0 and 1, two waves one step apart: the second REDUCE goes beside the first GATHER."""
+    """Steps 0 and 1, two waves one step apart: the second REDUCE goes with the first GATHER."""
     schedule = replace(build_multitree(ring(2)), num_waves=2, period=1)
     reduces = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3)]
     gathers = [(30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
@@ -222,7 +222,7 @@ def test_in_lockstep_tables_have_a_row_for_each_step_that_sends_nothing(spec, al
     assert (idle, rows) == (max(tables[0]), max(tables[1])) and idle > rows
 
 
-def test_waves_that_no_interface_repeats_a_table_for_are_told():
+def test_waves_that_no_interface_repeats_a_table_for_are_reported():
     sizes = least_sizes(replace(build_multitree(ring(4)), num_waves=9, period=9), 100)
     schedule = build_multitree(ring(4))
     assert beyond_interfaces(schedule, sizes) is None

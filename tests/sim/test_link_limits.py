@@ -32,7 +32,7 @@ def cycles_of_a_message(topology, model):
 
 @pytest.mark.parametrize("latency_ns", [10.0, 253.0, 254.0, 300.0, 2000.0, 20_000.0])
 @pytest.mark.parametrize("bandwidth", [4.0, 12.0, 16.0])
-def test_buffers_limit_no_link_unless_they_are_told_to(bandwidth, latency_ns):
+def test_buffers_limit_no_link_unless_they_are_reported_to(bandwidth, latency_ns):
     topology = pair(bandwidth, latency_ns)
     assert link_limits(topology, LinkModel()) == ()
     largest = LinkModel(buffer_flits=65_536)
@@ -57,7 +57,7 @@ def test_a_link_that_a_buffer_limits_reaches_what_is_said(clock_ghz, latency_ns)
     assert still.by == "buffer"
 
 
-def test_links_of_each_speed_and_latency_are_told_once():
+def test_links_of_each_speed_and_latency_are_reported_once():
     links = torus(2, 2).links
     latency = np.array([150.0, 900.0, 150.0, 900.0, 400.0, 150.0, 900.0, 150.0])
     limits = link_limits(Topology("mixed", 4, 0, links, 16.0, latency), LinkModel(buffer_flits=512))

@@ -1,4 +1,4 @@
-"""A file is the old one or the new one, whatever goes wrong, with none beside it."""
+"""A file is the old one or the new one, whatever goes wrong, and leaves no other."""
 
 import contextlib
 import errno

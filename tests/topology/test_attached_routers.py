@@ -1,4 +1,4 @@
-"""Tests of switches beside ranks: the same transfers, and no rank forwards."""
+"""Tests of routers attached to ranks: the same transfers, and no rank forwards."""
 
 from dataclasses import replace
 

@@ -81,8 +81,8 @@ def heard_at_the_end(schedule):
     for step in range(schedule.num_steps):
         rows = schedule.step == step
         flow, src, dst = schedule.flow[rows], schedule.src[rows], schedule.dst[rows]
-        told = known[flow, src]
-        np.logical_or.at(known, (flow, dst), told)
+        reported = known[flow, src]
+        np.logical_or.at(known, (flow, dst), reported)
     return known.any(axis=0)
 
 

@@ -352,8 +352,9 @@ class _Reader:
             self._refuse("graph must be there once, not again")
         kind = self._attribute("graph", given, "edgedefault")
         choice(f"{self._place()}: edgedefault", kind, ("directed", "undirected"))
-        self._elements.append(self._element("graph", ()))
-        self._graph = Graph(kind == "directed", self._elements[0], [], [])
+        element = self._element("graph", ())
+        self._elements.append(element)
+        self._graph = Graph(kind == "directed", element, [], [])
 
     def _enter_part(self, tag: str, given: dict[str, str]) -> None:
         assert self._graph is not None  # neither stands elsewhere

@@ -58,11 +58,11 @@ async def play(env, case):
 
 
 async def check_fault_record(env, fault):
-    """Every neighbour is told where the fault began, but the one that told of it."""
-    told = [env.ends[port] for port in env.ports if fault.code != FaultCode.PEER_FAULT or port]
-    await env.until(lambda: all(end.received_fault for end in told))
+    """Every neighbour learns where the fault began, but the one that reported it."""
+    reported = [env.ends[port] for port in env.ports if fault.code != FaultCode.PEER_FAULT or port]
+    await env.until(lambda: all(end.received_fault for end in reported))
     origin = FAULT_RECORD if fault.code == FaultCode.PEER_FAULT else fault.code << 16 | RANK
-    assert {end.received_fault[-1] & 0xFFFFFF for end in told} == {origin}
+    assert {end.received_fault[-1] & 0xFFFFFF for end in reported} == {origin}
     assert await env.host.read("FAULT_ORIGIN") == origin | 1 << 24
 
 
@@ -75,9 +75,9 @@ async def what_goes_wrong_ends_in_the_fault_of_its_name(dut):
     failed = []
     for number, case in enumerate(cases()):
         fault = await play(env, case)
-        told = (fault.code, fault.awaited if case.awaited else None)
-        if told != (case.code, case.awaited):
-            failed.append(f"case {number}: {told} for {case.code.name}, {case.awaited}")
+        reported = (fault.code, fault.awaited if case.awaited else None)
+        if reported != (case.code, case.awaited):
+            failed.append(f"case {number}: {reported} for {case.code.name}, {case.awaited}")
             continue
         COVERAGE.hit("fault", code=fault.code.name)
         if case.op:

@@ -1,4 +1,4 @@
-"""How a link's end comes up and goes down, told once more in Python."""
+"""How a link's end comes up and goes down, modelled in Python."""
 
 from multitree.hw.link.link import Kind
 from multitree.hw.link.session import PERIOD_CYCLES

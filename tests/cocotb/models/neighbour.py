@@ -104,7 +104,7 @@ class Neighbour:
         self._reduces = [key for key in mine if key[0] == Op.REDUCE]
         self._gathers = [key for key in mine if key[0] == Op.GATHER]
         self._expected = {key for key in now.outgoing if key[2] == self._port}
-        # Ahead of the others, beside them or late.
+        # Ahead of the others, with them or late.
         self._wait = self._rng.choice((0, 0, self._rng.randrange(300)))
 
     def _take(self, kind, payload):

@@ -166,7 +166,7 @@ def _draw_flow(number, base, size, num_ports, rng):
 
 
 def make_table(flows, config, rng, *, nop_chance=0.1):
-    """Rows in the order of the flows, GATHERs beside or behind all REDUCEs; steps with gaps."""
+    """Rows in the order of the flows, GATHERs among or behind all REDUCEs; steps with gaps."""
     reduces = [
         [(Op.REDUCE, f.number, f.reduce_to)] if f.reduce_to != NO_PORT else [] for f in flows
     ]

@@ -104,7 +104,7 @@ PROPERTIES = (
     ),
     Property(
         "checker.progress",
-        "a check is over after 5 cycles per row, 8 per flow and 4 beside at most",
+        "a check is over after 5 cycles per row, 8 per flow and 4 more at most",
         progress,
         _SIZES,
         quick_depth=24,

@@ -50,7 +50,7 @@ def done(bench, *, num_ports):
 
 
 def start(bench, *, num_ports):
-    """A start runs the table once, never twice, nor without a checked table, nor beside another."""
+    """A start runs the table once, never twice, nor without a checked table, nor during another."""
     m = bench.m
     block = _control(bench, num_ports)
     m.d.comb += block.faulted.eq(bench.free("faulted"))
@@ -142,7 +142,7 @@ PROPERTIES = (
     ),
     Property(
         "control.start",
-        "each start runs once: a checked table, legal settings, none beside another or a swap",
+        "each start runs once: a checked table, legal settings, none during another or a swap",
         start,
         ({"num_ports": 1}, {"num_ports": 8}),
     ),

@@ -58,8 +58,8 @@ def first(bench, *, num_ports):
         expected = Mux(code.any(), code, expected)
     bench.check(~begins | (block.fault.code == bench.past(expected)))
     of_table = ~block.control.any() & block.table.any()
-    told = Mux(bench.past(block.table_of_flow), block.fault.flow, block.fault.row)
-    bench.check(~(begins & bench.past(of_table)) | (told == bench.past(block.table_index)))
+    record = Mux(bench.past(block.table_of_flow), block.fault.flow, block.fault.row)
+    bench.check(~(begins & bench.past(of_table)) | (record == bench.past(block.table_index)))
     # Of ports the lowest one is named; a watchdog's fault names who waits, senders first.
     above = ~block.control.any() & ~block.table.any()
     at_port = 15
@@ -86,40 +86,40 @@ def first(bench, *, num_ports):
 
 
 class _Told:
-    """What one arbitrary neighbour is reported of a fault that is kept.
+    """What one arbitrary neighbour learns of a fault that is kept.
 
     Parameters
     ----------
     fault : Value
         There is a fault, for good.
     own, from_port : Value
-        It began here; else the port whose neighbour told of it.
+        It began here; else the port whose neighbour reported it.
     """
 
     def __init__(self, bench, block, *, fault, own, from_port, num_ports):
         m = bench.m
         port = bench.constant("port", range(max(num_ports, 2)))
         bench.assume(port < num_ports)
-        tell, up, told = (
+        tell, up, reported = (
             bits.bit_select(port, 1) for bits in (block.send_fault, block.up, block.fault_sent)
         )
-        bench.assume(~told | tell)
+        bench.assume(~reported | tell)
         known, owed = Signal(), Signal()
         m.d.sync += known.eq(fault)
         with m.If(fault & ~known):
             m.d.sync += owed.eq(own | (from_port != port))
         with m.Elif(~up):
             m.d.sync += owed.eq(fault & own)
-        with m.Elif(told):
+        with m.Elif(reported):
             m.d.sync += owed.eq(0)
         # Owed since the fault or since the link came up, paid once: offered all the while.
         bench.check(tell == (owed & up & known))
-        bench.cover("passed_on", known & ~own & told)
-        bench.cover("again", known & own & told & bench.past(bench.past(~up)))
+        bench.cover("passed_on", known & ~own & reported)
+        bench.cover("again", known & own & reported & bench.past(bench.past(~up)))
 
 
 def relay(bench, *, num_ports):
-    """A fault is sent to each neighbour once, but to the one that told of it, as it came."""
+    """A fault is sent to each neighbour once, but to the one that reported it, as it came."""
     m = bench.m
     m.submodules.block = block = FaultRelay(Config(num_ports=num_ports, flit_bytes=8))
     free_outputs(

@@ -137,7 +137,7 @@ def register_file(bench, *, routes):
     bench.assume(~bench.past(valid & response.done) | ~valid)
     bench.assume(~valid | (address[:2] == 0))
     status = [bench.constant(f"status_{k}", BITS) for k in range(len(readable(shared=routes)))]
-    m.d.comb += [told.eq(value_) for told, value_ in zip(block.status, status, strict=True)]
+    m.d.comb += [reported.eq(value_) for reported, value_ in zip(block.status, status, strict=True)]
     acts = bench.past(valid & ~bench.past(valid))
     _config(bench, block, (acts, write, address, value, locked))
     # Answered in the third cycle, once.
@@ -231,12 +231,12 @@ def counts(bench, *, buffer_flits):
     bench.assume(which < len(events))
     happens = Array(getattr(block.activity, name) for name in events)[which]
     count, least = Signal(4), Signal(range(buffer_flits + 1), init=buffer_flits)
-    told, was_running = bench.past(happens), bench.past(running)
+    reported, was_running = bench.past(happens), bench.past(running)
     low = bench.past(credits)
     with m.If(start):
         m.d.sync += [count.eq(0), least.eq(buffer_flits)]
     with m.Elif(was_running):
-        m.d.sync += count.eq(count + told)
+        m.d.sync += count.eq(count + reported)
         with m.If(low < least):
             m.d.sync += least.eq(low)
     by_event = [value for k, value in enumerate(block.counts) if k != _OF_CREDITS]

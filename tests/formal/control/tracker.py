@@ -14,7 +14,7 @@ class _Collectives:
     """The order of collectives and tables, as the control keeps it, for one arbitrary key.
 
     A phase only ends when what is expected has come; a bank is only changed to when it was
-    cleared. Members: `phase`, `bank`, `clear`; `told`, what was last reported of the key in this
+    cleared. Members: `phase`, `bank`, `clear`; `count`, what was last reported of the key in this
     collective before this cycle; `same`, phase and bank are those of the cycle before.
     """
 
@@ -31,7 +31,7 @@ class _Collectives:
             swaps.eq(self.bank != bench.past(self.bank)),
         ]
         self.same = ~changes & ~swaps
-        self.fault_sent = Mux(changes | swaps, 0, self._kept)
+        self.count = Mux(changes | swaps, 0, self._kept)
         cleared = bench.past(clearing) & ~clearing
         was_bank = bench.past(self.bank)
         bench.assume(~self.clear | (~clearing & ~swaps))
@@ -43,7 +43,7 @@ class _Collectives:
     def report(self, hit, value):
         """The key is reported; returns what is reported from then on."""
         m, now = self._m, Signal(len(self._kept), name="now")
-        m.d.comb += now.eq(Mux(hit, value, self.fault_sent))
+        m.d.comb += now.eq(Mux(hit, value, self.count))
         m.d.sync += [self._kept.eq(now), self._reported.eq(hit | (self._reported & self.same))]
         with m.If(hit):
             m.d.sync += self._dirty[self.bank].eq(1)
@@ -95,7 +95,7 @@ def counts(bench, *, num_ports, num_flows, num_clients):
         answered = query.answered & bench.past(valid)
         m.d.sync += waited.eq(Mux(valid & ~answered, waited + 1, 0))
         bench.check(waited <= num_clients + 2)
-        bench.cover(f"told_{client}", query.answered & stood & (query.count == 2) & course.bank)
+        bench.cover(f"reported_{client}", query.answered & stood & (query.count == 2) & course.bank)
 
 
 def once(bench, *, num_flows, wave_width=0):
@@ -125,7 +125,7 @@ def once(bench, *, num_flows, wave_width=0):
     stood = bench.past(asked == key) & course.same
     # The answer is about what was marked before the question.
     before = Signal(wave_width + 1)
-    m.d.sync += before.eq(course.fault_sent)
+    m.d.sync += before.eq(course.count)
     bench.check(~stood | (block.seen == ((wave < before) if wave_width else before)))
     bench.check(~stood | (block.early == ((wave > before) if wave_width else 0)))
     bench.cover("seen", stood & block.seen & course.bank & (now[0] if wave_width else now))

@@ -222,10 +222,10 @@ def _named(bench, end, in_hand):
     """No message is dropped, whole or in part, without a fault."""
     strobe = end.route_error | end.framing_error | end.message_lost
     moves, first = end.i.valid & end.i.ready, _is_first(end.i.payload.kind)
-    told = Signal()
-    bench.m.d.sync += told.eq(strobe | (told & ~(end.i.valid & first)))
+    reported = Signal()
+    bench.m.d.sync += reported.eq(strobe | (reported & ~(end.i.valid & first)))
     bench.check(~end.drops | strobe)
-    bench.check(~moves | in_hand | (end.request & end.granted) | strobe | (told & ~first))
+    bench.check(~moves | in_hand | (end.request & end.granted) | strobe | (reported & ~first))
 
 
 def _leaving(fabric):

@@ -12,7 +12,7 @@ from tests.formal.bench import Property, driven
 __all__ = ["PROPERTIES"]
 
 OF_A_HEAD = ("flow", "op", "order", "step", "route")
-"""What a head on shared links says as its descriptor does, beside its size."""
+"""What a head on shared links says as its descriptor does, besides its size."""
 
 
 def _framer(bench, config):

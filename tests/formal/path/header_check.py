@@ -164,14 +164,14 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
     shift, low = submessage_flits.bit_length() - 1, config.part_width
     due = came <= last_wave
     # All bits of what the head says, also of waves without a number.
-    told = Signal(16)
+    record = Signal(16)
     flit = block.flits.payload
     is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
     with m.If(block.flits.valid & block.flits.ready & is_head):
-        m.d.sync += told.eq(
+        m.d.sync += record.eq(
             data.View(head_layout(config), flit.payload[: head_layout(config).size]).wave
         )
-    bench.check(~((reported & ~run.faulted) | moved) | (told == came))
+    bench.check(~((reported & ~run.faulted) | moved) | (record == came))
     bench.check(~reported | (due & (empty.count == (came << low) + 1) & (entry.size == 0)))
     wave_place = run.window_base + entry.base + came * entry.stride + place
     right = block.items.payload.address == wave_place[:address_width]
@@ -203,11 +203,11 @@ def receiver(bench, *, address_width):
     # An empty message waits for that (`header_check.once` takes any answer).
     bench.assume(~header_check.empty.valid | header_check.drained)
     bench.check(header_check.drained == reducer.idle)
-    empty, arrival, told = header_check.empty, reducer.arrival, block.arrival
+    empty, arrival, record = header_check.empty, reducer.arrival, block.arrival
     was_empty = bench.past(empty.valid)
-    bench.check(told.valid == (was_empty | arrival.valid))
+    bench.check(record.valid == (was_empty | arrival.valid))
     for name in names[1:]:
-        value = getattr(told, name)
+        value = getattr(record, name)
         bench.check(~arrival.valid | (value == getattr(arrival, name)))
         bench.check(~was_empty | (value == bench.past(getattr(empty, name))))
     bench.check(block.fault == bench.past(header_check.fault))

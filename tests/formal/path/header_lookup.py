@@ -22,7 +22,7 @@ class _Bench:
     """The block with any heads, any entry, and a flow memory and a sequencer that answer.
 
     Members: `head`, what was taken last, as a layout; `vc`, `kind`, its own; `taken`, one is taken
-    in this cycle; `entry`, `intact`, what the flow memory told of it.
+    in this cycle; `entry`, `intact`, what the flow memory holds of it.
     """
 
     def __init__(self, bench, *, num_classes, address_width):
@@ -48,13 +48,13 @@ class _Bench:
             block.reservation.answered.eq(block.reservation.valid & bench.free("answered")),
             block.reservation.verdict.eq(bench.free("verdict", 2)),
         ]
-        self.fault_sent = data.View(SHARED_FLOW, bench.free("entry", FLOW_ENTRY.size))
-        m.d.comb += block.lookup.entry.eq(data.View(FLOW_ENTRY, self.fault_sent.as_value()))
+        self.offered_entry = data.View(SHARED_FLOW, bench.free("entry", FLOW_ENTRY.size))
+        m.d.comb += block.lookup.entry.eq(data.View(FLOW_ENTRY, self.offered_entry.as_value()))
         self._heads()
         self.answered = bench.past(bench.past(block.lookup.granted))
         self.entry, self.intact = Signal(SHARED_FLOW), Signal()
         with m.If(self.answered):
-            m.d.sync += [self.entry.eq(self.fault_sent), self.intact.eq(block.lookup.intact)]
+            m.d.sync += [self.entry.eq(self.offered_entry), self.intact.eq(block.lookup.intact)]
 
     def _heads(self):
         """Anything in front of each channel; what is taken is kept."""
@@ -85,17 +85,17 @@ class _Bench:
         return Mux(head.op == GATHER, entry.parent, head.order < entry.num_children)
 
     def follow(self):
-        """Stages of the head in hand, one bit each: asks, reads, its entry is reported, claims."""
+        """Stages of the head in hand, one bit each: asks, reads, its entry is read, reserves."""
         m, block = self.bench.m, self.block
-        asks, reads, told, reservations = (Signal(name=f"stage_{k}") for k in range(4))
+        asks, reads, known, reservations = (Signal(name=f"stage_{k}") for k in range(4))
         refused, granted = block.fault.any(), block.lookup.granted
         m.d.sync += [
             asks.eq(self.taken | (asks & ~granted & ~refused)),
             reads.eq(granted),
-            told.eq(reads),
-            reservations.eq((told & ~refused) | (reservations & ~block.reservation.answered)),
+            known.eq(reads),
+            reservations.eq((known & ~refused) | (reservations & ~block.reservation.answered)),
         ]
-        return asks, reads, told, reservations
+        return asks, reads, known, reservations
 
 
 def _first_wrong(reasons):
@@ -110,9 +110,9 @@ def outcome(bench, *, num_classes, address_width):
     """Every head ends in one fault that names why, or in one claim that is right."""
     test = _Bench(bench, num_classes=num_classes, address_width=address_width)
     block, head, run = test.block, test.head, test.block.run
-    asks, reads, told, reservations = test.follow()
-    busy = asks | reads | told | reservations
-    bench.check(sum((asks, reads, told, reservations)) <= 1)
+    asks, reads, known, reservations = test.follow()
+    busy = asks | reads | known | reservations
+    bench.check(sum((asks, reads, known, reservations)) <= 1)
     # A head is taken only when there is none in hand, of a running collective's parity.
     bench.check(~test.taken | (~busy & test.running))
     offers = Cat(heads.valid & (run.sequence[0] == vc % 2) for vc, heads in enumerate(block.heads))
@@ -129,7 +129,7 @@ def outcome(bench, *, num_classes, address_width):
             (head.flow >= run.num_flows, FaultCode.UNEXPECTED_MESSAGE),
         )
     )
-    entry = test.fault_sent
+    entry = test.offered_entry
     header_only = run.header_only.bit_select(head.op, 1) | (entry.size == 0)
     second = _first_wrong(
         (
@@ -141,7 +141,7 @@ def outcome(bench, *, num_classes, address_width):
     twice = block.reservation.verdict.as_value() == Verdict.TWICE.value
     last = _first_wrong(((twice, FaultCode.DUPLICATE_MESSAGE), (stale, FaultCode.STALE_SEQUENCE)))
     answered = reservations & block.reservation.answered
-    wrong = Mux(asks, first, Mux(told, second, Mux(answered, last, 0)))
+    wrong = Mux(asks, first, Mux(known, second, Mux(answered, last, 0)))
     bench.check(block.fault == wrong)
     bench.check(block.lookup.valid == (asks & (first == 0)))
     bench.check(~block.lookup.valid | (block.lookup.flow == head.flow))
@@ -161,13 +161,13 @@ def outcome(bench, *, num_classes, address_width):
     bench.cover("opened", block.opened[2] if num_classes > 1 else block.opened[0])
     bench.cover("late", answered & stale & ~twice)
     bench.cover("single", answered & single & (block.fault == 0))
-    bench.cover("broken", told & (block.fault == FaultCode.TABLE_PARITY))
+    bench.cover("broken", known & (block.fault == FaultCode.TABLE_PARITY))
 
 
 def place(bench, *, num_classes, address_width):
     """What an opened message is notified of its place is what the entry and the verdict say."""
     test = _Bench(bench, num_classes=num_classes, address_width=address_width)
-    block, head, entry, told = test.block, test.head, test.entry, test.block.place
+    block, head, entry, place = test.block, test.head, test.entry, test.block.place
     # The sequencer answers in the fourth cycle (`sequencer.answers`).
     asked = block.reservation.valid
     for _ in range(3):
@@ -179,15 +179,15 @@ def place(bench, *, num_classes, address_width):
     chunk = (base + entry.base)[:address_width]
     slot = (base + entry.staging + head.order * entry.size[:address_width])[:address_width]
     right = Cat(
-        told.address == Mux(staged, slot, chunk),
-        told.size == entry.size[:address_width],
-        told.op == head.op,
-        told.flow == head.flow,
-        told.order == head.order,
-        told.adds == ((head.op != GATHER) & ~staged),
-        told.staged == staged,
-        told.waits == (verdict == Verdict.WAITS.value),
-        told.final == (head.order == (entry.num_children - 1)[:6]),
+        place.address == Mux(staged, slot, chunk),
+        place.size == entry.size[:address_width],
+        place.op == head.op,
+        place.flow == head.flow,
+        place.order == head.order,
+        place.adds == ((head.op != GATHER) & ~staged),
+        place.staged == staged,
+        place.waits == (verdict == Verdict.WAITS.value),
+        place.final == (head.order == (entry.num_children - 1)[:6]),
     ).all()
     bench.check(~block.opened.any() | right)
     # What passes has as many flits as its head says: none is left out by a narrow address.

@@ -45,15 +45,15 @@ def _tracker(bench, block, job, config):
     count = Signal(config.count_width)
     more, asked = bench.free("more"), bench.past(block.query.valid)
     m.d.comb += [block.query.answered.eq(bench.free("answered"))]
-    told = bench.free("told", config.count_width)
-    m.d.comb += block.query.count.eq(told)
+    reported = bench.free("reported", config.count_width)
+    m.d.comb += block.query.count.eq(reported)
     same = Cat(
         block.query.port == job.need_port,
         block.query.op == job.need_op,
         block.query.flow == job.flow,
     ).all()
     stood = bench.past(block.query.valid & same)
-    bench.assume(~(block.query.answered & asked & stood) | (told <= bench.past(count)))
+    bench.assume(~(block.query.answered & asked & stood) | (reported <= bench.past(count)))
     with m.If(block.jobs.valid & block.jobs.ready):
         m.d.sync += count.eq(bench.free("initial", config.count_width))
     with m.Elif(more & ~count.all()):

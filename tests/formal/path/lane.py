@@ -14,7 +14,7 @@ __all__ = ["PROPERTIES"]
 AHEAD_FLITS = 3
 """Places of the queue of payload, in the place of 16: its length decides when, not what."""
 STILL_CYCLES = 2
-"""Cycles in which payload and its place may be there and nothing is offered or told."""
+"""Cycles in which payload and its place may be there and nothing is offered or reported."""
 
 
 class _Bench:
@@ -153,7 +153,7 @@ def flits(bench, *, address_width):
         value_out=block.items.payload.payload[:2],
         capacity=AHEAD_FLITS + 1,
     )
-    # Kinds as they went in, told by a queue of its own: a tail ends a place and nothing else does.
+    # Kinds as they went in, kept by a queue of its own: a tail ends a place and nothing else does.
     kinds, held = Signal(2 * (AHEAD_FLITS + 2)), Signal(range(AHEAD_FLITS + 3))
     after = Signal.like(kinds)
     m.d.comb += after.eq(kinds >> (2 * moved))
@@ -199,7 +199,7 @@ class _Waiter:
     The one before it is the message that this lane had before, or it is sent by another lane or
     from staging: then the environment says when its last flit was taken.
 
-    Members: `offers`, a flit of it is offered; `told`, its turn came; `ended`, the last flit of the
+    Members: `offers`, a flit of it is offered; `turn_came`; `ended`, the last flit of the
     one before it was taken by this port's reducer; `since`, flits that it took afterwards.
     """
 
@@ -231,17 +231,17 @@ class _Waiter:
         m, block, moved = bench.m, test.block, test.moved()
         seen, chosen, flow, order, last, last_adds = known
         item, place = block.items.payload, test.place
-        self.fault_sent, self.ended, self.since = Signal(), Signal(), Signal(6)
+        self.turn_came, self.ended, self.since = Signal(), Signal(), Signal(6)
         own, elsewhere = Signal(), bench.free("elsewhere")
         before = Cat(place.flow[:1], (place.order - 1)[:2])
         with m.If(chosen):
             m.d.sync += own.eq(last_adds & (last == before))
         is_before = (item.mark.flow[0] == flow) & (item.mark.order[:2] + 1 == order)
         ends = moved & item.end & is_before & ~item.replace & own & seen
-        bench.assume(~elsewhere | (seen & ~own & ~self.ended & ~self.fault_sent))
+        bench.assume(~elsewhere | (seen & ~own & ~self.ended & ~self.turn_came))
         named = (block.turn.flow[0] == flow) & (block.turn.order[:2] == order)
         with m.If(seen & block.turn.valid & named):
-            m.d.sync += self.fault_sent.eq(1)
+            m.d.sync += self.turn_came.eq(1)
         follows = (block.following.flow[0] == flow) & (block.following.order[:2] == order)
         bench.assume(~(block.following.valid & follows & seen) | self.ended)
         bench.assume(~(test.opened & block.following.valid & place.waits))
@@ -268,12 +268,12 @@ def turn(bench, *, address_width, unwritten_width):
     bench.assume(~ack | (count != 0))
     bench.assume(~(count.all() & waiter.taken))
     first = waiter.offers & ~bench.past(waiter.offers & ~block.items.ready)
-    bench.check(~waiter.offers | waiter.fault_sent | waiter.ended)
+    bench.check(~waiter.offers | waiter.turn_came | waiter.ended)
     # The flit that it is added to is so many behind the one that was taken last.
     behind = (waiter.size - waiter.done).as_unsigned() + waiter.since
-    bench.check(~first | waiter.fault_sent | (count < behind))
-    bench.cover("told", waiter.offers & ~waiter.ended & (waiter.done == 2))
-    bench.cover("behind", waiter.offers & ~waiter.fault_sent & (waiter.done == 2) & (count != 0))
+    bench.check(~first | waiter.turn_came | (count < behind))
+    bench.cover("reported", waiter.offers & ~waiter.ended & (waiter.done == 2))
+    bench.cover("behind", waiter.offers & ~waiter.turn_came & (waiter.done == 2) & (count != 0))
 
 
 PROPERTIES = (

@@ -13,7 +13,7 @@ __all__ = ["PROPERTIES"]
 
 QUEUE_FLITS = 4
 BOUND_CYCLES = 16
-"""Cycles searched where slots are reported by a product, which is too much for a proof."""
+"""Cycles searched where slots are numbered by a product, which is too much for a proof."""
 JOB_CYCLES = 6
 """Cycles from taking a job to its first read, with a flow memory that grants at once."""
 
@@ -21,8 +21,9 @@ JOB_CYCLES = 6
 class _Bench:
     """The block with free jobs, a flow memory that tells anything, and a memory in order.
 
-    Members: `job`, the one in hand, and what was told of it: `entry`, `intact`; `told`, that is
-    told in this cycle; `taken`, a job is; `read_now`, `moved_now`, a flit is read, or added.
+    Members: `job`, the one in hand, and what is known of it: `entry`, `intact`; `entry_came`, the
+    flow memory answers in this cycle; `taken`, a job is; `read_now`, a flit is read; `moved_now`,
+    one is added.
     """
 
     def __init__(self, bench, *, address_width):
@@ -48,17 +49,17 @@ class _Bench:
         ]
         self.job, self.entry = Signal(CONTRIBUTION), Signal(SHARED_FLOW)
         self.taken = block.jobs.valid & block.jobs.ready
-        self.fault_sent = bench.past(bench.past(block.lookup.granted))
+        self.entry_came = bench.past(bench.past(block.lookup.granted))
         self.read_now = block.read.valid & block.read.ready
         self.moved_now = block.items.valid & block.items.ready
         with m.If(self.taken):
             m.d.sync += self.job.eq(block.jobs.payload)
-        with m.If(self.fault_sent):
+        with m.If(self.entry_came):
             m.d.sync += self.entry.eq(self.entry_now)
         size = self.entry_now.size
         # What has no payload is in no slot; the rest is what the check of the flow lets pass.
-        bench.assume(~self.fault_sent | ((size != 0) & (size < 1 << address_width)))
-        bench.assume(~self.fault_sent | (self.entry_now.num_children <= self.config.max_children))
+        bench.assume(~self.entry_came | ((size != 0) & (size < 1 << address_width)))
+        bench.assume(~self.entry_came | (self.entry_now.num_children <= self.config.max_children))
         unanswered = Signal(range(QUEUE_FLITS + 2))
         m.d.sync += unanswered.eq(unanswered + self.read_now - block.read.data_valid)
         bench.assume(~block.read.data_valid | (unanswered != 0))
@@ -71,13 +72,13 @@ def reads(bench, *, address_width):
     test = _Bench(bench, address_width=address_width)
     block, job, entry, item = test.block, test.job, test.entry, test.block.items.payload
     busy, known = Signal(), Signal()
-    broken = test.fault_sent & ~block.lookup.intact
+    broken = test.entry_came & ~block.lookup.intact
     over = test.moved_now & block.items.payload.end
     with m.If(test.taken):
         m.d.sync += [busy.eq(1), known.eq(0)]
     with m.Elif(over | broken):
         m.d.sync += [busy.eq(0), known.eq(0)]
-    with m.Elif(test.fault_sent):
+    with m.Elif(test.entry_came):
         m.d.sync += known.eq(1)
     bench.check(block.jobs.ready == ~busy)
     bench.check(~block.lookup.valid | (busy & ~known & (block.lookup.flow == job.flow)))
@@ -88,7 +89,7 @@ def reads(bench, *, address_width):
     # Counted on flit by flit, as the block does: the solver need not know what sums are.
     slot, place, unread, left = (Signal(address_width, name=f"due_{k}") for k in range(4))
     base, size = block.run.window_base, test.entry_now.size[:address_width]
-    with m.If(test.fault_sent):
+    with m.If(test.entry_came):
         m.d.sync += slot.eq(base + test.entry_now.staging + job.order * size)
         m.d.sync += [place.eq(base + test.entry_now.base), unread.eq(size), left.eq(size)]
     with m.If(test.read_now):

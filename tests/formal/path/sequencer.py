@@ -39,7 +39,7 @@ class _Flow:
     """One arbitrary flow of the collective that runs: what its contributions have done so far.
 
     Members, a bit per contribution but for `gathered`: `locked`; `began`, it may be added from
-    then on; `staged`, it was told to go to its slot; `lies`, it is there; `waits`, it was told to
+    then on; `staged`, it has to go to its slot; `lies`, it is there; `waits`, it has to
     wait for its turn; `added`.
     """
 
@@ -249,12 +249,14 @@ def order(bench, *, num_ports, num_flows, max_children):
         bench.assume(~mine | (reservation.op == REDUCE) | expects_result)
     place = Signal(max_children)
     m.d.comb += place.eq(1 << place_number)
-    # Verdicts: what came before is refused, and who may begin is reported so.
+    # Verdicts: what came before is refused, and who may begin is granted.
     reduces, known = hit & (op == REDUCE), (flow.locked & place).any()
     before, reserved_before = _all_before(flow.added, place), _all_before(flow.locked, place)
     late = Mux(reserved_before, Verdict.WAITS.value, Verdict.STAGED.value)
-    told = Mux(before, Verdict.DIRECT.value, late)
-    bench.check(~reduces | (verdict == Mux(known, Verdict.TWICE.value, Mux(empty, verdict, told))))
+    granted = Mux(before, Verdict.DIRECT.value, late)
+    bench.check(
+        ~reduces | (verdict == Mux(known, Verdict.TWICE.value, Mux(empty, verdict, granted)))
+    )
     bench.check(~reduces | known | (verdict != Verdict.TWICE.value))
     gathers = hit & (op == GATHER)
     bench.check(
@@ -285,24 +287,24 @@ def _reports(test, settled, expects_result):
     mine = block.arrival.flow == test.key
     sums, results = (block.arrival.valid & mine & (block.arrival.op == op) for op in (0, 1))
     every = ((1 << test.children) - 1)[: len(flow.added)]
-    reported, told, counted, seen = Signal(), Signal(), Signal(4), Signal(4)
-    flow.every += [reported, told, counted]
+    reported, ended, counted, seen = Signal(), Signal(), Signal(4), Signal(4)
+    flow.every += [reported, ended, counted]
     m.d.comb += seen.eq(sum(flow.added) + flow.result)
     with m.If(sums):
         m.d.sync += reported.eq(1)
     with m.If(results):
-        m.d.sync += told.eq(1)
+        m.d.sync += ended.eq(1)
     with m.If(block.counted & mine):
         m.d.sync += counted.eq(counted + 1)
     whole = Signal()
     m.d.comb += whole.eq((flow.added == every) & (test.children != 0))
     hit, op, _, empty, _ = test.answered()
     last = hit & (op == REDUCE) & empty
-    bench.check(~(sums & reported) & ~(results & told))
+    bench.check(~(sums & reported) & ~(results & ended))
     bench.check(~sums | whole | last)
     bench.check(~results | flow.result | (hit & (op == GATHER) & empty))
-    bench.check(~settled | ((counted == seen) & (reported == whole) & (told == flow.result)))
-    bench.cover("sum", reported & told & expects_result)
+    bench.check(~settled | ((counted == seen) & (reported == whole) & (ended == flow.result)))
+    bench.cover("sum", reported & ended & expects_result)
 
 
 def answers(bench, *, num_ports, num_flows):

@@ -54,12 +54,12 @@ class _AnyState(Elaboratable):
     """In the place of the memory of flows: any word, whatever is asked for."""
 
     def __init__(self, bench):
-        self._told = bench.free("state", STATE_BITS)
+        self._reported = bench.free("state", STATE_BITS)
 
     def of(self, *, shape, depth, init):
         """This memory, of words of that width."""
         del depth, init
-        self._told = self._told[:shape]
+        self._reported = self._reported[:shape]
         return self
 
     def write_port(self):
@@ -68,7 +68,7 @@ class _AnyState(Elaboratable):
 
     def read_port(self):
         """Any word."""
-        return SimpleNamespace(addr=Signal(8), data=self._told)
+        return SimpleNamespace(addr=Signal(8), data=self._reported)
 
     def elaborate(self, platform):
         """Nothing."""

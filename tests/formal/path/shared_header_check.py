@@ -94,13 +94,13 @@ def _faults(bench, block, header_lookup, lanes):
     of_lane = Cat(lane.wrong_kind & (block.wait.flow == lane.flow) for lane in lanes).any()
     bench.check(~wrong | of_lane)
     nothing = Awaited.NOTHING.value
-    told = Cat(
+    record = Cat(
         (block.wait.awaited == lane.awaited)
         & (block.wait.op == lane.op)
         & (wrong | (block.wait.flow == lane.flow))
         for lane in lanes
     ).any()
-    bench.check((block.wait.awaited == nothing) | told)
+    bench.check((block.wait.awaited == nothing) | record)
     some = Cat(lane.awaited != nothing for lane in lanes).any()
     bench.check(~some | header_lookup.fault.any() | (block.wait.awaited != nothing))
 

@@ -6,42 +6,42 @@ __all__ = ["MUTANTS"]
 
 MUTANTS = (
     Mutant(
-        "vc.channels",
+        "link.channels",
         "hw/link/transmitter.py",
         "self._count(m, vc, sent & (unit.vc == vc))",
         "self._count(m, vc, sent)",
         "a flit costs every channel a credit",
     ),
     Mutant(
-        "vc.channels",
+        "link.channels",
         "hw/link/transmitter.py",
         "self.open & ~self.control.valid & left)",
         "self.open & ~self.control.valid & left & (self.available[0] != 0))",
         "no channel may send while one has no credit",
     ),
     Mutant(
-        "vc.channels",
+        "link.channels",
         "hw/link/receiver.py",
         "has_room.eq((chosen & room).any()),",
         "has_room.eq(room.all()),",
         "a full buffer refuses flits of the other channels",
     ),
     Mutant(
-        "vc.channels",
+        "link.channels",
         "hw/link/receiver.py",
         "self._count(m, vc, taken & chosen[vc], room[vc])",
         "self._count(m, vc, taken, room[vc])",
         "a flit takes a place in every buffer",
     ),
     Mutant(
-        "vc.down",
+        "link.down",
         "hw/link/transmitter.py",
         "m.d.sync += available.eq(self.credits)",
         "m.d.sync += available.eq(available)",
         "a link that comes up again has not got the credits of its channels back",
     ),
     Mutant(
-        "vc.down",
+        "link.down",
         "hw/link/receiver.py",
         "ResetInserter(~self.up)(buffer)",
         "buffer",

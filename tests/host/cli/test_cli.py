@@ -175,9 +175,9 @@ def test_schedule_saves_a_file_that_every_command_reads(capsys, file):
     expected = saved | {"topology": file}
     for command in ("schedule", "verify", "table", "simulate"):
         engine = ["--engine", "analytic"] if command == "simulate" else []
-        told = printed_json(capsys, command, file, *engine)
+        reported = printed_json(capsys, command, file, *engine)
         for key in ("topology", "algorithm", "collective", "root", "schedule_hash"):
-            assert told[key] == expected[key]
+            assert reported[key] == expected[key]
         status, out, _ = run(capsys, command, file, *engine)
         assert status == 0 and "ring" in out and "multitree" not in out
 
@@ -328,9 +328,9 @@ def test_a_table_has_beside_each_rank_the_port_and_beside_bytes_flits(capsys, sp
     lines = [line.split("  ") for line in out.splitlines() if re.match(r" +\d", line)]
     shown = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     for cells, row in zip(shown, rows, strict=True):
-        told = [row[name] for name in ("start_address", "start_address_flits")]
-        told += [row[name] for name in ("size", "size_flits", "destination", "port")]
-        assert cells[-6:] == list(map(str, told))
+        reported = [row[name] for name in ("start_address", "start_address_flits")]
+        reported += [row[name] for name in ("size", "size_flits", "destination", "port")]
+        assert cells[-6:] == list(map(str, reported))
         assert cells[4] == str("-" if row["parent_port"] is None else row["parent_port"])
         assert cells[6] == (", ".join(map(str, row["child_ports"])) or "-")
 
@@ -350,18 +350,18 @@ def test_a_table_has_numbers_to_the_right_and_no_cell_cut_off(capsys):
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "torus:2x3", "hypercube:3", "full:5"])
-def test_one_tree_translated_is_told_as_the_schedule_written_out(capsys, monkeypatch, spec):
+def test_one_tree_translated_is_reported_as_the_schedule_written_out(capsys, monkeypatch, spec):
     whole = build(parse_topology(spec), "symmetric")
     arguments = (spec, "--algorithm", "symmetric")
     save_schedule(whole, "whole.json")
     monkeypatch.setattr(ImplicitSchedule, "schedule", None)
     for command, *more in (["schedule"], ["table", "--rank", 2, "--size", "1KiB"]):
-        told = printed_json(capsys, command, *arguments, *more)
+        reported = printed_json(capsys, command, *arguments, *more)
         read = printed_json(capsys, command, "whole.json", *more)
-        assert told["schedule_hash"] == whole.hash
+        assert reported["schedule_hash"] == whole.hash
         for key in ("topology", "build_seconds"):
-            told.pop(key, None), read.pop(key, None)
-        assert told == read
+            reported.pop(key, None), read.pop(key, None)
+        assert reported == read
         _, out, _ = run(capsys, command, *arguments, *more)
         assert f"by symmetric on {spec}" in out
 
@@ -371,10 +371,10 @@ def test_a_table_that_no_interface_holds_is_printed_and_says_so(capsys, monkeypa
     monkeypatch.setitem(LIMITS, "table_depth", (2, 256))
     command = ("table", "torus:12x12", "--algorithm", "symmetric", "--rank", 143)
     problem = "rows must be at most 256, not 286; flows must be at most 128, not 144"
-    told = printed_json(capsys, *command)
-    assert (told["problem"], told["num_rows"], told["num_flows"]) == (problem, 286, 144)
+    reported = printed_json(capsys, *command)
+    assert (reported["problem"], reported["num_rows"], reported["num_flows"]) == (problem, 286, 144)
     monkeypatch.undo()
-    assert printed_json(capsys, *command) == told | {"problem": None}
+    assert printed_json(capsys, *command) == reported | {"problem": None}
     status, out, error = run(capsys, *command[:-1], 144)
     assert (status, out, error) == (2, "", "multitree: Rank must be in 0..143, not 144\n")
 
@@ -383,9 +383,9 @@ def test_a_table_that_no_interface_holds_is_printed_and_says_so(capsys, monkeypa
 def test_the_largest_network_has_its_figures_and_tables_within_seconds(capsys):
     arguments = ("torus:256x256", "--algorithm", "symmetric")
     begin = time.process_time()
-    told = printed_json(capsys, "schedule", *arguments)
-    assert (told["steps_all_gather"], told["max_link_load"]) == (16_384, 1)
-    assert (told["num_transfers"], told["schedule_hash"]) == (2 * 65_536 * 65_535, None)
+    reported = printed_json(capsys, "schedule", *arguments)
+    assert (reported["steps_all_gather"], reported["max_link_load"]) == (16_384, 1)
+    assert (reported["num_transfers"], reported["schedule_hash"]) == (2 * 65_536 * 65_535, None)
     status, out, _ = run(capsys, "table", *arguments, "--rank", 5)
     assert status == 0 and out.count("\n") == 131_070 + 7
     assert "No interface holds it: rows must be at most 65536, not 131070; flows must" in out
@@ -409,13 +409,13 @@ def test_a_broadcast_ends_within_what_its_load_allows_silent_phase_included(
     capsys, spec, algorithm
 ):
     arguments = ("--algorithm", algorithm, "--collective", "broadcast", "--root", 1)
-    told = printed_json(capsys, "verify", spec, *arguments, "--size", "64KiB")
+    reported = printed_json(capsys, "verify", spec, *arguments, "--size", "64KiB")
     schedule, model = build(parse_topology(spec), algorithm, "broadcast", root=1), LinkModel()
     topology, num_elements = lowered(schedule).topology, 2**14
     sizes = least_sizes(schedule, model.num_flits(num_elements, 4))
     loader = Loader(topology, config_for(topology, model, **sizes), model, MemoryTiming())
     load = loader.load(Upcoming(schedule, num_elements, "float32"))
-    assert told["termination_cycles"] == load.limits.collective_cycles
+    assert reported["termination_cycles"] == load.limits.collective_cycles
 
 
 def test_broadcast_has_a_root(capsys):
@@ -478,7 +478,7 @@ TIMED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", TIMED)
-def test_links_that_are_not_used_at_their_speed_are_told(capsys, command):
+def test_links_that_are_not_used_at_their_speed_are_reported(capsys, command):
     links = ["--latency-ns", "1000", "--link-gbytes-per-s", "12"]
     data = printed_json(capsys, command, *TIMED[command], *links)
     assert (data["buffer_flits"], data["limits"], data["warnings"]) == (2048, [], [])
@@ -541,10 +541,10 @@ def test_capacities_of_a_graph_are_read_by_a_key_and_never_passed_over(capsys, c
     status, out, error = run(
         capsys, command, *options, "--bandwidth-key", "capacity:Gb/s", "--json"
     )
-    told = "net.graphml: attributes of links that are not read: 'colour'"
-    assert (status, error) == (0, f"multitree: warning: {told}\n")
+    reported = "net.graphml: attributes of links that are not read: 'colour'"
+    assert (status, error) == (0, f"multitree: warning: {reported}\n")
     data = json.loads(out)
-    assert data["warnings"] == [told]
+    assert data["warnings"] == [reported]
     if command != "schedule":
         assert [limit["bandwidth_gbytes_per_s"] for limit in data["limits"]] == [50.0]
 
@@ -971,7 +971,7 @@ def test_csv_has_a_row_per_result_with_the_keys_of_json(capsys, command, inside)
     assert run(capsys, *arguments, "--csv", "--json")[0] == 2
 
 
-def test_avg_is_told_as_the_average_it_is(capsys):
+def test_avg_is_reported_as_the_average_it_is(capsys):
     arguments = ("simulate", "ring:4", "--engine", "analytic", "--op")
     assert printed_json(capsys, *arguments, "avg")["op"] == "average"
     assert "not int32" in run(capsys, *arguments, "avg", "--dtype", "int32")[2]

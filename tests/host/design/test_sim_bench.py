@@ -53,7 +53,7 @@ def written(tmp_path_factory):
 
 
 def target(folder, name):
-    """Options of a target of the core, its top module, Verilog and what is copied beside it."""
+    """Options of a target of the core, its top module, Verilog and what is copied with it."""
     (path,) = folder.glob("*.core")
     core = yaml.safe_load(path.read_text().partition("\n")[2])
     chosen = core["targets"][name]

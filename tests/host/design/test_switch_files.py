@@ -96,8 +96,8 @@ def test_a_network_that_cannot_be_wired_is_refused(topology, config, message):
 def test_without_switches_nothing_else_is_written(tmp_path):
     config = Config(num_ports=1, dtypes=("int32",))
     plain = write_verilog(config, tmp_path / "plain").paths
-    told = write_verilog(config, tmp_path / "told", topology=ring(2)).paths
-    assert [(p.name, p.read_bytes()) for p in told] == [(p.name, p.read_bytes()) for p in plain]
+    reported = write_verilog(config, tmp_path / "reported", topology=ring(2)).paths
+    assert [(p.name, p.read_bytes()) for p in reported] == [(p.name, p.read_bytes()) for p in plain]
 
 
 @pytest.mark.long
@@ -137,11 +137,12 @@ def test_the_emulation_takes_the_largest_shape_and_the_sizes_that_are_written(sp
     assert num_switch_ports == max(s.num_ports for s in switch_modules(topology, config))
 
 
+@pytest.mark.slow
 def test_the_file_tells_of_every_port_what_it_is_joined_with(written):
     topology, config, paths = written
     (text,) = [path.read_text() for path in paths if path.name == f"{SWITCH_MODULE_NAME}.v"]
     assert text.splitlines()[0] == "// SPDX-License-Identifier: Apache-2.0"
-    told, modules = [], {}
+    reported, modules = [], {}
     for line in text.partition("\nmodule ")[0].splitlines():
         if found := re.fullmatch(r"// (rank|switch) (\d+)(?: is a (\w+))?:", line):
             kind, node = found[1], int(found[2])
@@ -150,13 +151,14 @@ def test_the_file_tells_of_every_port_what_it_is_joined_with(written):
         elif found := re.fullmatch(r"//   link_(\d+) with link_(\d+) of (rank|switch) (\d+)", line):
             port, back, kind, far = int(found[1]), int(found[2]), found[3], int(found[4])
             assert (kind == "rank") == (far < topology.num_ranks)
-            told.append((node, port, far, back))
-    assert sorted(told) == sorted(wires(topology))
+            reported.append((node, port, far, back))
+    assert sorted(reported) == sorted(wires(topology))
     shapes = switch_modules(topology, config)
     assert modules == {node: shape.module for shape in shapes for node in shape.nodes}
     assert re.findall(r"^module (\w+)\(", text, re.M) == [shape.module for shape in shapes]
 
 
+@pytest.mark.slow
 def test_the_core_lists_the_switches_behind_the_crossing(written):
     *files, core, _ = written[2]
     listed = yaml.safe_load(core.read_text().partition("\n")[2])["filesets"]
@@ -185,6 +187,7 @@ def lint(written, folder, change=lambda top: top):
     )
 
 
+@pytest.mark.slow
 def test_interfaces_crossings_and_switches_fit_and_verilator_has_nothing_to_say(written, tmp_path):
     done = lint(written, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

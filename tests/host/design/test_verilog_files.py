@@ -33,7 +33,10 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module", params=MEMORIES)
+@pytest.fixture(
+    scope="module",
+    params=["sram", pytest.param("axi", marks=pytest.mark.slow)],
+)
 def memory(request):
     return request.param
 

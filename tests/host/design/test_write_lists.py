@@ -126,8 +126,8 @@ def test_arrays_of_two_ranks_are_one_program_in_c(capsys, tmp_path):
     )
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     subprocess.run([compiler, *flags, "-o", "show", "main.c"], check=True)
-    told = subprocess.run(["./show"], capture_output=True, text=True, check=True).stdout
-    assert [tuple(map(int, line.split())) for line in told.splitlines()] == wanted
+    reported = subprocess.run(["./show"], capture_output=True, text=True, check=True).stdout
+    assert [tuple(map(int, line.split())) for line in reported.splitlines()] == wanted
 
 
 def test_a_file_name_ends_no_comment(capsys, tmp_path):

@@ -108,10 +108,10 @@ def test_interfaces_with_too_few_ports_are_refused_when_the_communicator_is_made
 @needs_rtl
 def test_what_is_queued_is_loaded_while_the_one_before_it_runs(monkeypatch):
     """Unless it needs larger interfaces: then it is loaded when these are there."""
-    told, run = [], RtlSession.run
+    reported, run = [], RtlSession.run
 
     def watched(session, schedule, buffers, *, then, **options):
-        told.append(then and (then.num_elements, then.dtype, then.op, then.dependency))
+        reported.append(then and (then.num_elements, then.dtype, then.op, then.dependency))
         return run(session, schedule, buffers, then=then, **options)
 
     monkeypatch.setattr(RtlSession, "run", watched)
@@ -127,7 +127,7 @@ def test_what_is_queued_is_loaded_while_the_one_before_it_runs(monkeypatch):
     image = engine.run(Plan(ring, "submessage"), buffers, op="average").memory
     assert (bits(image) == bits(execute(ring, buffers) / np.float32(4))).all()
     engine.close()
-    assert told == [(500, "float32", "sum", "submessage"), None]
+    assert reported == [(500, "float32", "sum", "submessage"), None]
 
 
 class Recorder:
@@ -159,7 +159,7 @@ def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypat
 
 
 def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
-    """Waves on links, then what goes through switches beside ranks: each runs on its own."""
+    """Waves on links, then what goes through routers attached to ranks: each runs on its own."""
     monkeypatch.setattr("multitree.host.engines.RtlSession", Recorder)
     monkeypatch.setattr(Recorder, "opened", [])
     topology, memory = mesh(3, 3), np.zeros((9, 4096), np.float32)

@@ -140,8 +140,8 @@ def test_a_burst_asks_for_bytes_of_ordinary_memory_that_all_managers_see(flit_by
         ctx.set(reader.channel.address, 4095)
         ctx.set(reader.channel.valid, 1)
         bus = reader.bus
-        told = bus.araddr, bus.arcache, bus.arprot, bus.arid, bus.arburst, bus.arsize
-        values = await ctx.tick().sample(*told).until(bus.arvalid)
+        reported = bus.araddr, bus.arcache, bus.arprot, bus.arid, bus.arburst, bus.arsize
+        values = await ctx.tick().sample(*reported).until(bus.arvalid)
         assert list(values) == [4095 * flit_bytes, 0b0010, 0, 0, 1, flit_bytes.bit_length() - 1]
 
     run(reader, check)

@@ -49,7 +49,7 @@ def block(request):
 
 
 def domains_of(block):
-    """Clock domains of a block beside `sync`."""
+    """Clock domains of a block other than `sync`."""
     return [LINK_DOMAIN] if isinstance(block, LinkCrossing) else []
 
 

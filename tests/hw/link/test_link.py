@@ -4,13 +4,14 @@ import itertools
 import random
 
 import pytest
-from amaranth import Module, Signal
+from amaranth import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind, LinkSignature, fault_record_width, flit_layout
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
+from tests.hw.link.wires import FORWARD, join
 from tests.hw.streams import (
     PATTERNS,
     assert_no_path,
@@ -23,7 +24,6 @@ from tests.hw.streams import (
 )
 
 FLIT_BYTES, SUBMESSAGE = 2, 4
-FORWARD = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
 DATA = (Kind.HEAD, Kind.BODY, Kind.TAIL, Kind.SINGLE)
 
 
@@ -51,18 +51,9 @@ class Link(wiring.Component):
         m.submodules.receiver = rx = self.receiver
         wiring.connect(m, wiring.flipped(self.i), tx.i)
         wiring.connect(m, rx.o, wiring.flipped(self.o))
-        for name in FORWARD:
-            self._delay(m, getattr(tx.link, name), getattr(rx.link, name))
-        self._delay(m, rx.link.credit, tx.link.credit)
+        join(m, tx.link, rx.link, self._latency_cycles)
         m.d.comb += [tx.open.eq(1), rx.up.eq(1)]
         return m
-
-    def _delay(self, m, source, target):
-        for _ in range(self._latency_cycles):
-            later = Signal.like(source)
-            m.d.sync += later.eq(source)
-            source = later
-        m.d.comb += target.eq(source)
 
 
 def flits(count, seed=0):

@@ -168,9 +168,9 @@ def test_a_flipped_bit_of_the_kind_is_never_the_message_that_was_sent(number, bi
     got, shown, errors = received(seen)
     assert not shown
     assert got != flits
-    told = any(errors.get(f"{name}_error") for name in ("sequence", "check"))
+    reported = any(errors.get(f"{name}_error") for name in ("sequence", "check"))
     wrong = [unit["kind"] for unit in got] != [flit["kind"] for flit in flits][: len(got)]
-    assert told or wrong
+    assert reported or wrong
 
 
 def test_a_flit_of_another_epoch_is_an_error_of_its_own_and_is_not_delivered():

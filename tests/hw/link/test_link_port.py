@@ -1,4 +1,4 @@
-"""An end of a link with virtual channels: up, down, resets, faults told."""
+"""An end of a link with virtual channels: up, down, resets, faults reported."""
 
 import random
 
@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from multitree.hw.link.link import Kind
 from multitree.hw.link.port import LinkPort
 from multitree.hw.link.session import PERIOD_CYCLES
-from tests.hw.link.vc_streams import join
+from tests.hw.link.wires import join
 from tests.hw.streams import run
 
 NUM_VCS, DEPTH = 3, 5
@@ -119,7 +119,7 @@ def test_after_resets_of_either_end_in_any_cycle_each_channel_begins_anew(latenc
             assert len(came[vc, len(sent[k])]) >= sent[k][-1][vc] - DEPTH - 1
 
 
-def test_a_fault_is_told_beside_the_data_and_heard_once_with_its_news():
+def test_a_fault_is_reported_beside_the_data_and_heard_once_with_its_news():
     line, heard = Line(2), []
 
     async def drive(ctx):
@@ -143,7 +143,7 @@ def test_a_fault_is_told_beside_the_data_and_heard_once_with_its_news():
     run(line, drive, background=[monitor, talker(line, 0, rng, [[], []])])
 
 
-def test_lost_is_told_once_by_the_end_that_was_not_reset():
+def test_lost_is_reported_once_by_the_end_that_was_not_reset():
     line, lost = Line(1), [0, 0]
 
     async def drive(ctx):

@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.link.link import Kind, LinkSignature, unit_layout
 from multitree.hw.link.session import PERIOD_CYCLES, LinkSession
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
+from tests.hw.link.wires import join
 from tests.hw.streams import run
 
 FLIT_BYTES, CREDITS, SUBMESSAGE = 2, 6, 4
-FORWARD = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
 
 
 class End(wiring.Component):
@@ -80,17 +80,8 @@ class Line(wiring.Component):
             m.submodules[f"end_{k}"] = ResetInserter(reset)(end)
         for k in range(2):
             near, far = self.ends[k].tx, self.ends[1 - k].rx
-            for name in FORWARD:
-                self._delay(m, getattr(near, name), getattr(far, name), self.latencies[k])
-            self._delay(m, far.credit, near.credit, min(self.latencies))
+            join(m, near, far, self.latencies[k], back_cycles=min(self.latencies))
         return m
-
-    def _delay(self, m, source, target, cycles):
-        for _ in range(cycles):
-            later = Signal.like(source)
-            m.d.sync += later.eq(source)
-            source = later
-        m.d.comb += target.eq(source)
 
 
 def talker(line, k, rng, sent):
@@ -209,7 +200,7 @@ def test_all_credits_are_back_after_a_reset_whatever_was_in_flight(credits_lost)
         assert sent == [CREDITS]
 
 
-def told(echo):
+def reported(echo):
     """What a control flit says of the other end's epoch, which may not be known."""
     return 0 if echo is None else echo | 2
 
@@ -217,7 +208,7 @@ def told(echo):
 def heard(*events, cycles=60):
     """A session that hears control flits, (cycle, kind, epoch, echo): what it says and is."""
     session, said, states = LinkSession(flit_bytes=8), [], []
-    echoes = {told(echo): echo for echo in (None, 0, 1)}
+    echoes = {reported(echo): echo for echo in (None, 0, 1)}
 
     async def drive(ctx):
         for cycle in range(cycles):
@@ -226,7 +217,7 @@ def heard(*events, cycles=60):
             for _, kind, epoch, echo in now:
                 ctx.set(session.received.kind, kind)
                 ctx.set(session.received.epoch, epoch)
-                ctx.set(session.received.payload, told(echo))
+                ctx.set(session.received.payload, reported(echo))
             send = session.send
             values = (send.valid, send.kind, send.epoch, send.payload)
             _, _, valid, *word, payload, up, opened, lost = await ctx.tick().sample(

@@ -11,7 +11,7 @@ from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind, LinkSignature, flit_layout, vc_width
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.transmitter import LinkTransmitter
-from tests.hw.link.vc_streams import FORWARD, join, message, offer, taker
+from tests.hw.link.wires import FORWARD, join, message, offer, taker
 from tests.hw.streams import assert_no_path, assert_refused, go, run
 
 FLIT_BYTES, SUBMESSAGE = 2, 4
@@ -201,8 +201,8 @@ def received(units, num_vcs, depth=200, epoch=1):
         values = [link.credit, control.valid, control.kind, control.payload]
         values += [getattr(receiver, name) for name in ERRORS]
         async for _, _, *now in ctx.tick().sample(*values, *streams):
-            credit, valid, *told = now[:4]
-            shown.extend([tuple(told)] if valid else [])
+            credit, valid, *reported = now[:4]
+            shown.extend([tuple(reported)] if valid else [])
             for vc in range(num_vcs):
                 credits[vc] += credit >> vc & 1
                 valid, ready, unit = now[4 + len(ERRORS) + 3 * vc :][:3]

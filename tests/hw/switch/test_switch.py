@@ -12,7 +12,7 @@ from multitree.hw.link.port import LinkPort
 from multitree.hw.switch.faults import SwitchFault
 from multitree.hw.switch.switch import Switch
 from multitree.nic.faults import FaultCode
-from tests.hw.link.vc_streams import join, offer
+from tests.hw.link.wires import join, offer
 from tests.hw.streams import go, run
 from tests.hw.switch.switches import FLIT_BYTES, LAYOUT, expected, forwarded, head, message, seeded
 from tests.hw.switch.switches import traffic as draw
@@ -185,7 +185,7 @@ def fault(ctx, net):
     return SwitchFault(found.code), found.port
 
 
-def test_a_route_to_nowhere_is_named_with_its_port_and_told_to_all():
+def test_a_route_to_nowhere_is_named_with_its_port_and_reported_to_all():
     net, ends = network(), []
     queues = {(1, 0): [message(head((1, 0)), 2), message(head((0, 0), number=2), 2)]}
 
@@ -202,7 +202,7 @@ def test_a_route_to_nowhere_is_named_with_its_port_and_told_to_all():
     assert plain(got)[0, 0] == forwarded(queues[1, 0][1])
 
 
-def test_a_fault_that_a_neighbour_tells_is_told_to_all_others_once():
+def test_a_fault_that_a_neighbour_tells_is_reported_to_all_others_once():
     net = network()
 
     async def script(ctx):
@@ -224,7 +224,7 @@ def test_a_fault_that_a_neighbour_tells_is_told_to_all_others_once():
 
 
 @pytest.mark.parametrize("reset", [0, 2])
-def test_a_link_lost_with_a_message_on_it_is_told_and_the_rest_goes_on(reset):
+def test_a_link_lost_with_a_message_on_it_is_reported_and_the_rest_goes_on(reset):
     """A neighbour that sends is reset, then one that is sent to; then it comes up again."""
     net = network()
     queues = {

@@ -10,7 +10,7 @@ from tests.hw.test_arbiter import reference as turns
 
 
 def clocked(block):
-    """A combinational block beside something that has a clock."""
+    """A combinational block next to something that has a clock."""
     m = Module()
     m.submodules.block = block
     m.d.sync += Signal(name="ticks").eq(1)

@@ -22,9 +22,9 @@ def test_ports_without_a_link_change_no_cycle_of_the_others(num_ports, ready):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reset", range(NUM_PORTS))
-def test_a_fault_has_the_same_name_and_is_told_to_the_linked_ports_just_so(reset):
+def test_a_fault_has_the_same_name_and_is_reported_to_the_linked_ports_just_so(reset):
     queues = traffic(seeded(reset), NUM_PORTS, NUM_VCS, count=9)
-    told = []
+    reported = []
     for ports in (NUM_PORTS, 5):
         net = network(num_ports=ports)
 
@@ -34,9 +34,9 @@ def test_a_fault_has_the_same_name_and_is_told_to_the_linked_ports_just_so(reset
             await ctx.tick().repeat(40)
             ctx.set(net.resets[reset], 0)
             await ctx.tick().repeat(100)
-            told.append(fault(ctx, net))
+            reported.append(fault(ctx, net))
 
-        told.append(play(net, queues, script, cycles=300))
-    named, (_, heard) = told[:2]
+        reported.append(play(net, queues, script, cycles=300))
+    named, (_, heard) = reported[:2]
     assert named[0] and heard
-    assert told[:2] == told[2:]
+    assert reported[:2] == reported[2:]

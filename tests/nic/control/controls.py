@@ -1,4 +1,4 @@
-"""A control beside a checker and a fetcher that take some cycles, for tests."""
+"""A control with a checker and a fetcher that take some cycles, for tests."""
 
 from multitree.nic.control.control import Control
 from tests.hw.streams import run
@@ -9,7 +9,7 @@ COMMANDS = ("commit", "start", "acknowledge")
 
 
 class Driver:
-    """Clocks a control beside a checker and a fetcher that take some cycles."""
+    """Clocks a control with a checker and a fetcher that take some cycles."""
 
     def __init__(self, ctx, block, num_arrivals=0, first_sequence=0):
         self.ctx, self.block = ctx, block

@@ -112,7 +112,7 @@ def test_every_bit_of_a_step_counts_in_the_order_of_rows(bit):
     assert found == [FINE, (FaultCode.ROW_ILLEGAL, "row", len(rows) - 1)]
 
 
-def test_the_highest_stage_of_a_tables_rows_is_told_and_none_of_the_table_before():
+def test_the_highest_stage_of_a_tables_rows_is_reported_and_none_of_the_table_before():
     rng = seeded(0)
     tables = [random_table(rng, nops=k == 1) for k in range(6)]
     highest = [15, 3, 8, 0, 1, 14]
@@ -204,7 +204,7 @@ def test_sixteen_children_and_more_are_counted_on_shared_links():
     flows = [flow_entry(num_children=count, parent=k % 2) for k, count in enumerate(counts)]
     words = b"".join(flow.as_value().value.to_bytes(20, "little") for flow in flows)
     bench = Bench(config)
-    checker, told = bench.checker, []
+    checker, reported = bench.checker, []
 
     async def drive(ctx):
         await load(ctx, bench.flows, FLOW_ENTRY, flows)
@@ -214,7 +214,7 @@ def test_sixteen_children_and_more_are_counted_on_shared_links():
         ctx.set(checker.start, 0)
         while ctx.get(checker.busy):
             await ctx.tick()
-        told.extend(ctx.get(value) for value in (checker.code, checker.num_arrivals))
+        reported.extend(ctx.get(value) for value in (checker.code, checker.num_arrivals))
 
     run(bench, drive)
-    assert told == [0, sum(counts) + 2]
+    assert reported == [0, sum(counts) + 2]

@@ -195,6 +195,11 @@ def test_a_flows_arrivals_are_its_children_and_its_parent():
     check = FlowCheck(SMALL)
     inputs = [{"entry": entry(**fields), "window_flits": WINDOW} for fields in flows]
     assert evaluate(check, inputs, check.num_arrivals) == [0, 1, 1, 3, 4]
+    # A link is a child's or the parent's: no more than there can be ports.
+    check = FlowCheck(replace(SMALL, num_ports=8))
+    flows = [{"children": list(range(8))}, {"children": list(range(7)), "parent": 7}]
+    inputs = [{"entry": entry(**fields), "window_flits": WINDOW} for fields in flows]
+    assert evaluate(check, inputs, check.num_arrivals) == [8, 8]
 
 
 @pytest.mark.parametrize("port", range(8))

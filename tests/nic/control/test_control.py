@@ -41,7 +41,7 @@ def test_a_check_that_finds_a_fault_tells_it_swaps_nothing_and_drops_a_start():
     scenario(steps)
 
 
-def test_what_is_wrong_with_the_next_table_is_told_when_the_running_collective_is_done():
+def test_what_is_wrong_with_the_next_table_is_reported_when_the_running_collective_is_done():
     async def steps(nic):
         await committed(nic)
         await nic.tick(start=1)

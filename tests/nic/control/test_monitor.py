@@ -196,9 +196,9 @@ def test_where_tables_are_repeated_the_wave_that_waits_or_whose_message_is_wrong
 ):
     config = replace(SMALL, wave_width=width)
     others = [SOURCES[name] for name in list(SOURCES)[list(SOURCES).index(source) + 1 :]]
-    for beside in ({}, *others):
-        ports = {**beside.get("ports", {}), **SOURCES[source].get("ports", {})}
-        both = WAVES | beside | SOURCES[source] | ({"ports": ports} if ports else {})
+    for other in ({}, *others):
+        ports = {**other.get("ports", {}), **SOURCES[source].get("ports", {})}
+        both = WAVES | other | SOURCES[source] | ({"ports": ports} if ports else {})
         seen = latch(both, WAVES | SOURCES["port 0"], config=config)
         assert seen == REPORTS[source] | {"wave": wave}
     assert "wave" not in latch(WAITS | SOURCES[source])

@@ -57,17 +57,17 @@ class Bus:
 
 
 def scenario(steps, process=None, **kinds):
-    """Run an async function of a bus, beside a process of the block that goes on for ever."""
+    """Run an async function of a bus, with a process of the block that goes on for ever."""
     sizes = {"table_depth": DEPTH, "num_flows": FLOWS, "num_ports": PORTS}
     block = RegisterFile(address_width=20, **sizes, **kinds)
 
     async def drive(ctx):
         await steps(Bus(ctx, block))
 
-    async def beside(ctx):
+    async def background(ctx):
         await process(ctx, block)
 
-    run(block, drive, background=[] if process is None else [beside])
+    run(block, drive, background=[] if process is None else [background])
 
 
 @pytest.mark.parametrize(

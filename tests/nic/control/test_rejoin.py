@@ -185,5 +185,5 @@ def test_nothing_is_delivered_while_a_collective_runs_or_after_a_fault():
         await host.wait(1)
 
     simulate([alone, idle], [[], []])
-    told = [(status["busy"], status["fault"], status["delivered"]) for status in seen]
-    assert told == [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    reported = [(status["busy"], status["fault"], status["delivered"]) for status in seen]
+    assert reported == [(1, 0, 0), (0, 1, 0), (0, 0, 1)]

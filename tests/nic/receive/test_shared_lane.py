@@ -29,7 +29,7 @@ def simulate(messages, events=(), *, cycles=120, look_up_cycles=7, follow=False)
     """Cycle and order of each flit that moves, when each head is taken, and what is awaited.
 
     `messages` are places, in order; `events` maps a cycle to signals driven from it on. Heads are
-    looked up one at a time, and with `follow` the lane is told what its own messages are before.
+    looked up one at a time, and with `follow` the lane is given its own messages before.
     """
     moved, heads, awaited = [], [], []
     stream = [flit for message in messages for flit in flits(message["size"])]
@@ -96,14 +96,14 @@ def test_a_head_is_taken_once_the_place_of_the_one_before_it_is_in_use():
 
 
 @pytest.mark.parametrize("name", ["turn", "following"])
-def test_a_contribution_waits_until_it_is_told_of_its_turn_or_of_the_one_before_it(name):
+def test_a_contribution_waits_until_it_is_reported_of_its_turn_or_of_the_one_before_it(name):
     def of(field):
         return lambda lane: getattr(getattr(lane, name), field)
 
-    told = {of("valid"): 1, of("flow"): FLOW, of("order"): 2}
+    reported = {of("valid"): 1, of("flow"): FLOW, of("order"): 2}
     others = {of("valid"): 1, of("flow"): FLOW + 1, of("order"): 2}
     early = {of("valid"): 1, of("flow"): FLOW, of("order"): 1}
-    events = {0: others, 30: early, 50: told}
+    events = {0: others, 30: early, 50: reported}
     moved, *_ = simulate([place(2, 4, waits=1)], events)
     assert cycles_of(moved, 2) == [*range(cycles_of(moved, 2)[0], cycles_of(moved, 2)[0] + 4)]
     assert 50 < cycles_of(moved, 2)[0] <= 52

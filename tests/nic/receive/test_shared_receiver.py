@@ -159,8 +159,8 @@ def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(verd
         await ctx.tick().until(block.reservation.valid)
         put(ctx, block.run, sequence=(SEQUENCE + late) % 256)
         put(ctx, block.reservation, answered=1, verdict=verdict)
-        _, _, *told = await ctx.tick().sample(block.opened, block.fault)
-        seen.append(tuple(told))
+        _, _, *reported = await ctx.tick().sample(block.opened, block.fault)
+        seen.append(tuple(reported))
 
     run(block, drive)
     if verdict == Verdict.TWICE:

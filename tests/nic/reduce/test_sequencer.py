@@ -25,7 +25,7 @@ class Bench:
         self.num_children = [self.rng.randrange(CONFIG.max_children + 1) for _ in range(5)]
         self.added = defaultdict(list)
         self.results, self.refused, self.counted = [], [], []
-        self.num_staged, self.num_told_to_wait = 0, 0
+        self.num_staged, self.num_reported_to_wait = 0, 0
         self.locked, self.waiting = defaultdict(set), {}
         self.arriving = [[] for _ in range(CONFIG.num_ports)]
         self.stall, self.seed, self.idle_cycles, self.over = stall, seed, 0, False
@@ -69,7 +69,7 @@ class Bench:
                 self.refused.append((op, flow, order))
             if empty or verdict == Verdict.TWICE:
                 continue
-            self.num_told_to_wait += verdict == Verdict.STAGED
+            self.num_reported_to_wait += verdict == Verdict.STAGED
             before = self.locked[op, flow].copy()
             self.locked[op, flow].add(order)
             if verdict == Verdict.WAITS:
@@ -117,7 +117,7 @@ class Bench:
             self.come_in(self.waiting.pop((flow, order)), REDUCE, flow, order, False)
 
     async def watch(self, ctx):
-        """What is told of complete flows; over when nothing moved for long."""
+        """What is reported about complete flows; over when nothing moved for long."""
         block, arrival = self.block, self.block.arrival
         while not self.over:
             _, _, counted, staged, valid, op, flow, order, *turn = await ctx.tick().sample(
@@ -155,7 +155,7 @@ def test_contributions_are_added_one_by_one_in_their_order_whatever_order_they_c
     assert sorted(bench.results) == whole + [(GATHER, f) for f in range(CONFIG.num_flows)]
     assert sorted(bench.counted) == sorted(chain.from_iterable(ports))
     assert not bench.refused
-    assert bench.num_staged == bench.num_told_to_wait
+    assert bench.num_staged == bench.num_reported_to_wait
 
 
 @pytest.mark.parametrize("empty", [(1, 0), (0, 1), (1, 1)])

@@ -86,6 +86,11 @@ def test_without_lockstep_rows_go_when_they_come_and_the_step_is_the_rows():
     assert [step for _, step in went] == [0, 0, 2, 9]
 
 
+def test_the_step_has_all_bits_of_a_rows():
+    went = simulate([(65_535, 0), (65_535, 0)], step_cycles=20, lockstep=0)
+    assert [step for _, step in went] == [0, 65_535]
+
+
 def test_a_start_begins_at_step_0_again():
     block = StepCounter(SMALL)
 

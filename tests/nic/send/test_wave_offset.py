@@ -14,7 +14,7 @@ def test_a_wave_begins_its_number_of_strides_behind_the_first_or_beyond_all_addr
 ):
     rng = seeded(address_width)
     block = WaveOffset(Config(address_width=address_width, wave_width=wave_width))
-    end, told = 1 << address_width, set()
+    end, reported = 1 << address_width, set()
 
     async def drive(ctx):
         for _ in range(400):
@@ -31,7 +31,7 @@ def test_a_wave_begins_its_number_of_strides_behind_the_first_or_beyond_all_addr
             assert ctx.get(block.beyond) == (place >= end)
             if place < end:
                 assert ctx.get(block.address) == place
-            told.add((place >= end, wave > 0))
+            reported.add((place >= end, wave > 0))
 
     run(block, drive)
-    assert {(False, True), (True, True), (False, False)} <= told
+    assert {(False, True), (True, True), (False, False)} <= reported

@@ -131,7 +131,7 @@ def tables(num_flits, schedule=SCHEDULE):
 
 
 def settings(num_flits, **changes):
-    """What a collective needs beside its table, with some changes."""
+    """What a collective needs besides its table, with some changes."""
     usual = {"dtype": "int32", "window_base": BASE, "window_flits": num_flits}
     return RunSettings(**usual | {"watchdog_cycles": 900, "first_arrival_cycles": 2000} | changes)
 

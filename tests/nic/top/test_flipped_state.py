@@ -1,13 +1,17 @@
 """Counts and marks whose bits flip are reported when read, and only they."""
 
+from dataclasses import replace
+
 import pytest
 from amaranth.lib.memory import Memory
 
 from multitree.nic.control import tracker as trackers
 from multitree.nic.receive import scoreboard as ledgers
+from multitree.nic.reduce import sequencer as sequencers
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put, seeded
 
+SHARED = replace(SMALL, flit_bytes=16, num_classes=1)
 CLIENTS = 3
 
 
@@ -21,7 +25,7 @@ def memories(monkeypatch):
             super().__init__(**sizes)
             made.append(self)
 
-    for module in (trackers, ledgers):
+    for module in (trackers, ledgers, sequencers):
         monkeypatch.setattr(module, "Memory", Recorded)
     return made
 
@@ -33,13 +37,13 @@ def flip(ctx, entry, bits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("running", [0, 1])
-def test_a_count_that_flipped_is_told_at_its_port_when_it_is_read_while_a_collective_runs(
+def test_a_count_that_flipped_is_reported_at_its_port_when_it_is_read_while_a_collective_runs(
     memories, running
 ):
     rng = seeded(running)
     tracker = trackers.DependencyTracker(SMALL, num_clients=CLIENTS)
 
-    async def told(ctx, port, op, flow):
+    async def answer_of(ctx, port, op, flow):
         """Ports that are reported while a client asks for a count, and what it is answered."""
         query, ports, count = tracker.queries[rng.randrange(CLIENTS)], 0, None
         put(ctx, query, valid=1, port=port, op=op, flow=flow)
@@ -60,20 +64,20 @@ def test_a_count_that_flipped_is_told_at_its_port_when_it_is_read_while_a_collec
             await ctx.tick()
             ctx.set(tracker.arrivals[port].valid, 0)
             await ctx.tick()
-            assert await told(ctx, port, op, flow) == (0, count)
+            assert await answer_of(ctx, port, op, flow) == (0, count)
             entry = memories[port].data[op << 1 | flow << 2]
             bits = rng.sample(range(memories[port].data.shape), rng.randrange(1, 4))
             flip(ctx, entry, bits)
-            assert (await told(ctx, port, op, flow))[0] == running << port, bits
+            assert (await answer_of(ctx, port, op, flow))[0] == running << port, bits
             other = rng.randrange(SMALL.num_ports), rng.randrange(2), rng.randrange(SMALL.num_flows)
             if other != (port, op, flow):
-                assert (await told(ctx, *other))[0] == 0
+                assert (await answer_of(ctx, *other))[0] == 0
             flip(ctx, entry, bits)
 
     run(tracker, drive)
 
 
-def test_a_mark_that_flipped_is_told_with_the_answer(memories):
+def test_a_mark_that_flipped_is_reported_with_the_answer(memories):
     rng = seeded(1)
     scoreboard = ledgers.Scoreboard(SMALL)
 
@@ -100,3 +104,33 @@ def test_a_mark_that_flipped_is_told_with_the_answer(memories):
                 flip(ctx, entry, bits)
 
     run(scoreboard, drive)
+
+
+def test_the_state_of_a_sum_that_flipped_is_reported_when_its_next_message_is_judged(memories):
+    rng = seeded(2)
+    sequencer = sequencers.ReductionSequencer(SHARED)
+
+    async def judged(ctx, port, flow, order):
+        """Whether an error is reported until a while after a reservation was answered."""
+        reservation, seen, answered = sequencer.reservations[port], 0, 0
+        put(ctx, reservation, valid=1, flow=flow, order=order, last=SHARED.max_children - 1)
+        for _ in range(20):
+            ctx.set(reservation.valid, not answered)
+            _, _, error, hit = await ctx.tick().sample(sequencer.state_error, reservation.answered)
+            seen, answered = seen | error, answered | hit
+        assert answered
+        return seen
+
+    async def drive(ctx):
+        for bank in range(2):
+            put(ctx, sequencer, bank=bank, phase=1)
+            for flow in range(SHARED.num_flows):
+                assert not await judged(ctx, rng.randrange(SHARED.num_ports), flow, 0)
+                (states,) = memories
+                entry = states.data[bank | flow << 1]
+                bits = rng.sample(range(states.data.shape), rng.randrange(1, 4))
+                flip(ctx, entry, bits)
+                assert await judged(ctx, rng.randrange(SHARED.num_ports), flow, 1), bits
+            assert not await judged(ctx, 0, 0, 2), "judging it again wrote a whole word"
+
+    run(sequencer, drive)

@@ -14,7 +14,7 @@ from tests.nic.top.pair import SCHEDULE, integers, prepare, settings, simulate, 
 
 
 @pytest.mark.slow
-def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_is_told_where():
+def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_is_reported_where():
     sent = []
 
     async def wrong(host):

@@ -30,6 +30,7 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
         "kind": port.tx.kind,
         "fault": port.fault,
         "idle": port.idle,
+        "delivered": port.delivered,
         "up": port.up,
         "heard": port.fault_received,
         "received_fault": port.received_fault,
@@ -105,7 +106,7 @@ def test_a_wrong_flit_is_a_named_fault(fields, code):
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_a_fault_that_another_end_tells_is_heard_if_told_in_its_present_epoch(epoch):
+def test_a_fault_that_another_end_tells_is_heard_if_reported_in_its_present_epoch(epoch):
     def step(cycle, port, put_value):
         flit(port, put_value, valid=cycle == 5, kind=Kind.FAULT, epoch=epoch, payload=77)
 
@@ -168,6 +169,16 @@ def test_it_is_idle_exactly_when_nothing_is_left_to_send():
     kinds = [seen[cycle]["kind"] for cycle in sent]
     body = [Kind.BODY] * 5
     assert kinds == [Kind.HEAD, *body, Kind.TAIL, Kind.SINGLE, Kind.HEAD, *body[:2], Kind.TAIL]
+
+
+def test_what_it_sent_is_delivered_when_it_is_idle_and_all_credits_are_back():
+    def step(cycle, port, put_value):
+        put_value(port.tx.credit, 40 <= cycle < 47)
+
+    seen, _ = simulate(step, jobs=[{"size": 6}])
+    delivered = [now["idle"] and now["credits"] == CREDITS for now in seen]
+    assert [now["delivered"] for now in seen] == delivered
+    assert delivered[0] and not any(delivered[1:40]) and delivered[-1]
 
 
 def test_it_sends_no_more_flits_than_the_buffer_has_places():

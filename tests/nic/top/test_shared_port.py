@@ -30,10 +30,10 @@ def test_what_a_row_waits_for_is_said_of_its_message_on_this_port_and_counted(aw
         await ctx.tick()
         ctx.set(port.jobs.valid, 0)
         wait, activity = port.sender_wait, port.activity
-        told = (wait.awaited, wait.row, wait.flow, wait.port, wait.op)
+        reported = (wait.awaited, wait.row, wait.flow, wait.port, wait.op)
         counted = (activity.dependency, activity.memory, activity.credit, port.idle)
         await ctx.tick().repeat(20)
-        seen.append([ctx.get(value) for value in (*told, *counted)])
+        seen.append([ctx.get(value) for value in (*reported, *counted)])
 
     run(port, drive)
     ((found, row, flow, at, op, *counted),) = seen

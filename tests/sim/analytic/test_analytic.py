@@ -136,15 +136,15 @@ def test_a_buffer_shorter_than_the_round_trip_sends_one_buffer_per_round_trip():
 
 
 def one_way(sizes, *, rows=None, topology=None):
-    """A flow of each size, sent from rank 0 to rank 1 in steps of their own unless told else."""
-    told = [[step, Op.GATHER, step, 0, 1] for step in range(len(sizes))]
+    """A flow of each size, sent from rank 0 to 1 in steps of their own unless rows are given."""
+    usual = [[step, Op.GATHER, step, 0, 1] for step in range(len(sizes))]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Schedule.from_rows(
         topology or ring(2),
         algorithm="x",
         collective="all_reduce",
         flow_offsets=offsets,
-        rows=rows or told,
+        rows=rows or usual,
     )
 
 

@@ -1,4 +1,4 @@
-"""The analytic engine on shared links: equations, and the RTL beside it."""
+"""The analytic engine on shared links: equations, and the RTL to compare with."""
 
 from dataclasses import replace
 

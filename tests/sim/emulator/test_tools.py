@@ -49,7 +49,7 @@ def test_a_tool_runs_in_the_folder_with_its_temporary_files_and_variables(tmp_pa
     assert (tmp_path / "out").read_text() == f"{tmp_path} {tmp_path} more\n"
 
 
-def test_a_failed_tool_is_told_with_its_last_words(tmp_path):
+def test_a_failed_tool_is_reported_with_its_last_words(tmp_path):
     tools = Tools(tmp_path)
     with pytest.raises(DeviceError, match=r"^sh failed while compiling the network: b; c; d$"):
         tools.run(shell("printf 'a\nb\nc\nd\n' >&2; exit 3"))

@@ -48,9 +48,9 @@ def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(libraries):
     command = [sys.executable, str(BENCH / "fault_campaign.py"), "--json", "--seed", str(SEED)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    *kinds, everything = told["rows"]
-    assert told["good"] and everything["runs"] == 100 == sum(row["runs"] for row in kinds)
+    outcome = json.loads(done.stdout)
+    *kinds, everything = outcome["rows"]
+    assert outcome["good"] and everything["runs"] == 100 == sum(row["runs"] for row in kinds)
     assert everything["exact"] + everything["faults"] == 100
     assert everything["recovered"] == everything["faults"] > 30
     assert everything["worst_time_over_bound"] < 1
@@ -103,7 +103,7 @@ USED = {
 
 @pytest.mark.parametrize("switched", [False, True])
 @pytest.mark.parametrize("distance", [0, 1])
-def test_every_state_of_an_interface_in_use_whose_bits_flip_is_told(
+def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
     campaign, cases, libraries, switched, distance
 ):
     case, states = struck(campaign, cases, switched=switched)
@@ -118,11 +118,11 @@ def test_every_state_of_an_interface_in_use_whose_bits_flip_is_told(
                 if outcome.name != campaign.EXACT:
                     break
     print(names)
-    for name, told in names.items():
+    for name, outcome in names.items():
         code = "TABLE_PARITY" if "tables." in name else "STATE_PARITY"
-        assert told in (code, campaign.EXACT), name
+        assert outcome in (code, campaign.EXACT), name
         if any(name.endswith(end) for end in USED[switched]) and "reorder_buffer" not in name:
-            assert told == code, name
+            assert outcome == code, name
 
 
 def test_a_run_is_the_same_when_it_is_run_again(campaign, libraries):
@@ -130,13 +130,13 @@ def test_a_run_is_the_same_when_it_is_run_again(campaign, libraries):
     assert first == again
 
 
-def test_a_wrong_sum_without_a_fault_is_told(campaign, libraries, exact_seed, monkeypatch):
+def test_a_wrong_sum_without_a_fault_is_reported(campaign, libraries, exact_seed, monkeypatch):
     monkeypatch.setattr(campaign, "execute", lambda schedule, buffers, op: buffers + 1)
     outcome = campaign.Run(campaign.draw(exact_seed), libraries).outcome()
     assert outcome.name == "WRONG" and campaign.table_of([outcome])[-1]["bad"] == 1
 
 
-def test_a_run_beyond_its_bound_is_told(campaign, libraries, exact_seed, monkeypatch):
+def test_a_run_beyond_its_bound_is_reported(campaign, libraries, exact_seed, monkeypatch):
     monkeypatch.setattr(campaign.Run, "_bound", lambda *sizes, ahead: 1)
     outcome = campaign.Run(campaign.draw(exact_seed), libraries).outcome()
     assert outcome.name == "HANG" and campaign.table_of([outcome])[-1]["bad"] == 1

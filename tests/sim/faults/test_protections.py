@@ -49,15 +49,15 @@ def outcome(schedule, protection, *, seed, num_flits, most_skew, num_collectives
 
 
 @cache
-def told_of(schedule, protection, **drawn):
+def reported_of(schedule, protection, **drawn):
     """Every seed's `outcome`, of runs that are done once."""
     return [outcome(schedule, protection, seed=k, **drawn) for k in range(NUM_SEEDS)]
 
 
 def deadlocks(schedule, protection, **drawn):
     """Circles named in the seeded runs that stood still; with all protections none does."""
-    assert told_of(schedule, NOTHING, **drawn) == [None] * NUM_SEEDS
-    stuck = [text for text in told_of(schedule, protection, **drawn) if text is not None]
+    assert reported_of(schedule, NOTHING, **drawn) == [None] * NUM_SEEDS
+    stuck = [text for text in reported_of(schedule, protection, **drawn) if text is not None]
     print(f"without {protection}: {len(stuck)} of {NUM_SEEDS} runs stand still")
     assert all("WATCHDOG" in text or "FIRST_ARRIVAL" in text for text in stuck), stuck
     return [text.split("; circle of waits: ")[1] for text in stuck]
@@ -105,11 +105,11 @@ def test_without_a_dateline_messages_hold_a_ring_and_wait_around_it():
         verify(around(3, dateline=False))
     held = re.findall(r"row \d+ for link (\d+) class (\d)", str(refused.value))
     assert sorted(held) == [("10", "0"), ("6", "0"), ("8", "0")]
-    intact, told = (
-        told_of(around(3, dateline=dateline), NOTHING, **drawn) for dateline in (True, False)
+    intact, reported = (
+        reported_of(around(3, dateline=dateline), NOTHING, **drawn) for dateline in (True, False)
     )
     assert intact == [None] * NUM_SEEDS
-    circles = [text.split("; circle of waits: ")[1] for text in told if text is not None]
+    circles = [text.split("; circle of waits: ")[1] for text in reported if text is not None]
     print(f"without the dateline: {len(circles)} of {NUM_SEEDS} runs stand still")
     assert len(circles) >= NUM_SEEDS // 4
     for circle in circles:

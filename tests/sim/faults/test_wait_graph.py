@@ -1,4 +1,4 @@
-"""Who waits for whom, told from what went onto links and what came off them."""
+"""Who waits for whom, from what went onto links and what came off them."""
 
 from collections import defaultdict
 
@@ -36,7 +36,7 @@ def head_of(schedule, collective, row, hop):
     return bits & 2**64 - 1, bits >> 64
 
 
-def told(schedule, *messages, arrived=(), one_channel=False, num_collectives=None):
+def reported(schedule, *messages, arrived=(), one_channel=False, num_collectives=None):
     """The sentence for messages: collective, row, and for each link (sent, taken) so far.
 
     In the order in which their heads went onto links. `arrived` are rows of collective 0.
@@ -64,7 +64,7 @@ def told(schedule, *messages, arrived=(), one_channel=False, num_collectives=Non
 
 
 def test_heads_wait_for_channels_that_others_hold():
-    text = told(around(3, dateline=False), *[(0, row, (16, 8), (8, 0)) for row in range(3)])
+    text = reported(around(3, dateline=False), *[(0, row, (16, 8), (8, 0)) for row in range(3)])
     assert text == (
         "circle of waits: Row 0 (step 0, flow 0, REDUCE 2 -> 1) waits at switch 3 for VC 1 of link "
         "6 (switch 3 to switch 4), held by Row 1 (step 0, flow 1, REDUCE 0 -> 2), which waits at "
@@ -75,8 +75,8 @@ def test_heads_wait_for_channels_that_others_hold():
 
 
 @pytest.mark.parametrize("num_ranks", [7, 9, 11])
-def test_a_long_circle_is_told_in_eight_messages(num_ranks):
-    text = told(
+def test_a_long_circle_is_reported_in_eight_messages(num_ranks):
+    text = reported(
         around(num_ranks, dateline=False), *[(0, row, (16, 8), (8, 0)) for row in range(num_ranks)]
     )
     assert text.count("Row ") == min(num_ranks, 8)
@@ -85,13 +85,13 @@ def test_a_long_circle_is_told_in_eight_messages(num_ranks):
 
 
 def test_contributions_wait_for_their_turn_and_bar_the_way_of_others():
-    held = told(UNEVEN, (0, 2, (21, 21), (16, 8), (8, 0)), (0, 1, (8, 0)), arrived=[0])
+    held = reported(UNEVEN, (0, 2, (21, 21), (16, 8), (8, 0)), (0, 1, (8, 0)), arrived=[0])
     assert held == (
         "circle of waits: Row 1 (step 1, flow 0, REDUCE 3 -> 0) waits at switch 5 for VC 1 of link "
         "9 (switch 5 to switch 4), held by Row 2 (step 2, flow 0, REDUCE 2 -> 0), which waits at "
         "rank 0, where its turn in the sum comes after the first"
     )
-    behind = told(UNEVEN, (0, 2, ALL, ALL, (21, 0)), (0, 1, ALL, ALL, (21, 0)), arrived=[0])
+    behind = reported(UNEVEN, (0, 2, ALL, ALL, (21, 0)), (0, 1, ALL, ALL, (21, 0)), arrived=[0])
     assert behind == held.replace(
         "at switch 5 for VC 1 of link 9 (switch 5 to switch 4), held by",
         "in VC 1 of link 1 (switch 4 to rank 0) behind",
@@ -100,16 +100,16 @@ def test_contributions_wait_for_their_turn_and_bar_the_way_of_others():
 
 def test_the_next_collective_waits_until_this_one_has_ended():
     blocking = (1, 0, (21, 21), (16, 8), (8, 0))
-    text = told(UNEVEN, blocking, (0, 5, (8, 0)), arrived=range(5), one_channel=True)
+    text = reported(UNEVEN, blocking, (0, 5, (8, 0)), arrived=range(5), one_channel=True)
     assert text == (
         "circle of waits: Row 5 (step 5, flow 0, GATHER 0 -> 2) of collective 0 waits at switch 4 "
         "for VC 1 of link 8 (switch 4 to switch 5), held by Row 0 (step 0, flow 0, REDUCE 1 -> 2) "
         "of collective 1, which waits at rank 2, which has not ended collective 0 and needs the "
         "first"
     )
-    in_hands = told(UNEVEN, blocking, (0, 5, (8, 1)), arrived=range(5))
+    in_hands = reported(UNEVEN, blocking, (0, 5, (8, 1)), arrived=range(5))
     assert "at switch 4 for link 8 (switch 4 to switch 5), used by Row 0" in in_hands
-    unsent = told(UNEVEN, blocking, (0, 4, (8, 0)), arrived=range(4), one_channel=True)
+    unsent = reported(UNEVEN, blocking, (0, 4, (8, 0)), arrived=range(4), one_channel=True)
     assert unsent.endswith(
         "and needs Row 5 (step 5, flow 0, GATHER 0 -> 2) of collective 0, which has not left rank "
         "0, where it comes after the first"
@@ -118,14 +118,14 @@ def test_the_next_collective_waits_until_this_one_has_ended():
 
 def test_of_several_collectives_a_rank_is_at_the_first_that_it_has_not_ended():
     blocking = (2, 0, (21, 21), (16, 8), (8, 0))
-    text = told(UNEVEN, blocking, (1, 5, (8, 0)), arrived=range(6), one_channel=True)
+    text = reported(UNEVEN, blocking, (1, 5, (8, 0)), arrived=range(6), one_channel=True)
     assert text.startswith("circle of waits: Row 5 (step 5, flow 0, GATHER 0 -> 2) of collective 1")
     assert text.endswith("at rank 2, which has not ended collective 1 and needs the first")
 
 
 def test_what_a_message_needs_may_be_barred_by_what_waits_for_the_message():
     schedule = around(3, dateline=False)
-    text = told(
+    text = reported(
         schedule,
         (1, 2, (21, 21), (21, 16), (16, 8), (8, 0)),
         (0, 0, (8, 0)),
@@ -139,7 +139,7 @@ def test_what_a_message_needs_may_be_barred_by_what_waits_for_the_message():
 def test_a_rank_has_not_ended_before_all_that_it_sends_has_left():
     schedule = around(3, dateline=False)
     last = int(np.flatnonzero((schedule.step == 3) & (schedule.src == 0))[0])
-    text = told(
+    text = reported(
         schedule,
         (1, 2, (21, 20), (20, 16), (16, 8), (8, 0)),
         (0, last, (16, 8), (8, 0)),
@@ -167,43 +167,43 @@ def test_a_rank_has_not_ended_before_all_that_it_sends_has_left():
     ],
 )
 def test_without_a_circle_the_end_of_a_chain_is_named(messages, arrived, end):
-    text = told(UNEVEN, *messages, arrived=arrived)
+    text = reported(UNEVEN, *messages, arrived=arrived)
     assert text.startswith("no circle of waits: Row ") and end in text
     assert "the first" not in text
 
 
 def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_came_before():
-    granted = told(UNEVEN, (0, 4, (8, 1)), (0, 0, (8, 0)))
+    granted = reported(UNEVEN, (0, 4, (8, 1)), (0, 0, (8, 0)))
     assert granted == (
         "no circle of waits: Row 0 (step 0, flow 0, REDUCE 1 -> 2) waits at switch 4 for VC 1 of "
         "link 8 (switch 4 to switch 5), held by Row 4 (step 4, flow 0, GATHER 0 -> 3), which waits "
         "at switch 4, although VC 1 of link 8 (switch 4 to switch 5) is free"
     )
     # Its last flit is in the switch, and what came behind it bars nothing.
-    last = told(UNEVEN, (0, 4, ALL, *2 * [(20, 20)]), (0, 5, (8, 0)), arrived=range(4))
+    last = reported(UNEVEN, (0, 4, ALL, *2 * [(20, 20)]), (0, 5, (8, 0)), arrived=range(4))
     assert last.endswith(
         "waits at switch 4, although VC 1 of link 8 (switch 4 to switch 5) is free"
     )
     # The parity stays what it was on the link before.
     blocking = (1, 4, (16, 8), (8, 0))
-    parity = told(UNEVEN, blocking, (1, 0, (8, 0)), arrived=range(6), one_channel=True)
+    parity = reported(UNEVEN, blocking, (1, 0, (8, 0)), arrived=range(6), one_channel=True)
     assert "for VC 1 of link 8 (switch 4 to switch 5), held by Row 4" in parity
     # Who has sent its tail holds nothing, and what it left in the buffer may leave room.
     gone = (0, 4, ALL, (21, 16), (15, 7))
-    nobody = told(UNEVEN, gone, (0, 0, (8, 0)))
+    nobody = reported(UNEVEN, gone, (0, 0, (8, 0)))
     assert nobody.endswith("for VC 1 of link 8 (switch 4 to switch 5), which no message holds")
-    room = told(UNEVEN, gone, (0, 0, (8, 1)))
+    room = reported(UNEVEN, gone, (0, 0, (8, 1)))
     assert room.endswith(
         "waits at switch 4, although VC 1 of link 8 (switch 4 to switch 5) is free"
     )
-    full = told(UNEVEN, (0, 4, ALL, (21, 13), (12, 4)), (0, 0, (8, 1)))
+    full = reported(UNEVEN, (0, 4, ALL, (21, 13), (12, 4)), (0, 0, (8, 1)))
     assert full == (
         "no circle of waits: Row 0 (step 0, flow 0, REDUCE 1 -> 2) waits at switch 4 for a credit "
         "of VC 1 of link 8 (switch 4 to switch 5), spent on Row 4 (step 4, flow 0, GATHER 0 -> 3), "
         "which waits at rank 3, which does not take it"
     )
     early = (1, 3, (21, 13), (12, 4))
-    at_source = told(UNEVEN, early, arrived=range(4), one_channel=True)
+    at_source = reported(UNEVEN, early, arrived=range(4), one_channel=True)
     assert at_source == (
         "no circle of waits: Row 4 (step 4, flow 0, GATHER 0 -> 3) of collective 0 waits at rank 0 "
         "for a credit of VC 1 of link 0 (rank 0 to switch 4), spent on Row 3 (step 3, flow 0, "
@@ -214,7 +214,7 @@ def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_ca
 def test_a_message_whose_own_flits_have_all_credits_waits_for_nobody_else():
     """Its last link has brought more than the one before let go, as where a flit was doubled."""
     schedule = around(3, dateline=False)
-    text = told(schedule, (0, 0, (14, 12), (12, 4), (12, 12), (12, 12)))
+    text = reported(schedule, (0, 0, (14, 12), (12, 4), (12, 12), (12, 12)))
     assert text == (
         "no circle of waits: Row 0 (step 0, flow 0, REDUCE 2 -> 1) waits at switch 5 for a credit "
         "of VC 1 of link 10 (switch 5 to switch 3), spent on its own flits"
@@ -222,9 +222,9 @@ def test_a_message_whose_own_flits_have_all_credits_waits_for_nobody_else():
 
 
 def test_where_all_is_in_nothing_is_said_and_a_message_of_no_schedule_is_an_error():
-    assert told(UNEVEN, arrived=range(6)) == ""
+    assert reported(UNEVEN, arrived=range(6)) == ""
     with pytest.raises(DeviceError, match="Link 2 carries a message that is none of the schedule"):
-        told(UNEVEN, (1, 0, (8, 0)), num_collectives=1)
+        reported(UNEVEN, (1, 0, (8, 0)), num_collectives=1)
 
 
 @pytest.mark.parametrize("port", [2, 3, 31])
@@ -249,7 +249,7 @@ def test_a_row_waits_for_those_before_it_in_the_table_on_other_ports_too():
         rows=[(0, Op.GATHER, 0, 0, 1), (1, Op.GATHER, 1, 0, 2), (2, Op.GATHER, 0, 0, 2)],
         routes=([0, 2, 4, 6], [0, 3, 6, 11, 0, 5], [0] * 6),
     )
-    text = told(schedule, (1, 2, (21, 13), (12, 4)), arrived=[2], one_channel=True)
+    text = reported(schedule, (1, 2, (21, 13), (12, 4)), arrived=[2], one_channel=True)
     assert text == (
         "circle of waits: Row 0 (step 0, flow 0, GATHER 0 -> 1) of collective 0 waits at rank 0 "
         "for a credit of VC 1 of link 0 (rank 0 to switch 3), spent on Row 2 (step 2, flow 0, "

@@ -88,6 +88,7 @@ def test_one_idle_card_is_reset_rejoins_and_every_result_is_exact(
             assert_exact(schedule, buffer, memory)
 
 
+@pytest.mark.slow
 def test_a_card_does_not_rejoin_while_something_would_be_lost_with_it():
     """A leaf that never starts has not taken what the root of a broadcast sent it."""
     schedule, buffer = broadcast((0, 1), (1, 2)), np.array([[7], [-1], [-2]], np.int32)

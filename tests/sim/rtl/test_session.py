@@ -310,7 +310,7 @@ def test_a_missing_arrival_ends_in_a_fault_that_names_the_message(victim):
     assert cycles < 30_000
 
 
-def test_what_was_awaited_is_told_with_the_rank_it_should_have_come_from():
+def test_what_was_awaited_is_reported_with_the_rank_it_should_have_come_from():
     def change(table):
         names = ("op", "flow", "port", "step", "stage")
         kept = {name: getattr(table, name)[1:] for name in names}

@@ -1,4 +1,4 @@
-"""Tests of networks with switches in RTL, between ranks or beside them: every bit."""
+"""Networks with switches in RTL, between ranks or attached to them: every bit."""
 
 from dataclasses import replace
 from functools import cache

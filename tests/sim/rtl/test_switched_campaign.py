@@ -66,7 +66,7 @@ def test_its_draws_cross_what_features_assume(campaign):
             verify(as_sent(upcoming.schedule))
 
 
-def test_a_rank_that_ends_before_another_begins_is_told(campaign, monkeypatch, outcomes):
+def test_a_rank_that_ends_before_another_begins_is_reported(campaign, monkeypatch, outcomes):
     run_each = campaign.RtlSession.run_each
 
     def early(*arguments, **options):
@@ -76,11 +76,14 @@ def test_a_rank_that_ends_before_another_begins_is_told(campaign, monkeypatch, o
         return results
 
     monkeypatch.setattr(campaign.RtlSession, "run_each", early)
-    told = campaign.run_once(SEEDS[0])
-    assert not told.exact and told.text == "a rank ended collectives [1] that another had not begun"
+    reported = campaign.run_once(SEEDS[0])
+    assert (
+        not reported.exact
+        and reported.text == "a rank ended collectives [1] that another had not begun"
+    )
 
 
-def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, outcomes):
+def test_a_wrong_result_and_a_run_that_is_stuck_are_reported(campaign, monkeypatch, outcomes):
     with monkeypatch.context() as patch:
         patch.setattr(campaign, "execute", lambda schedule, buffer, op: buffer + 1)
         wrong = campaign.run_once(SEEDS[0])
@@ -90,9 +93,11 @@ def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, 
         raise DeviceError("Rank 1: not over")
 
     monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
-    told = campaign.run_once(SEEDS[0])
-    assert told == replace(told, exact=False, text="stuck: Rank 1: not over", added=0, cycles=0)
-    row = campaign.CAMPAIGN.table_of([wrong, told, outcomes[1]])[-1]
+    reported = campaign.run_once(SEEDS[0])
+    assert reported == replace(
+        reported, exact=False, text="stuck: Rank 1: not over", added=0, cycles=0
+    )
+    row = campaign.CAMPAIGN.table_of([wrong, reported, outcomes[1]])[-1]
     assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)
 
 

@@ -60,7 +60,9 @@ def test_every_result_is_exact_in_waves_and_without(campaign, outcomes):
     assert sum(row["exact"] for row in rows.values()) == 2 * len(outcomes)
 
 
-def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, seeds, outcomes):
+def test_a_wrong_result_and_a_run_that_is_stuck_are_reported(
+    campaign, monkeypatch, seeds, outcomes
+):
     with monkeypatch.context() as patch:
         patch.setattr(campaign, "execute", lambda schedule, buffer, op: buffer + 1)
         wrong = campaign.run_once(seeds[0])
@@ -70,7 +72,9 @@ def test_a_wrong_result_and_a_run_that_is_stuck_are_told(campaign, monkeypatch, 
         raise DeviceError("Rank 1: not over")
 
     monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
-    told = campaign.run_once(seeds[0])
-    assert told == replace(told, exact=False, text="stuck: Rank 1: not over", waves=0, cycles=0)
-    row = campaign.CAMPAIGN.table_of([wrong, told, outcomes[1]])[-1]
+    reported = campaign.run_once(seeds[0])
+    assert reported == replace(
+        reported, exact=False, text="stuck: Rank 1: not over", waves=0, cycles=0
+    )
+    row = campaign.CAMPAIGN.table_of([wrong, reported, outcomes[1]])[-1]
     assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)

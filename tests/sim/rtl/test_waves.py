@@ -52,6 +52,7 @@ def test_waves_sum_exactly_what_they_mean(num_waves, period, num_elements):
     assert trace.sent.shape == (num_waves, trace.schedule.num_transfers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dependency", ["chunk", "submessage"])
 @pytest.mark.parametrize("flow_control", ["message", "packet"])
 def test_waves_run_in_every_mode(dependency, flow_control):
@@ -59,6 +60,7 @@ def test_waves_run_in_every_mode(dependency, flow_control):
     run(in_waves(torus(2, 3), 5, 2), 2000, model=model)
 
 
+@pytest.mark.slow
 def test_the_waves_of_a_link_leave_in_the_order_of_their_steps():
     schedule = in_waves(mesh(2, 3), 9, 3)
     (trace,) = run(schedule, 3000)
@@ -69,6 +71,7 @@ def test_the_waves_of_a_link_leave_in_the_order_of_their_steps():
         assert (np.diff(step[:, links == link].ravel()[by_time]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_every_flit_goes_over_its_link_once_per_wave():
     schedule = in_waves(mesh(2, 3), 6, 4)
     (trace,) = run(schedule, 4 * 6 * 60)
@@ -105,6 +108,7 @@ def test_a_watchdog_in_a_later_wave_names_row_flow_wave_and_what_was_awaited(fau
     assert re.search(r"; Row \d+ \(step .*\) of wave [2-7] was", text)
 
 
+@pytest.mark.slow
 def test_waves_take_as_long_as_their_rows_written_out():
     schedule = in_waves(torus(2, 3), 6, 4)
     (repeated,), (written_out,) = (

@@ -1,5 +1,7 @@
 """Unusual networks by algorithms: each cell is proved and sums, or says why not."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,7 @@ NETWORKS = {
     "dragonfly without a link": dragonfly(2, 1, 2).without(links=[15]),
     "some ranks": among(mesh(3, 4), [0, 2, 3, 5, 6, 9, 11], forwarding=True),
 }
+SLOW_FORESTS = {"boxes on one spine", "boxes without a plane"}
 NO_LINKS_BACK = "must be joined by links with a reverse for a ring around a tree"
 REFUSED = {
     "ring_2d": "ring_2d must have a torus of two dimensions",
@@ -82,9 +85,15 @@ def from_file(tmp_path_factory):
     return read
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def _cells():
+    """Algorithm and network; a forest over many switches takes a minute."""
+    for algorithm, name in product(ALGORITHMS, NETWORKS):
+        takes_a_minute = algorithm == "forest" and name in SLOW_FORESTS
+        mark = pytest.mark.long if takes_a_minute else pytest.mark.slow
+        yield pytest.param(algorithm, name, marks=mark, id=f"{algorithm}-{name}")
+
+
+@pytest.mark.parametrize(("algorithm", "name"), tuple(_cells()))
 def test_each_cell_is_a_schedule_that_sums_or_an_error_that_says_why(name, algorithm, from_file):
     reason = ONLY_HERE.get((name, algorithm), REFUSED.get(algorithm))
     for topology in (NETWORKS[name], from_file(name)):

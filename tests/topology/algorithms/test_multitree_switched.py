@@ -254,7 +254,7 @@ def test_equally_near_ranks_are_taken_in_the_order_asked_for():
 
 def test_a_rank_may_be_linked_with_a_rank_beside_its_switch():
     links = [[0, 3], [3, 0], [1, 3], [3, 1], [2, 3], [3, 2], [0, 2], [2, 0]]
-    schedule = build_multitree(Topology("beside", 3, 1, links, 16.0, 150.0))
+    schedule = build_multitree(Topology("attached", 3, 1, links, 16.0, 150.0))
     start = schedule.steps_reduce_scatter
     for dst, route in ((2, [6]), (1, [0, 3])):
         row = np.flatnonzero((schedule.step == start) & (schedule.src == 0) & (schedule.dst == dst))

@@ -181,7 +181,7 @@ def test_a_result_that_leaves_before_the_sum_is_whole_or_from_elsewhere_is_rejec
         verify(rebuilt(schedule, elsewhere))
 
 
-def test_a_circle_beside_a_tree_is_rejected_by_row():
+def test_a_circle_next_to_a_tree_is_rejected_by_row():
     circle = [[0, 1, 0, 1, 2], [1, 1, 0, 2, 3], [2, 1, 0, 3, 1]]
     made = Schedule.from_rows(
         fully_connected(4),
@@ -191,10 +191,15 @@ def test_a_circle_beside_a_tree_is_rejected_by_row():
         flow_offsets=[0, 1],
         rows=circle,
     )
-    with pytest.raises(
-        ScheduleError, match=r"Row 0 .*: step must be after the one in which rank 1"
-    ):
+    message = (
+        r"Row 0 .*: step must be after the one in which rank 1 itself does receive the result, "
+        r"not 0 where that is 2$"
+    )
+    with pytest.raises(ScheduleError, match=message):
         verify(made)
+    # Row 1 leaves as early: the first of them is named.
+    with pytest.raises(ScheduleError, match=message):
+        verify(rebuilt(made, [circle[0], [0, 1, 0, 2, 3], circle[2]]))
     with pytest.raises(ScheduleError, match=r"Row 3 .*must have a root, not a circle"):
         verify(rebuilt(made, [*circle, [3, 1, 0, 1, 0]]))
 

@@ -38,9 +38,9 @@ def test_five_hundred_files_are_accepted_or_refused_by_a_named_error():
     command += ["--seed", str(SEED), "--bound-ms", "5000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    *_, everything = told["rows"]
-    assert told["good"] and everything["num_files"] == 500
+    reported = json.loads(done.stdout)
+    *_, everything = reported["rows"]
+    assert reported["good"] and everything["num_files"] == 500
     assert everything["accepted"] > 5 and everything["refused"] > 250
 
 
@@ -64,7 +64,7 @@ def test_a_file_is_the_same_when_it_is_made_again(fuzz, tmp_path):
     ],
     ids=repr,
 )
-def test_an_error_without_kind_file_or_rule_is_told(
+def test_an_error_without_kind_file_or_rule_is_reported(
     fuzz, tmp_path, accepted_seed, monkeypatch, error, name
 ):
     def failing(kind, path):
@@ -76,11 +76,11 @@ def test_an_error_without_kind_file_or_rule_is_told(
     assert fuzz.table_of([outcome])[-1]["bad"] == (name != "refused")
 
 
-def test_a_file_that_takes_longer_than_the_bound_is_told(fuzz, tmp_path, accepted_seed):
+def test_a_file_that_takes_longer_than_the_bound_is_reported(fuzz, tmp_path, accepted_seed):
     assert fuzz.Fuzz(tmp_path, 1e-6).outcome(accepted_seed).name == "SLOW"
 
 
-def test_a_file_that_does_not_end_is_stopped_and_told(fuzz, tmp_path, monkeypatch):
+def test_a_file_that_does_not_end_is_stopped_and_reported(fuzz, tmp_path, monkeypatch):
     before = signal.signal(signal.SIGALRM, fuzz.stop)
     monkeypatch.setattr(fuzz, "STUCK_SECONDS", 0.1)
     monkeypatch.setattr(fuzz, "load", lambda kind, path: time.sleep(60))
@@ -91,14 +91,14 @@ def test_a_file_that_does_not_end_is_stopped_and_told(fuzz, tmp_path, monkeypatc
     assert outcome.name == "TRACEBACK" and "Stuck" in outcome.text
 
 
-def test_what_is_accepted_and_does_not_survive_another_file_is_told(
+def test_what_is_accepted_and_does_not_survive_another_file_is_reported(
     fuzz, tmp_path, accepted_seed, monkeypatch
 ):
     monkeypatch.setattr(fuzz, "identity", lambda loaded: object())
     assert fuzz.Fuzz(tmp_path, 1000.0).outcome(accepted_seed).name == "UNEQUAL"
 
 
-def test_what_is_accepted_and_does_not_sum_is_told(fuzz, monkeypatch):
+def test_what_is_accepted_and_does_not_sum_is_reported(fuzz, monkeypatch):
     schedule = fuzz.build(ring(3), "multitree")
     assert fuzz.sums(schedule)
     monkeypatch.setattr(fuzz, "execute", lambda schedule, buffers: buffers)

@@ -224,7 +224,7 @@ def test_a_wrong_graph_is_refused_with_file_and_place(tmp_path, old, new, messag
         load_schedule(path)
 
 
-def test_a_route_is_told_by_its_transfer_and_by_no_default_of_all(tmp_path):
+def test_a_route_is_reported_by_its_transfer_and_by_no_default_of_all(tmp_path):
     path = tmp_path / "wrong.graphml"
     save_schedule(RING, path)
     key = 'attr.name="links" attr.type="string"'

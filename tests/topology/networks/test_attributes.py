@@ -1,4 +1,4 @@
-"""What a graph says of its links is read, refused or told, never just dropped."""
+"""What a graph says of its links is read, refused or reported, never just dropped."""
 
 import warnings
 
@@ -39,10 +39,10 @@ DELAYS = ["latency", "latency_us", "delay", "propagationDelay", "rtt"]
 def test_speed_or_latency_by_another_name_is_refused_with_what_to_do(read, name, tmp_path):
     with pytest.raises(TopologyError) as caught:
         read(tmp_path, square(**{name: 2.5}))
-    told = str(caught.value)
-    assert f"attribute {name!r} of links must be called" in told
-    assert ("--bandwidth-key NAME:UNIT" in told) == (name in SPEEDS or name == "weight")
-    assert ("--latency-key NAME:UNIT" in told) == (name in DELAYS or name == "weight")
+    reported = str(caught.value)
+    assert f"attribute {name!r} of links must be called" in reported
+    assert ("--bandwidth-key NAME:UNIT" in reported) == (name in SPEEDS or name == "weight")
+    assert ("--latency-key NAME:UNIT" in reported) == (name in DELAYS or name == "weight")
 
 
 @readers
@@ -91,7 +91,7 @@ def test_both_keys_may_be_given_and_one_quantity_leaves_the_other(read, tmp_path
 
 
 @readers
-def test_beside_what_is_read_a_lookalike_is_told(read, tmp_path):
+def test_beside_what_is_read_a_lookalike_is_reported(read, tmp_path):
     graph = square(bandwidth_gbytes_per_s=2.0, capacity=100)
     with pytest.warns(TopologyWarning, match="attributes of links that are not read: 'capacity'"):
         topology = read(tmp_path, graph)
@@ -103,14 +103,14 @@ def test_beside_what_is_read_a_lookalike_is_told(read, tmp_path):
 
 
 @readers
-def test_all_else_that_is_dropped_is_told_by_name(read, tmp_path):
+def test_all_else_that_is_dropped_is_reported_by_name(read, tmp_path):
     graph = square(colour=1, lanes=4)
     graph.nodes["y"]["rack"] = 7
     graph.graph["site"] = "north"
     with pytest.warns(TopologyWarning) as caught:
         read(tmp_path, graph)
-    told = [str(each.message).split(": ", 1)[1] for each in caught]
-    assert sorted(told) == [
+    reported = [str(each.message).split(": ", 1)[1] for each in caught]
+    assert sorted(reported) == [
         "attributes of links that are not read: 'colour', 'lanes'",
         "attributes of nodes that are not read: 'rack'",
         "attributes of the graph that are not read: 'site'",
@@ -119,7 +119,7 @@ def test_all_else_that_is_dropped_is_told_by_name(read, tmp_path):
 
 @readers
 @pytest.mark.parametrize("spec", ["torus:3x3", "bigraph:2x4"])
-def test_nothing_is_told_where_all_is_read(read, spec, tmp_path):
+def test_nothing_is_reported_where_all_is_read(read, spec, tmp_path):
     whole = parse_topology(spec)
     for topology in (
         whole,

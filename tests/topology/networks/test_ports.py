@@ -148,7 +148,7 @@ def through_schedule(topology, path):
     ],
 )
 @pytest.mark.parametrize(
-    ("topology", "told"),
+    ("topology", "reported"),
     [
         (torus(4, 4).without(links=[20], ranks=[3]), (True, True)),
         (torus(4, 4).without(links=[23]), (True, True)),
@@ -159,13 +159,13 @@ def through_schedule(topology, path):
     ids=lambda each: getattr(each, "name", None),
 )
 def test_files_and_graphs_keep_ports_and_tell_them_only_where_they_have_to(
-    tmp_path, through, suffix, topology, told
+    tmp_path, through, suffix, topology, reported
 ):
     read = through(topology, tmp_path / f"net.{suffix}")
     assert (read.links == topology.links).all()
     assert (read.link_ports == topology.link_ports).all()
     assert (read.num_ports == topology.num_ports).all()
-    assert (read.source_ports is not None, read.port_counts is not None) == told
+    assert (read.source_ports is not None, read.port_counts is not None) == reported
 
 
 def test_ports_of_a_graph_that_is_of_another_kind_or_has_no_ids_do_not_count():

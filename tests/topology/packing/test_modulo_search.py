@@ -14,6 +14,14 @@ def placed(period, *transfers):
     return ModuloSearch(plan, 0).time
 
 
+def test_each_transfer_comes_once_and_behind_the_one_that_it_follows():
+    before = [-1, 0, 0, 1, -1, 4]
+    ones = [1] * len(before)
+    plan = OutwardPlan(4, 9, [False] * len(before), before, ones, ones, ones)
+    assert plan.outwards() == [0, 4, 1, 2, 5, 3]
+    assert plan.followers() == [2, 1, 0, 0, 1, 0]
+
+
 def test_of_two_that_are_ready_the_one_that_more_follow_goes_first():
     assert placed(3, (-1, 0, 0, 1), (-1, 0, 0, 1), (1, 2, 1, 1)) == [1, 0, 2]
     assert placed(3, (-1, 0, 0, 1), (0, 2, 1, 1), (-1, 0, 0, 1)) == [0, 2, 1]

@@ -24,12 +24,12 @@ def test_trees_settle_within_the_least_load_and_not_far_from_the_middle(
     spec, num_trees, load, height
 ):
     topology = parse_topology(spec)
-    joined, beside = pairs_of(topology)
-    trees = negotiated_trees(beside, [load] * len(joined), num_trees, 0)
+    joined, others = pairs_of(topology)
+    trees = negotiated_trees(others, [load] * len(joined), num_trees, 0)
     assert np.bincount(np.concatenate(trees), minlength=len(joined)).max() <= load
     heights = [RootedTree(joined, topology.num_ranks, tree).height for tree in trees]
     assert np.mean(heights) <= height
-    flat = shallow_trees(joined, beside, [load] * len(joined), trees, 0)
+    flat = shallow_trees(joined, others, [load] * len(joined), trees, 0)
     assert np.mean([tree.height for tree in flat]) < np.mean(heights)
 
 

@@ -240,3 +240,11 @@ def test_one_way_graphs_turn_from_class_0_to_class_1_where_they_turn_down():
     assert links.tolist() == [2, 3, 0, 1, 2]
     assert classes.tolist()[:3] == [0, 0, 1]
     assert len(rows_of_entries(offsets)) == 5
+
+
+def test_a_route_may_be_as_long_as_a_network():
+    num_switches = 100
+    nodes = [0, *range(2, 2 + num_switches), 1]
+    links = [pair for near, far in pairwise(nodes) for pair in ((near, far), (far, near))]
+    offsets, _, _ = checked_routes(Topology("chain", 2, num_switches, links, 16.0, 150.0))
+    assert np.diff(offsets).tolist() == 2 * [num_switches + 1]

@@ -1,4 +1,4 @@
-"""Drivers and monitors of links with virtual channels, for the simulator."""
+"""Wires, drivers and monitors of links, for the simulator."""
 
 import random
 
@@ -19,11 +19,11 @@ def delay(m, source, target, cycles):
     m.d.comb += target.eq(source)
 
 
-def join(m, near, far, cycles):
+def join(m, near, far, cycles, *, back_cycles=None):
     """Wires of some cycles from one transmitting end to a receiving one, and back for credits."""
     for name in FORWARD:
         delay(m, getattr(near, name), getattr(far, name), cycles)
-    delay(m, far.credit, near.credit, cycles)
+    delay(m, far.credit, near.credit, cycles if back_cycles is None else back_cycles)
 
 
 def message(rng, size, *, flit_bytes, head=None):

@@ -1,0 +1,104 @@
+"""Bits that flip in any one queue of a block are the block's `state_error`."""
+
+from dataclasses import replace
+
+import pytest
+from amaranth import Signal
+
+from multitree.hw.checked_queue import Checked
+from multitree.hw.link.port import LinkPort
+from multitree.hw.link.receiver import LinkReceiver
+from multitree.nic.control.tracker import DependencyTracker
+from multitree.nic.faults import FaultCode
+from multitree.nic.interface import Interface
+from multitree.nic.receive.receiver import Receiver
+from multitree.nic.receive.shared_header_check import SharedHeaderCheck
+from multitree.nic.receive.shared_lane import SharedLane
+from multitree.nic.receive.shared_receiver import SharedReceiver
+from multitree.nic.reduce.reducer import Acknowledger, Reducer
+from multitree.nic.reduce.reorder_buffer import ReorderBuffer
+from multitree.nic.reduce.sequencer import ReductionSequencer
+from multitree.nic.send.sender import Sender
+from tests.hw.streams import run
+from tests.nic.blocks import SMALL
+from tests.nic.top.pair import Host
+
+SHARED = replace(SMALL, flit_bytes=16, num_classes=1)
+LINK = {"num_vcs": 4, "flit_bytes": 16, "depth": 8, "submessage_flits": 4}
+BLOCKS = {
+    LinkPort: LINK,
+    LinkReceiver: LINK,
+    Receiver: {"config": SMALL},
+    SharedHeaderCheck: {"config": SHARED, "unwritten_width": 8},
+    SharedLane: {"config": SHARED, "unwritten_width": 8},
+    SharedReceiver: {"config": SHARED},
+    Acknowledger: {"config": SMALL},
+    Reducer: {"config": SMALL},
+    ReorderBuffer: {"config": SHARED},
+    ReductionSequencer: {"config": SHARED},
+    Sender: {"config": SMALL},
+}
+LATENCY_CYCLES = 2
+"""From a word that left its queue with flipped bits to the block's strobe, at most."""
+
+
+@pytest.fixture
+def flips(monkeypatch):
+    """A wire for each queue that is elaborated from now on: what left it had flipped bits."""
+    wires, elaborate = [], Checked.elaborate
+
+    def with_wire(self, platform):
+        m = elaborate(self, platform)
+        wires.append(Signal(name=f"flip_{len(wires)}"))
+        with m.If(wires[-1]):
+            m.d.comb += self.state_error.eq(1)
+        return m
+
+    monkeypatch.setattr(Checked, "elaborate", with_wire)
+    return wires
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_each_queue_alone_raises_the_state_error_of_its_block(kind, flips):
+    block = kind(**BLOCKS[kind])
+
+    async def drive(ctx):
+        assert flips
+        for flip in flips:
+            assert not ctx.get(block.state_error)
+            seen = 0
+            for cycle in range(2 * LATENCY_CYCLES):
+                ctx.set(flip, cycle == 0)
+                seen |= ctx.get(block.state_error)
+                await ctx.tick()
+            assert seen, flip.name
+
+    run(block, drive)
+
+
+@pytest.mark.parametrize(("config", "bit", "at_port"), [(SMALL, 1, 1), (SHARED, 0, None)])
+def test_a_flipped_count_is_the_fault_of_its_port_or_on_shared_links_of_none(
+    config, bit, at_port, monkeypatch
+):
+    flip, elaborate = Signal(), DependencyTracker.elaborate
+
+    def with_wire(self, platform):
+        m = elaborate(self, platform)
+        with m.If(flip):
+            m.d.comb += self.state_error.eq(1 << bit)
+        return m
+
+    monkeypatch.setattr(DependencyTracker, "elaborate", with_wire)
+    block = Interface(config)
+
+    async def drive(ctx):
+        host = Host(ctx, block)
+        await host.wait(5)
+        assert await host.read("FAULT") == 0
+        ctx.set(flip, 1)
+        await host.wait(1)
+        ctx.set(flip, 0)
+        fault = await host.fault()
+        assert (fault.code, fault.at_port) == (FaultCode.STATE_PARITY, at_port)
+
+    run(block, drive)
