@@ -15,7 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CARD = ROOT / "examples" / "card" / "card.py"
 
 
-@pytest.fixture(scope="module", params=["sram", "axi"])
+@pytest.fixture(
+    scope="module",
+    params=["sram", pytest.param("axi", marks=pytest.mark.slow)],
+)
 def folder(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("card") / "out"
     command = [sys.executable, str(CARD), "--out", str(out), "--memory", request.param]

@@ -76,6 +76,7 @@ def taken(values, channel):
     return [k for k, both in enumerate(zip(valid, ready, strict=True)) if all(both)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_a_request_stays_as_it_is_until_it_is_taken(values, channel):
     names = ["valid", "address"] + (["data"] if channel == "write" else [])
@@ -87,6 +88,7 @@ def test_a_request_stays_as_it_is_until_it_is_taken(values, channel):
         assert [line[k] for line in shown] == [line[k + 1] for line in shown]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_every_request_is_answered_once_in_order_and_later(values, channel):
     answer = "ack" if channel == "write" else "data_valid"
@@ -96,6 +98,7 @@ def test_every_request_is_answered_once_in_order_and_later(values, channel):
     assert all(late > early for early, late in zip(asked, answers, strict=True))
 
 
+@pytest.mark.slow
 def test_there_is_a_credit_for_every_flit_of_a_message(timing, values):
     flits = [
         timing.kind(kind)
@@ -107,6 +110,7 @@ def test_there_is_a_credit_for_every_flit_of_a_message(timing, values):
     assert sum(values["link_0_tx_credit"]) == len(message)
 
 
+@pytest.mark.slow
 def test_the_interrupt_stays_until_it_is_acknowledged(timing, values):
     (up,) = timing.rises(values, "irq")
     down = values["irq"].index(0, up)

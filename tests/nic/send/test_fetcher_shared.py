@@ -1,4 +1,4 @@
-"""The fetcher on shared links: jobs have the row's route and wait for the one count."""
+"""The fetcher on shared links: jobs have routes and wait for the one count."""
 
 from dataclasses import replace
 from itertools import product

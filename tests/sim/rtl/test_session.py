@@ -102,7 +102,7 @@ def test_every_collective_leaves_the_memory_that_execute_says(collective):
     assert same_bits(run_rtl(schedule, buffers)[0], execute(schedule, buffers))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("op", OPS)
 def test_special_values_are_those_of_execute(dtype, op):
     schedule = build_multitree(torus(4, 4))
