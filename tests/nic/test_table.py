@@ -160,6 +160,14 @@ def test_waves_or_stages_that_no_number_is_left_for_are_an_error_that_says_so():
     compile_table(schedule, 0, 12, small)
 
 
+def test_waves_in_lockstep_are_an_error():
+    schedule = replace(schedule_of(TREES), num_waves=2, period=4)
+    config = replace(CONFIG, wave_width=2)
+    compile_table(schedule, 0, 10, config)
+    with pytest.raises(ScheduleError, match="Waves must be one in lockstep, not 2"):
+        compile_table(schedule, 0, 10, config, lockstep=True)
+
+
 def test_a_buffer_of_fewer_flits_than_flows_has_empty_chunks():
     schedule = build(torus(4, 4), "multitree")
     table = compile_table(schedule, 3, 5, CONFIG)

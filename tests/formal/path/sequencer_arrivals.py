@@ -18,6 +18,8 @@ __all__ = ["PROPERTIES"]
 
 SPARED = 5
 """Places that queues of arrivals lack in the bench, and messages that ports then have fewer."""
+SPARED_LATE = 6
+"""Places they lack besides, which so few messages leave empty: one more, and some are lost."""
 STATE_BITS = 64
 """More than the state of a flow has."""
 
@@ -25,7 +27,7 @@ STATE_BITS = 64
 class _Counted(wiring.Component):
     """A queue that is some places shorter than it would be, and tells when it refuses something.
 
-    As many places fewer as the ports then have messages: what is counted is the same.
+    It holds as many fewer as the ports then have, and has no place to spare.
     """
 
     def __init__(self, config):
@@ -37,7 +39,7 @@ class _Counted(wiring.Component):
 
     def of(self, depth):
         """This queue, of that length."""
-        self.depth = depth - SPARED
+        self.depth = depth - SPARED - SPARED_LATE
         return self
 
     def elaborate(self, platform):

@@ -115,8 +115,8 @@ MUTANTS = (
         "sequencer.arrivals",
         "nic/reduce/sequencer.py",
         "2 * config.num_vcs + _LATE",
-        "2 * config.num_vcs",
-        "no place for messages that are in before the claims stop",
+        "2 * config.num_vcs + _LATE - 1",
+        "a place too few for messages that are in before the claims stop",
     ),
     Mutant(
         "sequencer.order",

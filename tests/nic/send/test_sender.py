@@ -266,8 +266,35 @@ def waits(jobs, *, ready=1, answered=0, latency=10_000, cycles=60, config=SMALL)
     return found
 
 
+def test_it_is_idle_only_before_and_after_its_messages():
+    block, idle, left = Sender(SMALL), [], []
+
+    async def drive(ctx):
+        start(ctx, block)
+        ctx.set(block.flits.ready, 1)
+        for cycle in range(80):
+            ctx.set(block.jobs.valid, cycle == 5)
+            ctx.set(block.jobs.payload, {"row": 2, "flow": 1, "op": 1, "size": 9})
+            _, _, now, kind, sent = await ctx.tick().sample(
+                block.idle, block.flits.payload.kind, block.flits.valid
+            )
+            idle.append(now)
+            left.append(sent and kind == Kind.TAIL)
+
+    memory = list(range(1 << SMALL.address_width))
+    run(block, drive, background=[reader(block.memory, memory, latency=latencies(None, 8))])
+    end = left.index(True)
+    assert idle == [1] * 5 + [0] * (end - 4) + [1] * (79 - end)
+
+
 FREE = {"row": 6, "flow": 3, "op": 1, "size": 4}
 BOUND = {"row": 7, "flow": 4, "op": 0, "size": 4, "needs": 1, "need_port": 2, "need_op": 1}
+
+
+def test_a_message_that_waits_for_memory_is_named():
+    found = waits([FREE])
+    named = {name: found[name] for name in ("awaited", "row", "flow", "op")}
+    assert named == {"awaited": Awaited.MEMORY_READ, "row": 6, "flow": 3, "op": 1}
 
 
 @pytest.mark.slow

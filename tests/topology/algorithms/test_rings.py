@@ -54,6 +54,13 @@ def has_cycle(topology):
     )
 
 
+def test_a_cycle_goes_over_links_between_ranks_whatever_switches_there_are():
+    links = list(nx.DiGraph(nx.cycle_graph(5)).edges)
+    links += [(rank, 5) for rank in range(5)] + [(5, rank) for rank in range(5)]
+    topology = Topology("around a switch", 5, 1, links, 16.0, 150.0)
+    assert hamiltonian_cycle(topology) in ([0, 1, 2, 3, 4], [0, 4, 3, 2, 1])
+
+
 @pytest.mark.parametrize("topology", WITH_CYCLE, ids=name)
 def test_closed_forms_visit_every_rank_once_over_links(topology):
     assert is_cycle(topology, hamiltonian_cycle(topology))

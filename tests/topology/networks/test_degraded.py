@@ -75,5 +75,7 @@ def test_what_falls_apart_or_is_not_there_is_refused_by_name():
         parse_topology("fat_tree:2x2").without(switches=[3])
     with pytest.raises(TopologyError, match=r"Link must be a number, not 1\.0"):
         ring.without(links=[1.0])
+    with pytest.raises(TopologyError, match="Rank must be a number, not True"):
+        ring.without(ranks=[True])
     with pytest.raises(TopologyError, match="Number of ranks must be within 2"):
         ring.without(ranks=[0, 1, 2])

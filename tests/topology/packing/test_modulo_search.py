@@ -82,3 +82,26 @@ def test_swaps_make_it_no_later_in_all_and_nothing_too_early_or_at_once_on_a_lin
         ]
         assert len(held) == len(set(held))
     assert was < first
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_move_costs_what_it_and_all_that_follow_make_the_sum_rise(seed):
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    plan = random_plan(rng)
+    # What is later than any at first costs infinity: let the last one come late.
+    plan.lag[-1] += 100
+    search = ModuloSearch(plan, seed)
+    latest, rises, falls = max(search.time), 0, 0
+    for _ in range(200):
+        moved, times = [], list(search.time)
+        # Not of the last tree, whose last one would come later still.
+        transfer, residue = rng.randrange(len(times) - 5), rng.randrange(plan.period)
+        search._residue[transfer] = residue
+        more = search._moved(transfer, residue, moved)
+        assert max(search.time) <= latest
+        pairs = zip(search.time, times, strict=True)
+        rise = sum(STEEPNESS**new - STEEPNESS**old for new, old in pairs)
+        assert more == pytest.approx(rise, rel=1e-9)
+        rises, falls = rises + (rise > 0), falls + (rise < 0 and len(moved) > 1)
+    assert rises and falls

@@ -154,6 +154,23 @@ def test_a_packing_has_slots_within_its_period(spec):
     assert has_slots(packing, overlay_links.routes) and table.packing.period == packing.period
 
 
+@pytest.mark.parametrize("spec", ["dgx2"])
+def test_what_adds_to_one_sum_goes_one_by_one_on_whatever_links(spec):
+    packing, overlay_links = pack_over_switches(parse_topology(spec))
+    table = modulo_schedule(packing, 1, routes=overlay_links.routes)
+    for parents, starts, links in zip(
+        packing.parents, table.reduce_slots, packing.links, strict=True
+    ):
+        for parent in range(len(parents)):
+            children = np.flatnonzero((parents == parent) & (links >= 0))
+            adding = [
+                int(starts[child]) + slot
+                for child in children
+                for slot in range(packing.slots[links[child]])
+            ]
+            assert len(adding) == len(set(adding))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_transfers_of_two_slots_fill_a_link(seed):
     """Of any lag, there and back, as many as there is room for."""
