@@ -12,9 +12,9 @@ __all__ = ["tests_of"]
 def tests_of(root: Path, module: str) -> list[str]:
     """Test files that import a module, those first that are likely to notice a change soon.
 
-    First those of its own room; of these the one named after the module, then those that share
-    words of its name, then the fewest imports away; files that tests share are none. Of equals
-    the one that imports the least is first.
+    First those of its own room; of these the one named after the module, then those of its
+    sub-room, those that share words of its name, and the fewest imports away; files that tests
+    share are none. Of equals the one that imports the least is first.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def tests_of(root: Path, module: str) -> list[str]:
     module : str
         Path of a file of it.
     """
-    room, stem = Path(module).parts[0], Path(module).stem
+    folder, stem = Path(module).parent, Path(module).stem
     found = []
     for path in sorted((root / "tests").rglob("test_*.py")):
         test = str(path.relative_to(root))
@@ -31,8 +31,10 @@ def tests_of(root: Path, module: str) -> list[str]:
         if module in distances:
             named = path.stem == f"test_{stem}"
             alike = len({*stem.split("_")} & {*path.stem.split("_")})
-            near = (not named, -alike, distances[module], len(distances))
-            found.append((path.relative_to(root).parts[1] != room, *near, test))
+            near = (-alike, distances[module], len(distances))
+            of_tests = path.parent.relative_to(root / "tests")
+            place = (of_tests.parts[:1] != folder.parts[:1], not named, of_tests != folder)
+            found.append((*place, *near, test))
     return [test for *_, test in sorted(found)]
 
 

@@ -13,6 +13,7 @@ from multitree.nic.layouts import (
     job_layout,
     words_of,
 )
+from multitree.nic.registers import ROUTE_WINDOW, TABLE_WINDOW
 
 PRIVATE, SHORT, SHARED = Config(), Config(flit_bytes=8), Config(num_classes=1)
 
@@ -46,3 +47,9 @@ def test_a_job_says_what_a_head_needs():
 def test_codes_of_faults_count_on_and_each_has_a_sentence():
     assert [int(code) for code in FaultCode] == list(range(26))
     assert len({code.sentence for code in FaultCode}) == 26
+
+
+def test_the_text_of_a_window_says_where_fields_are():
+    row, route = TABLE_WINDOW.description, ROUTE_WINDOW.description
+    assert "flow[15:0] port[19:16] op[21:20], word 1 step[15:0] stage[31:16]." in row
+    assert SHARED_ROW["vc_class"].offset == 22 and "row bits 22 and 28:23 are" in route

@@ -63,3 +63,36 @@ def test_what_waits_and_what_is_refused_name_the_port():
 
     run(block, drive)
     assert [FaultCode.UNEXPECTED_MESSAGE, 5, 3] in seen
+
+
+@pytest.mark.parametrize(
+    ("size", "order", "intact", "fault"),
+    [
+        (SIZE, 1, 1, FaultCode.NONE),
+        (SIZE + 1, 1, 1, FaultCode.LENGTH),
+        (SIZE - 1, 1, 1, FaultCode.LENGTH),
+        (0, 1, 1, FaultCode.UNEXPECTED_MESSAGE),
+        (SIZE, 2, 1, FaultCode.UNEXPECTED_MESSAGE),
+        (SIZE, 1, 0, FaultCode.TABLE_PARITY),
+    ],
+)
+def test_a_message_is_taken_if_it_is_as_its_flow_expects_it(size, order, intact, fault):
+    block = SharedHeaderCheck(CONFIG, unwritten_width=4)
+    claimed, found = [], []
+
+    async def drive(ctx):
+        put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=1)
+        entry = FLOW_ENTRY.const(flow_entry(size=SIZE, num_children=2))
+        put(ctx, block.lookup, granted=1, intact=intact, entry=entry)
+        first = message(REDUCE, 0, order, np.zeros((size, LANES), np.float32))[0]
+        put(ctx, block.flits[CHANNELS[0]], valid=1, payload=first)
+        for _ in range(10):
+            outputs = (block.fault, block.reservation.valid, block.flits[CHANNELS[0]].ready)
+            _, _, code, claims, taken = await ctx.tick().sample(*outputs)
+            found.append(code)
+            claimed.append(claims)
+            if taken:
+                ctx.set(block.flits[CHANNELS[0]].valid, 0)
+
+    run(block, drive)
+    assert max(found) == fault and any(claimed) == (fault == FaultCode.NONE)

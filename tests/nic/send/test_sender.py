@@ -266,11 +266,12 @@ def waits(jobs, *, ready=1, answered=0, latency=10_000, cycles=60, config=SMALL)
     return found
 
 
-def test_it_is_idle_only_before_and_after_its_messages():
-    block, idle, left = Sender(SMALL), [], []
+@pytest.mark.parametrize("packets", [0, 1])
+def test_it_is_idle_only_before_and_after_its_message(packets):
+    block, idle, tails = Sender(SMALL), [], []
 
     async def drive(ctx):
-        start(ctx, block)
+        start(ctx, block, packets=packets)
         ctx.set(block.flits.ready, 1)
         for cycle in range(80):
             ctx.set(block.jobs.valid, cycle == 5)
@@ -279,12 +280,12 @@ def test_it_is_idle_only_before_and_after_its_messages():
                 block.idle, block.flits.payload.kind, block.flits.valid
             )
             idle.append(now)
-            left.append(sent and kind == Kind.TAIL)
+            tails.extend([cycle] * (sent and kind == Kind.TAIL))
 
     memory = list(range(1 << SMALL.address_width))
     run(block, drive, background=[reader(block.memory, memory, latency=latencies(None, 8))])
-    end = left.index(True)
-    assert idle == [1] * 5 + [0] * (end - 4) + [1] * (79 - end)
+    assert len(tails) == (3 if packets else 1)
+    assert idle == [1] * 5 + [0] * (tails[-1] - 4) + [1] * (79 - tails[-1])
 
 
 FREE = {"row": 6, "flow": 3, "op": 1, "size": 4}

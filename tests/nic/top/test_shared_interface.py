@@ -71,6 +71,14 @@ def as_words(flits):
     return [int.from_bytes(flit.tobytes(), "little") for flit in flits]
 
 
+async def load(host, table):
+    """Write a table and how to run it, and wait until it is checked."""
+    limits = {"watchdog_cycles": 2000, "first_arrival_cycles": 5000}
+    window = {"window_base": BASE, "window_flits": int(table.slots[-1])}
+    await prepare(host, table, RunSettings(dtype="float32", **window, **limits))
+    await host.committed()
+
+
 def simulate(buffers, tables, script, stall):
     """Run `script(rank, host)` of both ranks and return both buffers in memory after it."""
     num_flits = buffers.shape[1] // LANES
@@ -90,11 +98,7 @@ def simulate(buffers, tables, script, stall):
     def host_of(rank):
         async def process(ctx):
             host = Host(ctx, pair.ranks[rank])
-            end = int(tables[rank].slots[-1])
-            limits = {"watchdog_cycles": 2000, "first_arrival_cycles": 5000}
-            how = RunSettings(dtype="float32", window_base=BASE, window_flits=end, **limits)
-            await prepare(host, tables[rank], how)
-            await host.committed()
+            await load(host, tables[rank])
             await script(rank, host)
 
         return process
@@ -125,6 +129,27 @@ def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_
             await host.write(ACKNOWLEDGE)
 
     results = simulate(buffers, tables, script, stall)
+    assert results == [as_words(row.reshape(-1, LANES)) for row in wanted]
+
+
+def test_a_table_finds_nothing_of_the_last_one_in_its_bank():
+    """Which is that of two collectives ago, whose number has the same lowest bit."""
+    num_flits, times = 4, 4
+    buffers = np.random.default_rng(5).standard_normal((2, num_flits * LANES)).astype(np.float32)
+    tables = [compile_table(SCHEDULE, rank, num_flits, CONFIG) for rank in range(2)]
+
+    async def script(rank, host):
+        for number in range(times):
+            if number:
+                await load(host, tables[rank])
+            await host.write(START)
+            await host.interrupt()
+            assert (await host.status())["fault"] == 0
+            await host.write(ACKNOWLEDGE)
+
+    results, wanted = simulate(buffers, tables, script, "never"), buffers
+    for _ in range(times):
+        wanted = execute(SCHEDULE, wanted)
     assert results == [as_words(row.reshape(-1, LANES)) for row in wanted]
 
 
