@@ -248,3 +248,20 @@ def test_every_flit_sent_or_taken_is_progress_and_waiting_is_none():
     seen, _ = simulate(step)
     # A head is taken before it is looked up, behind the three registers of the link's end.
     assert [cycle for cycle, now in enumerate(seen) if now["progress"]] == [5 + 3]
+
+
+def test_bits_that_flip_in_any_queue_of_a_port_are_its_fault(flips):
+    port, found = Port(SMALL), []
+
+    async def drive(ctx):
+        assert len(flips) > 3
+        for flip in flips:
+            codes = set()
+            for cycle in range(5):
+                ctx.set(flip, cycle == 0)
+                _, _, code = await ctx.tick().sample(port.fault)
+                codes.add(code)
+            found.append(codes)
+
+    run(port, drive)
+    assert found == [{FaultCode.NONE, FaultCode.STATE_PARITY}] * len(flips)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from amaranth import Signal
 
-from multitree.hw.checked_queue import Checked
 from multitree.hw.link.port import LinkPort
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.nic.control.tracker import DependencyTracker
@@ -40,22 +39,6 @@ BLOCKS = {
 }
 LATENCY_CYCLES = 2
 """From a word that left its queue with flipped bits to the block's strobe, at most."""
-
-
-@pytest.fixture
-def flips(monkeypatch):
-    """A wire for each queue that is elaborated from now on: what left it had flipped bits."""
-    wires, elaborate = [], Checked.elaborate
-
-    def with_wire(self, platform):
-        m = elaborate(self, platform)
-        wires.append(Signal(name=f"flip_{len(wires)}"))
-        with m.If(wires[-1]):
-            m.d.comb += self.state_error.eq(1)
-        return m
-
-    monkeypatch.setattr(Checked, "elaborate", with_wire)
-    return wires
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
