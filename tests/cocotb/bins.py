@@ -4,8 +4,8 @@ from multitree.nic.config import LANE_TYPES
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.layouts import NO_PORT
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS, REDUCTIONS
-from tests.cocotb.coverage import Coverage, Group
-from tests.cocotb.models.stalls import STALLS
+from multitree.sim.cocotb.coverage import Coverage, Group
+from multitree.sim.cocotb.stalls import STALLS
 
 __all__ = ["OPS", "WRAPS", "bins", "collective_bins", "plan_ops"]
 

@@ -118,7 +118,7 @@ def _on_message(change, *, port=0, op=Op.REDUCE):
             done.append(key)
             return change(flits)
 
-        env.neighbours[port].tamper = tamper
+        env.partners[port].tamper = tamper
 
     return act
 
@@ -128,7 +128,7 @@ def _silent(*ports, op=Op.REDUCE):
 
     def act(env):
         for port in ports:
-            env.neighbours[port].tamper = lambda key, flits: [] if key[0] == op else flits
+            env.partners[port].tamper = lambda key, flits: [] if key[0] == op else flits
 
     return act
 

@@ -1,5 +1,8 @@
 """The cocotb benches, each on every simulator that this machine has."""
 
+import json
+from dataclasses import asdict, replace
+
 import pytest
 
 from multitree.host.design.verilog_files import write_verilog
@@ -74,3 +77,21 @@ def test_what_is_written_for_a_fat_tree_passes_its_bench_with_a_clock_for_the_sw
     text = "".join(file.text for file in sources if file.role != "test bench")
     verilog = text + RESET.read_text() + crossed_top(text, topology, config)
     run_bench(simulator, verilog=verilog, top="network", bench="bench_crossed", folder=tmp_path)
+
+
+PARTNERS = {
+    "torus:2x2": (1, {"num_ports": 2}),
+    "fat_tree:2x2": (2, {"num_ports": 1, "num_classes": 1, "max_children": 4}),
+}
+
+
+@pytest.mark.slow
+@on_each_simulator
+@pytest.mark.parametrize("spec", PARTNERS)
+def test_one_interface_among_partners_in_python_passes_its_bench(spec, simulator, tmp_path):
+    rank, sizes = PARTNERS[spec]
+    config = replace(CONFIG, dtypes=("int32", "float32"), **sizes)
+    case = {"topology": spec, "algorithm": "multitree", "rank": rank, "config": asdict(config)}
+    (tmp_path / "case.json").write_text(json.dumps(case))
+    verilog = generate(Interface(config), name=MODULE_NAME)
+    run_bench(simulator, verilog=verilog, top=MODULE_NAME, bench="bench_partner", folder=tmp_path)

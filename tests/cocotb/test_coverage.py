@@ -2,8 +2,8 @@
 
 import pytest
 
+from multitree.sim.cocotb.coverage import Coverage, Group
 from tests.cocotb.code_coverage import by_module, read_points, run_benches, unreached
-from tests.cocotb.coverage import Coverage, Group
 
 
 def pair():

@@ -1,4 +1,4 @@
-"""Words of the memories, heads and jobs: every bit is some field's, and no field lacks."""
+"""Words, heads and jobs: every bit is some field's, and no field lacks."""
 
 import pytest
 

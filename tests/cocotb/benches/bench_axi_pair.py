@@ -11,10 +11,10 @@ from cocotb.triggers import ClockCycles, FallingEdge
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import RESET, START
 from multitree.nic.table import compile_table
+from multitree.sim.cocotb.axi_memory import AxiMemory
+from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.schedules.execute import execute
 from tests.cocotb.benches.bench_network import NUM_FLITS, as_flits, draw, settings
-from tests.cocotb.models.axi_memory import AxiMemory
-from tests.cocotb.models.host import BUSY, DONE, FAULT, Host
 from tests.cocotb.models.network import LATENCY_CYCLES, PAIR_CONFIG, PAIR_SCHEDULE
 
 BASE = 230
@@ -27,12 +27,12 @@ async def start(dut, buffers, *, pause_chance):
     logging.getLogger("cocotb.network").setLevel(logging.WARNING)
     dut.rst.value = 1
     cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
-    hosts = [Host(dut, f"rank_{rank}_") for rank in range(2)]
+    hosts = [RegisterHost(dut, f"rank_{rank}_", rank=rank) for rank in range(2)]
     memories = []
     for rank, row in enumerate(buffers):
         before = bytes(BASE * PAIR_CONFIG.flit_bytes)
         memory = AxiMemory(dut, before + as_flits(row).tobytes(), pause_chance=pause_chance)
-        memory.serve_reads(f"rank_{rank}_m_axi_0_send")
+        memory.serve(f"rank_{rank}_m_axi_0_send")
         memory.serve(f"rank_{rank}_m_axi_0_receive")
         memories.append(memory)
     await ClockCycles(dut.clk, 2 * LATENCY_CYCLES)
@@ -43,7 +43,7 @@ async def start(dut, buffers, *, pause_chance):
 
 
 async def run_both(hosts, how):
-    """Load and run both ranks at once; returns their states."""
+    """Load and run both ranks at once; returns who is done."""
 
     async def run(rank, host):
         await host.load(compile_table(PAIR_SCHEDULE, rank, NUM_FLITS, PAIR_CONFIG), how)
@@ -71,9 +71,8 @@ def check(memories, buffers):
 async def all_reduces_give_the_bits_of_execute_whatever_the_buses_do(dut, dtype, pause_chance):
     buffers = draw(dtype, np.random.default_rng(random.getrandbits(32)))[:2]
     hosts, memories = await start(dut, buffers, pause_chance=pause_chance)
-    states = await run_both(hosts, settings(dtype, BASE))
-    for host, state in zip(hosts, states, strict=True):
-        assert state & (DONE | FAULT) == DONE, await host.fault()
+    for host, done in zip(hosts, await run_both(hosts, settings(dtype, BASE)), strict=True):
+        assert done, await host.fault()
     cycles = [await host.read("CYCLES") for host in hosts]
     dut._log.warning("%s, pauses %s: %s cycles", dtype, pause_chance, cycles)
     check(memories, buffers)
@@ -96,16 +95,14 @@ async def a_reset_lasts_until_the_buses_have_answered_and_leaves_nothing_behind(
     await ClockCycles(dut.clk, 100)
     await at_once(host.write(*RESET) for host in hosts)
     await ClockCycles(dut.clk, 100)
-    busy = [await host.read("STATUS") & BUSY for host in hosts]
-    assert busy == [BUSY, BUSY]
+    assert [await host.status("busy") for host in hosts] == [1, 1]
     for memory in memories:
         memory.pause_chance = 0.5
     for host, memory, content in zip(hosts, memories, contents, strict=True):
-        while await host.read("STATUS") & BUSY:
+        while await host.status("busy"):
             pass
         memory.image[:] = content
-    states = await run_both(hosts, settings("int32", BASE))
-    assert [state & (DONE | FAULT) for state in states] == [DONE, DONE]
+    assert await run_both(hosts, settings("int32", BASE)) == [True, True]
     check(memories, buffers)
 
 
@@ -116,8 +113,7 @@ async def a_place_that_memory_refuses_ends_in_the_fault_of_that_name(dut):
     place = PAIR_CONFIG.flit_bytes * (BASE + random.randrange(NUM_FLITS))
     memories[0].broken_reads = memories[0].broken_writes = range(place, place + 1)
     limits = {"watchdog_cycles": 400, "first_arrival_cycles": 600}
-    states = await run_both(hosts, settings("int32", BASE, **limits))
-    assert states[0] & (DONE | FAULT) == FAULT
+    assert not (await run_both(hosts, settings("int32", BASE, **limits)))[0]
     fault = await hosts[0].fault()
     assert (fault.code, fault.at_port) == (FaultCode.MEMORY_ERROR, 0)
     # A read of the place comes before any write to it.

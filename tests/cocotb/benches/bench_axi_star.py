@@ -11,12 +11,12 @@ from cocotb.triggers import ClockCycles, FallingEdge
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import RESET, START, RunSettings, origin_of
 from multitree.nic.table import compile_table
+from multitree.sim.cocotb.axi_memory import AxiMemory
+from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.execute import execute
 from tests.cocotb.benches.bench_axi_pair import at_once
 from tests.cocotb.benches.bench_network import NUM_FLITS, as_flits, draw
-from tests.cocotb.models.axi_memory import AxiMemory
-from tests.cocotb.models.host import BUSY, DONE, FAULT, Host
 from tests.cocotb.models.network import LATENCY_CYCLES, STAR_CONFIG, STAR_SCHEDULE
 
 NUM_RANKS = STAR_SCHEDULE.topology.num_ranks
@@ -48,13 +48,13 @@ class Star:
     def __init__(self, dut, *, pause_chance):
         logging.getLogger("cocotb.network").setLevel(logging.WARNING)
         self.dut = dut
-        self.hosts = [Host(dut, f"rank_{rank}_") for rank in range(NUM_RANKS)]
+        self.hosts = [RegisterHost(dut, f"rank_{r}_", rank=r) for r in range(NUM_RANKS)]
         self.buffers = draw("float32", np.random.default_rng(random.getrandbits(32)))
         self.memories = []
         for rank, table in enumerate(TABLES):
             nothing = bytes(FLIT_BYTES * (BASE + table.end_flits + 1))
             memory = AxiMemory(dut, nothing, pause_chance=pause_chance)
-            memory.serve_reads(f"rank_{rank}_m_axi_0_send")
+            memory.serve(f"rank_{rank}_m_axi_0_send")
             memory.serve(f"rank_{rank}_m_axi_0_receive")
             self.memories.append(memory)
         self.fill()
@@ -80,20 +80,19 @@ class Star:
         """Load and commit all tables."""
         limits = {"watchdog_cycles": WATCHDOG_CYCLES, "first_arrival_cycles": WATCHDOG_CYCLES}
         hows = [RunSettings("float32", BASE, table.end_flits, **limits) for table in TABLES]
-        await at_once(map(Host.load, self.hosts, TABLES, hows))
+        await at_once(map(RegisterHost.load, self.hosts, TABLES, hows))
 
     async def run(self, *late):
-        """One collective for each of `late`, the rank that starts late; how the last ones ended."""
+        """One collective for each of `late`, the rank that starts late; who is done at the end."""
         await self.load()
 
         async def script(rank, host):
             for last in late:
                 await ClockCycles(self.dut.clk, LATE_CYCLES if rank == last else 1)
-                end = await host.run(NUM_CYCLES) & (DONE | FAULT)
-                if end & FAULT:
-                    break
+                if not await host.run(NUM_CYCLES):
+                    return False
                 await host.acknowledge()
-            return end
+            return True
 
         return await at_once(script(rank, host) for rank, host in enumerate(self.hosts))
 
@@ -116,11 +115,11 @@ class Star:
         """All as new, the switch too, when all interfaces have heard from their memories."""
         self.dut.switch_4_rst.value = 1
         await at_once(host.write(*RESET) for host in self.hosts)
-        busy = [await host.read("STATUS") & BUSY for host in self.hosts]
+        busy = [await host.status("busy") for host in self.hosts]
         for host, memory in zip(self.hosts, self.memories, strict=True):
             memory.pause_chance = 0.3
             memory.broken_reads = memory.broken_writes = range(0)
-            while await host.read("STATUS") & BUSY:
+            while await host.status("busy"):
                 pass
         self.dut.switch_4_rst.value = 0
         self.fill()
@@ -145,8 +144,8 @@ async def what_comes_before_its_turn_is_staged_and_the_bits_are_those_of_execute
     star = Star(dut, pause_chance=pause_chance)
     await star.start()
     late = random.sample(range(NUM_RANKS), 2)
-    for host, end in zip(star.hosts, await star.run(*late), strict=True):
-        assert end == DONE, await host.fault()
+    for host, done in zip(star.hosts, await star.run(*late), strict=True):
+        assert done, await host.fault()
     star.check(2)
     for rank in late:
         assert await star.hosts[kept_waiting(rank)].read("STAGED") >= NUM_RANKS - 2
@@ -161,7 +160,7 @@ async def a_slot_that_memory_refuses_stops_all_with_its_origin_until_a_reset(dut
     assert rank != 0, "an unknown origin reads as rank 0"
     place = FLIT_BYTES * random.choice(slots_of_later(rank))
     setattr(star.memories[rank], f"broken_{end}s", range(place, place + 1))
-    assert await star.run(late) == [FAULT] * NUM_RANKS
+    assert await star.run(late) == [False] * NUM_RANKS
     fault = await star.hosts[rank].fault()
     assert (fault.code, fault.at_port) == (FaultCode.MEMORY_ERROR, 0)
     assert fault.awaited == {"read": Awaited.MEMORY_READ, "write": Awaited.MEMORY_WRITE}[end]
@@ -170,7 +169,7 @@ async def a_slot_that_memory_refuses_stops_all_with_its_origin_until_a_reset(dut
         assert origin == f"origin rank {rank} (MEMORY_ERROR)"
         assert number == rank or (await host.fault()).code == FaultCode.PEER_FAULT
     await star.reset()
-    assert await star.run(late) == [DONE] * NUM_RANKS
+    assert await star.run(late) == [True] * NUM_RANKS
     star.check(1)
 
 
@@ -191,5 +190,5 @@ async def a_reset_lasts_until_what_was_asked_of_a_slot_is_answered(dut, bus):
     await star.stand_still(rank, bus)
     busy = await star.reset()
     assert busy[rank]
-    assert await star.run(late) == [DONE] * NUM_RANKS
+    assert await star.run(late) == [True] * NUM_RANKS
     star.check(1)

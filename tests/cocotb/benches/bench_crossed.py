@@ -10,11 +10,12 @@ from cocotb.triggers import ClockCycles, FallingEdge, Timer
 
 from multitree.nic.program import RunSettings
 from multitree.nic.table import compile_table
+from multitree.sim.cocotb.clocking import run_models
+from multitree.sim.cocotb.memory import Memory
+from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.execute import execute
 from tests.cocotb.models.crossed import CROSSED
-from tests.cocotb.models.host import DONE, FAULT, Host
-from tests.cocotb.models.memory import Memory
 
 TOPOLOGY, CONFIG = CROSSED["fat_tree"]
 SCHEDULE = build(TOPOLOGY, "multitree")
@@ -61,13 +62,13 @@ async def all_reduce(dut, switch_period_ps):
     tables = [compile_table(SCHEDULE, rank, NUM_FLITS, CONFIG) for rank in range(NUM_RANKS)]
     logging.getLogger("cocotb.network").setLevel(logging.WARNING)
     losses, memories = [], []
-    hosts = [Host(dut, f"rank_{rank}_") for rank in range(NUM_RANKS)]
+    hosts = [RegisterHost(dut, f"rank_{rank}_", rank=rank) for rank in range(NUM_RANKS)]
     for rank, table in enumerate(tables):
         flits = np.zeros((table.end_flits, CONFIG.flit_bytes), np.uint8)
         flits[:NUM_FLITS] = as_flits(buffers[rank])
         seed = random.getrandbits(32)
         memories.append(Memory(dut, [f"rank_{rank}_memory_0_"], flits, seed=seed))
-        cocotb.start_soon(memories[-1].serve())
+    cocotb.start_soon(run_models(dut.clk, *memories))
     await start(dut, switch_period_ps, losses)
 
     async def run(rank):
@@ -76,8 +77,7 @@ async def all_reduce(dut, switch_period_ps):
         await host.load(table, RunSettings("int32", 0, table.end_flits, **limits))
         for _ in range(TIMES):
             await ClockCycles(dut.clk, random.randrange(1, 500))
-            status = await host.run(NUM_CYCLES)
-            assert status & (DONE | FAULT) == DONE, await host.fault()
+            assert await host.run(NUM_CYCLES), await host.fault()
             await host.acknowledge()
 
     for task in [cocotb.start_soon(run(rank)) for rank in range(NUM_RANKS)]:

@@ -7,13 +7,12 @@ from cocotb.triggers import ClockCycles
 
 from multitree.nic.faults import FaultCode
 from multitree.nic.program import COMMIT, START, RunSettings, run_writes, table_writes
+from multitree.sim.cocotb.stalls import STALLS
 from multitree.topology.collectives import OPS
 from tests.cocotb.bins import bins
 from tests.cocotb.fault_cases import FAULT_RECORD, cases
 from tests.cocotb.models.environment import Environment
-from tests.cocotb.models.host import DONE, FAULT, LOCKED
 from tests.cocotb.models.random_table import RANK, Round
-from tests.cocotb.models.stalls import STALLS
 
 COVERAGE_FILE = "coverage_faults.json"
 """Where it runs."""
@@ -37,13 +36,13 @@ async def play(env, case):
         flow_control="packet" if case.packets else "message",
         reduction=env.rng.choice(OPS),
     )
-    now = Round(0, plan, settings)
+    now = Round(0, settings, plan=plan)
     now.play(env.model.copy(), env.data_rng)
     case.act(env)
     env.rounds.append(now)
     for address, value in case.change([*table_writes(plan.table), *run_writes(settings), COMMIT]):
         await env.host.write(address, value)
-    while await env.host.read("STATUS") & LOCKED:
+    while await env.host.status("locked"):
         pass
     case.poke(env.dut)
     for address, value in (*case.then, START):
@@ -51,7 +50,7 @@ async def play(env, case):
     await ClockCycles(env.dut.clk, env.rng.randrange(20, 30))
     case.later(env)
     await env.until(lambda: env.dut.irq.value == 1)
-    assert await env.host.read("STATUS") & (DONE | FAULT) == FAULT
+    assert await env.host.status("fault") and not await env.host.status("done")
     fault = await env.host.fault()
     await check_fault_record(env, fault)
     return fault

@@ -7,7 +7,6 @@ import numpy as np
 
 from multitree.nic.config import LANE_TYPES
 from multitree.nic.program import (
-    ACKNOWLEDGE,
     COMMIT,
     DEPENDENCIES,
     FLOW_CONTROLS,
@@ -17,11 +16,10 @@ from multitree.nic.program import (
     run_writes,
     table_writes,
 )
+from multitree.sim.cocotb.stalls import STALLS
 from tests.cocotb.bins import bins, collective_bins
 from tests.cocotb.models.environment import CONFIG, NUM_FLITS, NUMBERS, Environment
-from tests.cocotb.models.host import DONE, FAULT, LOCKED
 from tests.cocotb.models.random_table import Round, draw_plan
-from tests.cocotb.models.stalls import STALLS
 
 COVERAGE_FILE = "coverage_random.json"
 """Where it runs."""
@@ -67,7 +65,7 @@ def draw_rounds(env, count):
     for _ in range(count):
         plan, settings = draw_collective(env, plan if env.rng.random() < 0.6 else None)
         number = len(env.rounds) + len(rounds)
-        now = Round(number, plan, settings)
+        now = Round(number, settings, plan=plan)
         now.play(env.model, env.data_rng)
         rounds.append(now)
     return rounds
@@ -78,7 +76,7 @@ def repeat_rounds(env, count):
     plan = draw_plan(CONFIG, env.data_rng, num_flows=2, window_flits=4)
     settings, rounds = draw_settings(env, plan), []
     for number in range(len(env.rounds), len(env.rounds) + count):
-        now = Round(number, plan, settings)
+        now = Round(number, settings, plan=plan)
         now.play(env.model, env.data_rng)
         rounds.append(now)
     return rounds
@@ -99,7 +97,7 @@ async def load_and_start(env, now, before):
     for address, value in [*writes, START]:
         await host.write(address, value)
     env.num_started += 1
-    if env.num_started - env.num_done > 1 and await host.read("STATUS") & LOCKED:
+    if env.num_started - env.num_done > 1 and await host.status("locked"):
         env.coverage.hit("meeting", meeting="a start waited for the collective before")
 
 
@@ -111,18 +109,17 @@ async def play(env, rounds):
     for now in rounds:
         await load_and_start(env, now, before)
         before = now
-        while await host.read("STATUS") & LOCKED:
+        while await host.status("locked"):
             pass
         ahead = env.num_started - env.num_done < 2 and env.rng.random() < 0.5
         while env.num_done < env.num_started and not (ahead and now is not rounds[-1]):
             await env.until(lambda: irq.value == 1)
-            status = await host.read("STATUS")
-            assert status & (DONE | FAULT) == DONE, (await host.fault()).error(0)
-            await host.write(*ACKNOWLEDGE)
+            assert await host.status("done"), (await host.fault()).error(0)
+            await host.acknowledge()
             env.num_done += 1
     number = (env.first_sequence + env.num_started) % NUMBERS
     assert await host.read("SEQUENCE") == number
-    await env.until(lambda: all(neighbour.idle for neighbour in env.neighbours))
+    await env.until(lambda: env.network.idle)
     assert np.array_equal(env.memory.flits, env.model), "memory is not as defined"
     for now in rounds:
         env.note_round(now)

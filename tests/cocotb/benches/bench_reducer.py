@@ -10,7 +10,8 @@ from cocotb.utils import get_sim_time
 
 from multitree.hw.lanes import DType
 from multitree.nic.reduce.reducer import item_layout
-from tests.cocotb.models.memory import Memory
+from multitree.sim.cocotb.clocking import run_models
+from multitree.sim.cocotb.memory import Memory
 from tests.cocotb.models.network import CONFIG
 
 LANES = CONFIG.flit_bytes // 4
@@ -68,7 +69,7 @@ async def start(dut, seed, **timing):
     dut.dtype.value = DType.FP32.value
     dut.maximum.value = 0
     cocotb.start_soon(Clock(dut.clk, CLOCK_NS, "ns").start())
-    cocotb.start_soon(memory.serve())
+    cocotb.start_soon(run_models(dut.clk, memory))
     for _ in range(3):
         await FallingEdge(dut.clk)
     dut.rst.value = 0

@@ -10,14 +10,13 @@ from cocotb.triggers import FallingEdge
 
 from multitree.nic.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.layouts import sequence_width
-from multitree.nic.program import reset_writes
+from multitree.sim.cocotb.clocking import run_models, until
+from multitree.sim.cocotb.memory import Memory
+from multitree.sim.cocotb.partner import PartnerNetwork
+from multitree.sim.cocotb.register_host import RegisterHost
+from multitree.sim.cocotb.stalls import STALLS, Stall, worst
 from multitree.topology.collectives import Op
 from tests.cocotb.bins import WRAPS, collective_bins, plan_ops
-from tests.cocotb.models.host import BUSY, Host
-from tests.cocotb.models.link_end import LinkEnd
-from tests.cocotb.models.memory import Memory
-from tests.cocotb.models.neighbour import Neighbour
-from tests.cocotb.models.stalls import STALLS, Stall, worst
 
 __all__ = ["CONFIG", "NUMBERS", "Environment"]
 
@@ -55,7 +54,8 @@ class Environment:
         self.dut, self.coverage = dut, coverage
         self.rng, self.data_rng = random.Random(seed), np.random.default_rng(seed)
         self.ports = range(CONFIG.num_ports)
-        self.ends = [LinkEnd(dut, port, CONFIG, self.rng) for port in self.ports]
+        self.network = PartnerNetwork(dut, CONFIG, self.rng)
+        self.ends = list(self.network.ends.values())
         self.channel_stalls = [Stall(self.rng) for _ in range(3 * CONFIG.num_ports)]
         flits = self.data_rng.integers(0, 256, (NUM_FLITS, CONFIG.flit_bytes), dtype=np.uint8)
         self.memory = Memory(
@@ -67,7 +67,6 @@ class Environment:
         )
         self.bus_stalls = [Stall(self.rng) for _ in range(5)]
         self.model = flits.copy()
-        self.rounds, self.neighbours = [], []
         self.num_started = self.num_done = self.num_commits = 0
 
     async def start(self):
@@ -75,12 +74,12 @@ class Environment:
         dut = self.dut
         dut.rst.value = 1
         cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
-        self.host = Host(dut, "")
+        self.host = RegisterHost(dut)
         self._bus_channels = self.host.channels
         for _ in range(4):
             await FallingEdge(dut.clk)
         dut.rst.value = 0
-        cocotb.start_soon(self._run())
+        cocotb.start_soon(run_models(dut.clk, self.network, self.memory, self))
         await self.links_up()
         self._meet()
 
@@ -89,16 +88,13 @@ class Environment:
 
         The next collective has the number `first_sequence`.
         """
-        self.neighbours = []
+        self.network.meet()
         for end in self.ends:
-            end.to_send.clear()
+            end.drop()
             end.tamper = None
             if self.rng.random() < 0.5:
                 end.fall()
-        for address, value in reset_writes(first_sequence):
-            await self.host.write(address, value)
-        while await self.host.read("STATUS") & BUSY:
-            pass
+        await self.host.reset(first_sequence)
         await self.links_up()
         self.memory.broken_reads = self.memory.broken_writes = range(0)
         self.memory.flits[:] = self.model
@@ -109,37 +105,33 @@ class Environment:
         # The interface first: an end that has not heard of its reset is still open.
         while await self.host.read("LINKS") != (1 << CONFIG.num_ports) - 1:
             pass
-        await self.until(lambda: all(end.handshake.open for end in self.ends))
+        await self.until(lambda: self.network.up)
 
     def _meet(self, first_sequence=0):
         self.first_sequence = first_sequence
         self.num_started = self.num_done = self.num_commits = 0
-        self.rounds = []
-        self.neighbours = [
-            Neighbour(self.ends[port], port, self.rounds, CONFIG, self.rng, first_sequence)
-            for port in self.ports
-        ]
-        for neighbour in self.neighbours:
-            neighbour.on_send = self._note_send
+        self.network.meet(first_sequence)
+        for partner in self.partners:
+            partner.on_send = self._note_send
 
-    async def _run(self):
-        while True:
-            await FallingEdge(self.dut.clk)
-            for end in self.ends:
-                end.step()
-            for neighbour in self.neighbours:
-                neighbour.step()
-            self.memory.step()
-            for channel, stall in zip(self._bus_channels, self.bus_stalls, strict=True):
-                channel.pause = stall.held()
+    @property
+    def rounds(self):
+        """Collectives that are played, since the last reset."""
+        return self.network.collectives
+
+    @property
+    def partners(self):
+        """Who plays at each port."""
+        return self.network.partners
+
+    def step(self):
+        """Hold up the channels of the bus."""
+        for channel, stall in zip(self._bus_channels, self.bus_stalls, strict=True):
+            channel.pause = stall.held()
 
     async def until(self, condition):
         """Wait for something, not for ever."""
-        for _ in range(LONGEST_CYCLES):
-            if condition():
-                return
-            await FallingEdge(self.dut.clk)
-        raise AssertionError(f"nothing within {LONGEST_CYCLES} cycles")
+        await until(self.dut.clk, condition, most_cycles=LONGEST_CYCLES, what="nothing")
 
     def choose_stalls(self, kinds=STALLS):
         """Draw a class of stalls for each boundary."""
@@ -158,14 +150,15 @@ class Environment:
             "AXI4-Lite": self.bus_stalls,
         }
 
-    def _note_send(self, key, number):
+    def _note_send(self, message, number):
         """Count what a message that goes to the interface meets there."""
         if number >= self.num_started and self.num_started == self.num_done:
             self.coverage.hit("meeting", meeting="a message came while nothing ran")
         elif number > self.num_done:
             self.coverage.hit("meeting", meeting="a message came for a later collective")
-        same = [n for n in self.neighbours if n.end.to_send and n.key[:2] == key[:2]]
-        if key[0] == Op.REDUCE and len(same) > 1:
+        busy = [partner.message for partner in self.partners if partner.end.waiting()]
+        same = [other for other in busy if other and other[:2] == message[:2]]
+        if message.op == Op.REDUCE and len(same) > 1:
             self.coverage.hit("meeting", meeting=f"siblings came in at once: {len(same)}")
 
     def note_round(self, now):

@@ -1,12 +1,13 @@
 """Random tables, and what every message of a collective has to carry."""
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from multitree.nic.layouts import NO_PORT
 from multitree.nic.table import Table
+from multitree.sim.cocotb.traffic import Collective, Message
 from multitree.topology.collectives import DTYPES, Op, combine
 
 __all__ = ["RANK", "FlowPlan", "Plan", "Round", "draw_plan", "make_table"]
@@ -49,25 +50,10 @@ class Plan:
 
 
 @dataclass
-class Round:
-    """One collective: how it runs, what comes in, and what has to go out.
+class Round(Collective):
+    """One collective of a plan."""
 
-    Messages are named by (op, flow, port, wave); `incoming` and `outgoing` hold their flits, arrays
-    of shape (num_flits, flit_bytes). A GATHER that answers a REDUCE comes only after it.
-    """
-
-    number: int
-    plan: Plan
-    settings: object
-    incoming: dict = field(default_factory=dict)
-    outgoing: dict = field(default_factory=dict)
-
-    def answers(self, op, flow, wave):
-        """The REDUCE that a GATHER from a parent waits for, or None."""
-        plan = next(entry for entry in self.plan.flows if entry.number == flow)
-        if op == Op.REDUCE or plan.reduce_to == NO_PORT:
-            return None
-        return (Op.REDUCE, flow, plan.reduce_to, wave)
+    plan: Plan | None = None
 
     def play(self, memory, rng):
         """Draw what comes in; change `memory` and note what goes out, as defined."""
@@ -76,17 +62,21 @@ class Round:
             at = settings.window_base + flow.base + wave * plan.stride
             flits = memory[at : at + flow.size].copy()
             chunk = flits.reshape(-1).view(DTYPES[settings.dtype])
+            sent = None
             for port in flow.children:
                 came = _draw_flits(flits.shape, settings.dtype, rng)
-                self.incoming[Op.REDUCE, flow.number, port, wave] = came
+                self.incoming[Message(Op.REDUCE, flow.number, port, wave)] = came
                 combine(chunk, came.reshape(-1).view(chunk.dtype), settings.reduction)
             if flow.reduce_to != NO_PORT:
-                self.outgoing[Op.REDUCE, flow.number, flow.reduce_to, wave] = flits.copy()
+                sent = Message(Op.REDUCE, flow.number, flow.reduce_to, wave)
+                self.outgoing[sent] = flits.copy()
             if flow.gather_from != NO_PORT:
                 flits = _draw_flits(flits.shape, settings.dtype, rng)
-                self.incoming[Op.GATHER, flow.number, flow.gather_from, wave] = flits
+                came = Message(Op.GATHER, flow.number, flow.gather_from, wave)
+                self.incoming[came] = flits
+                self.replies |= {came: sent} if sent else {}
             for port in flow.gather_to:
-                self.outgoing[Op.GATHER, flow.number, port, wave] = flits.copy()
+                self.outgoing[Message(Op.GATHER, flow.number, port, wave)] = flits.copy()
             memory[at : at + flow.size] = flits
 
 

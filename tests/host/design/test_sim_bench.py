@@ -16,7 +16,8 @@ from multitree.host.design.verilog_files import write_verilog
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.registers import ADDRESS
-from tests.cocotb.simulators import MAKE_VARIABLES, missing, verilator_home
+from multitree.sim.cocotb.simulators import MAKE_VARIABLES, missing
+from multitree.sim.emulator.verilator import verilator_home
 
 SMALL = Config(
     num_ports=2,

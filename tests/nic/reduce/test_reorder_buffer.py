@@ -1,4 +1,4 @@
-"""The reorder buffer: which words of memory are read back, and where they are added."""
+"""The reorder buffer: which flits are read back, and where they are added."""
 
 import pytest
 

@@ -2,9 +2,12 @@
 
 import itertools
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 __all__ = ["Coverage", "Group"]
+
+Value = str | int
 
 
 class Group:
@@ -20,7 +23,13 @@ class Group:
         Takes the axes by name; true for a combination that cannot be.
     """
 
-    def __init__(self, name, axes, *, without=lambda **values: False):
+    def __init__(
+        self,
+        name: str,
+        axes: Mapping[str, Sequence[Value]],
+        *,
+        without: Callable[..., bool] = lambda **values: False,
+    ) -> None:
         self.name, self.axes = name, axes
         combinations = itertools.product(*axes.values())
         self.hits = {
@@ -29,12 +38,12 @@ class Group:
             if not without(**dict(zip(axes, combination, strict=True)))
         }
 
-    def hit(self, **values):
+    def hit(self, **values: Value) -> None:
         """Count one combination; one that is not a bin is a KeyError."""
         self.hits[tuple(values[axis] for axis in self.axes)] += 1
 
     @property
-    def missing(self):
+    def missing(self) -> list[tuple[Value, ...]]:
         """Combinations that were never hit."""
         return [combination for combination, count in self.hits.items() if not count]
 
@@ -47,19 +56,19 @@ class Coverage:
     groups : iterable of Group
     """
 
-    def __init__(self, groups):
+    def __init__(self, groups: Iterable[Group]) -> None:
         self.groups = {group.name: group for group in groups}
 
-    def hit(self, group, **values):
+    def hit(self, group: str, **values: Value) -> None:
         """Count one bin of a group."""
         self.groups[group].hit(**values)
 
-    def misses(self, group, **values):
+    def misses(self, group: str, **values: Value) -> bool:
         """Whether a bin was never hit."""
-        group = self.groups[group]
-        return not group.hits[tuple(values[axis] for axis in group.axes)]
+        bins = self.groups[group]
+        return not bins.hits[tuple(values[axis] for axis in bins.axes)]
 
-    def missing(self, names=None):
+    def missing(self, names: Iterable[str] | None = None) -> list[str]:
         """Bins that were never hit, in words; of all groups or of those that are named."""
         return [
             f"{name}: " + ", ".join(map(str, combination))
@@ -67,19 +76,19 @@ class Coverage:
             for combination in self.groups[name].missing
         ]
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Write the counts as JSON."""
         counts = {name: list(group.hits.values()) for name, group in self.groups.items()}
         Path(path).write_text(json.dumps(counts))
 
-    def merge(self, path):
+    def merge(self, path: str | Path) -> None:
         """Add the counts of another run of the same bins."""
         counts = json.loads(Path(path).read_text())
         for name, group in self.groups.items():
             for combination, count in zip(group.hits, counts[name], strict=True):
                 group.hits[combination] += count
 
-    def table(self):
+    def table(self) -> str:
         """The bins and their counts in Markdown, a table for each group.
 
         Returns
@@ -91,7 +100,7 @@ class Coverage:
         return "\n".join(line for group in self.groups.values() for line in _lines(group))
 
 
-def _lines(group):
+def _lines(group: Group) -> Iterator[str]:
     """The table of one group."""
     done = len(group.hits) - len(group.missing)
     yield from (f"{group.name}: {done} of {len(group.hits)} bins", "")
@@ -107,5 +116,5 @@ def _lines(group):
     yield ""
 
 
-def _row(first, cells):
+def _row(first: str, cells: Iterable[Value]) -> str:
     return f"| {first} | " + " | ".join(map(str, cells)) + " |"

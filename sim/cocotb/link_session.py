@@ -1,48 +1,47 @@
-"""How a link's end comes up and goes down, modelled in Python."""
+"""How a link's end comes up and goes down: the three-way handshake in Python."""
 
 from multitree.hw.link.link import Kind
 from multitree.hw.link.session import PERIOD_CYCLES
 
-__all__ = ["CONTROL_KINDS", "Handshake"]
+__all__ = ["CONTROL_KINDS", "LinkSessionModel"]
 
 CONTROL_KINDS = tuple(kind.value for kind in (Kind.DOWN, Kind.INIT, Kind.UP, Kind.FAULT))
+"""Kinds of the flits that carry no data."""
 
 
-class Handshake:
-    """One end of the three-way handshake: DOWN, INIT, UP.
+class LinkSessionModel:
+    """One end of the three-way handshake: DOWN, INIT, UP, as `hw.link.session` has it.
 
     A session that is over leaves its epoch behind once the other end has returned it.
 
     Attributes
     ----------
-    up, open : bool
-        Data may come; data may be sent.
     epoch, peer_epoch : int
-        Of this end; of the other one as last heard, 0 if never.
+        Of this end; of the other one as last received, 0 if never.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.epoch = self.peer_epoch = 0
         self._knows = self._used = False
         self._state, self._timer, self._answer = Kind.DOWN, 0, False
 
     @property
-    def up(self):
+    def up(self) -> bool:
         """Data may come."""
-        return self._state == Kind.UP
+        return bool(self._state == Kind.UP)
 
     @property
-    def open(self):
-        """Data may be sent: the other end has heard that this one is up."""
+    def open(self) -> bool:
+        """Data may be sent: the other end has received that this one is up."""
         return self.up and self._timer >= PERIOD_CYCLES
 
-    def fall(self):
+    def fall(self) -> None:
         """Go down."""
         self._used |= self._state != Kind.DOWN
         self._state, self._timer, self._answer = Kind.DOWN, 0, False
 
-    def hear(self, kind, epoch, payload):
-        """A control flit has come."""
+    def receive(self, kind: Kind, epoch: int, payload: int) -> None:
+        """Take a control flit."""
         echoed = payload & 3 == self.epoch | 2
         if kind == Kind.DOWN:
             self.peer_epoch, self._knows = epoch, True
@@ -60,8 +59,8 @@ class Handshake:
             self._state, self._timer, self._answer = Kind.UP, 0, True
             self.peer_epoch, self._knows = epoch, True
 
-    def step(self):
-        """What to send in this cycle as (kind, payload), or None."""
+    def step(self) -> tuple[int, int] | None:
+        """Kind and payload of the control flit to send in this cycle, or None."""
         due = self._answer if self.up else self._timer % PERIOD_CYCLES == 0
         self._timer += 1
         self._answer = False

@@ -1,0 +1,260 @@
+"""The other end of a port's link: sends flits, takes flits, checks the rules."""
+
+import random
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from multitree.hw.link.link import Kind
+from multitree.nic.config import Config
+from multitree.sim.cocotb.link_session import CONTROL_KINDS, LinkSessionModel
+from multitree.sim.cocotb.pins import Pins
+from multitree.sim.cocotb.stalls import Stall
+
+__all__ = ["LINK_FAULTS", "Flit", "LinkEnd"]
+
+Flit = tuple[int, int]
+"""Kind and payload."""
+Fields = dict[str, int]
+Tamper = Callable[[int, Fields], Fields | None]
+
+LINK_FAULTS = ("loss", "double", "payload bit", "check bit", "sequence", "epoch", "channel")
+"""What `LinkEnd.inject` does to a flit: it is lost, comes twice, or a field of it is wrong."""
+_NUMBERS = 8
+_FIELDS = ("kind", "vc", "sequence", "epoch", "check", "payload")
+_FIRST = (Kind.HEAD.value, Kind.SINGLE.value)
+_LAST = (Kind.TAIL.value, Kind.SINGLE.value)
+
+
+class _RunningCheck:
+    """The CRC of a channel's message as it goes by, and whether a flit has to carry it."""
+
+    def __init__(self, config: Config, vc: int) -> None:
+        self._flit_bytes, self._vc = config.flit_bytes, vc
+        self._submessage_flits = config.submessage_flits
+        self._crc = self._place = 0
+
+    def next(self, kind: int, payload: int) -> int:
+        """The `check` of the next flit."""
+        first = kind in _FIRST or kind in CONTROL_KINDS
+        content = payload.to_bytes(self._flit_bytes, "little") + bytes([kind | self._vc << 3])
+        crc = zlib.crc32(content, 0 if first else self._crc)
+        if kind in CONTROL_KINDS:
+            return crc
+        self._crc = crc
+        self._place = 0 if first else self._place + 1
+        ends = self._place and self._place % self._submessage_flits == 0
+        return crc if ends or kind in _LAST else 0
+
+
+class LinkEnd:
+    """Sends flits as credits allow, takes what comes, and gives credits back when it likes.
+
+    It comes up with the design's end, falls and comes up again, and asserts the rules of the link
+    for all that the design puts on it: credits, numbers, epochs, channels and CRCs.
+
+    Parameters
+    ----------
+    dut : handle
+        The design.
+    prefix : str
+        Of the port's pins, such as ``link_0_``; ``tx_`` and ``rx_`` follow, as the design has them.
+    config : Config
+        Of the interface.
+    rng : random.Random, optional
+        Draws the stalls and which channel is next.
+
+    Attributes
+    ----------
+    taken : deque of (int, int, int)
+        Channel, kind and payload of flits that came.
+    received_fault, send_fault : deque of int
+        Payloads of FAULT flits that came, and that are to be sent.
+    data_stall, credit_stall : Stall
+        What holds up flits and credits.
+    tamper : callable or None
+        Takes the number and the fields of the next flit to send, by name, and returns those that
+        are put on the link, or None for nothing.
+    """
+
+    def __init__(
+        self, dut: Any, prefix: str, config: Config, rng: random.Random | None = None
+    ) -> None:
+        rng = random.Random(0) if rng is None else rng
+        self.config, self.prefix, self._rng = config, prefix, rng
+        self._tx = Pins(dut, f"{prefix}tx_", outputs=("valid", *_FIELDS), inputs=("credit",))
+        self._rx = Pins(dut, f"{prefix}rx_", outputs=("credit",), inputs=("valid", *_FIELDS))
+        self.credit_stall, self.data_stall = Stall(rng), Stall(rng)
+        self.session = LinkSessionModel()
+        self.received_fault: deque[int] = deque()
+        self.send_fault: deque[int] = deque()
+        self.clear()
+
+    def clear(self) -> None:
+        """As when the link comes up: nothing in flight, all credits here."""
+        channels = range(self.config.num_vcs)
+        self._to_send: list[deque[Flit]] = [deque() for _ in channels]
+        self.taken: deque[tuple[int, int, int]] = deque()
+        self.tamper: Tamper | None = None
+        self._again: Fields | None = None
+        self.credits = [self.config.buffer_flits for _ in channels]
+        self.owed = [0 for _ in channels]
+        self.num_sent = self.num_taken = 0
+        self.extra_credits = 0
+        self.ignores_credits = False
+        self._sent_check = [_RunningCheck(self.config, vc) for vc in channels]
+        self._taken_check = [_RunningCheck(self.config, vc) for vc in channels]
+
+    def send(self, flits: Iterable[Flit], vc: int = 0) -> None:
+        """Send flits on a channel, behind what waits there."""
+        self._to_send[vc].extend(flits)
+
+    def waiting(self, vc: int = 0) -> int:
+        """Flits of a channel that are not sent yet."""
+        return len(self._to_send[vc])
+
+    def drop(self) -> None:
+        """Send nothing of what waits."""
+        for queue in self._to_send:
+            queue.clear()
+
+    def inject(self, fault: str, number: int) -> None:
+        """Do something wrong with one of the flits to send.
+
+        Parameters
+        ----------
+        fault : str
+            One of `LINK_FAULTS`.
+        number : int
+            Of the flit, counted from when the link came up.
+
+        Raises
+        ------
+        ValueError
+            If there is no such fault.
+        """
+        if fault not in LINK_FAULTS:
+            known = ", ".join(LINK_FAULTS)
+            raise ValueError(f"Fault of a link must be one of {known}, not {fault!r}")
+        self.tamper = partial(self._tampered, fault, number)
+
+    def fall(self) -> None:
+        """Go down, whatever is in flight."""
+        self.session.fall()
+        self.clear()
+
+    def step(self) -> None:
+        """One cycle, in its middle: outputs are settled, inputs are set for its end."""
+        was_up = self.session.up
+        self._take()
+        control = self.session.step()
+        if not control and self.session.open and self.send_fault:
+            control = (Kind.FAULT.value, self.send_fault.popleft())
+        if was_up != self.session.up:
+            self.clear()
+        self._give_credits()
+        self._take_credits()
+        fields = self._fields(*control, vc=0, sequence=0) if control else self._next()
+        self._rx.drive(**(fields or {}), valid=int(bool(fields)))
+
+    def _next(self) -> Fields | None:
+        """The next flit on the link, if one may go."""
+        if self._again:
+            fields, self._again = self._again, None
+            return fields
+        vc = self._ready_channel()
+        if vc is None:
+            return None
+        number = self.num_sent
+        flit = self._to_send[vc].popleft()
+        fields = self._fields(*flit, vc=vc, sequence=number % _NUMBERS)
+        self.num_sent += 1
+        self.credits[vc] -= 1
+        return self.tamper(number, fields) if self.tamper else fields
+
+    def _ready_channel(self) -> int | None:
+        """A channel that has a flit and a credit, unless data are held up."""
+        if not self.session.open:
+            return None
+        ready = [
+            vc
+            for vc, queue in enumerate(self._to_send)
+            if queue and (self.credits[vc] > 0 or self.ignores_credits)
+        ]
+        if not ready or self.data_stall.held():
+            return None
+        return ready[0] if len(ready) == 1 else self._rng.choice(ready)
+
+    def _fields(self, kind: int, payload: int, *, vc: int, sequence: int) -> Fields:
+        """All that goes with a flit."""
+        return {
+            "kind": kind,
+            "vc": vc,
+            "sequence": sequence,
+            "epoch": self.session.epoch,
+            "check": self._sent_check[vc].next(kind, payload),
+            "payload": payload,
+        }
+
+    def _tampered(self, fault: str, number: int, at: int, fields: Fields) -> Fields | None:
+        if at != number:
+            return fields
+        if fault == "loss":
+            return None
+        if fault == "double":
+            self._again = fields
+            return fields
+        name = {"payload bit": "payload", "check bit": "check", "channel": "vc"}.get(fault, fault)
+        return fields | {name: fields[name] ^ 1}
+
+    def _take(self) -> None:
+        if not self._tx.high("valid"):
+            return
+        flit = {name: self._tx.number(name) for name in _FIELDS}
+        kind, payload, vc = flit["kind"], flit["payload"], flit["vc"]
+        place = f"{self.prefix}tx, flit {self.num_taken}"
+        if kind in CONTROL_KINDS:
+            wanted = {"check": self._taken_check[0].next(kind, payload), "sequence": 0, "vc": 0}
+            _check(place, wanted, flit)
+            if kind == Kind.FAULT.value:
+                self.received_fault.append(payload)
+            else:
+                self.session.receive(Kind(kind), flit["epoch"], payload)
+            return
+        if not self.session.up:
+            return
+        assert vc < self.config.num_vcs, f"{place}: there is no channel {vc}"
+        wanted = {"sequence": self.num_taken % _NUMBERS, "epoch": self.session.peer_epoch}
+        _check(place, wanted | {"check": self._taken_check[vc].next(kind, payload)}, flit)
+        assert self.owed[vc] < self.config.buffer_flits, f"{place}: sent without a credit"
+        self.taken.append((vc, kind, payload))
+        self.num_taken += 1
+        self.owed[vc] += 1
+
+    def _take_credits(self) -> None:
+        """Count what the design gives back; credits of a link that is not up mean nothing."""
+        given = self._rx.number("credit") if self.session.up else 0
+        for vc in range(self.config.num_vcs) if given else ():
+            self.credits[vc] += given >> vc & 1
+            beyond = self.credits[vc] > self.config.buffer_flits
+            assert not beyond, f"{self.prefix}rx_credit: a credit of channel {vc} was not spent"
+
+    def _give_credits(self) -> None:
+        """One credit to each channel that is owed some, when it pleases."""
+        if self.extra_credits:
+            self.extra_credits -= 1
+            self._tx.drive(credit=1)
+            return
+        owed = [vc for vc, count in enumerate(self.owed) if count]
+        given = [] if not owed or self.credit_stall.held() else owed
+        for vc in given:
+            self.owed[vc] -= 1
+        self._tx.drive(credit=sum(1 << vc for vc in given))
+
+
+def _check(place: str, wanted: Fields, flit: Fields) -> None:
+    """Assert fields of a flit that the design sent."""
+    for name, value in wanted.items():
+        assert flit[name] == value, f"{place}: {name} is {flit[name]:#x} instead of {value:#x}"

@@ -1,0 +1,158 @@
+"""A memory behind an interface's channels, as slow and as uneven as they allow."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.sim.cocotb.pins import Pins
+from multitree.sim.cocotb.stalls import Stall
+
+__all__ = ["CHANNELS", "Memory"]
+
+Flits = npt.NDArray[np.uint8]
+
+CHANNELS = ("send", "fetch", "write")
+"""Memory channels of a port: what it sends is read, what it adds to is fetched and written."""
+
+
+class _Channel:
+    """Ready now and then; every request taken is answered in order, some cycles later."""
+
+    def __init__(
+        self,
+        memory: "Memory",
+        dut: Any,
+        prefix: str,
+        held: Callable[[bool], bool],
+        latencies: tuple[int, int],
+    ) -> None:
+        self._memory, self._held, self._latencies = memory, held, latencies
+        self._writes = prefix.endswith("write")
+        outputs = ("valid", "address", "data") if self._writes else ("valid", "address")
+        answers = ("ack",) if self._writes else ("data_valid", "data")
+        inputs = ("ready", "error", *answers)
+        self._pins = Pins(dut, f"{prefix}_", outputs=outputs, inputs=inputs)
+        self._answer = answers[0]
+        self._waiting: deque[tuple[int, int, Flits]] = deque()
+        self._cycle = self.taken = 0
+
+    def reset(self) -> None:
+        """Forget what is in flight."""
+        self._waiting.clear()
+        self._pins.drive(ready=0, error=0, **{self._answer: 0})
+
+    def step(self) -> None:
+        """One cycle, in its middle: outputs are settled, inputs are set for its end."""
+        self._cycle += 1
+        due = bool(self._waiting) and self._waiting[0][0] <= self._cycle
+        failed = due and self._give(*self._waiting.popleft()[1:])
+        self._pins.drive(error=int(failed), **{self._answer: int(due)})
+        requested = self._pins.high("valid")
+        ready = not self._held(requested)
+        self._pins.drive(ready=int(ready))
+        if ready and requested:
+            after = self._cycle + self._memory.draw_latency(self._latencies)
+            if self._waiting:
+                after = max(after, self._waiting[-1][0] + 1)
+            self._waiting.append((after, *self._take()))
+            self.taken += 1
+
+    def _take(self) -> tuple[int, Flits]:
+        """Address and data of a request."""
+        address = self._pins.number("address")
+        if not self._writes:
+            return address, self._memory.flits[address].copy()
+        data = self._pins.number("data").to_bytes(self._memory.flits.shape[1], "little")
+        return address, np.frombuffer(data, dtype=np.uint8)
+
+    def _give(self, address: int, data: Flits) -> bool:
+        """Answer a request; returns whether it failed."""
+        if self._writes:
+            failed = address in self._memory.broken_writes
+            if not failed:
+                self._memory.flits[address] = data
+            return failed
+        self._pins.drive(data=int.from_bytes(data.tobytes(), "little"))
+        return address in self._memory.broken_reads
+
+
+class Memory:
+    """Flits of one rank, read and written through the channels of its ports.
+
+    A read returns what was acknowledged when it was taken, and not more: a write reaches the
+    memory in the very cycle of its acknowledgement, as late as the contract allows.
+
+    Parameters
+    ----------
+    dut : handle
+        The design.
+    ports : sequence of str
+        Prefixes of the ports' channels, such as ``rank_0_memory_1_``; `CHANNELS` follow, as far as
+        the design has them.
+    flits : uint8 array, shape (num_flits, flit_bytes)
+        Contents, changed in place.
+    seed : int
+        Of the latencies and of `ready`.
+    ready_chance : float
+        Share of the cycles in which a channel is ready.
+    stalls : sequence of Stall, optional
+        In its place: what holds up requests, for each channel of each port in their order.
+    latencies : (int, int)
+        Least and most cycles from a request to its answer.
+
+    Attributes
+    ----------
+    broken_reads, broken_writes : range
+        Addresses at which accesses fail.
+    """
+
+    def __init__(
+        self,
+        dut: Any,
+        ports: Sequence[str],
+        flits: Flits,
+        *,
+        seed: int,
+        ready_chance: float = 0.8,
+        stalls: Sequence[Stall] | None = None,
+        latencies: tuple[int, int] = (1, 20),
+    ) -> None:
+        self.flits = flits
+        self.broken_reads = self.broken_writes = range(0)
+        self._rng = np.random.default_rng(seed)
+        self._channels: list[_Channel] = []
+        for prefix in (f"{port}{name}" for port in ports for name in CHANNELS):
+            if not hasattr(dut, f"{prefix}_valid"):
+                continue
+
+            def held(requested: bool, number: int = len(self._channels)) -> bool:
+                if stalls is None:
+                    return bool(self._rng.random() >= ready_chance)
+                return requested and stalls[number].held()
+
+            self._channels.append(_Channel(self, dut, prefix, held, latencies))
+        if not self._channels:
+            raise ValueError(f"No memory channels begin with {' or '.join(ports)}")
+
+    @property
+    def accesses(self) -> int:
+        """Reads and writes taken so far."""
+        return sum(channel.taken for channel in self._channels)
+
+    def draw_latency(self, latencies: tuple[int, int]) -> int:
+        """Cycles from a request to its answer."""
+        least, most = latencies
+        return int(self._rng.integers(least, most + 1))
+
+    def step(self) -> None:
+        """One cycle, in its middle."""
+        for channel in self._channels:
+            channel.step()
+
+    def reset(self) -> None:
+        """Forget what is in flight."""
+        for channel in self._channels:
+            channel.reset()

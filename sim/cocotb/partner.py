@@ -1,0 +1,232 @@
+"""The network around an interface: sends what it expects, checks what it sends."""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from multitree.hw.link.link import Kind
+from multitree.nic.config import Config
+from multitree.nic.layouts import sequence_width
+from multitree.sim.cocotb.link_end import Flit, LinkEnd
+from multitree.sim.cocotb.traffic import Collective, Message, message_of
+from multitree.topology.collectives import Op
+
+__all__ = ["LinkPartner", "PartnerNetwork"]
+
+_LAST = (Kind.TAIL.value, Kind.SINGLE.value)
+_LATEST_CYCLES = 300
+
+
+class LinkPartner:
+    """Plays one port's part of one collective after the other, as far ahead as it can.
+
+    REDUCE messages go in the order of `Collective.incoming`, GATHERs when what they answer has
+    come; which of them is next is drawn. It begins the next collective when it has sent and seen
+    all of this one, whether the interface is done with it or not.
+
+    Parameters
+    ----------
+    end : LinkEnd
+    port : int
+    collectives : list of Collective
+        What is played, in order; it may grow.
+    rng : random.Random
+    first_sequence : int
+        Number of the first collective in heads.
+
+    Attributes
+    ----------
+    at : int
+        Collective that is played, -1 before the first one.
+    message : Message or None
+        The last one that was sent.
+    tamper : callable or None
+        Takes a message and its flits and returns those that are sent.
+    on_send : callable or None
+        Takes each message that is sent and its collective's number.
+    """
+
+    def __init__(
+        self,
+        end: LinkEnd,
+        port: int,
+        collectives: Sequence[Collective],
+        rng: random.Random,
+        first_sequence: int = 0,
+    ) -> None:
+        self.end, self._port, self._collectives, self._rng = end, port, collectives, rng
+        self._config: Config = end.config
+        self._first_sequence = first_sequence
+        self._coming: dict[int, list[Flit]] = {}
+        self._wait = 0
+        self.at = -1
+        self.message: Message | None = None
+        self.tamper: Callable[[Message, list[Flit]], list[Flit]] | None = None
+        self.on_send: Callable[[Message, int], None] | None = None
+        self._reduces: list[Message] = []
+        self._gathers: list[Message] = []
+        self._expected: set[Message] = set()
+
+    def step(self) -> None:
+        """One cycle: what came, then what to send next."""
+        while self.end.taken:
+            self._take(*self.end.taken.popleft())
+        if self._wait:
+            self._wait -= 1
+        else:
+            self._choose()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing left to send or to see, of any collective."""
+        sent = not any(map(self.end.waiting, range(self._config.num_vcs)))
+        return self._over and sent and self.at == len(self._collectives) - 1
+
+    @property
+    def missing(self) -> list[Message]:
+        """What has not come yet, of the collective that is played."""
+        return sorted(self._expected)
+
+    @property
+    def _over(self) -> bool:
+        return not (self._reduces or self._gathers or self._expected)
+
+    def _choose(self) -> None:
+        """Put the next message on its way, or go on to the next collective."""
+        if self._over:
+            if self.at < len(self._collectives) - 1:
+                self._begin()
+            return
+        now = self._collectives[self.at]
+        # A flow's waves in order.
+        first = {m._replace(wave=0): m for m in reversed(self._gathers)}.values()
+        ready = [m for m in first if now.replies.get(m) not in self._expected]
+        ready += self._reduces[:1]
+        free = [m for m in ready if not self.end.waiting(self._channel(m))]
+        if free:
+            message = self._rng.choice(free)
+            (self._reduces if message.op == Op.REDUCE else self._gathers).remove(message)
+            self.send(message)
+
+    def _channel(self, message: Message) -> int:
+        now = self._collectives[self.at]
+        return now.channel(message, self._sequence(now), self._config)
+
+    def send(self, message: Message, **changes: int) -> None:
+        """Frame a message of the collective that is played and send it.
+
+        Parameters
+        ----------
+        message : Message
+        **changes : int
+            Fields of its head that are not as they should be.
+        """
+        now = self._collectives[self.at]
+        flits = now.framed(message, self._sequence(now), self._config, **changes)
+        if self.tamper:
+            flits = self.tamper(message, flits)
+        self.message = message
+        self.end.send(flits, self._channel(message))
+        if self.on_send:
+            self.on_send(message, now.number)
+
+    def _sequence(self, now: Collective) -> int:
+        """What heads say of a collective's number."""
+        return (self._first_sequence + now.number) % (1 << sequence_width(self._config))
+
+    def _begin(self) -> None:
+        """Sort out what this port sends and sees in the next collective."""
+        self.at += 1
+        now = self._collectives[self.at]
+        mine = [message for message in now.incoming if message.port == self._port]
+        self._reduces = [message for message in mine if message.op == Op.REDUCE]
+        self._gathers = [message for message in mine if message.op == Op.GATHER]
+        self._expected = {message for message in now.outgoing if message.port == self._port}
+        # Ahead of the others, with them or late.
+        self._wait = self._rng.choice((0, 0, self._rng.randrange(_LATEST_CYCLES)))
+
+    def _take(self, vc: int, kind: int, payload: int) -> None:
+        """Collect a message; hold it, whole, against what it has to be."""
+        came = self._coming.setdefault(vc, [])
+        came.append((kind, payload))
+        if kind not in _LAST:
+            return
+        message, sequence = message_of(self._config, self._port, came[0][1])
+        while self._over and sequence != self._sequence(self._collectives[self.at]):
+            assert self.at < len(self._collectives) - 1, f"{message} is of no collective"
+            self._begin()
+        now = self._collectives[self.at]
+        assert message in self._expected, f"{self.end.prefix}: {message} was not to come now"
+        right = now.framed(message, self._sequence(now), self._config)
+        for place, (wanted, found) in enumerate(zip(right, came, strict=False)):
+            assert wanted == found, (
+                f"{self.end.prefix}: flit {place} of {message} is {found[1]:#x} (kind {found[0]}) "
+                f"instead of {wanted[1]:#x} (kind {wanted[0]})"
+            )
+        channel = self._channel(message)
+        assert vc == channel, f"{self.end.prefix}: {message} is on channel {vc}, not {channel}"
+        if len(came) == len(right):
+            self._expected.remove(message)
+            self._coming[vc] = []
+
+
+class PartnerNetwork:
+    """All that stands behind the links of one interface: ends, and who plays what they send.
+
+    Parameters
+    ----------
+    dut : handle
+        The design.
+    config : Config
+        Of the interface.
+    prefix : str
+        Of the interface's pins; ``link_0_`` and so on follow.
+    ports : iterable of int, optional
+        Those that are linked; all unless they are given.
+    rng : random.Random
+    """
+
+    def __init__(
+        self,
+        dut: Any,
+        config: Config,
+        rng: random.Random,
+        *,
+        prefix: str = "",
+        ports: Iterable[int] | None = None,
+    ) -> None:
+        self._rng = rng
+        numbers = range(config.num_ports) if ports is None else ports
+        self.ends = {port: LinkEnd(dut, f"{prefix}link_{port}_", config, rng) for port in numbers}
+        self.collectives: list[Collective] = []
+        self.partners: list[LinkPartner] = []
+        self.meet()
+
+    def meet(self, first_sequence: int = 0) -> None:
+        """Begin anew: no collective yet, the first one with that number."""
+        self.collectives = []
+        self.partners = [
+            LinkPartner(end, port, self.collectives, self._rng, first_sequence)
+            for port, end in self.ends.items()
+        ]
+
+    def play(self, collective: Collective) -> None:
+        """Play a collective, behind those that are played already."""
+        self.collectives.append(collective)
+
+    def step(self) -> None:
+        """One cycle, in its middle."""
+        for end in self.ends.values():
+            end.step()
+        for partner in self.partners:
+            partner.step()
+
+    @property
+    def up(self) -> bool:
+        """Whether all links are open."""
+        return all(end.session.open for end in self.ends.values())
+
+    @property
+    def idle(self) -> bool:
+        """Nothing left to send or to see."""
+        return all(partner.idle for partner in self.partners)

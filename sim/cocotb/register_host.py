@@ -1,0 +1,164 @@
+"""A host on an interface's AXI4-Lite bus: the driver's steps, in simulation."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from cocotb.triggers import ClockCycles, FallingEdge
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+
+from multitree.nic.driver import Counters, Driver
+from multitree.nic.host_ops import HostOp, OpKind, Steps
+from multitree.nic.program import ACKNOWLEDGE, Fault, RunSettings, decode_fault
+from multitree.nic.registers import ADDRESS, register_field
+from multitree.nic.table import Table
+from multitree.sim.cocotb.pins import is_high
+
+__all__ = ["RegisterHost"]
+
+T = TypeVar("T")
+
+_MAX_POLLS, _POLL_CYCLES = 2000, 8
+
+
+class RegisterHost:
+    """Loads any schedule's table and runs collectives, as a driver does over a card's bus.
+
+    Parameters
+    ----------
+    dut : handle
+        The design.
+    prefix : str
+        Of the interface's pins, such as ``rank_0_``.
+    rank : int
+        Whose interface it is, for messages.
+    clock, reset : handle, optional
+        Of the bus; ``dut.clk`` and ``dut.rst`` unless they are given.
+    """
+
+    def __init__(
+        self, dut: Any, prefix: str = "", *, rank: int = 0, clock: Any = None, reset: Any = None
+    ) -> None:
+        self.driver = Driver(rank, max_polls=_MAX_POLLS, poll_cycles=_POLL_CYCLES)
+        self._clock = dut.clk if clock is None else clock
+        reset = dut.rst if reset is None else reset
+        self._irq = getattr(dut, f"{prefix}irq")
+        bus = AxiLiteBus.from_prefix(dut, f"{prefix}s_axil")
+        self._bus = AxiLiteMaster(bus, self._clock, reset)
+
+    @property
+    def channels(self) -> tuple[Any, ...]:
+        """The five channels of the bus; each stands still while its `pause` is set."""
+        write, read = self._bus.write_if, self._bus.read_if
+        return write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel
+
+    @property
+    def interrupt(self) -> bool:
+        """Whether the interrupt is high."""
+        return is_high(self._irq.value)
+
+    async def write(self, address: int, value: int) -> None:
+        """Write 32 bits to a byte address; that it is refused is an AssertionError."""
+        reply = await self._bus.write(address, value.to_bytes(4, "little"))
+        assert reply.resp == AxiResp.OKAY, f"write of {value:#x} to {address:#x} was refused"
+
+    async def write_all(self, writes: Iterable[tuple[int, int]]) -> None:
+        """Write registers, each a byte address and a value."""
+        for address, value in writes:
+            await self.write(address, value)
+
+    async def read(self, register: str | int) -> int:
+        """Read a register by its name or byte address; a refusal is an AssertionError."""
+        address = ADDRESS[register] if isinstance(register, str) else register
+        reply = await self._bus.read(address, 4)
+        assert reply.resp == AxiResp.OKAY, f"read of {register} was refused"
+        return int.from_bytes(reply.data, "little")
+
+    async def status(self, field: str) -> int:
+        """A field of STATUS, read now."""
+        return register_field("STATUS", field, await self.read("STATUS"))
+
+    async def fault(self) -> Fault:
+        """The fault, decoded."""
+        return decode_fault(await self.read("FAULT"), await self.read("FAULT_ROW"))
+
+    async def load(self, table: Table, settings: RunSettings) -> None:
+        """Load and commit a table, and wait until it is checked and its links are up.
+
+        Raises
+        ------
+        DeviceError
+            As `Driver.load_table` and `Driver.commit`.
+        """
+        await self.perform(self.driver.load_table(table))
+        await self.perform(self.driver.commit(settings))
+
+    async def start(self) -> None:
+        """Run the committed table once."""
+        await self.perform(self.driver.start())
+
+    async def wait(self, timeout_cycles: int) -> None:
+        """Wait until the collective is done, and acknowledge it.
+
+        Raises
+        ------
+        DeviceError
+            If the interface faulted, or is not done in time.
+        """
+        await self.perform(self.driver.wait(timeout_cycles))
+
+    async def run(self, timeout_cycles: int) -> bool:
+        """Start, and wait for the interrupt; whether the collective is done and not in a fault.
+
+        It is not acknowledged. That there is no interrupt in time is an AssertionError.
+        """
+        await self.start()
+        assert await self._wait_irq(timeout_cycles), (
+            f"rank {self.driver.rank}: no interrupt within {timeout_cycles} cycles, "
+            f"{await self.read('ARRIVALS_MISSING')} messages have not come in"
+        )
+        word = await self.read("STATUS")
+        done, fault = (register_field("STATUS", name, word) for name in ("done", "fault"))
+        assert done != fault, f"rank {self.driver.rank}: STATUS is {word:#x}"
+        return bool(done)
+
+    async def acknowledge(self) -> None:
+        """Lower the interrupt."""
+        await self.write(*ACKNOWLEDGE)
+        assert not self.interrupt
+
+    async def counters(self) -> Counters:
+        """Counters of the last collective."""
+        return await self.perform(self.driver.counters())
+
+    async def reset(self, sequence: int = 0) -> None:
+        """Reset the interface but for its bus; the next collective has that number."""
+        await self.perform(self.driver.reset(sequence))
+
+    async def perform(self, steps: Steps[T]) -> T:
+        """Do over the bus what a method of `Driver` says; returns what that returns."""
+        try:
+            ops = next(steps)
+            while True:
+                ops = steps.send([await self._do(op) for op in ops])
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _do(self, op: HostOp) -> int:
+        match op.kind:
+            case OpKind.WRITE:
+                await self.write(op.address, op.value)
+            case OpKind.READ:
+                return await self.read(op.address)
+            case OpKind.WAIT:
+                await ClockCycles(self._clock, op.value)
+            case OpKind.WAIT_IRQ:
+                return await self._wait_irq(op.value)
+        return 0
+
+    async def _wait_irq(self, timeout_cycles: int) -> int:
+        for _ in range(timeout_cycles):
+            if self.interrupt:
+                return 1
+            await FallingEdge(self._clock)
+        return int(self.interrupt)

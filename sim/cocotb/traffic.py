@@ -1,0 +1,224 @@
+"""What a collective makes each port of an interface send and take."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.hw.link.link import Kind
+from multitree.nic.config import Config
+from multitree.nic.layouts import head_layout
+from multitree.nic.program import RunSettings
+from multitree.nic.routed_rows import places_in_sums, routes_of
+from multitree.sim.cocotb.link_end import Flit
+from multitree.sim.rtl.loads import Load
+from multitree.topology.collectives import Op, combine
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["Collective", "Message", "collective_of", "frame", "message_of"]
+
+Flits = npt.NDArray[np.uint8]
+Buffers = npt.NDArray[Any]
+
+
+class Message(NamedTuple):
+    """A message by what it does and where: of a flow, in a wave, at a port of the interface.
+
+    On shared links `order` is the contribution's place in its sum, and `route` what is ahead of the
+    message, which tells apart those of one flow to several ranks; they are 0 elsewhere.
+    """
+
+    op: int
+    flow: int
+    port: int
+    wave: int = 0
+    order: int = 0
+    route: int = 0
+
+
+@dataclass
+class Collective:
+    """One collective at one interface: how it runs, what comes in, and what has to go out.
+
+    Parameters
+    ----------
+    number : int
+        Among those that are run one behind the other.
+    settings : RunSettings
+    incoming, outgoing : dict of Message to uint8 array, shape (num_flits, flit_bytes)
+        Their payload, incoming ones in an order in which the network can deliver them.
+    steps : dict of Message to int
+        On shared links, the step that their heads name.
+    vc_classes : dict of Message to int
+        Class of the channel that they take; 0 where it is not said.
+    replies : dict of Message to Message
+        What goes out before something comes in: a GATHER answers a REDUCE.
+    """
+
+    number: int
+    settings: RunSettings
+    incoming: dict[Message, Flits] = field(default_factory=dict)
+    outgoing: dict[Message, Flits] = field(default_factory=dict)
+    steps: dict[Message, int] = field(default_factory=dict)
+    vc_classes: dict[Message, int] = field(default_factory=dict)
+    replies: dict[Message, Message] = field(default_factory=dict)
+
+    def channel(self, message: Message, sequence: int, config: Config) -> int:
+        """Virtual channel of a message: 0 on private links, else parity and class."""
+        return sequence & 1 | self.vc_classes.get(message, 0) << 1 if config.shared else 0
+
+    def framed(self, message: Message, sequence: int, config: Config, **changes: int) -> list[Flit]:
+        """The message's flits; `changes` are fields of the head that are not as they should be."""
+        flits = (self.incoming if message in self.incoming else self.outgoing)[message]
+        packets = self.settings.flow_control == "packet"
+        step = {"step": self.steps[message]} if config.shared else {}
+        fields = {"sequence": sequence} | step | changes
+        return frame(config, message, flits, packets=packets, **fields)
+
+
+def frame(
+    config: Config, message: Message, flits: Flits, *, packets: bool = False, **fields: int
+) -> list[Flit]:
+    """Flits of a message as (kind, payload): one head, or one per packet.
+
+    Parameters
+    ----------
+    config : Config
+    message : Message
+    flits : uint8 array, shape (num_flits, flit_bytes)
+        The payload.
+    packets : bool
+        A head before each sub-message.
+    **fields : int
+        Other fields of the head, such as `sequence`, and those that are to be wrong.
+
+    Raises
+    ------
+    KeyError
+        If a head has no such field.
+    """
+    layout = head_layout(config)
+    # Heads on private links have a wave, those on shared ones an order and a route.
+    named = {name: value for name, value in message._asdict().items() if name in dict(layout)}
+    size = len(flits) & (1 << layout["size"].width) - 1
+    values = {**named, "size": size} | fields
+
+    def head(**more: int) -> int:
+        return int(layout.const(values | more).as_value().value)
+
+    if not len(flits):
+        return [(Kind.SINGLE.value, head())]
+    framed: list[Flit] = []
+    step = config.submessage_flits if packets else len(flits)
+    for first in range(0, len(flits), step):
+        framed.append((Kind.HEAD.value, head(**({"continued": 1} if first else {}))))
+        for flit in flits[first : first + step]:
+            framed.append((Kind.BODY.value, int.from_bytes(flit.tobytes(), "little")))
+        framed[-1] = (Kind.TAIL.value, framed[-1][1])
+    return framed
+
+
+def message_of(config: Config, port: int, payload: int) -> tuple[Message, int]:
+    """The message that a head's payload names, and the collective's number in it."""
+    layout = head_layout(config)
+    head = layout.from_bits(payload & (1 << layout.size) - 1)
+    names = ("order", "route") if config.shared else ("wave",)
+    place = {name: int(head[name]) for name in names}
+    return Message(int(head.op), int(head.flow), port, **place), int(head.sequence)
+
+
+def collective_of(
+    load: Load, rank: int, buffers: Buffers, config: Config, *, number: int = 0
+) -> Collective:
+    """What a schedule makes one rank's interface send and take.
+
+    Parameters
+    ----------
+    load : Load
+        What all ranks load.
+    rank : int
+    buffers : numpy.ndarray, shape (num_ranks, num_elements)
+        What all ranks have before.
+    config : Config
+        Of the interfaces.
+    number : int
+        Of the collective among several.
+
+    Returns
+    -------
+    Collective
+
+    Notes
+    -----
+    O(num_transfers + bytes moved): the partial sums of all ranks are computed.
+    """
+    schedule, settings = load.schedule, load.settings
+    found: list[tuple[int, Message, bool, Flits, int]] = []
+    places = places_in_sums(schedule) if config.shared else np.zeros_like(schedule.op)
+    for row, moved in _moves(load, buffers, config):
+        for is_outgoing in (False, True):
+            if rank != (schedule.src if is_outgoing else schedule.dst)[row]:
+                continue
+            name = int(schedule.op[row]), int(schedule.flow[row]), _port(schedule, row, is_outgoing)
+            vc_class, route = _way(schedule, row, is_outgoing, config)
+            for wave, flits in enumerate(moved):
+                turn = int(schedule.step[row]) + wave * schedule.period
+                message = Message(*name, wave, int(places[row]), route)
+                found.append((turn, message, is_outgoing, flits, vc_class))
+    made = Collective(number, settings)
+    # Stable: rows of one step stay in their order.
+    for turn, message, is_outgoing, flits, vc_class in sorted(found, key=lambda entry: entry[0]):
+        (made.outgoing if is_outgoing else made.incoming)[message] = flits
+        made.vc_classes[message], made.steps[message] = vc_class, turn
+    sent = {(m.flow, m.wave): m for m in made.outgoing if m.op == Op.REDUCE}
+    for message in made.incoming:
+        if message.op == Op.GATHER and (message.flow, message.wave) in sent:
+            made.replies[message] = sent[message.flow, message.wave]
+    return made
+
+
+def _moves(load: Load, buffers: Buffers, config: Config) -> Iterator[tuple[int, list[Flits]]]:
+    """Every row in an order in which rows can happen, and its payload in each wave."""
+    schedule, settings = load.schedule, load.settings
+    elements = config.flit_bytes // buffers.itemsize
+    bounds = (schedule.chunks(load.num_flits) * elements).tolist()
+    padding = schedule.padded(load.num_flits) * elements - buffers.shape[1]
+    memory = np.pad(buffers, ((0, 0), (0, padding)))
+    memory = memory.reshape(len(buffers), schedule.num_waves, bounds[-1])
+    for row in np.lexsort((schedule.src, schedule.order, schedule.step)).tolist():
+        op, flow, src, dst = (
+            int(column[row]) for column in (schedule.op, schedule.flow, schedule.src, schedule.dst)
+        )
+        chunk = slice(bounds[flow], bounds[flow + 1])
+        if op in settings.header_only:
+            yield row, [np.zeros((0, config.flit_bytes), np.uint8)]
+            continue
+        sent = memory[src, :, chunk].copy()
+        if op == Op.GATHER:
+            memory[dst, :, chunk] = sent
+        else:
+            combine(memory[dst, :, chunk], sent, settings.reduction)
+        yield row, [wave.view(np.uint8).reshape(-1, config.flit_bytes) for wave in sent]
+
+
+def _port(schedule: Schedule, row: int, is_outgoing: bool) -> int:
+    """The port that a row leaves or comes in on."""
+    if is_outgoing:
+        link = schedule.route_links[schedule.route_offsets[row]]
+    else:
+        last = schedule.route_links[schedule.route_offsets[row + 1] - 1]
+        link = schedule.topology.reverse[last]
+    return schedule.topology.port_of_link(int(link))
+
+
+def _way(schedule: Schedule, row: int, is_outgoing: bool, config: Config) -> tuple[int, int]:
+    """Class of a row's channel at the interface, and the route in its head there."""
+    if not config.shared:
+        return 0, 0
+    if is_outgoing:
+        vc_class, route = routes_of(schedule, np.array([row]), config)
+        return int(vc_class[0]), int(route[0])
+    # Switches took all hops out of the route.
+    return int(schedule.route_classes[schedule.route_offsets[row + 1] - 1]), 0

@@ -1,0 +1,56 @@
+"""What cocotb benches import: models, whole benches, simulators."""
+
+from multitree.sim.cocotb.axi_memory import AxiMemory
+from multitree.sim.cocotb.bench import InterfaceBench, NetworkBench, draw_buffers
+from multitree.sim.cocotb.clocking import run_models, until
+from multitree.sim.cocotb.coverage import Coverage, Group
+from multitree.sim.cocotb.link_end import LINK_FAULTS, LinkEnd
+from multitree.sim.cocotb.memory import Memory
+from multitree.sim.cocotb.partner import LinkPartner, PartnerNetwork
+from multitree.sim.cocotb.register_host import RegisterHost
+from multitree.sim.cocotb.scoreboard import as_flits, check_rank, expected
+from multitree.sim.cocotb.simulators import (
+    SIMULATORS,
+    BenchError,
+    TestResult,
+    missing,
+    simulate,
+)
+from multitree.sim.cocotb.stalls import LEVELS, STALLS, Stall
+from multitree.sim.cocotb.traffic import Collective, Message, collective_of, frame
+from multitree.sim.rtl.loads import Load, Loader, Upcoming
+
+__all__ = [
+    "LEVELS",
+    "LINK_FAULTS",
+    "SIMULATORS",
+    "STALLS",
+    "AxiMemory",
+    "BenchError",
+    "Collective",
+    "Coverage",
+    "Group",
+    "InterfaceBench",
+    "LinkEnd",
+    "LinkPartner",
+    "Load",
+    "Loader",
+    "Memory",
+    "Message",
+    "NetworkBench",
+    "PartnerNetwork",
+    "RegisterHost",
+    "Stall",
+    "TestResult",
+    "Upcoming",
+    "as_flits",
+    "check_rank",
+    "collective_of",
+    "draw_buffers",
+    "expected",
+    "frame",
+    "missing",
+    "run_models",
+    "simulate",
+    "until",
+]

@@ -1,0 +1,33 @@
+"""One interface of a network, the rest of which is played in Python."""
+
+import json
+import random
+from pathlib import Path
+
+import cocotb
+
+from multitree.nic.config import Config
+from multitree.sim.cocotb.bench import InterfaceBench, draw_buffers
+from multitree.sim.rtl.loads import Upcoming
+from multitree.topology.algorithms.build import build
+from multitree.topology.specs import parse_topology
+
+CASE_FILE = "case.json"
+"""Where it runs: topology, algorithm, rank and configuration."""
+
+
+@cocotb.test()
+@cocotb.parametrize(dtype=["int32", "float32"], stalls=["none", "heavy"])
+async def every_message_and_the_memory_are_as_defined(dut, dtype, stalls):
+    case = json.loads(Path(CASE_FILE).read_text())
+    case["config"]["dtypes"] = tuple(case["config"]["dtypes"])
+    schedule = build(parse_topology(case["topology"]), case["algorithm"])
+    seed = random.getrandbits(32)
+    dut._log.warning("seed %d", seed)
+    config = Config(**case["config"])
+    bench = InterfaceBench(dut, schedule, case["rank"], config, seed=seed, stalls=stalls)
+    await bench.start()
+    for num_elements in (203, 5, 0, 203):
+        shape = schedule.topology.num_ranks, num_elements
+        buffers = draw_buffers(shape, dtype, bench.data_rng)
+        await bench.run(Upcoming(schedule, num_elements, dtype), buffers)
