@@ -5,17 +5,17 @@ from typing import Any, Protocol
 
 from cocotb.triggers import FallingEdge
 
-__all__ = ["Steps", "run_models", "until"]
+__all__ = ["Model", "run_models", "until"]
 
 
-class Steps(Protocol):
+class Model(Protocol):
     """A model that does its part of each cycle."""
 
     def step(self) -> None:
         """One cycle, in its middle: outputs are settled, inputs are set for its end."""
 
 
-async def run_models(clock: Any, *models: Steps) -> None:
+async def run_models(clock: Any, *models: Model) -> None:
     """Let models do their part of every cycle for ever, in the order in which they are given.
 
     To be started with ``cocotb.start_soon``.

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
-from multitree.sim.cocotb.link_session import CONTROL_KINDS, LinkSessionModel
+from multitree.sim.cocotb.link_session import CONTROL_KINDS, KINDS, LinkSessionModel
 from multitree.sim.cocotb.pins import Pins
 from multitree.sim.cocotb.stalls import Stall
 
@@ -24,8 +23,8 @@ LINK_FAULTS = ("loss", "double", "payload bit", "check bit", "sequence", "epoch"
 """What `LinkEnd.inject` does to a flit: it is lost, comes twice, or a field of it is wrong."""
 _NUMBERS = 8
 _FIELDS = ("kind", "vc", "sequence", "epoch", "check", "payload")
-_FIRST = (Kind.HEAD.value, Kind.SINGLE.value)
-_LAST = (Kind.TAIL.value, Kind.SINGLE.value)
+_FIRST = (KINDS["HEAD"], KINDS["SINGLE"])
+_LAST = (KINDS["TAIL"], KINDS["SINGLE"])
 
 
 class _RunningCheck:
@@ -151,7 +150,7 @@ class LinkEnd:
         self._take()
         control = self.session.step()
         if not control and self.session.open and self.send_fault:
-            control = (Kind.FAULT.value, self.send_fault.popleft())
+            control = (KINDS["FAULT"], self.send_fault.popleft())
         if was_up != self.session.up:
             self.clear()
         self._give_credits()
@@ -218,10 +217,10 @@ class LinkEnd:
         if kind in CONTROL_KINDS:
             wanted = {"check": self._taken_check[0].next(kind, payload), "sequence": 0, "vc": 0}
             _check(place, wanted, flit)
-            if kind == Kind.FAULT.value:
+            if kind == KINDS["FAULT"]:
                 self.received_fault.append(payload)
             else:
-                self.session.receive(Kind(kind), flit["epoch"], payload)
+                self.session.receive(kind, flit["epoch"], payload)
             return
         if not self.session.up:
             return

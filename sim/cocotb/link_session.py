@@ -1,12 +1,17 @@
 """How a link's end comes up and goes down: the three-way handshake in Python."""
 
+from typing import Any, cast
+
 from multitree.hw.link.link import Kind
 from multitree.hw.link.session import PERIOD_CYCLES
 
-__all__ = ["CONTROL_KINDS", "LinkSessionModel"]
+__all__ = ["CONTROL_KINDS", "KINDS", "LinkSessionModel"]
 
-CONTROL_KINDS = tuple(kind.value for kind in (Kind.DOWN, Kind.INIT, Kind.UP, Kind.FAULT))
+KINDS: dict[str, int] = {kind.name: int(kind.value) for kind in cast(Any, Kind)}
+"""Kinds of flits by their names."""
+CONTROL_KINDS = tuple(KINDS[name] for name in ("DOWN", "INIT", "UP", "FAULT"))
 """Kinds of the flits that carry no data."""
+_DOWN, _INIT, _UP, _ = CONTROL_KINDS
 
 
 class LinkSessionModel:
@@ -23,12 +28,12 @@ class LinkSessionModel:
     def __init__(self) -> None:
         self.epoch = self.peer_epoch = 0
         self._knows = self._used = False
-        self._state, self._timer, self._answer = Kind.DOWN, 0, False
+        self._state, self._timer, self._answer = _DOWN, 0, False
 
     @property
     def up(self) -> bool:
         """Data may come."""
-        return bool(self._state == Kind.UP)
+        return self._state == _UP
 
     @property
     def open(self) -> bool:
@@ -37,26 +42,26 @@ class LinkSessionModel:
 
     def fall(self) -> None:
         """Go down."""
-        self._used |= self._state != Kind.DOWN
-        self._state, self._timer, self._answer = Kind.DOWN, 0, False
+        self._used |= self._state != _DOWN
+        self._state, self._timer, self._answer = _DOWN, 0, False
 
-    def receive(self, kind: Kind, epoch: int, payload: int) -> None:
+    def receive(self, kind: int, epoch: int, payload: int) -> None:
         """Take a control flit."""
         echoed = payload & 3 == self.epoch | 2
-        if kind == Kind.DOWN:
+        if kind == _DOWN:
             self.peer_epoch, self._knows = epoch, True
         if self.up:
-            self._answer |= kind == Kind.INIT
-            if kind == Kind.DOWN:
+            self._answer |= kind == _INIT
+            if kind == _DOWN:
                 self.fall()
         elif self._used:
             if echoed:
                 self.epoch, self._used, self._timer = self.epoch ^ 1, False, 0
-        elif kind == Kind.DOWN:
-            if self._state == Kind.DOWN:
-                self._state, self._timer = Kind.INIT, 0
-        elif echoed and (kind == Kind.INIT or self._state == Kind.INIT):
-            self._state, self._timer, self._answer = Kind.UP, 0, True
+        elif kind == _DOWN:
+            if self._state == _DOWN:
+                self._state, self._timer = _INIT, 0
+        elif echoed and (kind == _INIT or self._state == _INIT):
+            self._state, self._timer, self._answer = _UP, 0, True
             self.peer_epoch, self._knows = epoch, True
 
     def step(self) -> tuple[int, int] | None:
@@ -64,4 +69,4 @@ class LinkSessionModel:
         due = self._answer if self.up else self._timer % PERIOD_CYCLES == 0
         self._timer += 1
         self._answer = False
-        return (self._state.value, self.peer_epoch | self._knows << 1) if due else None
+        return (self._state, self.peer_epoch | self._knows << 1) if due else None

@@ -4,16 +4,16 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.layouts import sequence_width
 from multitree.sim.cocotb.link_end import Flit, LinkEnd
+from multitree.sim.cocotb.link_session import KINDS
 from multitree.sim.cocotb.traffic import Collective, Message, message_of
 from multitree.topology.collectives import Op
 
 __all__ = ["LinkPartner", "PartnerNetwork"]
 
-_LAST = (Kind.TAIL.value, Kind.SINGLE.value)
+_LAST = (KINDS["TAIL"], KINDS["SINGLE"])
 _LATEST_CYCLES = 300
 
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from multitree.hw.link.link import Kind
 from multitree.nic.config import Config
 from multitree.nic.layouts import head_layout
 from multitree.nic.program import RunSettings
 from multitree.nic.routed_rows import places_in_sums, routes_of
 from multitree.sim.cocotb.link_end import Flit
+from multitree.sim.cocotb.link_session import KINDS
 from multitree.sim.rtl.loads import Load
 from multitree.topology.collectives import Op, combine
 from multitree.topology.schedules.schedule import Schedule
@@ -109,14 +109,14 @@ def frame(
         return int(layout.const(values | more).as_value().value)
 
     if not len(flits):
-        return [(Kind.SINGLE.value, head())]
+        return [(KINDS["SINGLE"], head())]
     framed: list[Flit] = []
     step = config.submessage_flits if packets else len(flits)
     for first in range(0, len(flits), step):
-        framed.append((Kind.HEAD.value, head(**({"continued": 1} if first else {}))))
+        framed.append((KINDS["HEAD"], head(**({"continued": 1} if first else {}))))
         for flit in flits[first : first + step]:
-            framed.append((Kind.BODY.value, int.from_bytes(flit.tobytes(), "little")))
-        framed[-1] = (Kind.TAIL.value, framed[-1][1])
+            framed.append((KINDS["BODY"], int.from_bytes(flit.tobytes(), "little")))
+        framed[-1] = (KINDS["TAIL"], framed[-1][1])
     return framed
 
 
