@@ -34,6 +34,7 @@ _MOST_CYCLES = 200_000
 _LATENCIES = {"none": (1, 1), "light": (1, 20), "heavy": (1, 60)}
 _PAUSES = {"none": 0.0, "light": 0.2, "heavy": 0.6}
 _SPREAD = 20
+_MEMORY_FLITS = 4096
 
 
 def draw_buffers(shape: tuple[int, int], dtype: str, rng: np.random.Generator) -> Buffers:
@@ -107,8 +108,11 @@ class _Rank:
     async def load(self, load: Load, row: Buffers) -> None:
         """Put a buffer into memory, and load and commit the table for it."""
         assert self.memory is not None
-        base = load.settings.window_base
-        self.memory.flits[base : base + load.settings.window_flits] = 0
+        base, room = load.settings.window_base, len(self.memory.flits)
+        end = base + load.settings.window_flits
+        if end > room:
+            raise ValueError(f"memory_flits must be at least {end} for this collective, not {room}")
+        self.memory.flits[base:end] = 0
         flits = as_flits(row, load.num_flits, self.config.flit_bytes)
         self.memory.flits[base : base + load.num_flits] = flits
         await self.host.load(load.tables[self.rank], load.settings)
@@ -124,8 +128,17 @@ class _Rank:
 class _Bench:
     """What both benches share: clock, reset, loads and data."""
 
-    def __init__(self, dut: Any, schedule: Schedule, config: Config, seed: int, stalls: str):
+    def __init__(
+        self,
+        dut: Any,
+        schedule: Schedule,
+        config: Config,
+        seed: int,
+        stalls: str,
+        memory_flits: int,
+    ) -> None:
         self.dut, self.schedule, self.config = dut, schedule, config
+        self._memory_flits = min(memory_flits, 1 << config.address_width)
         self.rng, self.data_rng = random.Random(seed), np.random.default_rng(seed)
         self.level = stalls
         self._loader = Loader(
@@ -155,7 +168,7 @@ class _Bench:
         dut = self.dut
         dut.rst.value = 1
         Clock(dut.clk, 2, "ns").start()
-        memories = [rank.attach(1 << self.config.address_width) for rank in ranks]
+        memories = [rank.attach(self._memory_flits) for rank in ranks]
         await ClockCycles(dut.clk, _RESET_CYCLES)
         await FallingEdge(dut.clk)
         dut.rst.value = 0
@@ -180,6 +193,8 @@ class InterfaceBench(_Bench):
         Of everything that is drawn.
     stalls : str
         One of `stalls.LEVELS`.
+    memory_flits : int
+        Size of a rank's memory, where its interface can address as much.
     """
 
     def __init__(
@@ -191,8 +206,9 @@ class InterfaceBench(_Bench):
         *,
         seed: int,
         stalls: str = "light",
+        memory_flits: int = _MEMORY_FLITS,
     ) -> None:
-        super().__init__(dut, schedule, config, seed, stalls)
+        super().__init__(dut, schedule, config, seed, stalls, memory_flits)
         self.number = 0
         topology = lowered(schedule).topology
         ports = [topology.port_of_link(int(link)) for link in topology.ports(rank)]
@@ -263,12 +279,21 @@ class NetworkBench(_Bench):
         Of everything that is drawn.
     stalls : str
         One of `stalls.LEVELS`.
+    memory_flits : int
+        Size of a rank's memory, where its interface can address as much.
     """
 
     def __init__(
-        self, dut: Any, schedule: Schedule, config: Config, *, seed: int, stalls: str = "light"
+        self,
+        dut: Any,
+        schedule: Schedule,
+        config: Config,
+        *,
+        seed: int,
+        stalls: str = "light",
+        memory_flits: int = _MEMORY_FLITS,
     ) -> None:
-        super().__init__(dut, schedule, config, seed, stalls)
+        super().__init__(dut, schedule, config, seed, stalls, memory_flits)
         self.ranks = [
             _Rank(dut, f"rank_{rank}_", rank, config, self.rng, stalls)
             for rank in range(schedule.topology.num_ranks)

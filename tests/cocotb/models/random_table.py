@@ -122,7 +122,8 @@ def draw_plan(config, rng, *, num_flows=None, window_flits=None):
 
 def _in_waves(plan, config, rng):
     """The same for each of some waves; GATHERs perhaps some runs of the table later."""
-    table, most = plan.table, (1 << config.address_width) // plan.window_flits
+    # The end of a buffer is an address, too: it cannot be as long as all that is addressed.
+    table, most = plan.table, ((1 << config.address_width) - 1) // plan.window_flits
     num_waves = int(rng.integers(1, min(most, 1 << config.wave_width) + 1))
     if num_waves == 1:
         return plan
