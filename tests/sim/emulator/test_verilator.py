@@ -100,7 +100,7 @@ def test_only_known_waveforms_are_built():
 def test_a_library_depends_on_everything_that_goes_into_it(monkeypatch):
     keys = []
     monkeypatch.setattr(verilator, "why_not", lambda: None)
-    monkeypatch.setattr(verilator, "_verilator_home", lambda: Path("verilator"))
+    monkeypatch.setattr(verilator, "verilator_home", lambda: Path("verilator"))
     monkeypatch.setattr(verilator, "_compiler_version", lambda: "12.2")
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.48.0")
 
