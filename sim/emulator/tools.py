@@ -106,7 +106,7 @@ class Tools:
         """
         pool = ThreadPoolExecutor(num_jobs)
         try:
-            futures = [pool.submit(job) for job in jobs]
+            futures = [pool.submit(self._only_while_none_failed, job) for job in jobs]
             for done, future in enumerate(as_completed(futures), start=1):
                 future.result()
                 report(what, done, len(jobs))
@@ -118,6 +118,15 @@ class Tools:
         finally:
             # Threads return as soon as the tools that they wait for have ended.
             pool.shutdown()
+
+    def _only_while_none_failed(self, job: Callable[[], Result]) -> Result:
+        """Call a function; where it fails, nothing is started any more."""
+        try:
+            return job()
+        except BaseException:
+            # At once: this thread may begin the next job before `side_by_side` ends the others.
+            self._ended = True
+            raise
 
     def end(self) -> None:
         """End what runs, wait until it has ended, and start nothing more."""
