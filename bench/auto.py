@@ -15,8 +15,7 @@ from typing import Any
 from _size_plots import plot
 
 from multitree.host.cli.output import Working
-from multitree.host.engines import RtlEngine
-from multitree.host.plans import Plan
+from multitree.host.engines import Plan, RtlEngine
 from multitree.host.runner import run_on
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size

@@ -31,8 +31,7 @@ from _fault_cases import (
 from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError, FaultCode
 from multitree.sim.emulator.library import network_library
-from multitree.sim.limits import limits_of
-from multitree.sim.rtl.loads import Upcoming
+from multitree.sim.rtl.loads import Upcoming, limits_of
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute

@@ -22,8 +22,7 @@ import numpy as np
 
 from multitree import Communicator, Schedule, Topology, ring, torus
 from multitree.nic.config import Config
-from multitree.nic.program import table_writes
-from multitree.nic.table import compile_table
+from multitree.nic.table import compile_table, table_writes
 from multitree.topology.schedules.trees import both_phases, with_direct_links
 
 ROOT = Path(__file__).resolve().parents[1]

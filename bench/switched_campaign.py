@@ -24,12 +24,12 @@ from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.build import build
+from multitree.topology.arrays import rows_of_entries
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.lowering import as_sent
 from multitree.topology.networks.topology import Topology
-from multitree.topology.routing.routes import rows_of_entries
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology

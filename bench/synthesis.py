@@ -18,9 +18,8 @@ from subprocess import CompletedProcess, TimeoutExpired, run
 from typing import Any
 
 from multitree.hw.export.verilog import generate
-from multitree.nic.config import Config
+from multitree.nic.config import FLOW_ENTRY, ROW, Config
 from multitree.nic.interface import MODULE_NAME, Interface
-from multitree.nic.layouts import FLOW_ENTRY, ROW
 
 PORTS = (1, 4, 6)
 FLIT_BYTES = (16, 64)

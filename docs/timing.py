@@ -23,10 +23,9 @@ from waves import Line, read_cycles, svg
 
 from multitree import DeviceError, LinkModel, build, execute, ring
 from multitree.hw.link.link import Kind, flit_layout
-from multitree.nic.host_ops import HostOp
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes, table_writes
+from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, HostOp, RunSettings, run_writes
 from multitree.nic.registers import ADDRESS
-from multitree.nic.table import compile_table
+from multitree.nic.table import compile_table, table_writes
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.link_model import MemoryTiming

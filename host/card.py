@@ -5,7 +5,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from multitree.nic.driver import Driver
-from multitree.nic.host_ops import HostOp, OpKind, Steps
+from multitree.nic.program import HostOp, OpKind, Steps
 
 __all__ = ["Bus", "Card"]
 

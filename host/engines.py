@@ -1,12 +1,12 @@
 """The engines a Communicator can run on, and why one cannot run here."""
 
 import importlib.util
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from multitree.host.buffers import to_array, to_tensor
-from multitree.host.plans import Plan
 from multitree.host.work import Outcome, finished, reduction_of
 from multitree.sim.emulator import verilator
 from multitree.sim.emulator.verilator import Say
@@ -24,12 +24,32 @@ __all__ = [
     "ENGINES",
     "Engine",
     "EngineError",
+    "Plan",
     "RtlEngine",
     "check_runs_here",
     "needs_of",
     "open_engine",
     "why_not",
 ]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an engine runs: a schedule that `verify` accepts, and what its rows wait for.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    dependency : str, optional
+        What a row waits for; without it, what the link model says.
+    """
+
+    schedule: Schedule
+    dependency: str | None = None
+
+    def applied_to(self, link_model: LinkModel) -> LinkModel:
+        """A link model with the dependency of the plan."""
+        return replace(link_model, dependency=self.dependency or link_model.dependency)
 
 
 def needs_of(

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.host.engines import RtlEngine, check_runs_here
-from multitree.host.plans import Plan
+from multitree.host.engines import Plan, RtlEngine, check_runs_here
 from multitree.host.runner import run_on
 from multitree.host.work import WorkReport, checked_op, report_on
 from multitree.sim.analytic.engine import analytic

@@ -6,24 +6,24 @@ from functools import partial
 from typing import Any
 
 from multitree.nic.faults import DeviceError, FaultCode
-from multitree.nic.host_ops import HostOp, Steps
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
     DTYPE_CODES,
     START,
+    HostOp,
     PortCounts,
     RunSettings,
+    Steps,
     count_addresses,
     counts_of,
     decode_fault,
     origin_of,
     reset_writes,
     run_writes,
-    table_writes,
 )
 from multitree.nic.registers import ADDRESS, ID, VERSION, register_field
-from multitree.nic.table import Table
+from multitree.nic.table import Table, table_writes
 
 __all__ = ["Counters", "Driver", "Sizes"]
 

@@ -7,9 +7,8 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
 from multitree.hw.link.link import LinkSignature
 from multitree.hw.switch.switch import Switch
-from multitree.nic.config import Config
+from multitree.nic.config import NUM_HOPS, ORDER_WIDTH, Config, head_layout
 from multitree.nic.control.register_file import RegisterFile, readable
-from multitree.nic.layouts import NUM_HOPS, ORDER_WIDTH, head_layout
 from multitree.nic.registers import register_view
 from multitree.nic.signatures import MemorySignature
 from multitree.nic.top.core import Core

@@ -1,24 +1,21 @@
-"""Register writes that load and start a table; faults and counters read back."""
+"""What a host does on an interface: operations, settings, counters and faults."""
 
-import zlib
-from collections.abc import Iterable, Sequence
+import enum
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from typing import TypeVar
 
-from multitree.nic.config import LANE_TYPES
+from multitree.nic.config import LANE_TYPES, NO_PORT, UNKNOWN
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW, SHARED_ROW, UNKNOWN, words_of
 from multitree.nic.registers import (
     ADDRESS,
-    FLOW_WINDOW,
     PORT_COUNTERS,
     PORT_WINDOW,
-    ROUTE_WINDOW,
-    TABLE_WINDOW,
+    Writes,
     register_field,
     register_word,
 )
-from multitree.nic.table import Table
 from multitree.topology.collectives import OPS, Op
 
 __all__ = [
@@ -31,9 +28,11 @@ __all__ = [
     "RESET",
     "START",
     "Fault",
+    "HostOp",
+    "OpKind",
     "PortCounts",
     "RunSettings",
-    "Writes",
+    "Steps",
     "count_addresses",
     "counts_of",
     "decode_fault",
@@ -41,8 +40,65 @@ __all__ = [
     "reset_writes",
     "run_writes",
     "sum_of",
-    "table_writes",
 ]
+
+T = TypeVar("T")
+
+
+class OpKind(enum.IntEnum):
+    """What a host does; the numbers are those of the emulation's harness."""
+
+    WRITE = 0
+    READ = 1
+    WAIT = 2
+    WAIT_IRQ = 3
+
+
+@dataclass(frozen=True)
+class HostOp:
+    """One thing a host does: write or read a register, wait, wait for the interrupt.
+
+    Parameters
+    ----------
+    kind : OpKind
+    address : int
+        Byte address of a WRITE or READ.
+    value : int
+        What to WRITE, how many cycles to WAIT, or to WAIT_IRQ at most.
+    """
+
+    kind: OpKind
+    address: int = 0
+    value: int = 0
+
+    @classmethod
+    def write(cls, address: int, value: int) -> "HostOp":
+        """Write a register."""
+        return cls(OpKind.WRITE, address, value)
+
+    @classmethod
+    def writes(cls, pairs: Iterable[tuple[int, int]]) -> "list[HostOp]":
+        """Write registers, each a byte address and a value."""
+        return [cls.write(*pair) for pair in pairs]
+
+    @classmethod
+    def read(cls, address: int) -> "HostOp":
+        """Read a register; the value is in the operation's result."""
+        return cls(OpKind.READ, address)
+
+    @classmethod
+    def wait(cls, cycles: int) -> "HostOp":
+        """Let cycles pass."""
+        return cls(OpKind.WAIT, value=cycles)
+
+    @classmethod
+    def wait_irq(cls, timeout_cycles: int = 0) -> "HostOp":
+        """Wait until the interrupt is high; a bus gives up after the timeout."""
+        return cls(OpKind.WAIT_IRQ, value=timeout_cycles)
+
+
+Steps = Generator[Sequence[HostOp], Sequence[int], T]
+"""Yields operations to do in order, is sent a value for each (0 but for reads), returns a T."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +127,16 @@ class PortCounts:
     credits_low: int
 
 
+_COUNTERS = [
+    [PORT_WINDOW.address(port, word) for word in range(PORT_WINDOW.words)]
+    for port in range(PORT_WINDOW.count)
+]
+"""Byte addresses of a port's counters, by port."""
+
+
 def count_addresses(ports: Iterable[int]) -> list[int]:
     """Byte addresses of all counters of some ports, port by port."""
-    words = range(len(PORT_COUNTERS))
-    return [PORT_WINDOW.address(port, word) for port in ports for word in words]
+    return [address for port in ports for address in _COUNTERS[port]]
 
 
 def counts_of(words: Sequence[int]) -> tuple[PortCounts, ...]:
@@ -99,9 +161,6 @@ def sum_of(ports: Iterable[PortCounts]) -> PortCounts:
     }
     return PortCounts(**sums | {"credits_low": min(port.credits_low for port in every)})
 
-
-Writes = list[tuple[int, int]]
-"""Register writes in order: byte address and 32-bit value."""
 
 COMMIT, START, ACKNOWLEDGE, RESET = (
     (ADDRESS["CONTROL"], register_word("CONTROL", **{command: 1}))
@@ -191,62 +250,6 @@ class RunSettings:
                 raise ValueError(f"RunSettings {name} must fit 32 bits, not {value!r}")
         if not 1 <= self.num_waves <= 1 << 16:
             raise ValueError(f"RunSettings num_waves must be in 1..2^16, not {self.num_waves!r}")
-
-
-def table_writes(table: Table) -> Writes:
-    """Writes that load a table and its flow memory; commit comes after `run_writes`.
-
-    They may be made while another table runs, as long as no commit and no start waits.
-
-    Parameters
-    ----------
-    table : Table
-
-    Returns
-    -------
-    list of (address, value)
-        Two writes per row, two more for its route on shared links, five per flow, two sizes, and
-        the CRC-32 of rows and flows.
-    """
-    writes: Writes = []
-    for row in range(table.num_rows):
-        words = _row_words(table, row)
-        writes += [(TABLE_WINDOW.address(row, word), words[word]) for word in range(2)]
-        if table.route is not None:
-            writes += [(ROUTE_WINDOW.address(row, word), words[2 + word]) for word in range(2)]
-    for flow in range(table.num_flows):
-        words = _flow_words(table, flow)
-        writes += [(FLOW_WINDOW.address(flow, k), word) for k, word in enumerate(words)]
-    # Rows with their routes, then flows: the order in which the checker reads them.
-    content = b"".join(value.to_bytes(4, "little") for _, value in writes)
-    writes.append((ADDRESS["RANK"], table.rank))
-    writes.append((ADDRESS["NUM_ROWS"], table.num_rows))
-    writes.append((ADDRESS["NUM_FLOWS"], table.num_flows))
-    writes.append((ADDRESS["TABLE_CRC"], zlib.crc32(content)))
-    return writes
-
-
-def _row_words(table: Table, row: int) -> list[int]:
-    """The four words of a row; on private links the last two are 0."""
-    names = ["flow", "port", "op", "step", "stage"]
-    names += [name for name in ("vc_class", "order", "route") if getattr(table, name) is not None]
-    return words_of(SHARED_ROW, **{name: int(getattr(table, name)[row]) for name in names})
-
-
-def _flow_words(table: Table, flow: int) -> list[int]:
-    """The five words of a flow."""
-    children, parent = table.children[flow], int(table.parent[flow])
-    place = {name: int(getattr(table, name)[flow]) for name in ("base", "size", "stride")}
-    if table.slots is None:
-        ports = sum(int(port) << 4 * k for k, port in enumerate(children))
-        return words_of(FLOW_ENTRY, **place, children=ports, parent=parent)
-    return words_of(
-        SHARED_FLOW,
-        **place,
-        staging=int(table.slots[flow]),
-        num_children=int((children != NO_PORT).sum()),
-        parent=int(parent != NO_PORT),
-    )
 
 
 def reset_writes(sequence: int = 0) -> Writes:

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from amaranth.lib import data
 
 from multitree.hw.export.register_map import Field, Register, RegisterMap, Window
-from multitree.nic.config import MOST_SHARED_ROWS, Config
+from multitree.nic.config import HOP_WIDTH, MOST_SHARED_ROWS, NO_PORT, ROW, SHARED_ROW, Config
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import HOP_WIDTH, NO_PORT, ROW, SHARED_ROW
 
 __all__ = [
     "ADDRESS",
@@ -19,6 +18,7 @@ __all__ = [
     "ROUTE_WINDOW",
     "TABLE_WINDOW",
     "VERSION",
+    "Writes",
     "identity",
     "register_field",
     "register_layout",
@@ -289,6 +289,10 @@ _FIELDS = {
 }
 
 
+Writes = list[tuple[int, int]]
+"""Register writes in order: byte address and 32-bit value."""
+
+
 def identity(config: Config) -> dict[str, int]:
     """Values of the registers that say what an interface was built as."""
     dtypes = sum(1 << kind.value for kind in config.lane_types)
@@ -353,4 +357,4 @@ def register_view(register: str, word):
 def register_field(register: str, field: str, word: int) -> int:
     """A field of a register's word, by the names of the register map."""
     place = _FIELDS[register, field]
-    return (word & place.mask) >> place.lsb
+    return word >> place.lsb & (1 << place.width) - 1

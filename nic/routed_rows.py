@@ -3,8 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import HOP_WIDTH, NUM_HOPS
+from multitree.nic.config import HOP_WIDTH, NUM_HOPS, Config
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError

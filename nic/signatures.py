@@ -4,8 +4,7 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.memory_channel import ReadChannelSignature, WriteChannelSignature
-from multitree.nic.config import Config
-from multitree.nic.layouts import FLOW_ENTRY, ORDER_WIDTH, mark_layout, sequence_width
+from multitree.nic.config import FLOW_ENTRY, ORDER_WIDTH, Config, mark_layout, sequence_width
 
 __all__ = [
     "ArrivalSignature",

@@ -1,20 +1,37 @@
-"""One rank's part of a schedule: rows and flow memory of its interface."""
+"""One rank's part of a schedule: rows and flows of its interface, and their words."""
 
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import NO_PORT, head_layout
+from multitree.hw.export.register_map import REGISTER_BYTES
+from multitree.nic.config import (
+    FLOW_ENTRY,
+    NO_PORT,
+    SHARED_FLOW,
+    SHARED_ROW,
+    Config,
+    head_layout,
+    words_of,
+)
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, Writes
 from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
 from multitree.topology.collectives import ROOTED, Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MOST_STEPS", "Table", "compile_table"]
+__all__ = ["MOST_STEPS", "Table", "compile_table", "table_writes"]
 
 MOST_STEPS = 1 << 16
+
+_ROWS, _ROUTES, _FLOWS = (
+    range(window.base, window.end, window.stride)
+    for window in (TABLE_WINDOW, ROUTE_WINDOW, FLOW_WINDOW)
+)
+"""Byte addresses of all entries of a window."""
 
 IntArray = npt.NDArray[np.int64]
 
@@ -288,3 +305,63 @@ def _arrivals(schedule: Schedule, rank: int, config: Config) -> tuple[IntArray, 
             children[flow, filled[flow]] = port
             filled[flow] += 1
     return parent, children
+
+
+def table_writes(table: Table) -> Writes:
+    """Writes that load a table and its flow memory; commit comes after `run_writes`.
+
+    They may be made while another table runs, as long as no commit and no start waits.
+
+    Parameters
+    ----------
+    table : Table
+
+    Returns
+    -------
+    list of (address, value)
+        Two writes per row, two more for its route on shared links, five per flow, two sizes, and
+        the CRC-32 of rows and flows.
+    """
+    writes: Writes = []
+    for row in range(table.num_rows):
+        words = _row_words(table, row)
+        writes += _words_at(_ROWS[row], words[:2])
+        if table.route is not None:
+            writes += _words_at(_ROUTES[row], words[2:])
+    for flow in range(table.num_flows):
+        writes += _words_at(_FLOWS[flow], _flow_words(table, flow))
+    # Rows with their routes, then flows: the order in which the checker reads them.
+    content = b"".join(value.to_bytes(4, "little") for _, value in writes)
+    writes.append((ADDRESS["RANK"], table.rank))
+    writes.append((ADDRESS["NUM_ROWS"], table.num_rows))
+    writes.append((ADDRESS["NUM_FLOWS"], table.num_flows))
+    writes.append((ADDRESS["TABLE_CRC"], zlib.crc32(content)))
+    return writes
+
+
+def _words_at(address: int, words: Sequence[int]) -> Writes:
+    """Writes of words that follow each other."""
+    return [(address + REGISTER_BYTES * k, word) for k, word in enumerate(words)]
+
+
+def _row_words(table: Table, row: int) -> list[int]:
+    """The four words of a row; on private links the last two are 0."""
+    names = ["flow", "port", "op", "step", "stage"]
+    names += [name for name in ("vc_class", "order", "route") if getattr(table, name) is not None]
+    return words_of(SHARED_ROW, **{name: int(getattr(table, name)[row]) for name in names})
+
+
+def _flow_words(table: Table, flow: int) -> list[int]:
+    """The five words of a flow."""
+    children, parent = table.children[flow], int(table.parent[flow])
+    place = {name: int(getattr(table, name)[flow]) for name in ("base", "size", "stride")}
+    if table.slots is None:
+        ports = sum(int(port) << 4 * k for k, port in enumerate(children))
+        return words_of(FLOW_ENTRY, **place, children=ports, parent=parent)
+    return words_of(
+        SHARED_FLOW,
+        **place,
+        staging=int(table.slots[flow]),
+        num_children=int((children != NO_PORT).sum()),
+        parent=int(parent != NO_PORT),
+    )

@@ -10,8 +10,10 @@ import numpy.typing as npt
 from multitree.hw.lanes import LaneUnit
 from multitree.nic.config import JOB_QUEUE_DEPTH, LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["LinkModel", "MemoryTiming"]
 
@@ -312,6 +314,18 @@ class LinkModel:
             self.issue_cycles + self.head_cycles,
             self.submessage_flits if self.dependency == "submessage" else None,
         )
+
+    def estimated_step_cycles(self, schedule: Schedule, num_flits: int) -> int:
+        """What a step of lockstep lasts: a slot of the longest chunk, and a link's latency.
+
+        A slot is what a chunk takes of a link, divided by the steps for which builders hold that
+        link: the slower it is, the more, see `link_occupancy`.
+        """
+        longest = int(np.diff(schedule.chunks(num_flits)).max(initial=0))
+        slots = link_occupancy(schedule.topology)
+        interval = float((self.cycles_per_flit(schedule.topology) / slots).max(initial=0))
+        latency = int(self.latency_cycles(schedule.topology).max(initial=1))
+        return math.ceil((longest + 1) * interval) + latency
 
     def microseconds(self, cycles: int) -> float:
         """Time that `cycles` take."""

@@ -1,7 +1,12 @@
-"""What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure."""
+"""What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure.
+
+`make test` runs a test of many parameter sets with the first, the middle and the last of them: the
+others are marked `more_sets` here, unless the test is marked `every_set`. `make test-all` runs all.
+"""
 
 import os
 import signal
+from collections import defaultdict
 
 import pytest
 
@@ -11,6 +16,25 @@ FORBID_SKIP = os.environ.get("MULTITREE_FORBID_SKIP") == "1"
 for _number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler)
+
+
+def sample(count):
+    """Places of the parameter sets that the quick tests run, of so many."""
+    return {0, count // 2, count - 1}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the parameter sets that are not in the sample of their test."""
+    sets = defaultdict(list)
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in ("slow", "long", "every_set")):
+            sets[item.path, getattr(item, "originalname", item.name)].append(item)
+    for group in sets.values():
+        chosen = sample(len(group))
+        for place, item in enumerate(group):
+            if place not in chosen:
+                item.add_marker(pytest.mark.more_sets)
 
 
 @pytest.fixture(autouse=True)

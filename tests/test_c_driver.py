@@ -22,10 +22,9 @@ from multitree.nic.program import (
     decode_fault,
     reset_writes,
     run_writes,
-    table_writes,
 )
 from multitree.nic.registers import ADDRESS, ID, REGISTERS, VERSION
-from multitree.nic.table import compile_table
+from multitree.nic.table import compile_table, table_writes
 from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network

@@ -8,6 +8,8 @@ import pytest
 
 import multitree
 
+pytestmark = pytest.mark.every_set
+
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(multitree.__path__, "multitree.")

@@ -18,6 +18,8 @@ README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+pytestmark = pytest.mark.every_set
+
 PAGES = listed_files("*.md")
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation: {why_not()}")
 

@@ -1,6 +1,7 @@
-"""With MULTITREE_FORBID_SKIP=1 no skip goes unnoticed."""
+"""No skip goes unnoticed where it is forbidden; quick tests run a sample."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,12 +18,26 @@ SKIPS = {
 }
 
 
-def outcome(folder, code, *, forbid):
+MARKERS = "[pytest]\nmarkers =\n  slow\n  long\n  more_sets\n  every_set\n"
+
+
+def outcome(folder, code, *, forbid, options=()):
     """Exit status of pytest on a module with that code, and what it printed."""
+    (folder / "pytest.ini").write_text(MARKERS)
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
     (folder / "test_it.py").write_text("import pytest\n" + code)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            folder,
+            *options,
+        ],
         cwd=folder,
         env={**os.environ, "MULTITREE_FORBID_SKIP": "1" if forbid else "0"},
         capture_output=True,
@@ -52,3 +67,33 @@ def test_without_the_setting_a_skip_is_a_skip(code, tmp_path):
 def test_a_test_that_passes_still_passes(tmp_path):
     status, _ = outcome(tmp_path, "def test_it():\n    pass\n", forbid=True)
     assert status == pytest.ExitCode.OK
+
+
+MANY = """
+@pytest.mark.parametrize("number", range(7))
+def test_many(number):
+    print("many", number)
+
+@pytest.mark.every_set
+@pytest.mark.parametrize("number", range(5))
+def test_every(number):
+    print("every", number)
+
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
+def test_two(number):
+    print("two", number)
+"""
+
+
+def test_without_slow_tests_the_first_the_middle_and_the_last_set_are_run(tmp_path):
+    _, printed = outcome(
+        tmp_path, MANY, forbid=False, options=["-s", "-m", "not slow and not more_sets"]
+    )
+    every = [f"every {number}" for number in range(5)]
+    ran = re.findall(r"(?:many|every|two) \d", printed)
+    assert ran == ["many 0", "many 3", "many 6", *every, "two 1", "two 2"]
+
+
+def test_with_slow_tests_all_sets_are_run(tmp_path):
+    _, printed = outcome(tmp_path, MANY, forbid=False, options=["-s"])
+    assert len(re.findall(r"(?:many|every|two) \d", printed)) == 7 + 5 + 3

@@ -17,6 +17,9 @@ from amaranth.lib import wiring
 from tests.components import ALSO, COMPONENTS, SIGNATURES
 from tests.repository import ROOT, listed_files
 
+# Rules hold for every file.
+pytestmark = pytest.mark.every_set
+
 MAY_IMPORT = {
     "topology": set(),
     "hw": set(),
@@ -30,11 +33,10 @@ ORDER = {
     "families routing schedules checks lowering packing algorithms files specs",
     "hw": "arguments instances arbiter stream crc checked_queue float_add lanes memory_channel "
     "link switch axi export",
-    "nic": "config layouts signatures faults registers routed_rows table program host_ops driver "
+    "nic": "config signatures faults registers routed_rows table program driver "
     "control reduce send receive top interface axi_interface",
-    "sim": "link_model inputs trace sizing limits analytic emulator faults rtl cocotb choice "
-    "estimate",
-    "host": "version work sizes plans buffers card design torch_engine engines runner "
+    "sim": "link_model inputs trace sizing analytic emulator faults rtl cocotb choice estimate",
+    "host": "version work sizes buffers card design torch_engine engines runner "
     "communicator simulator comparison cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
@@ -155,7 +157,10 @@ def needs_an_extra(target):
     if first != "multitree" or not path.is_file():
         return first in OPTIONAL_EXTRAS
     top = [node for node in parsed(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return any(OPTIONAL_EXTRAS & {t.split(".")[0] for t in imported(node)} for node in top)
+    # The whole room of cocotb benches needs its extra.
+    return rest[:2] == ["sim", "cocotb"] or any(
+        OPTIONAL_EXTRAS & {t.split(".")[0] for t in imported(node)} for node in top
+    )
 
 
 @pytest.mark.slow

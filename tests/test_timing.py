@@ -11,7 +11,10 @@ from multitree.sim.emulator.verilator import why_not
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 CHANNELS = ("send", "fetch", "write")
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}"),
+]
 
 
 def load(name):
@@ -38,7 +41,6 @@ def drawn(timing):
     return timing.drawn()
 
 
-@pytest.mark.slow
 def test_the_pictures_are_those_that_the_hardware_draws_today(drawn):
     kept = {path.stem: path.read_text() for path in (DOCS / "timing").iterdir()}
     assert drawn.keys() == kept.keys()
@@ -46,7 +48,6 @@ def test_the_pictures_are_those_that_the_hardware_draws_today(drawn):
     assert not stale, "the hardware has changed: run python docs/timing.py and look at the pictures"
 
 
-@pytest.mark.slow
 def test_every_picture_is_shown_once(drawn):
     text = (DOCS / "timing.md").read_text()
     for name in drawn:
@@ -76,7 +77,6 @@ def taken(values, channel):
     return [k for k, both in enumerate(zip(valid, ready, strict=True)) if all(both)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_a_request_stays_as_it_is_until_it_is_taken(values, channel):
     names = ["valid", "address"] + (["data"] if channel == "write" else [])
@@ -88,7 +88,6 @@ def test_a_request_stays_as_it_is_until_it_is_taken(values, channel):
         assert [line[k] for line in shown] == [line[k + 1] for line in shown]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_every_request_is_answered_once_in_order_and_later(values, channel):
     answer = "ack" if channel == "write" else "data_valid"
@@ -98,7 +97,6 @@ def test_every_request_is_answered_once_in_order_and_later(values, channel):
     assert all(late > early for early, late in zip(asked, answers, strict=True))
 
 
-@pytest.mark.slow
 def test_there_is_a_credit_for_every_flit_of_a_message(timing, values):
     flits = [
         timing.kind(kind)
@@ -110,7 +108,6 @@ def test_there_is_a_credit_for_every_flit_of_a_message(timing, values):
     assert sum(values["link_0_tx_credit"]) == len(message)
 
 
-@pytest.mark.slow
 def test_the_interrupt_stays_until_it_is_acknowledged(timing, values):
     (up,) = timing.rises(values, "irq")
     down = values["irq"].index(0, up)

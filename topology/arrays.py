@@ -1,9 +1,11 @@
-"""Read-only NumPy arrays, the containers that topologies and schedules share."""
+"""Read-only NumPy arrays, which topologies and schedules share, and ragged ones."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from multitree.topology.errors import ScheduleError
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -130,3 +132,91 @@ def largest_group(keys: Int64Array) -> int:
     (3, 0)
     """
     return int(np.unique(keys, return_counts=True)[1].max(initial=0))
+
+
+def rows_of_entries(offsets: Int64Array) -> Int64Array:
+    """The row to which each entry of a ragged array belongs.
+
+    Parameters
+    ----------
+    offsets : numpy.ndarray, int64 (num_rows + 1,)
+        Row i holds entries offsets[i] to offsets[i+1].
+
+    Returns
+    -------
+    numpy.ndarray, int64 (offsets[-1],)
+
+    Examples
+    --------
+    >>> rows_of_entries(np.array([0, 2, 2, 3])).tolist()
+    [0, 0, 2]
+    """
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def select_routes(
+    offsets: Int64Array, kept: BoolArray, columns: tuple[Int32Array, ...]
+) -> tuple[Int64Array, tuple[Int32Array, ...]]:
+    """Keep some rows' routes: their offsets anew, and each column's entries of these rows.
+
+    Parameters
+    ----------
+    offsets : numpy.ndarray, int64 (num_rows + 1,)
+    kept : numpy.ndarray, bool (num_rows,)
+    columns : tuple of numpy.ndarray (offsets[-1],)
+
+    Returns
+    -------
+    tuple
+        New offsets and new columns.
+    """
+    entries = kept[rows_of_entries(offsets)]
+    lengths = np.diff(offsets)[kept]
+    return np.r_[0, np.cumsum(lengths)], tuple(column[entries] for column in columns)
+
+
+def reordered_routes(
+    routes: tuple[Any, Any, Any], order: Int64Array
+) -> tuple[Int64Array, Int32Array, Int32Array]:
+    """The routes of rows in another order.
+
+    Parameters
+    ----------
+    routes : tuple of array_like, int (num_rows + 1,), (num_hops,) and (num_hops,)
+        Offsets, links and classes.
+    order : numpy.ndarray, int64 (num_rows,)
+        The row that comes to each place.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+
+    Raises
+    ------
+    ScheduleError
+        If the offsets are not one more than rows, from 0 rising to the number of links.
+
+    Examples
+    --------
+    >>> offsets, links, _ = reordered_routes(([0, 2, 3], [7, 8, 9], [0, 0, 0]), np.array([1, 0]))
+    >>> offsets.tolist(), links.tolist()
+    ([0, 1, 3], [9, 7, 8])
+    """
+    offsets, links, classes = int64s("Offsets", routes[0]), *(int32s("Hops", x) for x in routes[1:])
+    lengths = np.diff(offsets)
+    if (
+        offsets.shape != (len(order) + 1,)
+        or (lengths < 0).any()
+        or (offsets[0], offsets[-1]) != (0, len(links))
+        or links.shape != classes.shape
+    ):
+        raise ScheduleError(
+            f"Routes must be {len(order)} parts of as many links as classes, "
+            f"not {offsets.shape}, {links.shape} and {classes.shape} numbers"
+        )
+    ends = np.cumsum(lengths[order])
+    # A ragged gather: each route moves from its old offset to its new one, ends - lengths.
+    entries = np.arange(len(links)) + np.repeat(
+        offsets[:-1][order] - ends + lengths[order], lengths[order]
+    )
+    return np.r_[0, ends], links[entries], classes[entries]

@@ -38,7 +38,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
 
 
 def write_files(folder: str | Path, contents: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files of one folder such that either all are new or all are as they were.
+    """Write files of a folder such that either all are new or all are as they were.
 
     All are written under temporary names first, and only then renamed, for which no space is
     needed. Should a file have become impossible to replace in that moment, those renamed before
@@ -49,7 +49,7 @@ def write_files(folder: str | Path, contents: Mapping[str, str | bytes]) -> list
     folder : str or pathlib.Path
         Made, with those above it, if it is not there.
     contents : mapping of str to str or bytes
-        Content by the name of the file.
+        Content by the name of the file, which may be in a folder of the folder.
 
     Returns
     -------
@@ -62,7 +62,9 @@ def write_files(folder: str | Path, contents: Mapping[str, str | bytes]) -> list
         As `write_file`. Folders that were made are removed again.
     """
     paths = [Path(folder) / name for name in contents]
-    with _made(Path(folder)):
+    with contextlib.ExitStack() as made:
+        for each in dict.fromkeys([Path(folder), *(path.parent for path in paths)]):
+            made.enter_context(_made(each))
         begun: list[tuple[Path, Path]] = []
         try:
             for path, content in zip(paths, contents.values(), strict=True):

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from multitree.topology.arrays import Int64Array, int32s, positions_in_group
+from multitree.topology.arrays import (
+    Int64Array,
+    int32s,
+    positions_in_group,
+    reordered_routes,
+    rows_of_entries,
+)
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import OPS_OF, ROOTED, Op
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import routes
-from multitree.topology.routing.routes import reordered_routes, rows_of_entries
 from multitree.topology.schedules.columns import ROW_FIELDS
 from multitree.topology.schedules.schedule import Schedule
 
@@ -282,7 +287,7 @@ def with_header_only_phase(schedule: Schedule) -> Schedule:
     Notes
     -----
     O(num_transfers log num_transfers); the last few results are kept. The heads take the routes
-    of `routing.routes`, and may meet on links: one flit each.
+    of `default_routes.routes`, and may meet on links: one flit each.
 
     Examples
     --------

@@ -10,8 +10,8 @@ from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
 from multitree.topology.files.files import load_topology
+from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.topology import Topology
-from multitree.topology.networks.topology_checks import MAX_RANKS
 
 __all__ = ["names_file", "parse_topology"]
 

@@ -21,9 +21,9 @@ from multitree import DeviceError, EngineError, build, execute, parse_topology, 
 from multitree.host.engines import needs_of
 from multitree.host.sizes import parse_size
 from multitree.hw.export.register_map import c_header
-from multitree.nic.program import DTYPE_CODES, table_writes
+from multitree.nic.program import DTYPE_CODES
 from multitree.nic.registers import FLOW_WINDOW, REGISTERS, TABLE_WINDOW
-from multitree.nic.table import compile_table
+from multitree.nic.table import compile_table, table_writes
 from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network

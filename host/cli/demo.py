@@ -8,9 +8,9 @@ import typer
 
 from multitree.host.cli.common import JsonOption, identity_of, print_table
 from multitree.host.cli.output import Working, print_json
-from multitree.host.cli.table_rows import COLUMNS as TABLE_COLUMNS
-from multitree.host.cli.table_rows import NOTE, table_rows
-from multitree.host.cli.table_rows import shown_cells as table_cells
+from multitree.host.cli.tables import COLUMNS as TABLE_COLUMNS
+from multitree.host.cli.tables import NOTE, table_rows
+from multitree.host.cli.tables import shown_cells as table_cells
 from multitree.host.cli.verilog import ForceOption
 from multitree.host.comparison import COLUMNS, compare_all, shown_cells
 from multitree.host.design.verilog_files import write_verilog

@@ -11,11 +11,11 @@ from multitree.host.design.names import DesignNames
 from multitree.host.design.write_lists import FORMATS, WriteList
 from multitree.host.engines import needs_of
 from multitree.nic.config import Config
-from multitree.nic.program import COMMIT, RunSettings, run_writes, table_writes
-from multitree.nic.table import Table, compile_table
+from multitree.nic.program import COMMIT, RunSettings, run_writes
+from multitree.nic.table import Table, compile_table, table_writes
 from multitree.sim.inputs import check_store_and_forward
-from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.rtl.loads import limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for
 from multitree.topology.atomic_write import write_file
 from multitree.topology.checks.verify import verify

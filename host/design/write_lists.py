@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from multitree.nic.program import Writes
-from multitree.nic.registers import REGISTERS
+from multitree.nic.registers import REGISTERS, Writes
 
 __all__ = ["FORMATS", "WriteList"]
 

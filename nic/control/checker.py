@@ -5,17 +5,17 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.crc import CRC32_INIT, crc32_step
-from multitree.nic.config import Config
-from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import (
+from multitree.nic.config import (
     FLOW_ENTRY,
     NO_PORT,
     OP_GATHER,
     OP_NOP,
     SHARED_FLOW,
     UNKNOWN,
+    Config,
     row_layout,
 )
+from multitree.nic.faults import FaultCode
 from multitree.nic.registers import register_layout, register_view
 
 __all__ = [

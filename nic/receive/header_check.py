@@ -5,9 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config
+from multitree.nic.config import OP_GATHER, UNKNOWN, Config, flit_stream, head_layout
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import OP_GATHER, UNKNOWN, flit_stream, head_layout
 from multitree.nic.receive.scoreboard import Expectation, Scoreboard
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.wave_offset import WaveOffset

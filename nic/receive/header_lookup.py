@@ -6,9 +6,15 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config
+from multitree.nic.config import (
+    OP_GATHER,
+    ORDER_WIDTH,
+    SHARED_FLOW,
+    Config,
+    flit_stream,
+    head_layout,
+)
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import OP_GATHER, ORDER_WIDTH, SHARED_FLOW, flit_stream, head_layout
 from multitree.nic.signatures import LookupSignature, ReservationSignature, RunSignature, Verdict
 
 __all__ = ["HeaderLookup", "place_layout"]

@@ -4,8 +4,7 @@ from amaranth import Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import flit_stream
+from multitree.nic.config import Config, flit_stream
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.reduce.reducer import Reducer
 from multitree.nic.signatures import (

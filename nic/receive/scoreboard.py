@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from multitree.hw.checked_queue import check_of, check_width, is_intact
-from multitree.nic.config import Config
-from multitree.nic.layouts import FLOW_ENTRY, OP_GATHER
+from multitree.nic.config import FLOW_ENTRY, OP_GATHER, Config
 
 __all__ = [
     "Expectation",

@@ -5,8 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import stay
-from multitree.nic.config import Config
-from multitree.nic.layouts import flit_stream
+from multitree.nic.config import Config, flit_stream
 from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.reduce.reducer import Reducer, item_layout
 from multitree.nic.signatures import (

@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.checked_queue import Checked
 from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.hw.stream import Fifo, QuickFifo, Register
-from multitree.nic.config import Config
-from multitree.nic.layouts import mark_layout
+from multitree.nic.config import Config, mark_layout
 from multitree.nic.signatures import ArrivalSignature, MemoryReadSignature, MemoryWriteSignature
 
 __all__ = ["Acknowledger", "Reducer", "item_layout"]

@@ -6,9 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import QuickFifo, Register
-from multitree.nic.config import Config
+from multitree.nic.config import CONTRIBUTION, ORDER_WIDTH, SHARED_FLOW, Config
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import CONTRIBUTION, ORDER_WIDTH, SHARED_FLOW
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.signatures import LookupSignature, MemoryReadSignature, RunSignature
 

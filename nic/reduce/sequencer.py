@@ -8,8 +8,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.checked_queue import Checked, check_of, check_width, is_intact
 from multitree.hw.stream import Fifo
-from multitree.nic.config import Config
-from multitree.nic.layouts import CONTRIBUTION, OP_GATHER, ORDER_WIDTH, mark_layout
+from multitree.nic.config import CONTRIBUTION, OP_GATHER, ORDER_WIDTH, Config, mark_layout
 from multitree.nic.signatures import ArrivalSignature, ReservationSignature, TurnSignature, Verdict
 
 __all__ = ["ReductionSequencer"]

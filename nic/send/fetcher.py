@@ -4,10 +4,17 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config
+from multitree.nic.config import (
+    NO_PORT,
+    OP_GATHER,
+    OP_NOP,
+    SHARED_FLOW,
+    Config,
+    job_layout,
+    row_layout,
+)
 from multitree.nic.control.checker import RowCheck, flow_check
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import NO_PORT, OP_GATHER, OP_NOP, SHARED_FLOW, job_layout, row_layout
 from multitree.nic.send.steps import StepCounter
 from multitree.nic.send.wave_offset import WaveOffset
 from multitree.nic.signatures import LookupSignature, RunSignature

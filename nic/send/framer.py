@@ -5,9 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config
+from multitree.nic.config import NO_PORT, Config, descriptor_layout, flit_stream, head_layout
 from multitree.nic.faults import Awaited
-from multitree.nic.layouts import NO_PORT, descriptor_layout, flit_stream, head_layout
 from multitree.nic.signatures import RunSignature, WaitSignature
 
 __all__ = ["Framer"]

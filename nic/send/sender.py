@@ -6,9 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import QuickFifo, Register
-from multitree.nic.config import Config
+from multitree.nic.config import Config, descriptor_layout, flit_stream, job_layout
 from multitree.nic.faults import Awaited
-from multitree.nic.layouts import descriptor_layout, flit_stream, job_layout
 from multitree.nic.send.framer import Framer
 from multitree.nic.send.issuer import Issuer
 from multitree.nic.signatures import (

@@ -10,7 +10,6 @@ from multitree.sim.analytic.link_buffers import LinkBuffers
 from multitree.sim.analytic.periodic import timed_in_waves
 from multitree.sim.analytic.shared_links import shared_analytic
 from multitree.sim.inputs import shares_links
-from multitree.sim.limits import estimated_step_cycles
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import Op
@@ -81,7 +80,7 @@ def analytic(
     True
     """
     model = link_model or LinkModel()
-    step_cycles = estimated_step_cycles(schedule, num_flits, model) if lockstep else None
+    step_cycles = model.estimated_step_cycles(schedule, num_flits) if lockstep else None
     if schedule.num_waves > 1:
         engine = partial(_analytic, model=model, offset_cycles=1, step_cycles=step_cycles)
         return timed_in_waves(schedule, num_flits, engine)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import cocotb
 import numpy as np
@@ -11,146 +11,130 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from multitree.nic.config import Config
-from multitree.sim.cocotb.axi_memory import AxiMemory
-from multitree.sim.cocotb.clocking import run_models, until
-from multitree.sim.cocotb.memory import CHANNELS, Memory
+from multitree.sim.cocotb.clocking import Model, located, run_models, until
+from multitree.sim.cocotb.coverage import Coverage, Group
+from multitree.sim.cocotb.link_end import LINK_FAULTS
 from multitree.sim.cocotb.partner import PartnerNetwork
-from multitree.sim.cocotb.register_host import RegisterHost
-from multitree.sim.cocotb.scoreboard import as_flits, check_rank, expected
-from multitree.sim.cocotb.stalls import LEVELS, Stall
+from multitree.sim.cocotb.rank import Rank
+from multitree.sim.cocotb.scoreboard import expected
+from multitree.sim.cocotb.stalls import LEVELS, STALLS, worst
 from multitree.sim.cocotb.traffic import collective_of
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Load, Loader, Upcoming
-from multitree.topology.collectives import DTYPES
+from multitree.topology.collectives import DTYPES, OPS, Op
 from multitree.topology.lowering import lowered
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["InterfaceBench", "NetworkBench", "draw_buffers"]
+__all__ = ["BenchOptions", "InterfaceBench", "NetworkBench", "bench_bins"]
 
 Buffers = npt.NDArray[Any]
 
+_CLOCK_NS, _LINK_CLOCK_NS = 2, 3
 _RESET_CYCLES = 8
-_MOST_CYCLES = 200_000
-_LATENCIES = {"none": (1, 1), "light": (1, 20), "heavy": (1, 60)}
-_PAUSES = {"none": 0.0, "light": 0.2, "heavy": 0.6}
-_SPREAD = 20
-_MEMORY_FLITS = 4096
+_LINKS_UP_CYCLES = 2000
+_LATE_START_CYCLES = 200
+_FALL_CHANCE = 0.5
+# More than what `Rank` and link ends draw of their stalls, on an average.
+_TIMINGS = {
+    "none": MemoryTiming(extra_cycles=1),
+    "light": MemoryTiming(extra_cycles=20, stall_percent=50),
+    "heavy": MemoryTiming(extra_cycles=100, stall_percent=90),
+}
+_OPS = (Op.REDUCE.name, Op.GATHER.name)
+_LENGTHS = ("whole flits", "part of a flit", "empty")
+_BOUNDARIES = ("link credits", "link data", "memory")
 
 
-def draw_buffers(shape: tuple[int, int], dtype: str, rng: np.random.Generator) -> Buffers:
-    """Buffers whose sums show the order of additions.
+def bench_bins(config: Config, stalls: str = "heavy") -> Coverage:
+    """What the collectives of a bench can reach.
 
     Parameters
     ----------
-    shape : (int, int)
-        Ranks, and elements of one of them.
-    dtype : str
-        "int32", any integers; or "float32" or "bfloat16", numbers spread over 2^-20 to 2^20.
-    rng : numpy.random.Generator
+    config : Config
+        Of the interfaces.
+    stalls : str
+        One of `stalls.LEVELS`.
 
     Returns
     -------
-    numpy.ndarray, of that shape and type
+    Coverage
+        Nothing is hit yet.
     """
-    if dtype == "int32":
-        return rng.integers(-(1 << 31), 1 << 31, size=shape).astype(np.int32)
-    numbers = rng.normal(size=shape) * 2.0 ** rng.integers(-_SPREAD, _SPREAD + 1, size=shape)
-    return numbers.astype(DTYPES[dtype])
+    payloads = {"direction": ("in", "out"), "op": _OPS, "payload": ("yes", "no")}
+    held = {"boundary": _BOUNDARIES, "stall": STALLS if stalls == "heavy" else LEVELS[stalls]}
+    return Coverage(
+        [
+            Group("type x reduction", {"dtype": config.dtypes, "reduction": tuple(OPS)}),
+            Group("length", {"length": _LENGTHS}),
+            Group("message", payloads),
+            Group("stall", held),
+            Group("fault of a link", {"fault": LINK_FAULTS}),
+        ]
+    )
 
 
-class _Rank:
-    """Host and memory of one interface of a design."""
+class BenchOptions(TypedDict, total=False):
+    """What all benches take.
 
-    def __init__(
-        self, dut: Any, prefix: str, rank: int, config: Config, rng: random.Random, stalls: str
-    ) -> None:
-        self.config, self.rank = config, rank
-        self._dut, self._prefix, self._rng, self._level = dut, prefix, rng, stalls
-        self.host = RegisterHost(dut, prefix, rank=rank)
-        self.memory: Memory | AxiMemory | None = None
-        self.stalls: list[Stall] = []
+    Parameters
+    ----------
+    seed : int
+        Of everything that is drawn.
+    stalls : str
+        One of `stalls.LEVELS`; light unless it is given.
+    memory_flits : int
+        Size of a rank's memory, where its interface can address as much; 4096 unless it is given.
+    coverage : Coverage
+        Where to count, with the groups of `bench_bins`.
+    """
 
-    def attach(self, num_flits: int) -> Memory | None:
-        """Put a memory of that size behind the interface; returns it if it is to be stepped."""
-        flits = np.zeros((num_flits, self.config.flit_bytes), np.uint8)
-        ports = range(self.config.num_ports)
-        native = [f"{self._prefix}memory_{port}_" for port in ports]
-        if hasattr(self._dut, f"{native[0]}write_valid"):
-            self.stalls = [Stall(self._rng) for _ in range(len(CHANNELS) * len(ports))]
-            self.choose_stalls()
-            memory = Memory(
-                self._dut,
-                native,
-                flits,
-                seed=self._rng.getrandbits(32),
-                stalls=self.stalls,
-                latencies=_LATENCIES[self._level],
-            )
-            self.memory = memory
-            return memory
-        axi = AxiMemory(
-            self._dut,
-            flits.tobytes(),
-            pause_chance=_PAUSES[self._level],
-            flit_bytes=self.config.flit_bytes,
-        )
-        for port in ports:
-            axi.serve(f"{self._prefix}m_axi_{port}_send")
-            axi.serve(f"{self._prefix}m_axi_{port}_receive")
-        self.memory = axi
-        return None
-
-    def choose_stalls(self) -> None:
-        """Draw a class of stalls for each channel."""
-        for stall in self.stalls:
-            stall.choose(self._rng.choice(LEVELS[self._level]))
-
-    async def load(self, load: Load, row: Buffers) -> None:
-        """Put a buffer into memory, and load and commit the table for it."""
-        assert self.memory is not None
-        base, room = load.settings.window_base, len(self.memory.flits)
-        end = base + load.settings.window_flits
-        if end > room:
-            raise ValueError(f"memory_flits must be at least {end} for this collective, not {room}")
-        self.memory.flits[base:end] = 0
-        flits = as_flits(row, load.num_flits, self.config.flit_bytes)
-        self.memory.flits[base : base + load.num_flits] = flits
-        await self.host.load(load.tables[self.rank], load.settings)
-
-    def check(self, load: Load, wanted: Buffers) -> None:
-        """Hold the buffer in memory against what it should be."""
-        assert self.memory is not None
-        base = load.settings.window_base
-        right = as_flits(wanted, load.num_flits, self.config.flit_bytes)
-        check_rank(load, self.rank, self.memory.flits[base : base + load.num_flits], right)
+    seed: Required[int]
+    stalls: str
+    memory_flits: int
+    coverage: Coverage
 
 
 class _Bench:
-    """What both benches share: clock, reset, loads and data."""
+    """What both benches share: clocks, reset, loads and data.
+
+    Attributes
+    ----------
+    cycle : int
+        Cycles since the end of reset.
+    """
 
     def __init__(
-        self,
-        dut: Any,
-        schedule: Schedule,
-        config: Config,
-        seed: int,
-        stalls: str,
-        memory_flits: int,
+        self, dut: Any, schedule: Schedule, config: Config, **options: Unpack[BenchOptions]
     ) -> None:
         self.dut, self.schedule, self.config = dut, schedule, config
-        self._memory_flits = min(memory_flits, 1 << config.address_width)
+        seed = options["seed"]
         self.rng, self.data_rng = random.Random(seed), np.random.default_rng(seed)
-        self.level = stalls
-        self._loader = Loader(
-            lowered(schedule).topology,
-            config,
-            LinkModel(
-                flit_bytes=config.flit_bytes,
-                buffer_flits=config.buffer_flits,
-                submessage_flits=config.submessage_flits,
-            ),
-            MemoryTiming(),
+        self.level, self.cycle = options.get("stalls", "light"), 0
+        self.coverage = options.get("coverage") or bench_bins(config, self.level)
+        self._memory_flits = min(options.get("memory_flits", 4096), 1 << config.address_width)
+        model = LinkModel(
+            flit_bytes=config.flit_bytes,
+            buffer_flits=config.buffer_flits,
+            submessage_flits=config.submessage_flits,
         )
+        topology = lowered(schedule).topology
+        self._loader = Loader(topology, config, model, _TIMINGS[self.level])
+
+    def _rank(self, rank: int, prefix: str = "") -> Rank:
+        """A host and a memory, made before the clock runs."""
+        return Rank(
+            self.dut,
+            prefix,
+            rank,
+            self.config,
+            self.rng,
+            stalls=self.level,
+            memory_flits=self._memory_flits,
+        )
+
+    def step(self) -> None:
+        """One cycle, in its middle."""
+        self.cycle += 1
 
     def load_of(self, upcoming: Upcoming, **modes: Any) -> Load:
         """What all ranks load for a collective, with time limits that stalls do not reach.
@@ -161,19 +145,31 @@ class _Bench:
         **modes
             As for `sim.rtl.loads.Loader.load`, such as `lockstep`.
         """
-        return self._loader.load(upcoming, max_skew_cycles=_MOST_CYCLES, **modes)
+        return self._loader.load(upcoming, **{"max_skew_cycles": _LATE_START_CYCLES} | modes)
 
-    async def _start(self, models: Sequence[Any], ranks: Sequence[_Rank]) -> None:
-        """Clock and reset; `models` do their part from now on."""
-        dut = self.dut
+    async def _start(self, *models: Model) -> None:
+        """Clocks and reset; `models` do their part from the end of reset on."""
+        dut, crossed = self.dut, hasattr(self.dut, "link_clk")
         dut.rst.value = 1
-        Clock(dut.clk, 2, "ns").start()
-        memories = [rank.attach(self._memory_flits) for rank in ranks]
+        Clock(dut.clk, _CLOCK_NS, "ns").start()
+        if crossed:
+            dut.link_rst.value = 1
+            Clock(dut.link_clk, _LINK_CLOCK_NS, "ns").start()
         await ClockCycles(dut.clk, _RESET_CYCLES)
+        if crossed:
+            await FallingEdge(dut.link_clk)
+            dut.link_rst.value = 0
         await FallingEdge(dut.clk)
         dut.rst.value = 0
-        stepped = [model for model in (*models, *memories) if model is not None]
-        cocotb.start_soon(run_models(dut.clk, *stepped))
+        cocotb.start_soon(run_models(dut.clk, self, *models))
+
+    def _count(self, upcoming: Upcoming) -> None:
+        """Count what a collective is."""
+        num_bytes = upcoming.num_elements * DTYPES[upcoming.dtype].itemsize
+        is_part = num_bytes % self.config.flit_bytes > 0
+        length = _LENGTHS[is_part if num_bytes else 2]
+        self.coverage.hit("length", length=length)
+        self.coverage.hit("type x reduction", dtype=upcoming.dtype, reduction=upcoming.op)
 
 
 class InterfaceBench(_Bench):
@@ -189,12 +185,8 @@ class InterfaceBench(_Bench):
         Whose interface it is.
     config : Config
         Of the interface.
-    seed : int
-        Of everything that is drawn.
-    stalls : str
-        One of `stalls.LEVELS`.
-    memory_flits : int
-        Size of a rank's memory, where its interface can address as much.
+    **options
+        See `BenchOptions`.
     """
 
     def __init__(
@@ -203,24 +195,55 @@ class InterfaceBench(_Bench):
         schedule: Schedule,
         rank: int,
         config: Config,
-        *,
-        seed: int,
-        stalls: str = "light",
-        memory_flits: int = _MEMORY_FLITS,
+        **options: Unpack[BenchOptions],
     ) -> None:
-        super().__init__(dut, schedule, config, seed, stalls, memory_flits)
+        super().__init__(dut, schedule, config, **options)
         self.number = 0
         topology = lowered(schedule).topology
         ports = [topology.port_of_link(int(link)) for link in topology.ports(rank)]
         self.network = PartnerNetwork(dut, config, self.rng, ports=ports)
-        self.rank = _Rank(dut, "", rank, config, self.rng, stalls)
+        self.rank = self._rank(rank)
 
     async def start(self) -> None:
         """Clock, reset, and wait until all links are up."""
-        await self._start([self.network], [self.rank])
+        await self._start(self.network, self.rank)
+        with located(lambda: self.cycle):
+            await self._links_up()
+
+    async def reset(self, first_sequence: int = 0) -> None:
+        """Reset the interface by its register; the next collective has that number.
+
+        What was in flight is gone. The other ends of the links fall now and then, too.
+        """
+        self.network.meet(first_sequence)
+        self.number = 0
+        for end in self.network.ends.values():
+            end.drop()
+            end.tamper = None
+            if self.rng.random() < _FALL_CHANCE:
+                end.fall()
+        with located(lambda: self.cycle):
+            await self.rank.host.reset(first_sequence)
+            await self._links_up()
+
+    async def _links_up(self) -> None:
+        # The interface first: an end that a reset of it has not reached yet is still open.
+        last = self.cycle + _LINKS_UP_CYCLES
+        while down := await self._down():
+            assert self.cycle < last, (
+                f"{down}: LINKS says that the link is not up within {_LINKS_UP_CYCLES} cycles"
+            )
         await until(
-            self.dut.clk, lambda: self.network.up, most_cycles=_MOST_CYCLES, what="links are up"
+            self.dut.clk,
+            lambda: self.network.up,
+            most_cycles=_LINKS_UP_CYCLES,
+            what=lambda: f"{', '.join(self.network.down)}: link is up",
         )
+
+    async def _down(self) -> str:
+        """Links that the interface says are not up."""
+        links = await self.rank.host.read("LINKS")
+        return ", ".join(f"link_{port}" for port in self.network.ends if not links >> port & 1)
 
     async def run(self, upcoming: Upcoming, buffers: Buffers, **modes: Any) -> Buffers:
         """Run one collective; the partners begin when they like, before the start, too.
@@ -244,25 +267,43 @@ class InterfaceBench(_Bench):
             If a flit, a message or memory is not as defined, or nothing comes to an end.
         """
         load, rank = self.load_of(upcoming, **modes), self.rank
-        for end in self.network.ends.values():
-            end.data_stall.choose(self.rng.choice(LEVELS[self.level]))
-            end.credit_stall.choose(self.rng.choice(LEVELS[self.level]))
+        ends = self.network.ends.values()
+        for stall in [stall for end in ends for stall in (end.data_stall, end.credit_stall)]:
+            stall.choose(self.rng.choice(LEVELS[self.level]))
         rank.choose_stalls()
-        await rank.load(load, buffers[rank.rank])
-        self.network.play(collective_of(load, rank.rank, buffers, self.config, number=self.number))
-        await ClockCycles(self.dut.clk, self.rng.randrange(1, 200))
-        assert await rank.host.run(_MOST_CYCLES), await rank.host.fault()
-        await until(
-            self.dut.clk,
-            lambda: self.network.idle,
-            most_cycles=_MOST_CYCLES,
-            what="all messages are out",
-        )
-        self.number += 1
-        wanted = expected([upcoming], buffers, self.config.flit_bytes)
-        rank.check(load, wanted[rank.rank])
-        await rank.host.acknowledge()
+        most_cycles = load.limits.run_cycles(1)
+        with located(lambda: self.cycle):
+            await rank.load(load, buffers[rank.rank])
+            played = collective_of(load, rank.rank, buffers, self.config, number=self.number)
+            self.network.play(played)
+            await ClockCycles(self.dut.clk, self.rng.randrange(1, _LATE_START_CYCLES))
+            await rank.run(most_cycles)
+            await until(
+                self.dut.clk,
+                lambda: self.network.idle,
+                most_cycles=most_cycles,
+                what=lambda: self.network.missing,
+            )
+            self.number += 1
+            wanted = expected([upcoming], buffers, self.config.flit_bytes)
+            rank.check(load, wanted[rank.rank])
+        self._count(upcoming)
+        for direction, messages in (("in", played.incoming), ("out", played.outgoing)):
+            for message, flits in messages.items():
+                kind = {"op": Op(message.op).name, "payload": "yes" if len(flits) else "no"}
+                self.coverage.hit("message", direction=direction, **kind)
+        self._count_stalls()
         return wanted
+
+    def _count_stalls(self) -> None:
+        """Count what held up each boundary."""
+        ends = self.network.ends.values()
+        held = ([e.credit_stall for e in ends], [e.data_stall for e in ends], self.rank.stalls)
+        bins = self.coverage.groups["stall"].axes["stall"]
+        for boundary, stalls in zip(_BOUNDARIES, held, strict=True):
+            kind = worst(stalls)
+            if kind is not None and kind in bins:
+                self.coverage.hit("stall", boundary=boundary, stall=kind)
 
 
 class NetworkBench(_Bench):
@@ -275,33 +316,20 @@ class NetworkBench(_Bench):
     schedule : Schedule
     config : Config
         Of the interfaces.
-    seed : int
-        Of everything that is drawn.
-    stalls : str
-        One of `stalls.LEVELS`.
-    memory_flits : int
-        Size of a rank's memory, where its interface can address as much.
+    **options
+        See `BenchOptions`.
     """
 
     def __init__(
-        self,
-        dut: Any,
-        schedule: Schedule,
-        config: Config,
-        *,
-        seed: int,
-        stalls: str = "light",
-        memory_flits: int = _MEMORY_FLITS,
+        self, dut: Any, schedule: Schedule, config: Config, **options: Unpack[BenchOptions]
     ) -> None:
-        super().__init__(dut, schedule, config, seed, stalls, memory_flits)
-        self.ranks = [
-            _Rank(dut, f"rank_{rank}_", rank, config, self.rng, stalls)
-            for rank in range(schedule.topology.num_ranks)
-        ]
+        super().__init__(dut, schedule, config, **options)
+        num_ranks = schedule.topology.num_ranks
+        self.ranks = [self._rank(rank, f"rank_{rank}_") for rank in range(num_ranks)]
 
     async def start(self) -> None:
-        """Clock and reset."""
-        await self._start([], self.ranks)
+        """Clocks and reset."""
+        await self._start(*self.ranks)
 
     async def run(
         self, upcoming: Upcoming, buffers: Buffers, *, most_skew_cycles: int = 500, **modes: Any
@@ -327,18 +355,25 @@ class NetworkBench(_Bench):
         AssertionError
             If a rank's memory is not as defined, or nothing comes to an end.
         """
-        load = self.load_of(upcoming, **modes)
+        load = self.load_of(upcoming, max_skew_cycles=most_skew_cycles, **modes)
 
-        async def script(rank: _Rank) -> None:
-            rank.choose_stalls()
-            await rank.load(load, buffers[rank.rank])
+        async def run(rank: Rank) -> None:
             await ClockCycles(self.dut.clk, self.rng.randrange(1, most_skew_cycles + 2))
-            assert await rank.host.run(_MOST_CYCLES), (rank.rank, await rank.host.fault())
-            await rank.host.acknowledge()
+            await rank.run(load.limits.run_cycles(1))
 
-        for task in [cocotb.start_soon(script(rank)) for rank in self.ranks]:
-            await task
-        wanted = expected([upcoming], buffers, self.config.flit_bytes)
         for rank in self.ranks:
-            rank.check(load, wanted[rank.rank])
+            rank.choose_stalls()
+        with located(lambda: self.cycle):
+            await _together([rank.load(load, buffers[rank.rank]) for rank in self.ranks])
+            await _together([run(rank) for rank in self.ranks])
+            wanted = expected([upcoming], buffers, self.config.flit_bytes)
+            for rank in self.ranks:
+                rank.check(load, wanted[rank.rank])
+        self._count(upcoming)
         return wanted
+
+
+async def _together(coroutines: Sequence[Any]) -> None:
+    """Wait until all are done; the first that fails ends it."""
+    for task in [cocotb.start_soon(coroutine) for coroutine in coroutines]:
+        await task

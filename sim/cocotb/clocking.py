@@ -1,11 +1,13 @@
 """Models in step with a clock, and waiting for something in its cycles."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from cocotb.triggers import FallingEdge
+from cocotb.utils import get_sim_time
 
-__all__ = ["Model", "run_models", "until"]
+__all__ = ["Model", "located", "run_models", "until"]
 
 
 class Model(Protocol):
@@ -15,19 +17,54 @@ class Model(Protocol):
         """One cycle, in its middle: outputs are settled, inputs are set for its end."""
 
 
+@contextlib.contextmanager
+def located(cycle: Callable[[], int]) -> Iterator[None]:
+    """Put cycle and time before the message of an `AssertionError` that has none yet.
+
+    Parameters
+    ----------
+    cycle : callable
+        Returns the number of the present cycle.
+    """
+    try:
+        yield
+    except AssertionError as error:
+        if str(error).startswith("cycle "):
+            raise
+        message = f"cycle {cycle()} ({get_sim_time('ns'):.0f} ns): {error}"
+        raise AssertionError(message) from error
+
+
 async def run_models(clock: Any, *models: Model) -> None:
     """Let models do their part of every cycle for ever, in the order in which they are given.
 
-    To be started with ``cocotb.start_soon``.
+    To be started with ``cocotb.start_soon``. Cycles in messages are counted from that on.
     """
-    while True:
-        await FallingEdge(clock)
-        for model in models:
-            model.step()
+    cycle = 0
+    with located(lambda: cycle):
+        while True:
+            await FallingEdge(clock)
+            cycle += 1
+            for model in models:
+                model.step()
 
 
-async def until(clock: Any, condition: Callable[[], bool], *, most_cycles: int, what: str) -> None:
+async def until(
+    clock: Any,
+    condition: Callable[[], bool],
+    *,
+    most_cycles: int,
+    what: str | Callable[[], str],
+) -> None:
     """Wait for something, looked for in the middle of each cycle.
+
+    Parameters
+    ----------
+    clock : handle
+    condition : callable
+    most_cycles : int
+    what : str or callable
+        What is waited for, for the message.
 
     Raises
     ------
@@ -38,4 +75,5 @@ async def until(clock: Any, condition: Callable[[], bool], *, most_cycles: int, 
         if condition():
             return
         await FallingEdge(clock)
-    raise AssertionError(f"{what}: not within {most_cycles} cycles")
+    waited = what if isinstance(what, str) else what()
+    raise AssertionError(f"{waited}: not within {most_cycles} cycles")

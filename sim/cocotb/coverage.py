@@ -77,16 +77,37 @@ class Coverage:
         ]
 
     def save(self, path: str | Path) -> None:
-        """Write the counts as JSON."""
-        counts = {name: list(group.hits.values()) for name, group in self.groups.items()}
-        Path(path).write_text(json.dumps(counts))
+        """Write bins and counts as JSON."""
+        content = {
+            name: {"axes": dict(group.axes), "hits": [*group.hits.items()]}
+            for name, group in self.groups.items()
+        }
+        Path(path).write_text(json.dumps(content))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Coverage":
+        """What `save` wrote."""
+        groups = []
+        for name, entry in json.loads(Path(path).read_text()).items():
+            axes = {axis: tuple(values) for axis, values in entry["axes"].items()}
+            groups.append(Group(name, axes))
+            groups[-1].hits = {tuple(values): count for values, count in entry["hits"]}
+        return cls(groups)
 
     def merge(self, path: str | Path) -> None:
-        """Add the counts of another run of the same bins."""
-        counts = json.loads(Path(path).read_text())
-        for name, group in self.groups.items():
-            for combination, count in zip(group.hits, counts[name], strict=True):
-                group.hits[combination] += count
+        """Add the counts of another run of the same bins; others are a KeyError."""
+        for name, group in Coverage.load(path).groups.items():
+            for combination, count in group.hits.items():
+                self.groups[name].hits[combination] += count
+
+    @property
+    def summary(self) -> str:
+        """Bins that were hit, of all, by group."""
+        counts = [
+            f"{group.name} {len(group.hits) - len(group.missing)}/{len(group.hits)}"
+            for group in self.groups.values()
+        ]
+        return ", ".join(counts)
 
     def table(self) -> str:
         """The bins and their counts in Markdown, a table for each group.

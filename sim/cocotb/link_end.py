@@ -5,26 +5,91 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+from multitree.hw.link.link import Kind
+from multitree.hw.link.session import PERIOD_CYCLES
 from multitree.nic.config import Config
-from multitree.sim.cocotb.link_session import CONTROL_KINDS, KINDS, LinkSessionModel
 from multitree.sim.cocotb.pins import Pins
 from multitree.sim.cocotb.stalls import Stall
 
-__all__ = ["LINK_FAULTS", "Flit", "LinkEnd"]
+__all__ = ["CONTROL_KINDS", "KINDS", "LINK_FAULTS", "Flit", "LinkEnd", "LinkSessionModel"]
+
+KINDS: dict[str, int] = {kind.name: int(kind.value) for kind in cast(Any, Kind)}
+"""Kinds of flits by their names."""
+CONTROL_KINDS = tuple(KINDS[name] for name in ("DOWN", "INIT", "UP", "FAULT"))
+"""Kinds of the flits that carry no data."""
+_DOWN, _INIT, _UP, _ = CONTROL_KINDS
 
 Flit = tuple[int, int]
 """Kind and payload."""
 Fields = dict[str, int]
 Tamper = Callable[[int, Fields], Fields | None]
 
-LINK_FAULTS = ("loss", "double", "payload bit", "check bit", "sequence", "epoch", "channel")
+LINK_FAULTS = ("loss", "double", "payload", "check", "sequence", "epoch", "channel")
 """What `LinkEnd.inject` does to a flit: it is lost, comes twice, or a field of it is wrong."""
 _NUMBERS = 8
 _FIELDS = ("kind", "vc", "sequence", "epoch", "check", "payload")
 _FIRST = (KINDS["HEAD"], KINDS["SINGLE"])
 _LAST = (KINDS["TAIL"], KINDS["SINGLE"])
+
+
+class LinkSessionModel:
+    """One end of the three-way handshake: DOWN, INIT, UP, as `hw.link.session` has it.
+
+    A session that is over leaves its epoch behind once the other end has returned it.
+
+    Attributes
+    ----------
+    epoch, peer_epoch : int
+        Of this end; of the other one as last received, 0 if never.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = self.peer_epoch = 0
+        self._knows = self._used = False
+        self._state, self._timer, self._answer = _DOWN, 0, False
+
+    @property
+    def up(self) -> bool:
+        """Data may come."""
+        return self._state == _UP
+
+    @property
+    def open(self) -> bool:
+        """Data may be sent: the other end has received that this one is up."""
+        return self.up and self._timer >= PERIOD_CYCLES
+
+    def fall(self) -> None:
+        """Go down."""
+        self._used |= self._state != _DOWN
+        self._state, self._timer, self._answer = _DOWN, 0, False
+
+    def receive(self, kind: int, epoch: int, payload: int) -> None:
+        """Take a control flit."""
+        echoed = payload & 3 == self.epoch | 2
+        if kind == _DOWN:
+            self.peer_epoch, self._knows = epoch, True
+        if self.up:
+            self._answer |= kind == _INIT
+            if kind == _DOWN:
+                self.fall()
+        elif self._used:
+            if echoed:
+                self.epoch, self._used, self._timer = self.epoch ^ 1, False, 0
+        elif kind == _DOWN:
+            if self._state == _DOWN:
+                self._state, self._timer = _INIT, 0
+        elif echoed and (kind == _INIT or self._state == _INIT):
+            self._state, self._timer, self._answer = _UP, 0, True
+            self.peer_epoch, self._knows = epoch, True
+
+    def step(self) -> tuple[int, int] | None:
+        """Kind and payload of the control flit to send in this cycle, or None."""
+        due = self._answer if self.up else self._timer % PERIOD_CYCLES == 0
+        self._timer += 1
+        self._answer = False
+        return (self._state, self.peer_epoch | self._knows << 1) if due else None
 
 
 class _RunningCheck:
@@ -127,7 +192,8 @@ class LinkEnd:
         fault : str
             One of `LINK_FAULTS`.
         number : int
-            Of the flit, counted from when the link came up.
+            Of the flit, counted from when the link came up; for a wrong CRC, of the first one that
+            may have it.
 
         Raises
         ------
@@ -170,8 +236,11 @@ class LinkEnd:
         flit = self._to_send[vc].popleft()
         fields = self._fields(*flit, vc=vc, sequence=number % _NUMBERS)
         self.num_sent += 1
-        self.credits[vc] -= 1
-        return self.tamper(number, fields) if self.tamper else fields
+        put = self.tamper(number, fields) if self.tamper else fields
+        # The design gives the credit back on the channel that it sees.
+        spent = vc if put is None or put["vc"] >= self.config.num_vcs else put["vc"]
+        self.credits[spent] -= 1
+        return put
 
     def _ready_channel(self) -> int | None:
         """A channel that has a flit and a credit, unless data are held up."""
@@ -198,14 +267,16 @@ class LinkEnd:
         }
 
     def _tampered(self, fault: str, number: int, at: int, fields: Fields) -> Fields | None:
-        if at != number:
+        # Not every flit carries a CRC.
+        if at < number or (fault == "check" and not fields["check"]):
             return fields
+        self.tamper = None
         if fault == "loss":
             return None
         if fault == "double":
             self._again = fields
             return fields
-        name = {"payload bit": "payload", "check bit": "check", "channel": "vc"}.get(fault, fault)
+        name = "vc" if fault == "channel" else fault
         return fields | {name: fields[name] ^ 1}
 
     def _take(self) -> None:

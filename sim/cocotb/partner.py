@@ -4,10 +4,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import sequence_width
-from multitree.sim.cocotb.link_end import Flit, LinkEnd
-from multitree.sim.cocotb.link_session import KINDS
+from multitree.nic.config import Config, sequence_width
+from multitree.sim.cocotb.link_end import KINDS, Flit, LinkEnd
 from multitree.sim.cocotb.traffic import Collective, Message, message_of
 from multitree.topology.collectives import Op
 
@@ -83,9 +81,15 @@ class LinkPartner:
         return self._over and sent and self.at == len(self._collectives) - 1
 
     @property
-    def missing(self) -> list[Message]:
-        """What has not come yet, of the collective that is played."""
-        return sorted(self._expected)
+    def missing(self) -> str:
+        """What has not come or gone yet, of the collective that is played, in words."""
+        if self._expected:
+            first = min(self._expected)
+            op = f"{Op(first.op).name} of flow {first.flow}"
+            return f"{self.end.prefix}tx: {len(self._expected)} messages are to come, first {op}"
+        flits = sum(map(self.end.waiting, range(self._config.num_vcs)))
+        messages = len(self._reduces) + len(self._gathers)
+        return f"{self.end.prefix}rx: {flits} flits and {messages} more messages are to go"
 
     @property
     def _over(self) -> bool:
@@ -224,9 +228,19 @@ class PartnerNetwork:
     @property
     def up(self) -> bool:
         """Whether all links are open."""
-        return all(end.session.open for end in self.ends.values())
+        return not self.down
 
     @property
     def idle(self) -> bool:
         """Nothing left to send or to see."""
         return all(partner.idle for partner in self.partners)
+
+    @property
+    def down(self) -> list[str]:
+        """Links that are not open."""
+        return [end.prefix.rstrip("_") for end in self.ends.values() if not end.session.open]
+
+    @property
+    def missing(self) -> str:
+        """What is left to send or to see, in words."""
+        return "; ".join(partner.missing for partner in self.partners if not partner.idle)

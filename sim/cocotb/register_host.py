@@ -3,12 +3,20 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from cocotb.triggers import ClockCycles, FallingEdge
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, First
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
 from multitree.nic.driver import Counters, Driver
-from multitree.nic.host_ops import HostOp, OpKind, Steps
-from multitree.nic.program import ACKNOWLEDGE, Fault, RunSettings, decode_fault
+from multitree.nic.program import (
+    ACKNOWLEDGE,
+    Fault,
+    HostOp,
+    OpKind,
+    RunSettings,
+    Steps,
+    decode_fault,
+)
 from multitree.nic.registers import ADDRESS, register_field
 from multitree.nic.table import Table
 from multitree.sim.cocotb.pins import is_high
@@ -18,6 +26,7 @@ __all__ = ["RegisterHost"]
 T = TypeVar("T")
 
 _MAX_POLLS, _POLL_CYCLES = 2000, 8
+_MAX_ACCESS_CYCLES = 2000
 
 
 class RegisterHost:
@@ -32,7 +41,8 @@ class RegisterHost:
     rank : int
         Whose interface it is, for messages.
     clock, reset : handle, optional
-        Of the bus; ``dut.clk`` and ``dut.rst`` unless they are given.
+        Of the bus; ``dut.clk`` and ``dut.rst`` unless they are given. A design without such a reset
+        is in reset before the first access.
     """
 
     def __init__(
@@ -40,7 +50,8 @@ class RegisterHost:
     ) -> None:
         self.driver = Driver(rank, max_polls=_MAX_POLLS, poll_cycles=_POLL_CYCLES)
         self._clock = dut.clk if clock is None else clock
-        reset = dut.rst if reset is None else reset
+        self._prefix = prefix
+        reset = getattr(dut, "rst", None) if reset is None else reset
         self._irq = getattr(dut, f"{prefix}irq")
         bus = AxiLiteBus.from_prefix(dut, f"{prefix}s_axil")
         self._bus = AxiLiteMaster(bus, self._clock, reset)
@@ -58,7 +69,8 @@ class RegisterHost:
 
     async def write(self, address: int, value: int) -> None:
         """Write 32 bits to a byte address; that it is refused is an AssertionError."""
-        reply = await self._bus.write(address, value.to_bytes(4, "little"))
+        access = self._bus.write(address, value.to_bytes(4, "little"))
+        reply = await self._answered(access, f"write of {value:#x} to {address:#x}")
         assert reply.resp == AxiResp.OKAY, f"write of {value:#x} to {address:#x} was refused"
 
     async def write_all(self, writes: Iterable[tuple[int, int]]) -> None:
@@ -69,9 +81,18 @@ class RegisterHost:
     async def read(self, register: str | int) -> int:
         """Read a register by its name or byte address; a refusal is an AssertionError."""
         address = ADDRESS[register] if isinstance(register, str) else register
-        reply = await self._bus.read(address, 4)
+        reply = await self._answered(self._bus.read(address, 4), f"read of {register}")
         assert reply.resp == AxiResp.OKAY, f"read of {register} was refused"
         return int.from_bytes(reply.data, "little")
+
+    async def _answered(self, access: Any, what: str) -> Any:
+        """What an access to the bus returns; that it takes for ever is an AssertionError."""
+        task = cocotb.start_soon(access)
+        await First(task, ClockCycles(self._clock, _MAX_ACCESS_CYCLES))
+        assert task.done(), (
+            f"{self._prefix}s_axil: no answer within {_MAX_ACCESS_CYCLES} cycles to a {what}"
+        )
+        return task.result()
 
     async def status(self, field: str) -> int:
         """A field of STATUS, read now."""
@@ -113,12 +134,12 @@ class RegisterHost:
         """
         await self.start()
         assert await self._wait_irq(timeout_cycles), (
-            f"rank {self.driver.rank}: no interrupt within {timeout_cycles} cycles, "
+            f"irq of rank {self.driver.rank}: not high within {timeout_cycles} cycles, "
             f"{await self.read('ARRIVALS_MISSING')} messages have not come in"
         )
         word = await self.read("STATUS")
         done, fault = (register_field("STATUS", name, word) for name in ("done", "fault"))
-        assert done != fault, f"rank {self.driver.rank}: STATUS is {word:#x}"
+        assert done != fault, f"s_axil of rank {self.driver.rank}: STATUS is {word:#x}"
         return bool(done)
 
     async def acknowledge(self) -> None:

@@ -1,20 +1,42 @@
-"""Memories held against the definition of a schedule, bit for bit."""
+"""Data of a bench, and memories compared with what the schedule defines."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from cocotb.utils import get_sim_time
 
 from multitree.sim.rtl.loads import Load, Upcoming
+from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute
 
-__all__ = ["as_flits", "check_rank", "expected"]
+__all__ = ["as_flits", "check_rank", "draw_buffers", "expected"]
 
 Buffers = npt.NDArray[Any]
 Flits = npt.NDArray[np.uint8]
 _SHOWN = 4
+_SPREAD = 20
+
+
+def draw_buffers(shape: tuple[int, int], dtype: str, rng: np.random.Generator) -> Buffers:
+    """Buffers whose sums show the order of additions.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Ranks, and elements of one of them.
+    dtype : str
+        "int32", any integers; or "float32" or "bfloat16", numbers spread over 2^-20 to 2^20.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    numpy.ndarray, of that shape and type
+    """
+    if dtype == "int32":
+        return rng.integers(-(1 << 31), 1 << 31, size=shape).astype(np.int32)
+    numbers = rng.normal(size=shape) * 2.0 ** rng.integers(-_SPREAD, _SPREAD + 1, size=shape)
+    return numbers.astype(DTYPES[dtype])
 
 
 def as_flits(row: Buffers, num_flits: int, flit_bytes: int) -> Flits:
@@ -78,6 +100,6 @@ def check_rank(load: Load, rank: int, found: Flits, wanted: Flits) -> None:
     flits = ", ".join(map(str, wrong[:_SHOWN])) + (" ..." if len(wrong) > _SHOWN else "")
     shown = [int.from_bytes(flit[first].tobytes(), "little") for flit in (found, wanted)]
     raise AssertionError(
-        f"rank {rank}: {len(wrong)} of {len(found)} flits are wrong ({flits}); flit {first}, of "
-        f"flow {flow}, is {shown[0]:#x} instead of {shown[1]:#x} at {get_sim_time('ns'):.0f} ns"
+        f"memory of rank {rank}: {len(wrong)} of {len(found)} flits are wrong ({flits}); "
+        f"flit {first}, of flow {flow}, is {shown[0]:#x} instead of {shown[1]:#x}"
     )

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.metadata
+import logging
 import os
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 
 from cocotb_tools.runner import get_runner
 
+from multitree.hw.export.verilog import VerilogError
 from multitree.sim.emulator.cache import cached, content_key
 from multitree.sim.emulator.verilator import verilator_home, why_not
 
@@ -39,12 +41,14 @@ MAKE_VARIABLES = {
     "VK_GLOBAL_OBJS": "",
 }
 """Variables of the Makefile that Verilator writes."""
+# cocotbext-axi still speaks to cocotb 1.
+_QUIET = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
 _RUNTIME_PARTS = ("", "_cov", "_dpi", "_threads", "_vpi")
 _PUBLIC_FILE, _RESULTS_FILE, _LOG_FILE = "public.vlt", "results.xml", "log.txt"
 _LOG_CHARACTERS = 20_000
 
 
-class BenchError(RuntimeError):
+class BenchError(VerilogError):
     """A bench that could not be built, or that did not come to its end; the log's end is in it."""
 
 
@@ -55,6 +59,7 @@ class TestResult:
     Parameters
     ----------
     name : str
+        Module and test, with what it is parametrized by.
     passed : bool
     sim_time_ns, wall_seconds : float
         Simulated time, and what the simulator took for it.
@@ -145,8 +150,10 @@ def simulate(
     log, results = folder / _LOG_FILE, folder / _RESULTS_FILE
     results.unlink(missing_ok=True)
     try:
-        with _environment(simulator):
+        with _environment(simulator), _on_path(python_path):
             runner = get_runner(simulator)
+            # What failed is in the results.
+            runner.log.setLevel(logging.CRITICAL)
             runner.build(
                 sources=[source.resolve() for source in sources],
                 hdl_toplevel=top,
@@ -161,7 +168,7 @@ def simulate(
                 test_module=list(modules),
                 test_dir=folder,
                 results_xml=str(results),
-                extra_env=_test_variables(python_path) | dict(variables or {}),
+                extra_env=_QUIET | dict(variables or {}),
                 seed=seed,
                 test_filter=only,
                 waves=waves,
@@ -186,14 +193,6 @@ def _made_public(inside: Sequence[tuple[str, str]], folder: Path) -> list[str]:
     return [str(folder / _PUBLIC_FILE)]
 
 
-def _test_variables(python_path: Path | None) -> dict[str, str]:
-    """Environment of the process that runs the tests."""
-    paths = [str(path) for path in (python_path, os.environ.get("PYTHONPATH")) if path]
-    # cocotbext-axi still speaks to cocotb 1.
-    quiet = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
-    return quiet | ({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})
-
-
 def _results(path: Path) -> Iterator[TestResult]:
     """Tests of a file of JUnit XML."""
     if not path.is_file():
@@ -202,10 +201,12 @@ def _results(path: Path) -> Iterator[TestResult]:
         properties = {p.get("name"): p.get("value") for p in case.iter("property")}
         failures = [*case.iter("failure"), *case.iter("error")]
         message = "\n".join(f.get("message") or f.text or "failed" for f in failures)
+        # cocotb has pytest repeat what was asserted.
+        message = message.split("\nassert ")[0]
         if next(case.iter("skipped"), None) is not None:
             continue
         yield TestResult(
-            name=case.get("name", ""),
+            name=f"{case.get('classname', '')}.{case.get('name', '')}",
             passed=not failures,
             sim_time_ns=float(properties.get("sim_time_duration") or 0),
             wall_seconds=float(case.get("time", 0)),
@@ -232,6 +233,18 @@ def _environment(simulator: str) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _on_path(folder: Path | None) -> Iterator[None]:
+    """Have modules found in a folder: cocotb's runner hands on this process's path."""
+    before = list(sys.path)
+    try:
+        if folder is not None:
+            sys.path.insert(0, str(folder))
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _compiled_runtime() -> Path:

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import head_layout
+from multitree.nic.config import Config, head_layout
 from multitree.nic.program import RunSettings
 from multitree.nic.routed_rows import places_in_sums, routes_of
-from multitree.sim.cocotb.link_end import Flit
-from multitree.sim.cocotb.link_session import KINDS
+from multitree.sim.cocotb.link_end import KINDS, Flit
 from multitree.sim.rtl.loads import Load
 from multitree.topology.collectives import Op, combine
 from multitree.topology.schedules.schedule import Schedule

@@ -1,7 +1,7 @@
 """Access to the registers of one interface of an emulated network."""
 
 from multitree.nic.faults import DeviceError
-from multitree.nic.host_ops import HostOp
+from multitree.nic.program import HostOp
 from multitree.sim.emulator.network import Network
 
 __all__ = ["EmulatedBus"]

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from multitree.hw.export.verilog import generate
-from multitree.nic.config import Config
+from multitree.nic.config import Config, head_layout
 from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME, Interface, switch_for
-from multitree.nic.layouts import head_layout
 from multitree.sim.emulator.cache import cached, content_key
 from multitree.sim.emulator.states import expose, poke_macro
 from multitree.sim.emulator.verilator import Say, build_library

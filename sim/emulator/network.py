@@ -13,7 +13,7 @@ import numpy.typing as npt
 from multitree.hw.link.session import PERIOD_CYCLES
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
-from multitree.nic.host_ops import HostOp
+from multitree.nic.program import HostOp
 from multitree.nic.registers import ADDRESS
 from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, Status
 from multitree.sim.link_model import LinkModel, MemoryTiming

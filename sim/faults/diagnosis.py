@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.host_ops import HostOp
-from multitree.nic.program import START, Fault, decode_fault, origin_of
+from multitree.nic.program import START, Fault, HostOp, decode_fault, origin_of
 from multitree.nic.registers import ADDRESS, register_field
 from multitree.sim.emulator.network import Network
 from multitree.sim.faults.in_flight import InFlight

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multitree.nic.config import Config
+from multitree.nic.config import HOP_WIDTH, NUM_HOPS, Config, head_layout
 from multitree.nic.faults import DeviceError
-from multitree.nic.layouts import HOP_WIDTH, NUM_HOPS, head_layout
 from multitree.nic.routed_rows import places_in_sums
 from multitree.sim.emulator.native import Crossings
 from multitree.topology.schedules.schedule import Schedule

@@ -8,18 +8,19 @@ import numpy.typing as npt
 
 from multitree.nic.driver import Counters, Driver
 from multitree.nic.faults import DeviceError
-from multitree.nic.host_ops import HostOp, OpKind, Steps
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
     RESET,
     START,
+    HostOp,
+    OpKind,
     PortCounts,
     RunSettings,
+    Steps,
     run_writes,
-    table_writes,
 )
-from multitree.nic.table import Table
+from multitree.nic.table import Table, table_writes
 from multitree.sim.emulator.network import Network, await_links
 from multitree.sim.faults.diagnosis import check_responses, check_status
 from multitree.sim.faults.injection import Injection, flipped, inject, resets_of
@@ -187,9 +188,9 @@ class RtlHost:
         self._tables, self._settings = load.tables, load.settings
         if held is None or held.window_flits != load.settings.window_flits or not loaded:
             # WINDOW_FLITS takes effect with a commit, for which the other bank needs a whole table.
-            tables = [
-                flipped(table_writes(table), rank, faults) for rank, table in enumerate(load.tables)
-            ]
+            tables = [table_writes(table) for table in load.tables]
+            if faults:
+                tables = [flipped(table, rank, faults) for rank, table in enumerate(tables)]
             return [[*table, *writes, COMMIT] for table in tables]
         changed = [new for new, old in zip(writes, run_writes(held), strict=True) if new != old]
         return [changed] * len(load.tables)
@@ -240,8 +241,9 @@ class RtlHost:
         """
         network, first_cycle = self._network, self._network.cycle
         scripts, loading_cycles = self._scripts(loads, then, faults)
-        inject(network, faults)
-        resets = resets_of(faults)
+        resets = resets_of(faults) if faults else {}
+        if faults:
+            inject(network, faults)
         for rank, skew in enumerate(skews):
             ops = [HostOp.wait(skew)] if skew else []
             if rank in resets:

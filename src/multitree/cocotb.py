@@ -1,14 +1,16 @@
 """What cocotb benches import: models, whole benches, simulators."""
 
-from multitree.sim.cocotb.axi_memory import AxiMemory
-from multitree.sim.cocotb.bench import InterfaceBench, NetworkBench, draw_buffers
-from multitree.sim.cocotb.clocking import run_models, until
+from multitree.sim.cocotb.bench import InterfaceBench, NetworkBench, bench_bins
+from multitree.sim.cocotb.case import BenchCase
+from multitree.sim.cocotb.clocking import located, run_models, until
 from multitree.sim.cocotb.coverage import Coverage, Group
 from multitree.sim.cocotb.link_end import LINK_FAULTS, LinkEnd
-from multitree.sim.cocotb.memory import Memory
+from multitree.sim.cocotb.memory import AxiMemory, Memory
 from multitree.sim.cocotb.partner import LinkPartner, PartnerNetwork
+from multitree.sim.cocotb.rank import Rank
 from multitree.sim.cocotb.register_host import RegisterHost
-from multitree.sim.cocotb.scoreboard import as_flits, check_rank, expected
+from multitree.sim.cocotb.runs import RunOptions, run_benches
+from multitree.sim.cocotb.scoreboard import as_flits, check_rank, draw_buffers, expected
 from multitree.sim.cocotb.simulators import (
     SIMULATORS,
     BenchError,
@@ -26,6 +28,7 @@ __all__ = [
     "SIMULATORS",
     "STALLS",
     "AxiMemory",
+    "BenchCase",
     "BenchError",
     "Collective",
     "Coverage",
@@ -39,17 +42,22 @@ __all__ = [
     "Message",
     "NetworkBench",
     "PartnerNetwork",
+    "Rank",
     "RegisterHost",
+    "RunOptions",
     "Stall",
     "TestResult",
     "Upcoming",
     "as_flits",
+    "bench_bins",
     "check_rank",
     "collective_of",
     "draw_buffers",
     "expected",
     "frame",
+    "located",
     "missing",
+    "run_benches",
     "run_models",
     "simulate",
     "until",

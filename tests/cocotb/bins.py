@@ -1,8 +1,7 @@
 """What the random benches have to reach: every bin, by name."""
 
-from multitree.nic.config import LANE_TYPES
+from multitree.nic.config import LANE_TYPES, NO_PORT
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import NO_PORT
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS, REDUCTIONS
 from multitree.sim.cocotb.coverage import Coverage, Group
 from multitree.sim.cocotb.stalls import STALLS

@@ -7,8 +7,8 @@ import numpy as np
 
 from multitree.hw.checked_queue import check_columns
 from multitree.hw.link.link import Kind
+from multitree.nic.config import NO_PORT, head_layout
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.layouts import NO_PORT, head_layout
 from multitree.nic.program import COMMIT
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
 from multitree.topology.collectives import Op

@@ -20,6 +20,8 @@ from tests.host.values import bits, make_buffers
 
 NUM_ELEMENTS = 100
 NUM_FLITS = 25
+# As torus:4x4 is emulated with, so that it is compiled once.
+CONFIG = Config(dtypes=("int32", "float32"))
 LIMIT_CYCLES = 5000
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
@@ -27,12 +29,12 @@ needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation 
 
 @pytest.fixture(scope="module")
 def library():
-    return network_library(Config())
+    return network_library(CONFIG)
 
 
 @pytest.fixture
 def network(library):
-    with Network(ring(2), Config(), library) as opened:
+    with Network(ring(2), CONFIG, library) as opened:
         yield opened
 
 
@@ -61,7 +63,7 @@ def settings(**changes):
 def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, memory):
     drivers = [driver_of(network, rank) for rank in range(2)]
     for rank, driver in enumerate(drivers):
-        driver.load_table(compile_table(schedule, rank, NUM_FLITS, Config()))
+        driver.load_table(compile_table(schedule, rank, NUM_FLITS, CONFIG))
         driver.commit(settings())
     for seed in range(3):
         buffers = make_buffers(seed, 2, NUM_ELEMENTS)
@@ -78,8 +80,8 @@ def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, mem
     (used, *unused) = counters.ports
     assert used.flits_sent == used.flits_received == NUM_FLITS
     assert used.stall_dependency_cycles > 0
-    assert set(unused) == {PortCounts(*[0] * 6, credits_low=Config().buffer_flits)}
-    assert len(counters.ports) == Config().num_ports
+    assert set(unused) == {PortCounts(*[0] * 6, credits_low=CONFIG.buffer_flits)}
+    assert len(counters.ports) == CONFIG.num_ports
 
 
 @needs_rtl
@@ -90,7 +92,7 @@ def test_a_driven_interface_that_is_reset_alone_rejoins(network, schedule, memor
     for again in range(3):
         for rank, driver in enumerate(drivers):
             if rank or not again:
-                driver.load_table(compile_table(schedule, rank, NUM_FLITS, Config()))
+                driver.load_table(compile_table(schedule, rank, NUM_FLITS, CONFIG))
                 driver.commit(settings())
         for driver in drivers:
             driver.start()
@@ -113,15 +115,15 @@ def test_the_next_collective_is_loaded_and_started_while_one_runs(network, sched
     network.set_memory(memory)
     limits = {"watchdog_cycles": 0, "first_arrival_cycles": 0}
     for rank, driver in enumerate(drivers):
-        driver.load_table(compile_table(schedule, rank, NUM_FLITS, Config()))
+        driver.load_table(compile_table(schedule, rank, NUM_FLITS, CONFIG))
         driver.commit(settings(**limits))
         driver.start()
         following = settings(window_base=NUM_FLITS, **limits)
-        driver.preload(compile_table(other, rank, NUM_FLITS, Config()), following)
+        driver.preload(compile_table(other, rank, NUM_FLITS, CONFIG), following)
         driver.start()
         if rank == 0:
             with pytest.raises(DeviceError, match="Rank 0: nothing may wait to be committed"):
-                driver.preload(compile_table(other, rank, NUM_FLITS, Config()), following)
+                driver.preload(compile_table(other, rank, NUM_FLITS, CONFIG), following)
     for driver in drivers * 2:
         driver.wait(LIMIT_CYCLES)
     found = memory.reshape(2, 2, -1).view(np.float32)
@@ -134,7 +136,7 @@ def test_the_next_collective_is_loaded_and_started_while_one_runs(network, sched
 def test_probe_reads_the_sizes_it_was_built_with(network):
     sizes = driver_of(network, 1).probe()
     for name, value in dataclasses.asdict(sizes).items():
-        assert value == getattr(Config(), name), name
+        assert value == getattr(CONFIG, name), name
 
 
 @needs_rtl
@@ -142,14 +144,14 @@ def test_a_neighbour_that_never_starts_ends_in_a_fault_that_names_flow_and_port(
     network, schedule, memory
 ):
     driver = driver_of(network, 0)
-    driver.load_table(compile_table(schedule, 0, NUM_FLITS, Config()))
+    driver.load_table(compile_table(schedule, 0, NUM_FLITS, CONFIG))
     driver.commit(settings(first_arrival_cycles=700, watchdog_cycles=700))
     driver.start()
     with pytest.raises(DeviceError, match=r"^Rank 0.*FIRST_ARRIVAL.*awaited"):
         driver.wait(LIMIT_CYCLES)
     for rank in range(2):
         driver_of(network, rank).reset()
-    driver.load_table(compile_table(schedule, 0, NUM_FLITS, Config()))
+    driver.load_table(compile_table(schedule, 0, NUM_FLITS, CONFIG))
     driver.commit(settings())
     driver.start()
     with pytest.raises(
@@ -160,7 +162,7 @@ def test_a_neighbour_that_never_starts_ends_in_a_fault_that_names_flow_and_port(
 
 @needs_rtl
 def test_an_illegal_row_is_refused_at_commit_and_named(network, schedule, memory):
-    table = compile_table(schedule, 0, NUM_FLITS, Config())
+    table = compile_table(schedule, 0, NUM_FLITS, CONFIG)
     wrong = dataclasses.replace(table, port=np.full_like(table.port, 7))
     driver = driver_of(network, 0)
     driver.load_table(wrong)
@@ -212,7 +214,7 @@ def test_something_else_behind_the_bus_is_not_taken_for_an_interface():
 
 def test_a_table_of_another_rank_or_too_large_is_not_written(schedule):
     bus = SilentBus(**SIZES)
-    table = compile_table(schedule, 0, NUM_FLITS, Config())
+    table = compile_table(schedule, 0, NUM_FLITS, CONFIG)
     with pytest.raises(DeviceError, match="Rank 1: table must be this rank's, not rank 0's"):
         Card(bus, 1).load_table(table)
     with pytest.raises(DeviceError, match="Rank 0: rows of the table must be at most 1, not 2"):

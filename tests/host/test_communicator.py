@@ -379,7 +379,7 @@ def test_a_schedule_that_is_wrong_is_never_run(monkeypatch, algorithm):
             rows=np.stack(columns, axis=1)[1:],
         )
 
-    for place in ("host.plans", "sim.choice"):
+    for place in ("host.runner", "sim.choice"):
         monkeypatch.setattr(f"multitree.{place}.build", build_with_a_row_too_few)
     with pytest.raises(ScheduleError, match=r"^Row|^Flow|by wrong") as error:
         Communicator(ring(3), algorithm=algorithm).all_reduce(np.ones((3, 4), np.int32))

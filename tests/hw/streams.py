@@ -220,4 +220,4 @@ def assert_refused(make, error, message):
         warnings.simplefilter("ignore", UnusedElaboratable)
         with pytest.raises(error, match=message):
             make()
-        gc.collect()
+        gc.collect(1)

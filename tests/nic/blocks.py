@@ -5,8 +5,7 @@ import random
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW, head_layout
+from multitree.nic.config import FLOW_ENTRY, NO_PORT, ROW, Config, head_layout
 
 SMALL = Config(
     num_ports=3,

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from amaranth.back import rtlil
 
-from multitree.nic.config import MOST_SHARED_ROWS, Config
+from multitree.nic.config import MOST_SHARED_ROWS, Config, head_layout, sequence_width
 from multitree.nic.interface import Interface
-from multitree.nic.layouts import head_layout, sequence_width
 from multitree.nic.registers import ROUTE_WINDOW
 
 LEAST = Config(

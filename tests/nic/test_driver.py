@@ -7,7 +7,7 @@ import pytest
 from multitree.nic.config import Config
 from multitree.nic.driver import Driver
 from multitree.nic.faults import DeviceError
-from multitree.nic.host_ops import OpKind
+from multitree.nic.program import OpKind
 from multitree.nic.registers import ADDRESS, ID, VERSION
 from multitree.nic.table import compile_table
 from multitree.topology.algorithms.build import build

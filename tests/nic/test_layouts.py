@@ -2,17 +2,17 @@
 
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import (
+from multitree.nic.config import (
     FLOW_ENTRY,
     ROW,
     SHARED_FLOW,
     SHARED_ROW,
+    Config,
     head_layout,
     job_layout,
     words_of,
 )
+from multitree.nic.faults import FaultCode
 from multitree.nic.registers import ROUTE_WINDOW, TABLE_WINDOW
 
 PRIVATE, SHORT, SHARED = Config(), Config(flit_bytes=8), Config(num_classes=1)

@@ -6,10 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
-from multitree.nic.config import Config
+from multitree.nic.config import FLOW_ENTRY, NO_PORT, ROW, SHARED_FLOW, SHARED_ROW, Config
 from multitree.nic.control.monitor import FAULT
 from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW, SHARED_FLOW, SHARED_ROW
 from multitree.nic.program import (
     ACKNOWLEDGE,
     COMMIT,
@@ -19,10 +18,9 @@ from multitree.nic.program import (
     decode_fault,
     origin_of,
     run_writes,
-    table_writes,
 )
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, REGISTERS, TABLE_WINDOW
-from multitree.nic.table import Table, compile_table
+from multitree.nic.table import Table, compile_table, table_writes
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import hypercube, mesh, torus

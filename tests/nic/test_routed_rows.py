@@ -5,11 +5,9 @@ import zlib
 import numpy as np
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import HOP_WIDTH, NO_PORT, SHARED_FLOW, SHARED_ROW
-from multitree.nic.program import table_writes
+from multitree.nic.config import HOP_WIDTH, NO_PORT, SHARED_FLOW, SHARED_ROW, Config
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
-from multitree.nic.table import compile_table
+from multitree.nic.table import compile_table, table_writes
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.layouts import NO_PORT
+from multitree.nic.config import NO_PORT, Config
 from multitree.nic.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op

@@ -11,8 +11,8 @@ from multitree.nic.table import compile_table
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.native import EVENT
 from multitree.sim.faults.diagnosis import first_missing
-from multitree.sim.limits import limits_of
 from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.rtl.loads import limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
 from multitree.sim.trace import trace_of, turns_of
 from multitree.topology.algorithms.build import COMPARED, build

@@ -10,7 +10,7 @@ from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.measures import Adjacency, adjacency
 from multitree.topology.networks.topology import Topology
-from multitree.topology.routing.routes import LinkFinder
+from multitree.topology.routing.default_routes import LinkFinder
 from multitree.topology.schedules.schedule import Schedule
 
 Routes = tuple[Int64Array, Int64Array, Int64Array]
@@ -164,7 +164,7 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     -----
     O(flows x ranks); deterministic. N-1 messages per rank and phase, each of one chunk. Neighbours
     in the ring that no link joins send along a tree without switches, see `TreeWalk`, and by
-    `routing.routes` with them.
+    `default_routes.routes` with them.
 
     References
     ----------

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array, Int64Array, largest_group
+from multitree.topology.arrays import Int32Array, Int64Array, largest_group, rows_of_entries
 from multitree.topology.checks.proofs import (
     check_flow_offsets,
     check_order,
@@ -19,7 +19,6 @@ from multitree.topology.collectives import OPS_OF, Op, check_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.progress import report
-from multitree.topology.routing.routes import rows_of_entries
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [

@@ -8,14 +8,14 @@ import numpy as np
 
 from multitree.topology.arrays import Int64Array, int32s, int64s
 from multitree.topology.errors import TopologyError
-from multitree.topology.families.named import (
+from multitree.topology.families.direct import (
     check_num_ranks,
     check_size,
     checked_dims,
     named_family,
 )
+from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.topology import Topology
-from multitree.topology.networks.topology_checks import MAX_RANKS
 
 
 @dataclass(frozen=True)

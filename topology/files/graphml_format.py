@@ -38,8 +38,7 @@ from multitree.topology.networks.graphs import (
     numbered,
 )
 from multitree.topology.networks.graphs import SCHEMA as TOPOLOGY_SCHEMA
-from multitree.topology.networks.node_names import MAX_NAME, names_or_none
-from multitree.topology.networks.ports import MOST_PORTS
+from multitree.topology.networks.nodes import MAX_NAME, MOST_PORTS, names_or_none
 from multitree.topology.networks.topology import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
     DEFAULT_LATENCY_NS,

@@ -17,7 +17,7 @@ from multitree.topology.file_text import (
     positive,
     shown,
 )
-from multitree.topology.networks.topology_checks import MAX_RANKS
+from multitree.topology.networks.nodes import MAX_RANKS
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)

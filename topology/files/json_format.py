@@ -36,10 +36,8 @@ from multitree.topology.files.schedule_rows import (
     waves_of,
 )
 from multitree.topology.networks.graphs import SCHEMA as TOPOLOGY_SCHEMA
-from multitree.topology.networks.node_names import MAX_NAME
-from multitree.topology.networks.ports import MOST_PORTS
+from multitree.topology.networks.nodes import MAX_LINKS, MAX_NAME, MAX_RANKS, MOST_PORTS
 from multitree.topology.networks.topology import Topology
-from multitree.topology.networks.topology_checks import MAX_LINKS, MAX_RANKS
 from multitree.topology.schedules.columns import MAX_WAVES
 from multitree.topology.schedules.schedule import Schedule
 

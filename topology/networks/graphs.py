@@ -16,7 +16,7 @@ from multitree.topology.networks.attributes import (
     LinkKeys,
     report_unread,
 )
-from multitree.topology.networks.node_names import names_of
+from multitree.topology.networks.nodes import names_of
 
 LinkRow = tuple[Any, int, int, Any, Any, Any]
 SCHEMA = "multitree.topology.v1"

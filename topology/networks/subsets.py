@@ -5,9 +5,8 @@ import numpy as np
 from multitree.topology.arrays import BoolArray, Int32Array
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.measures import adjacency, hops_from
-from multitree.topology.networks.node_names import names_at
+from multitree.topology.networks.nodes import Ids, check_ids, names_at
 from multitree.topology.networks.topology import Topology
-from multitree.topology.networks.topology_checks import Ids, check_ids
 
 __all__ = ["among"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, int32s
+from multitree.topology.arrays import Float64Array, Int32Array, int32s, positions_in_group
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.attributes import LinkKeys
 from multitree.topology.networks.degraded import degraded_links, degraded_name
@@ -18,20 +18,19 @@ from multitree.topology.networks.measures import (
     most_hops,
     smallest_cut,
 )
-from multitree.topology.networks.node_names import checked_names, label_of, names_at
-from multitree.topology.networks.ports import (
-    checked_port_counts,
-    checked_source_ports,
-    ports_in_order,
-    ports_in_use,
-    reverse_of,
-)
-from multitree.topology.networks.topology_checks import (
+from multitree.topology.networks.nodes import (
     Ids,
     check_connected,
     check_counts,
     check_ids,
     checked_links,
+    checked_names,
+    checked_port_counts,
+    checked_source_ports,
+    label_of,
+    names_at,
+    ports_in_order,
+    ports_in_use,
     positive_figures,
 )
 
@@ -109,8 +108,8 @@ class Topology:
             object.__setattr__(
                 self, field, positive_figures(field, getattr(self, field), len(links))
             )
-        in_use = ports_in_use(links, self.link_ports, self.num_nodes)
-        object.__setattr__(self, "port_counts", checked_port_counts(self.port_counts, in_use))
+        counts = checked_port_counts(self.port_counts, self._ports_in_use)
+        object.__setattr__(self, "port_counts", counts)
         object.__setattr__(self, "names", checked_names(self.names, self.num_nodes))
         check_connected(self.name, links, self.num_nodes, self.label)
 
@@ -146,8 +145,11 @@ class Topology:
     @cached_property
     def num_ports(self) -> Int32Array:
         """Ports of each node, with a link or not, int32 (num_nodes,)."""
-        in_use = ports_in_use(self.links, self.link_ports, self.num_nodes)
-        return in_use if self.port_counts is None else self.port_counts
+        return self._ports_in_use if self.port_counts is None else self.port_counts
+
+    @cached_property
+    def _ports_in_use(self) -> Int32Array:
+        return ports_in_use(self.links, self.link_ports, self.num_nodes)
 
     @property
     def least_degree(self) -> int:
@@ -157,8 +159,21 @@ class Topology:
 
     @cached_property
     def reverse(self) -> Int32Array:
-        """Id of each link's reverse, int32 (num_links,); see `ports.reverse_of`."""
-        return reverse_of(self.links, self.num_nodes)
+        """Id of each link's reverse, int32 (num_links,); -1 where there is none.
+
+        The k-th of several parallel links pairs with the k-th in the opposite direction.
+        """
+        src, dst = self.links.astype(np.int64).T
+        position = positions_in_group(src * self.num_nodes + dst)
+        depth = int(position.max()) + 1
+        # At most 2^17 nodes and 2^22 parallel links: keys stay below 2^56.
+        key = (src * self.num_nodes + dst) * depth + position
+        wanted = (dst * self.num_nodes + src) * depth + position
+        by_key = np.argsort(key)
+        # A binary search for all links at once; what lies
+        # behind the last key is clipped, then compared.
+        found = by_key[np.minimum(np.searchsorted(key[by_key], wanted), self.num_links - 1)]
+        return int32s("Reverse", np.where(key[found] == wanted, found, -1))
 
     @property
     def is_symmetric(self) -> bool:

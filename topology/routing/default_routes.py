@@ -10,12 +10,48 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families.clusters import DragonflyShape, along_boxes
 from multitree.topology.families.switched import tree_shape
 from multitree.topology.networks.topology import Topology
-from multitree.topology.routing.routes import LinkFinder
 from multitree.topology.routing.updown import UpDownRoutes
 
 Nodes = Int64Array
 Routes = tuple[Int64Array, Int32Array, Int32Array]
 _Step = Callable[[Nodes, Nodes, Nodes], tuple[Nodes, Nodes]]
+
+
+class LinkFinder:
+    """Finds the links that lead from one node straight to another.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Examples
+    --------
+    >>> pair = Topology("pair", 2, 0, [[1, 0], [0, 1], [0, 1]], 16.0, 150.0)
+    >>> zero, one = np.array([0, 0]), np.array([1, 0])
+    >>> LinkFinder(pair).lowest(zero, one).tolist()
+    [1, -1]
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        ends = topology.links.astype(np.int64)
+        key = ends[:, 0] * topology.num_nodes + ends[:, 1]
+        self._num_nodes = topology.num_nodes
+        # Stable, so among parallel links the one of lowest id comes first.
+        self._by_key = np.argsort(key, kind="stable")
+        self._key = key[self._by_key]
+
+    def lowest(self, src: Int64Array, dst: Int64Array) -> Int64Array:
+        """The link of lowest id from each node to another, int64 (n,); -1 where there is none."""
+        wanted = src * self._num_nodes + dst
+        # What lies behind the last key is clipped; the comparison then finds that it differs.
+        place = np.minimum(np.searchsorted(self._key, wanted), len(self._key) - 1)
+        return np.where(self._key[place] == wanted, self._by_key[place], -1)
+
+    def picked(self, src: Int64Array, dst: Int64Array, number: Int64Array) -> Int64Array:
+        """Of the parallel links from each node to another that a number picks, int64 (n,)."""
+        wanted = src * self._num_nodes + dst
+        first, last = (np.searchsorted(self._key, wanted, side) for side in ("left", "right"))
+        return self._by_key[first + number % (last - first)]
 
 
 def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:

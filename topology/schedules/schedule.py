@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
+from multitree.topology.arrays import (
+    Int32Array,
+    Int64Array,
+    int32s,
+    int64s,
+    largest_group,
+    reordered_routes,
+    rows_of_entries,
+    select_routes,
+)
 from multitree.topology.collectives import OPS_OF, ROOTED, Op, check_collective, check_roots
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import routes_of_rows
-from multitree.topology.routing.routes import max_load, reordered_routes, select_routes
 from multitree.topology.schedules.columns import (
     ROW_FIELDS,
     check_ranges,
@@ -134,7 +142,7 @@ class Schedule:
             The one link each transfer takes.
         routes : tuple of array_like, optional
             Offsets, links and classes as for `Schedule`, in the order of `rows`. Without links
-            and routes each row takes the one that `routing.routes` gives its src and dst.
+            and routes each row takes the one that `default_routes.routes` gives its src and dst.
         times : tuple of int
             What `expected_order` takes a chunk and a hop to be.
 
@@ -251,7 +259,9 @@ class Schedule:
         """The largest number of transfers on one link in one step, of all waves."""
         # As if waves never ended: where there are few, this may count steps that do not meet.
         step = self.step % self.period if self.num_waves > 1 else self.step
-        return max_load(step, self.route_offsets, self.route_links, self.topology.num_links)
+        of_hops = step[rows_of_entries(self.route_offsets)]
+        # In 64 bits: steps times links may exceed 32.
+        return largest_group(of_hops.astype(np.int64) * self.topology.num_links + self.route_links)
 
     def padded(self, num_flits: int) -> int:
         """Flits of a buffer that is padded with zeros until all waves are of the same length."""

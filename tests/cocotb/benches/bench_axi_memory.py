@@ -6,7 +6,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
 
-from multitree.sim.cocotb.axi_memory import AxiMemory
+from multitree.sim.cocotb.memory import AxiMemory
 
 SIZES = {"address_width": 10, "flit_bytes": 16, "depth": 64}
 FLIT_BYTES, NUM_FLITS = SIZES["flit_bytes"], 1 << SIZES["address_width"]

@@ -11,7 +11,7 @@ from cocotb.triggers import ClockCycles, FallingEdge
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import RESET, START
 from multitree.nic.table import compile_table
-from multitree.sim.cocotb.axi_memory import AxiMemory
+from multitree.sim.cocotb.memory import AxiMemory
 from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.schedules.execute import execute
 from tests.cocotb.benches.bench_network import NUM_FLITS, as_flits, draw, settings

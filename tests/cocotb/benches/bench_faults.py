@@ -6,7 +6,8 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from multitree.nic.faults import FaultCode
-from multitree.nic.program import COMMIT, START, RunSettings, run_writes, table_writes
+from multitree.nic.program import COMMIT, START, RunSettings, run_writes
+from multitree.nic.table import table_writes
 from multitree.sim.cocotb.stalls import STALLS
 from multitree.topology.collectives import OPS
 from tests.cocotb.bins import bins

@@ -7,7 +7,8 @@ from pathlib import Path
 import cocotb
 
 from multitree.nic.config import Config
-from multitree.sim.cocotb.bench import InterfaceBench, draw_buffers
+from multitree.sim.cocotb.bench import InterfaceBench
+from multitree.sim.cocotb.scoreboard import draw_buffers
 from multitree.sim.rtl.loads import Upcoming
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology

@@ -14,8 +14,8 @@ from multitree.nic.program import (
     START,
     RunSettings,
     run_writes,
-    table_writes,
 )
+from multitree.nic.table import table_writes
 from multitree.sim.cocotb.stalls import STALLS
 from tests.cocotb.bins import bins, collective_bins
 from tests.cocotb.models.environment import CONFIG, NUM_FLITS, NUMBERS, Environment

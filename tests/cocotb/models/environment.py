@@ -8,8 +8,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
-from multitree.nic.config import JOB_QUEUE_DEPTH, Config
-from multitree.nic.layouts import sequence_width
+from multitree.nic.config import JOB_QUEUE_DEPTH, Config, sequence_width
 from multitree.sim.cocotb.clocking import run_models, until
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.partner import PartnerNetwork

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from multitree.nic.layouts import NO_PORT
+from multitree.nic.config import NO_PORT
 from multitree.nic.table import Table
 from multitree.sim.cocotb.traffic import Collective, Message
 from multitree.topology.collectives import DTYPES, Op, combine

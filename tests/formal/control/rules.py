@@ -5,10 +5,9 @@ from amaranth.lib import data
 
 from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config
+from multitree.nic.config import FLOW_ENTRY, NO_PORT, SHARED_FLOW, Config
 from multitree.nic.control.checker import RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW
 from multitree.nic.receive.scoreboard import Expectation
 from multitree.nic.send.steps import StepCounter
 from tests.formal.bench import Property

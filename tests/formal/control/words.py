@@ -6,7 +6,7 @@ from amaranth import Mux, Signal
 from amaranth.hdl import Value
 from amaranth.lib import data
 
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, ROW
+from multitree.nic.config import FLOW_ENTRY, NO_PORT, ROW
 
 __all__ = ["NOP", "Words", "illegal_entry", "illegal_row", "table"]
 

@@ -4,10 +4,9 @@ from amaranth import Cat, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config
+from multitree.nic.config import FLOW_ENTRY, NO_PORT, Config, head_layout, sequence_width
 from multitree.nic.control.checker import FlowCheck
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, head_layout, sequence_width
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.reduce.reducer import Reducer

@@ -15,8 +15,7 @@ from multitree import (
     ring,
     torus,
 )
-from multitree.host.engines import RtlEngine
-from multitree.host.plans import Plan
+from multitree.host.engines import Plan, RtlEngine
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.rtl.session import RtlSession

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from amaranth.lib import data
 
+from multitree.nic.config import FLOW_ENTRY, NO_PORT, SHARED_FLOW
 from multitree.nic.control.checker import FlowCheck, RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, NO_PORT, SHARED_FLOW
 from multitree.nic.program import DTYPE_CODES
 from multitree.nic.receive.scoreboard import Expectation
 from tests.nic.blocks import SMALL, entry, evaluate, row, seeded

@@ -2,8 +2,8 @@
 
 import pytest
 
+from multitree.nic.config import sequence_width
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import sequence_width
 from multitree.nic.program import ACKNOWLEDGE, START, reset_writes
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring
@@ -135,6 +135,7 @@ def test_a_card_that_is_reset_alone_and_does_not_rejoin_is_a_named_fault():
     assert FaultCode.STALE_SEQUENCE in found
 
 
+@pytest.mark.slow
 def test_done_is_not_delivered_before_the_leaf_of_a_broadcast_has_taken_all():
     """What waits in the leaf's link buffer would be lost with a reset of the root or the leaf."""
     seen, started, buffers = [], Meeting(), integers(3, COUNT)

@@ -186,6 +186,7 @@ def test_one_behind_a_staged_one_waits_until_that_is_added(third):
     assert (memory[BASE : BASE + 3] == (values[0] + values[1]) + values[2]).all()
 
 
+@pytest.mark.slow
 def test_what_was_added_in_the_collective_before_lets_nothing_go_on():
     # There the first one came here, and now it comes elsewhere, slowly.
     memory = np.full((1 << CONFIG.address_width, LANES), -1e8, np.float32)

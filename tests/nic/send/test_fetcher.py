@@ -8,9 +8,9 @@ import pytest
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
+from multitree.nic.config import FLOW_ENTRY, ROW
 from multitree.nic.control.memories import FlowMemory, TableMemory
 from multitree.nic.faults import FaultCode
-from multitree.nic.layouts import FLOW_ENTRY, ROW
 from multitree.nic.send.fetcher import Fetcher
 from tests.hw.streams import PATTERNS, go, run
 from tests.nic.blocks import SMALL, entry, load, plain, put, row, seeded, start

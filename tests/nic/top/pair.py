@@ -16,10 +16,9 @@ from multitree.nic.program import (
     counts_of,
     decode_fault,
     run_writes,
-    table_writes,
 )
 from multitree.nic.registers import ADDRESS, ID, REGISTERS
-from multitree.nic.table import compile_table
+from multitree.nic.table import compile_table, table_writes
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import ring
 from tests.hw.streams import run

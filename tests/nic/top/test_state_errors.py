@@ -59,7 +59,10 @@ def test_each_queue_alone_raises_the_state_error_of_its_block(kind, flips):
     run(block, drive)
 
 
-@pytest.mark.parametrize(("config", "bit", "at_port"), [(SMALL, 1, 1), (SHARED, 0, None)])
+@pytest.mark.parametrize(
+    ("config", "bit", "at_port"),
+    [(SMALL, 1, 1), pytest.param(SHARED, 0, None, marks=pytest.mark.slow)],
+)
 def test_a_flipped_count_is_the_fault_of_its_port_or_on_shared_links_of_none(
     config, bit, at_port, monkeypatch
 ):

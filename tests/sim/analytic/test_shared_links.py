@@ -7,7 +7,6 @@ import pytest
 
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.reduction import drained_at
-from multitree.sim.limits import estimated_step_cycles
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.build import build
@@ -149,7 +148,7 @@ def test_in_lockstep_cycles_are_within_four_percent_of_the_rtl_too():
 def test_in_lockstep_no_step_begins_before_the_time_of_those_before_it():
     schedule = build(STAR, "multitree")
     model = LinkModel()
-    step = estimated_step_cycles(schedule, 500, model)
+    step = model.estimated_step_cycles(schedule, 500)
     assert step == 100 + 1 + 20
     trace = analytic(schedule, 500, model, lockstep=True)
     assert (trace.sent[0] >= model.start_cycles + schedule.step * step).all()
@@ -163,7 +162,7 @@ def test_in_lockstep_no_step_begins_before_the_time_of_those_before_it():
 def test_in_lockstep_a_step_is_what_each_link_is_held_for_by_builders(fast, slow, cycles):
     speeds = np.where(STAR.links.min(axis=1) > 0, fast, slow)
     schedule = build(replace(STAR, bandwidth_gbytes_per_s=speeds), "multitree")
-    assert abs(estimated_step_cycles(schedule, 500, LinkModel()) - 20 - cycles) <= 1
+    assert abs(LinkModel().estimated_step_cycles(schedule, 500) - 20 - cycles) <= 1
 
 
 def test_a_rank_whose_link_has_no_reverse_is_named():

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from multitree.nic.config import Config
-from multitree.nic.host_ops import HostOp
+from multitree.nic.program import HostOp
 from multitree.sim.emulator.library import harness_sources
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import build_library

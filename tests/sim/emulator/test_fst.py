@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multitree import sim
-from multitree.nic.host_ops import HostOp
+from multitree.nic.program import HostOp
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.link_model import LinkModel

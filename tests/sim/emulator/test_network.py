@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
-from multitree.nic.host_ops import HostOp
+from multitree.nic.program import HostOp
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import fully_connected, ring

@@ -5,9 +5,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from multitree.nic.config import Config
+from multitree.nic.config import HOP_WIDTH, NUM_HOPS, Config, head_layout
 from multitree.nic.faults import DeviceError
-from multitree.nic.layouts import HOP_WIDTH, NUM_HOPS, head_layout
 from multitree.nic.routed_rows import places_in_sums, routes_of
 from multitree.sim.emulator.native import CROSSING
 from multitree.sim.faults.in_flight import InFlight

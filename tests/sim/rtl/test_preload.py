@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
-from multitree.nic.host_ops import HostOp
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes, table_writes
-from multitree.nic.table import compile_table
+from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, HostOp, RunSettings, run_writes
+from multitree.nic.table import compile_table, table_writes
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.loads import Upcoming

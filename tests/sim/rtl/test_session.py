@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
-from multitree.nic.host_ops import HostOp
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS, HostOp
 from multitree.nic.registers import ADDRESS, ID
 from multitree.nic.table import compile_table
 from multitree.sim.analytic.engine import analytic
@@ -353,6 +352,7 @@ def test_what_the_engine_cannot_run_is_refused_with_the_reason():
         RtlSession(fully_connected(10))
 
 
+@pytest.mark.slow
 def test_a_waveform_of_interfaces_shows_the_window_asked_for(tmp_path):
     schedule = build_multitree(ring(2))
     waveform = Waveform(tmp_path / "run.vcd", 100, 150)

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from multitree.nic.config import NO_PORT, head_layout
 from multitree.nic.faults import DeviceError
-from multitree.nic.layouts import NO_PORT, head_layout
 from multitree.nic.table import compile_table
 from multitree.sim.emulator.network import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField

@@ -17,8 +17,8 @@ from multitree.topology.file_text import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
 from multitree.topology.files import files as schedule_files
 from multitree.topology.files.files import load_file, load_schedule, save_schedule, save_topology
 from multitree.topology.files.schedule_rows import MAX_STEPS
+from multitree.topology.networks.nodes import MAX_LINKS, MAX_RANKS
 from multitree.topology.networks.topology import Topology
-from multitree.topology.networks.topology_checks import MAX_LINKS, MAX_RANKS
 from multitree.topology.specs import parse_topology
 
 CASES = [

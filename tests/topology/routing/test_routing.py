@@ -6,10 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from multitree.topology.arrays import rows_of_entries
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import routes
-from multitree.topology.routing.routes import rows_of_entries
 from multitree.topology.routing.updown import up_down
 from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, random_topology

@@ -1,0 +1,200 @@
+"""Runs the benches of a folder, one after the other, and gathers what they report."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from multitree.sim.cocotb.case import STALLS_VARIABLE, BenchCase, BenchTop
+from multitree.sim.cocotb.coverage import Coverage
+from multitree.sim.cocotb.simulators import SIMULATORS, TestResult, missing, simulate
+
+__all__ = ["COVERAGE_FILE", "MOST_INTERFACES", "RunOptions", "chosen_simulator", "run_benches"]
+
+COVERAGE_FILE = "coverage.json"
+"""Where tests save their coverage, in the folder in which they run."""
+MOST_INTERFACES = {"icarus": 16, "verilator": 64}
+"""Of one design, by simulator."""
+_RESULTS_FILE = "results.xml"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run benches.
+
+    Parameters
+    ----------
+    simulator : str
+        One of `SIMULATORS`.
+    seed : int
+        Of everything that is drawn.
+    only : str, optional
+        Run the tests whose full names, such as ``bench_network.test_name``, this regular
+        expression matches somewhere.
+    stalls : str, optional
+        In place of the folder's.
+    faults : bool
+        Also run the tests that do something wrong on purpose.
+    waves : Path, optional
+        Where to put every signal's changes, as FST; with several designs each name has the
+        design's name in it.
+    """
+
+    simulator: str
+    seed: int = 1
+    only: str | None = None
+    stalls: str | None = None
+    faults: bool = False
+    waves: Path | None = None
+
+
+@dataclass(frozen=True)
+class BenchRuns:
+    """What the benches of a folder reported.
+
+    Parameters
+    ----------
+    results : tuple of TestResult
+    coverage : Coverage
+    junit : Path
+        All results as JUnit XML.
+    waves : tuple of Path
+    """
+
+    results: tuple[TestResult, ...]
+    coverage: Coverage
+    junit: Path
+    waves: tuple[Path, ...]
+
+
+def chosen_simulator(name: str | None) -> str:
+    """The simulator of that name, or the first one that is there.
+
+    Raises
+    ------
+    ValueError
+        If there is none of the name, or it lacks something on this machine, which is named.
+    """
+    if name is not None and name not in SIMULATORS:
+        raise ValueError(f"Simulator must be {' or '.join(SIMULATORS)}, not {name!r}")
+    lacks = {each: missing(each) for each in ([name] if name else SIMULATORS)}
+    found = next((each for each, lack in lacks.items() if not lack), None)
+    if found is None:
+        raise ValueError(
+            "Simulator must be there: " + "; ".join(f"{k}: {v}" for k, v in lacks.items())
+        )
+    return found
+
+
+def run_benches(
+    folder: Path, options: RunOptions, *, say: Callable[[str], None] = lambda text: None
+) -> BenchRuns:
+    """Build and run what a folder's case lists.
+
+    Parameters
+    ----------
+    folder : Path
+        With a case, as `multitree verilog --bench` writes it. Builds, logs and results go to
+        ``build/<simulator>`` in it.
+    options : RunOptions
+    say : callable
+        Called with what is being done.
+
+    Returns
+    -------
+    BenchRuns
+
+    Raises
+    ------
+    OSError, ValueError
+        As `BenchCase.load`, if no test matches, or a design has more interfaces than the simulator
+        takes (`MOST_INTERFACES`).
+    BenchError
+        As `simulate`.
+    """
+    # Read with what will hold in the tests, so that what is wrong with it is said here.
+    variables = {} if options.stalls is None else {STALLS_VARIABLE: options.stalls}
+    chosen = _chosen(BenchCase.load(folder, variables), folder, options)
+    home = folder / "build" / options.simulator
+    results: list[TestResult] = []
+    waves: list[Path] = []
+    coverage: Coverage | None = None
+    for top, modules in chosen:
+        say(f"{', '.join(modules)} on {options.simulator}")
+        where = home / top.top
+        where.mkdir(parents=True, exist_ok=True)
+        counts = where / COVERAGE_FILE
+        counts.unlink(missing_ok=True)
+        results += simulate(
+            options.simulator,
+            sources=[folder / source for source in top.sources],
+            top=top.top,
+            modules=modules,
+            folder=where,
+            seed=options.seed,
+            only=options.only,
+            waves=options.waves is not None,
+            python_path=folder.resolve(),
+            variables=variables,
+        )
+        if coverage is not None and counts.is_file():
+            coverage.merge(counts)
+        elif counts.is_file():
+            coverage = Coverage.load(counts)
+        if options.waves is not None:
+            waves.append(_kept(where, top, options.waves, several=len(chosen) > 1))
+    junit = home / _RESULTS_FILE
+    _join([home / top.top / _RESULTS_FILE for top, _ in chosen], junit)
+    return BenchRuns(tuple(results), coverage or Coverage([]), junit, tuple(waves))
+
+
+def _chosen(case: BenchCase, folder: Path, options: RunOptions) -> list[tuple[BenchTop, list[str]]]:
+    """Designs of a case, and those of their modules in which there is a test to run."""
+    listed = [(t, t.modules + (t.fault_modules if options.faults else ())) for t in case.tops]
+    matching = [(top, _matching(folder, modules, options.only)) for top, modules in listed]
+    chosen = [(top, modules) for top, modules in matching if modules]
+    if not chosen:
+        raise ValueError(f"Only must match the name of a test, not {options.only!r}")
+    most = MOST_INTERFACES[options.simulator]
+    for top, _ in chosen:
+        if top.num_interfaces > most:
+            raise ValueError(
+                f"Interfaces must be at most {most} for {options.simulator}, not "
+                f"{top.num_interfaces}; --only bench_interface runs one between driven links"
+            )
+    return chosen
+
+
+def _matching(folder: Path, modules: Iterable[str], only: str | None) -> list[str]:
+    """Modules with a test that is to be run, by the names in their texts."""
+    try:
+        pattern = re.compile(only or "")
+    except re.error as error:
+        raise ValueError(f"Only must be a regular expression, not {only!r}: {error}") from error
+    names = {
+        module: re.findall(r"^async def (\w+)\(dut", (folder / f"{module}.py").read_text(), re.M)
+        for module in modules
+    }
+    # What parametrized tests add to their names begins with a slash, and is not known here.
+    stem = re.compile((only or "").split("/")[0]) if "/" in (only or "") else pattern
+    return [
+        module
+        for module, tests in names.items()
+        if any(stem.search(f"{module}.{test}") for test in tests)
+    ]
+
+
+def _kept(where: Path, top: BenchTop, path: Path, *, several: bool) -> Path:
+    """Move a design's waves to where they are wanted."""
+    found = [*where.rglob("dump.fst"), *where.rglob(f"{top.top}.fst")]
+    target = path.with_stem(f"{path.stem}_{top.top}") if several else path
+    return found[0].replace(target)
+
+
+def _join(parts: list[Path], path: Path) -> None:
+    """One file of JUnit XML out of several."""
+    root = ElementTree.Element("testsuites")
+    for part in parts:
+        root.extend(ElementTree.parse(part).getroot().iter("testsuite"))
+    ElementTree.ElementTree(root).write(path, encoding="unicode", xml_declaration=True)

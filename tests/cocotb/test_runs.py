@@ -1,0 +1,143 @@
+"""Which benches of a folder are run, and what becomes of their results."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from multitree.sim.cocotb import runs
+from multitree.sim.cocotb.bench import bench_bins
+from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchTop
+from multitree.sim.cocotb.runs import RunOptions, chosen_simulator, run_benches
+from multitree.sim.cocotb.simulators import SIMULATORS, TestResult
+from multitree.topology.files.files import save_schedule
+from tests.cocotb.test_case import CASE
+
+TOPS = (
+    BenchTop("one", ("one.v",), 1, ("bench_one",), ("bench_wrong",)),
+    BenchTop("all", ("one.v", "all.v"), 17, ("bench_all",)),
+)
+TEXTS = {
+    "bench_one": "async def first(dut, dtype):\n    pass\n",
+    "bench_wrong": "async def second(dut):\n    pass\n",
+    "bench_all": "async def helper():\n    pass\n\n\nasync def third(dut):\n    pass\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / CASE_FILE).write_text(replace(CASE, tops=TOPS).text())
+    save_schedule(CASE.schedule, tmp_path / SCHEDULE_FILE)
+    for name, text in TEXTS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """What was asked of the simulator, which does nothing but write its files."""
+    asked = []
+
+    def simulate(simulator, *, top, modules, folder, **options):
+        asked.append((top, list(modules), options))
+        coverage = bench_bins(CASE.config)
+        coverage.hit("length", length="empty" if top == "one" else "whole flits")
+        coverage.save(folder / runs.COVERAGE_FILE)
+        case = f'<testcase classname="{modules[0]}" name="t" />'
+        (folder / "results.xml").write_text(
+            f"<testsuites><testsuite>{case}</testsuite></testsuites>"
+        )
+        (folder / f"{top}.fst").write_text(top)
+        return [TestResult(f"{module}.t", True, 2.0, 0.1, "") for module in modules]
+
+    monkeypatch.setattr(runs, "simulate", simulate)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [("one", ["bench_one"]), ("all", ["bench_all"])]),
+        ({"faults": True}, [("one", ["bench_one", "bench_wrong"]), ("all", ["bench_all"])]),
+        ({"only": "bench_one"}, [("one", ["bench_one"])]),
+        ({"only": "first/dtype=int32"}, [("one", ["bench_one"])]),
+        ({"only": "second", "faults": True}, [("one", ["bench_wrong"])]),
+        ({"only": "thi.d"}, [("all", ["bench_all"])]),
+    ],
+)
+def test_modules_with_a_test_that_matches_are_run(folder, simulated, options, expected):
+    run_benches(folder, RunOptions("verilator", **options))
+    assert [(top, modules) for top, modules, _ in simulated] == expected
+
+
+@pytest.mark.parametrize("only", ["second", "helper", "bench_wrong"])
+def test_that_no_test_matches_is_an_error(folder, simulated, only):
+    with pytest.raises(ValueError, match=f"name of a test, not '{only}'"):
+        run_benches(folder, RunOptions("verilator", only=only))
+    assert not simulated
+
+
+def test_an_expression_that_is_none_is_refused(folder, simulated):
+    with pytest.raises(ValueError, match=re.escape("regular expression, not '('")):
+        run_benches(folder, RunOptions("verilator", only="("))
+
+
+def test_a_design_with_too_many_interfaces_is_refused_before_anything_runs(folder, simulated):
+    with pytest.raises(ValueError, match="at most 16 for icarus, not 17"):
+        run_benches(folder, RunOptions("icarus"))
+    assert not simulated
+    run_benches(folder, RunOptions("icarus", only="bench_one"))
+    assert len(simulated) == 1
+
+
+def test_results_coverage_and_waves_of_all_designs_are_gathered(folder, simulated, tmp_path):
+    waves = tmp_path / "run.fst"
+    found = run_benches(folder, RunOptions("verilator", waves=waves, stalls="heavy", seed=5))
+    assert [result.name for result in found.results] == ["bench_one.t", "bench_all.t"]
+    assert found.coverage.groups["length"].hits == {
+        ("whole flits",): 1,
+        ("part of a flit",): 0,
+        ("empty",): 1,
+    }
+    names = [case.get("classname") for case in ElementTree.parse(found.junit).iter("testcase")]
+    assert names == ["bench_one", "bench_all"]
+    assert [path.name for path in found.waves] == ["run_one.fst", "run_all.fst"]
+    assert [path.read_text() for path in found.waves] == ["one", "all"]
+    for _, _, options in simulated:
+        assert options["variables"] == {"MULTITREE_BENCH_STALLS": "heavy"}
+        assert (options["seed"], options["waves"]) == (5, True)
+
+
+def test_waves_of_one_design_have_the_name_that_was_asked_for(folder, simulated, tmp_path):
+    options = RunOptions("verilator", only="third", waves=tmp_path / "run.fst")
+    assert run_benches(folder, options).waves == (tmp_path / "run.fst",)
+
+
+def test_wrong_stalls_are_refused_before_anything_runs(folder, simulated):
+    with pytest.raises(ValueError, match="none, light, heavy, not 'some'"):
+        run_benches(folder, RunOptions("verilator", stalls="some"))
+    assert not simulated
+
+
+def test_a_folder_without_a_case_is_named(tmp_path):
+    with pytest.raises(OSError, match=CASE_FILE):
+        run_benches(tmp_path, RunOptions("verilator"))
+
+
+def test_the_first_simulator_that_is_there_is_chosen(monkeypatch):
+    monkeypatch.setattr(runs, "missing", lambda name: "" if name == "verilator" else "gone")
+    assert chosen_simulator(None) == "verilator"
+    with pytest.raises(ValueError, match="Simulator must be there: icarus: gone"):
+        chosen_simulator("icarus")
+    with pytest.raises(ValueError, match="icarus or verilator, not 'vcs'"):
+        chosen_simulator("vcs")
+    monkeypatch.setattr(runs, "missing", lambda name: "gone")
+    with pytest.raises(ValueError, match="icarus: gone; verilator: gone"):
+        chosen_simulator(None)
+
+
+def test_there_is_a_limit_for_each_simulator():
+    assert set(runs.MOST_INTERFACES) == set(SIMULATORS)
+    assert Path(runs.COVERAGE_FILE).suffix == ".json"
