@@ -17,7 +17,7 @@ PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog bench baselines auto synth figures check-figures test test-all test-long install-all formal \
+.PHONY: help demo verilog cocotb bench baselines auto synth figures check-figures test test-all test-long install-all formal \
   formal-mutants coverage fault-campaign mutation docs lint clean python compiler icarus
 
 help: # list the targets
@@ -28,6 +28,9 @@ demo: compiler $(STAMPS)/sim # 16 interfaces in RTL: MultiTree and both rings si
 
 verilog: $(STAMPS)/core # Verilog of the interface and all that goes with it, in build/ (SPEC=torus:4x4)
 	@$(BIN)/multitree verilog $(SPEC) --out build
+
+cocotb: compiler $(STAMPS)/cocotb # cocotb benches over the Verilog of a network (SPEC=torus:2x2 SIM=verilator)
+	@$(BIN)/multitree cocotb $(if $(filter file,$(origin SPEC)),torus:2x2,$(SPEC)) $(if $(SIM),--sim $(SIM)) $(OPTIONS)
 
 bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
 	@for file in $(filter-out $(LONG),$(wildcard bench/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
@@ -50,8 +53,8 @@ check-figures: compiler $(STAMPS)/test $(STAMPS)/torch # run what takes less tha
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
-test: compiler $(STAMPS)/test # the quick tests, and an all-reduce in RTL: some minutes
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long"
+test: compiler $(STAMPS)/test # the quick tests on a sample of their cases, and an all-reduce in RTL: some minutes
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long and not more_sets"
 
 test-all: install-all check-figures # cheap figures again, and the slow tests, with PyTorch and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m "not long"

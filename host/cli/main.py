@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from multitree.host.cli import cocotb_benches as cli_cocotb
 from multitree.host.cli import compare as cli_compare
 from multitree.host.cli import demo as cli_demo
 from multitree.host.cli import doctor as cli_doctor
@@ -87,6 +88,7 @@ for _commands in (
     cli_schedule,
     cli_tables,
     cli_verilog,
+    cli_cocotb,
     cli_simulate,
     cli_compare,
     cli_explain,

@@ -18,16 +18,30 @@ from multitree.host.cli.common import (
 )
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
+from multitree.host.design.cocotb_files import BenchPlan
 from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.design.switch_files import SwitchModule, switch_modules
 from multitree.host.design.verilog_files import Delivery, write_verilog
 from multitree.host.engines import needs_of
 from multitree.host.sizes import parse_size
 from multitree.nic.config import Config
+from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import config_for, link_limits
+from multitree.topology.collectives import DTYPES
 from multitree.topology.lowering import lowered
+from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["ForceOption", "NameOption", "add_commands"]
+__all__ = [
+    "BENCH_SIZE",
+    "DEFAULT_DTYPES",
+    "CrossingsOption",
+    "Design",
+    "DtypesOption",
+    "ForceOption",
+    "MemoryOption",
+    "NameOption",
+    "add_commands",
+]
 
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace files there that are not as they were written.")
@@ -35,6 +49,19 @@ ForceOption = Annotated[
 NameOption = Annotated[
     str, typer.Option(help="What all names begin with, in files, Verilog and C.", metavar="PREFIX")
 ]
+
+MemoryOption = Annotated[
+    str, typer.Option(help="Memory side: sram (plain channels) or axi (AXI4).", metavar="KIND")
+]
+DtypesOption = Annotated[
+    str, typer.Option(help="Types of elements that it can reduce.", metavar="NAME,...")
+]
+CrossingsOption = Annotated[
+    bool, typer.Option("--crossings", help="Links of the network in the benches on another clock.")
+]
+DEFAULT_DTYPES = ",".join(Config().dtypes)
+BENCH_SIZE = "1KiB"
+"""Buffer of a rank in written benches: some sub-messages, and a few thousand cycles."""
 
 _ATTACHED = "Routes of this schedule lead through ranks: rank r is attached to switch {} + r."
 
@@ -51,13 +78,13 @@ def verilog(
     out: Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")] = Path("build"),
     algorithm: AlgorithmOption = None,
     size: SizeOption = "1MiB",
-    memory: Annotated[
-        str, typer.Option(help="Memory side: sram (plain channels) or axi (AXI4).", metavar="KIND")
-    ] = "sram",
-    dtypes: Annotated[
-        str, typer.Option(help="Types of elements that it can reduce.", metavar="NAME,...")
-    ] = ",".join(Config().dtypes),
+    memory: MemoryOption = "sram",
+    dtypes: DtypesOption = DEFAULT_DTYPES,
     name: NameOption = PREFIX,
+    bench: Annotated[
+        bool, typer.Option("--bench", help="Also write a folder of cocotb benches.")
+    ] = False,
+    crossings: CrossingsOption = False,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -66,46 +93,89 @@ def verilog(
     The interface is large enough for the schedule's tables at this size. Files of the design that
     was written to the folder before, with the same name, are replaced or removed.
     """
-    size_bytes, model, names = parse_size(size), clock.model(), DesignNames(name)
-    top = names.top(memory)
+    if crossings and not bench:
+        raise ValueError("Crossings must come with --bench, whose network they are in")
+    size_bytes, model = parse_size(size), clock.model()
     check_folder(out)
     built, _ = build_schedule(spec, algorithm, None, None, network)
-    needs = needs_of(built, model, size_bytes)
-    # As wired: with a switch attached to each rank where routes lead through ranks.
-    wired = lowered(built).topology
-    config = config_for(wired, model, **needs, dtypes=tuple(dtypes.split(",")))
-    switches = switch_modules(wired, config, names.switch)
-    leads_through_ranks = wired is not built.topology
-    with Working(f"Generating the Verilog of {', '.join([top, *(s.module for s in switches)])}"):
-        delivery = write_verilog(
-            config,
-            out,
-            memory=memory,
-            topology=wired,
-            prefix=name,
-            built_for=identity_of(built) | {"size_bytes": size_bytes},
-            force=force,
-        )
+    design = Design(built, size_bytes, model, memory, tuple(dtypes.split(",")), name)
+    plan = design.benches(BENCH_SIZE, crossings=crossings) if bench else None
+    delivery = design.write(out, plan, force=force)
     if json:
         print_json(
             {
                 "topology": built.topology.name,
                 "name": name,
                 "memory": memory,
-                "top_module": top,
-                "config": asdict(config),
-                "switches": [asdict(shape) for shape in switches],
-                "switches_beside_ranks": leads_through_ranks,
+                "top_module": design.top,
+                "config": asdict(design.config),
+                "switches": [asdict(shape) for shape in design.switches],
+                "switches_beside_ranks": design.wired is not built.topology,
                 **clock.figures(built.topology, model),
                 "warnings": network.warnings,
             }
             | _written(delivery)
         )
         return
-    _print_delivery(top, delivery, switches, config)
-    if leads_through_ranks:
+    _print_delivery(design.top, delivery, design.switches, design.config)
+    if design.wired is not built.topology:
         typer.echo(_ATTACHED.format(built.topology.num_nodes))
     report_limits(link_limits(built.topology, model))
+
+
+class Design:
+    """What is to be written for a schedule, and how large it is.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    size_bytes : int
+        Of one rank's buffer, which tables and memory have to hold.
+    link_model : LinkModel
+    memory : str
+        One of `host.design.names.MEMORIES`.
+    dtypes : tuple of str
+    name : str
+        Prefix of all names.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        size_bytes: int,
+        link_model: LinkModel,
+        memory: str,
+        dtypes: tuple[str, ...],
+        name: str,
+    ) -> None:
+        self.schedule, self.size_bytes = schedule, size_bytes
+        self.memory, self.names = memory, DesignNames(name)
+        self.top = self.names.top(memory)
+        needs = needs_of(schedule, link_model, size_bytes)
+        # As wired: with a switch attached to each rank where routes lead through ranks.
+        self.wired = lowered(schedule).topology
+        self.config = config_for(self.wired, link_model, **needs, dtypes=dtypes)
+        self.switches = switch_modules(self.wired, self.config, self.names.switch)
+
+    def benches(self, size: str, **options: Any) -> BenchPlan:
+        """Benches with a buffer of that size, in words; `options` as `BenchPlan` takes them."""
+        num_elements = parse_size(size) // DTYPES[self.config.dtypes[0]].itemsize
+        return BenchPlan(self.schedule, num_elements=num_elements, **options)
+
+    def write(self, folder: Path, benches: BenchPlan | None, *, force: bool) -> Delivery:
+        """Write all files, as `write_verilog`; says what it does if it takes long."""
+        modules = ", ".join([self.top, *(shape.module for shape in self.switches)])
+        with Working(f"Generating the Verilog of {modules}"):
+            return write_verilog(
+                self.config,
+                folder,
+                memory=self.memory,
+                topology=self.wired,
+                prefix=self.names.prefix,
+                built_for=identity_of(self.schedule) | {"size_bytes": self.size_bytes},
+                benches=benches,
+                force=force,
+            )
 
 
 def _written(delivery: Delivery) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Files of a design in a folder, which those of the next design replace."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -25,7 +26,7 @@ class DesignFile:
     Parameters
     ----------
     name : str
-        Its name in the folder.
+        Its name in the folder, or the name of a folder in that and its name there.
     role : str
         What it is, in a word or two.
     text : str
@@ -130,7 +131,7 @@ def replace_design(
             raise ValueError(_refusal(folder, changed))
     contents = {file.name: file.text for file in files} | {name: _text(files, facts)}
     write_files(folder, contents)
-    return [old for old in sorted(set(before) - set(contents)) if _remove(folder / old)]
+    return [old for old in sorted(set(before) - set(contents)) if _remove(folder, folder / old)]
 
 
 def _text(files: Sequence[DesignFile], facts: Mapping[str, Any]) -> str:
@@ -149,8 +150,8 @@ def _refusal(folder: Path, changed: Sequence[str]) -> str:
 
 
 def _file_name(name: str) -> str:
-    """The name, if it is one of a file in the manifest's own folder."""
-    if not re.fullmatch(r"\w[\w.-]*", name, flags=re.ASCII):
+    """The name, if it is one of a file in the manifest's own folder, or in one in that."""
+    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, flags=re.ASCII):
         raise ValueError(f"not the name of a file: {name!r}")
     return name
 
@@ -162,12 +163,15 @@ def _is_one_of(path: Path, hashes: set[str]) -> bool:
     return path.is_file() and not path.is_symlink() and _sha256(path.read_bytes()) in hashes
 
 
-def _remove(path: Path) -> bool:
-    """Remove a file, if it is there."""
+def _remove(folder: Path, path: Path) -> bool:
+    """Remove a file, if it is there, and the folder in the design's own that it leaves empty."""
     try:
         path.unlink()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    with contextlib.suppress(OSError):
+        if path.parent != folder:
+            path.parent.rmdir()
     return True
 
 

@@ -78,6 +78,16 @@ class DesignNames:
         return self._of(SWITCH_MODULE_NAME)
 
     @property
+    def network(self) -> str:
+        """Name of the module of a whole network."""
+        return f"{self.prefix}_network"
+
+    @property
+    def cocotb(self) -> str:
+        """Name of the folder of cocotb benches."""
+        return f"{self.prefix}_cocotb"
+
+    @property
     def bench(self) -> str:
         """Name of the test bench's module; what those below it begin with."""
         return f"{self.prefix}_sim"

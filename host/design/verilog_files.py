@@ -7,6 +7,7 @@ from typing import Any
 
 from amaranth.lib import wiring
 
+from multitree.host.design.cocotb_files import BenchPlan, cocotb_files
 from multitree.host.design.manifest import DesignFile, listed_before, replace_design
 from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.design.sim_bench import bench_files, why_no_bench
@@ -65,6 +66,7 @@ def write_verilog(
     topology: Topology | None = None,
     prefix: str = PREFIX,
     built_for: Mapping[str, Any] | None = None,
+    benches: BenchPlan | None = None,
     force: bool = False,
 ) -> Delivery:
     """Write an interface's Verilog and what goes with it, in place of what is there.
@@ -84,6 +86,8 @@ def write_verilog(
         Of all names, see `DesignNames`.
     built_for : mapping, optional
         What the sizes were chosen for, as the manifest is to say it.
+    benches : BenchPlan, optional
+        Also write a folder of cocotb benches that run this.
     force : bool
         Replace and remove files that were edited or that something else wrote, too.
 
@@ -114,7 +118,8 @@ def write_verilog(
     documents = _documents(names.registers, top, interface)
     bench = [] if no_bench else bench_files(config, names, memory, interface)
     core = _core(top, names.bench, sources, documents, bench)
-    files = (*sources, *documents, *bench, core)
+    written = cocotb_files(benches, config, names, memory, sources) if benches else ()
+    files = (*sources, *documents, *bench, *written, core)
     facts = {
         "multitree_version": project_version(),
         "register_map_version": VERSION,

@@ -17,6 +17,7 @@ __all__ = [
     "instantiation_template",
     "port_names",
     "port_shapes",
+    "written_ports",
 ]
 
 NO_INLINE = "/*verilator no_inline_module*/"
@@ -92,6 +93,28 @@ def port_shapes(component: wiring.Component) -> dict[str, tuple[int, bool]]:
         port: (len(value), direction == PortDirection.Output)
         for port, (value, direction) in _ports(component, ()).items()
     }
+
+
+def written_ports(verilog: str, module: str) -> dict[str, tuple[int, bool]]:
+    """As `port_shapes`, with clocks and resets, of a module in a text that `generate` returned.
+
+    Parameters
+    ----------
+    verilog : str
+        With the module, and any others.
+    module : str
+        Its name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such module.
+    """
+    found = re.search(rf"^module {re.escape(module)}\(.*?^endmodule$", verilog, re.M | re.S)
+    if found is None:
+        raise ValueError(f"Verilog must have a module {module}")
+    ports = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);$", found[0], re.M)
+    return {name: (int(high or 0) + 1, kind == "output") for kind, high, name in ports}
 
 
 def generate(component: wiring.Component, *, name: str, domains: Sequence[str] = ()) -> str:

@@ -77,6 +77,7 @@ COMMANDS = {
     "verify": ["mesh:5x3"],
     "table": ["torus:4x4", "--rank", "5"],
     "verilog": ["fat_tree:2x2"],
+    "cocotb": ["ring:2", "--sim", "icarus", "--dtypes", "int32", "--only", "after_a_reset"],
     "simulate": ["mesh:4x4", "--engine", "analytic"],
     "compare": ["mesh:3x3", "--engine", "analytic"],
     "explain": ["torus:4x4", "--size", "4KiB"],

@@ -1,0 +1,112 @@
+"""A folder of cocotb benches for a design, which runs as it is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from multitree.host.design.manifest import DesignFile
+from multitree.host.design.names import DesignNames
+from multitree.host.design.network_top import network_verilog
+from multitree.nic.config import Config
+from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchCase, BenchTop
+from multitree.topology.files.json_format import schedule_json
+from multitree.topology.lowering import lowered
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["BenchPlan", "cocotb_files"]
+
+_TEMPLATES = {
+    "bench_interface.py": ("cocotb_interface.py.in", "bench of one interface"),
+    "bench_network.py": ("cocotb_network.py.in", "bench of the network"),
+    "bench_faults.py": ("cocotb_faults.py.in", "faults at one interface"),
+    "run.py": ("cocotb_run.py.in", "runner"),
+    "test_benches.py": ("cocotb_pytest.py.in", "benches under pytest"),
+    "Makefile": ("cocotb_makefile.in", "make"),
+}
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What the benches that are written with a design run.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        As it was built; benches run it on the network as wired.
+    num_elements : int
+        Of one rank's buffer, at least 1.
+    rank : int
+        Whose interface is driven alone.
+    stalls : str
+        One of `sim.cocotb.stalls.LEVELS`.
+    crossings : bool
+        Links, and switches with them, run on a clock of their own, behind the crossing.
+    """
+
+    schedule: Schedule
+    num_elements: int
+    rank: int = 0
+    stalls: str = "light"
+    crossings: bool = False
+
+
+def cocotb_files(
+    plan: BenchPlan,
+    config: Config,
+    names: DesignNames,
+    memory: str,
+    sources: Sequence[DesignFile],
+) -> list[DesignFile]:
+    """Files of the benches' folder.
+
+    Parameters
+    ----------
+    plan : BenchPlan
+    config : Config
+        Of the interfaces.
+    names : DesignNames
+    memory : str
+        Kind of the interfaces' memory side.
+    sources : sequence of DesignFile
+        Verilog of the interface first, of the crossing and of the switches.
+
+    Returns
+    -------
+    list of DesignFile
+        The network as one module, case and schedule, benches, runner, Makefile and a test for
+        pytest, all in the folder ``<prefix>_cocotb``.
+
+    Raises
+    ------
+    TopologyError
+        As `network_verilog`.
+    ValueError
+        As `BenchCase`.
+    """
+    folder, topology = names.cocotb, lowered(plan.schedule).topology
+    verilog = "".join(file.text for file in sources)
+    network = network_verilog(
+        topology, config, names, verilog, memory=memory, crossings=plan.crossings
+    )
+    interface, *others = [f"../{file.name}" for file in sources]
+    alone = BenchTop(names.top(memory), (interface,), 1, ("bench_interface",), ("bench_faults",))
+    files = (interface, *others, f"{names.network}.v")
+    whole = BenchTop(names.network, files, topology.num_ranks, ("bench_network",))
+    case = BenchCase(
+        plan.schedule,
+        config,
+        rank=plan.rank,
+        num_elements=plan.num_elements,
+        tops=(alone, whole),
+        stalls=plan.stalls,
+    )
+    here = Path(__file__).parent
+    return [
+        DesignFile(f"{folder}/{names.network}.v", "network", network),
+        DesignFile(f"{folder}/{CASE_FILE}", "benches' case", case.text()),
+        DesignFile(f"{folder}/{SCHEDULE_FILE}", "schedule", schedule_json(plan.schedule)),
+        *(
+            DesignFile(f"{folder}/{name}", role, (here / template).read_text(encoding="utf-8"))
+            for name, (template, role) in _TEMPLATES.items()
+        ),
+    ]

@@ -1,0 +1,196 @@
+"""A network as one Verilog module: interfaces and switches, joined by their links."""
+
+from collections.abc import Iterator, Mapping
+
+from multitree.host.design.names import DesignNames
+from multitree.host.design.switch_files import switch_modules
+from multitree.hw.export.verilog import written_ports
+from multitree.nic.config import Config
+from multitree.topology.errors import TopologyError
+from multitree.topology.networks.topology import Topology
+
+__all__ = ["network_verilog"]
+
+_LEAST_LATENCY_CYCLES = 2
+_DELAY = """module @NAME@ #(parameter WIDTH = 1, parameter CYCLES = 2) (
+  input wire clk, input wire rst, input wire [WIDTH-1:0] i, output wire [WIDTH-1:0] o
+);
+  reg [WIDTH*CYCLES-1:0] line;
+  always @(posedge clk) line <= rst ? 0 : {line[WIDTH*(CYCLES-1)-1:0], i};
+  assign o = line[WIDTH*CYCLES-1 -: WIDTH];
+endmodule
+"""
+_FORWARD = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
+Ports = Mapping[str, tuple[int, bool]]
+
+
+def network_verilog(
+    topology: Topology,
+    config: Config,
+    names: DesignNames,
+    verilog: str,
+    *,
+    memory: str = "sram",
+    latency_cycles: int = _LEAST_LATENCY_CYCLES,
+    crossings: bool = False,
+) -> str:
+    """Verilog of a network of interfaces around the modules that are written for it.
+
+    Parameters
+    ----------
+    topology : Topology
+        As wired; links need reverse links.
+    config : Config
+        Of the interfaces.
+    names : DesignNames
+    verilog : str
+        The modules that are joined.
+    memory : str
+        Kind of the interfaces' memory side.
+    latency_cycles : int
+        Registers on each link, each way, at least 2.
+    crossings : bool
+        Links, and switches with them, run on a clock of their own, ``link_clk``, behind a crossing
+        at each of the ranks' ports.
+
+    Returns
+    -------
+    str
+        A module ``<prefix>_network`` with every port that is no link's, named ``rank_<r>_<port>``
+        or ``switch_<n>_<port>``, and ``clk`` and ``rst``, and with crossings ``link_clk`` and
+        ``link_rst``.
+
+    Raises
+    ------
+    TopologyError
+        If a link has no reverse link, or as `switch_modules`.
+    ValueError
+        If the latency is too short.
+    """
+    if latency_cycles < _LEAST_LATENCY_CYCLES:
+        raise ValueError(
+            f"Latency of links must be at least {_LEAST_LATENCY_CYCLES} cycles, "
+            f"not {latency_cycles}"
+        )
+    if not topology.is_symmetric:
+        link = topology.reverse.tolist().index(-1)
+        raise TopologyError(f"{topology.name}: link {link} has no reverse link")
+    build = _Network(topology, config, names, verilog, memory, crossings)
+    clocks = ["clk", "rst", *(["link_clk", "link_rst"] if crossings else [])]
+    listed = ",\n  ".join([*(f"input wire {name}" for name in clocks), *build.outside])
+    text = "\n  ".join([*build.body, *build.joined(latency_cycles)])
+    delay = _DELAY.replace("@NAME@", build.delay)
+    return (
+        "// SPDX-License-Identifier: Apache-2.0\n"
+        f"module {names.network}(\n  {listed}\n);\n  {text}\nendmodule\n\n{delay}"
+    )
+
+
+class _Network:
+    """Ports and text of the module, filled instance by instance.
+
+    The wires of a link's end are called ``<node>_link_<port>_tx_valid`` and so on, where the end is
+    on the clock of the link.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Config,
+        names: DesignNames,
+        verilog: str,
+        memory: str,
+        crossings: bool,
+    ) -> None:
+        self._topology, self._crossings = topology, crossings
+        self._wires: dict[str, int] = {}
+        self.outside: list[str] = []
+        self.body: list[str] = []
+        self.delay = f"{names.network}_delay"
+        interface = written_ports(verilog, names.top(memory))
+        crossing = written_ports(verilog, names.crossing)
+        for rank in range(topology.num_ranks):
+            self._add(f"rank_{rank}", names.top(memory), interface, "", {})
+            for port in range(config.num_ports) if crossings else ():
+                self._add_crossing(f"rank_{rank}", port, names.crossing, crossing)
+        for shape in switch_modules(topology, config, names.switch):
+            ports = written_ports(verilog, shape.module)
+            for node in shape.nodes:
+                domain = "link_" if crossings else ""
+                tied = {"number": f"16'd{node}"}
+                self._add(f"switch_{node}", shape.module, ports, domain, tied)
+
+    def _add(
+        self, node: str, module: str, ports: Ports, domain: str, tied: Mapping[str, str]
+    ) -> None:
+        """An interface or a switch."""
+        core = "core_" if self._crossings and node.startswith("rank") else ""
+        pins = {"clk": f"{domain}clk", "rst": f"{domain}rst"} | dict(tied)
+        for name, (width, is_output) in ports.items():
+            if name in pins or name.startswith("monitor_"):
+                continue
+            if name.startswith("link_"):
+                pins[name] = self._wire(f"{node}_{core}{name}", width)
+            else:
+                pins[name] = self._port(f"{node}_{name}", width, is_output)
+        self.body.append(_instance(module, node, pins))
+
+    def _add_crossing(self, node: str, port: int, module: str, ports: Ports) -> None:
+        """A crossing between an interface's clock and the links'."""
+        pins = {"clk": "clk", "rst": "rst", "link_clk": "link_clk", "link_rst": "link_rst"}
+        for name, (width, is_output) in ports.items():
+            if name in pins:
+                continue
+            if name.endswith("lost"):
+                pins[name] = self._port(f"{node}_link_{port}_{name}", width, is_output)
+            elif name.startswith("link_"):
+                pins[name] = self._wire(f"{node}_link_{port}_{name.removeprefix('link_')}", width)
+            else:
+                pins[name] = self._wire(f"{node}_core_link_{port}_{name}", width)
+        self.body.append(_instance(module, f"{node}_crossing_{port}", pins))
+
+    def joined(self, latency_cycles: int) -> Iterator[str]:
+        """What joins the ends of every link, and keeps ends without a link still."""
+        topology, driven = self._topology, set()
+        clock = "link_" if self._crossings else ""
+        for link, (src, dst) in enumerate(topology.links.tolist()):
+            back = int(topology.reverse[link])
+            near = f"{self._called(src)}_link_{topology.port_of_link(link)}"
+            far = f"{self._called(dst)}_link_{topology.port_of_link(back)}"
+            pairs = [(f"{near}_tx_{name}", f"{far}_rx_{name}") for name in _FORWARD]
+            for source, target in [*pairs, (f"{far}_rx_credit", f"{near}_tx_credit")]:
+                driven.add(target)
+                yield (
+                    f"{self.delay} #(.WIDTH({self._wires[source]}), .CYCLES({latency_cycles})) "
+                    f"{target}_line (.clk({clock}clk), .rst({clock}rst), .i({source}), "
+                    f".o({target}));"
+                )
+        for wire in self._wires:
+            if "_core_" not in wire and wire not in driven and _is_input(wire):
+                yield f"assign {wire} = 0;"
+
+    def _called(self, node: int) -> str:
+        return f"{'rank' if node < self._topology.num_ranks else 'switch'}_{node}"
+
+    def _wire(self, name: str, width: int) -> str:
+        if name not in self._wires:
+            self._wires[name] = width
+            self.body.append(f"wire {_range(width)}{name};")
+        return name
+
+    def _port(self, name: str, width: int, is_output: bool) -> str:
+        self.outside.append(f"{'output' if is_output else 'input'} wire {_range(width)}{name}")
+        return name
+
+
+def _is_input(wire: str) -> bool:
+    """Whether a wire of a link's end is driven by the other end."""
+    return wire.endswith("_credit") == ("_tx_" in wire)
+
+
+def _range(width: int) -> str:
+    return f"[{width - 1}:0] " if width > 1 else ""
+
+
+def _instance(module: str, name: str, pins: Mapping[str, str]) -> str:
+    return f"{module} {name} ({', '.join(f'.{pin}({net})' for pin, net in pins.items())});"
