@@ -12,20 +12,19 @@ from cocotb.triggers import ClockCycles, FallingEdge
 
 from multitree.nic.config import Config
 from multitree.sim.cocotb.clocking import Model, located, run_models, until
-from multitree.sim.cocotb.coverage import Coverage, Group
-from multitree.sim.cocotb.link_end import LINK_FAULTS
+from multitree.sim.cocotb.coverage import BOUNDARIES, LENGTHS, Coverage, bench_bins
 from multitree.sim.cocotb.partner import PartnerNetwork
 from multitree.sim.cocotb.rank import Rank
 from multitree.sim.cocotb.scoreboard import expected
-from multitree.sim.cocotb.stalls import LEVELS, STALLS, worst
+from multitree.sim.cocotb.stalls import LEVELS, worst
 from multitree.sim.cocotb.traffic import collective_of
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Load, Loader, Upcoming
-from multitree.topology.collectives import DTYPES, OPS, Op
+from multitree.topology.collectives import DTYPES, Op
 from multitree.topology.lowering import lowered
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["BenchOptions", "InterfaceBench", "NetworkBench", "bench_bins"]
+__all__ = ["BenchOptions", "InterfaceBench", "NetworkBench"]
 
 Buffers = npt.NDArray[Any]
 
@@ -33,6 +32,8 @@ _CLOCK_NS, _LINK_CLOCK_NS = 2, 3
 _RESET_CYCLES = 8
 _LINKS_UP_CYCLES = 2000
 _LATE_START_CYCLES = 200
+# More than a host takes to load a table, by which ranks get apart.
+_LOADING_CYCLES = 20_000
 _FALL_CHANCE = 0.5
 # More than what `Rank` and link ends draw of their stalls, on an average.
 _TIMINGS = {
@@ -40,37 +41,6 @@ _TIMINGS = {
     "light": MemoryTiming(extra_cycles=20, stall_percent=50),
     "heavy": MemoryTiming(extra_cycles=100, stall_percent=90),
 }
-_OPS = (Op.REDUCE.name, Op.GATHER.name)
-_LENGTHS = ("whole flits", "part of a flit", "empty")
-_BOUNDARIES = ("link credits", "link data", "memory")
-
-
-def bench_bins(config: Config, stalls: str = "heavy") -> Coverage:
-    """What the collectives of a bench can reach.
-
-    Parameters
-    ----------
-    config : Config
-        Of the interfaces.
-    stalls : str
-        One of `stalls.LEVELS`.
-
-    Returns
-    -------
-    Coverage
-        Nothing is hit yet.
-    """
-    payloads = {"direction": ("in", "out"), "op": _OPS, "payload": ("yes", "no")}
-    held = {"boundary": _BOUNDARIES, "stall": STALLS if stalls == "heavy" else LEVELS[stalls]}
-    return Coverage(
-        [
-            Group("type x reduction", {"dtype": config.dtypes, "reduction": tuple(OPS)}),
-            Group("length", {"length": _LENGTHS}),
-            Group("message", payloads),
-            Group("stall", held),
-            Group("fault of a link", {"fault": LINK_FAULTS}),
-        ]
-    )
 
 
 class BenchOptions(TypedDict, total=False):
@@ -167,7 +137,7 @@ class _Bench:
         """Count what a collective is."""
         num_bytes = upcoming.num_elements * DTYPES[upcoming.dtype].itemsize
         is_part = num_bytes % self.config.flit_bytes > 0
-        length = _LENGTHS[is_part if num_bytes else 2]
+        length = LENGTHS[is_part if num_bytes else 2]
         self.coverage.hit("length", length=length)
         self.coverage.hit("type x reduction", dtype=upcoming.dtype, reduction=upcoming.op)
 
@@ -208,6 +178,7 @@ class InterfaceBench(_Bench):
         """Clock, reset, and wait until all links are up."""
         await self._start(self.network, self.rank)
         with located(lambda: self.cycle):
+            await self.rank.probe()
             await self._links_up()
 
     async def reset(self, first_sequence: int = 0) -> None:
@@ -300,7 +271,7 @@ class InterfaceBench(_Bench):
         ends = self.network.ends.values()
         held = ([e.credit_stall for e in ends], [e.data_stall for e in ends], self.rank.stalls)
         bins = self.coverage.groups["stall"].axes["stall"]
-        for boundary, stalls in zip(_BOUNDARIES, held, strict=True):
+        for boundary, stalls in zip(BOUNDARIES, held, strict=True):
             kind = worst(stalls)
             if kind is not None and kind in bins:
                 self.coverage.hit("stall", boundary=boundary, stall=kind)
@@ -330,6 +301,8 @@ class NetworkBench(_Bench):
     async def start(self) -> None:
         """Clocks and reset."""
         await self._start(*self.ranks)
+        with located(lambda: self.cycle):
+            await _together([rank.probe() for rank in self.ranks])
 
     async def run(
         self, upcoming: Upcoming, buffers: Buffers, *, most_skew_cycles: int = 500, **modes: Any
@@ -343,7 +316,7 @@ class NetworkBench(_Bench):
         most_skew_cycles : int
             From the first start to the last, at most.
         **modes
-            As for `load_of`.
+            As for `run_each`.
 
         Returns
         -------
@@ -355,21 +328,62 @@ class NetworkBench(_Bench):
         AssertionError
             If a rank's memory is not as defined, or nothing comes to an end.
         """
-        load = self.load_of(upcoming, max_skew_cycles=most_skew_cycles, **modes)
+        starts = [self.rng.randrange(1, most_skew_cycles + 2) for _ in self.ranks]
+        (found,) = await self.run_each([upcoming], [buffers], starts, **modes)
+        return found
+
+    async def run_each(
+        self,
+        queue: Sequence[Upcoming],
+        buffers: Sequence[Buffers],
+        start_cycles: Sequence[int],
+        **modes: Any,
+    ) -> list[Buffers]:
+        """Run one collective after the other, of any kind, without a barrier between them.
+
+        Each rank has a host of its own, which loads what is next when the one before is done.
+
+        Parameters
+        ----------
+        queue : sequence of Upcoming
+        buffers : sequence of numpy.ndarray, each of shape (num_ranks, num_elements)
+            One for each collective.
+        start_cycles : sequence of int
+            When each rank begins to load the first one, in cycles from now, at least 1.
+        **modes
+            As for `sim.rtl.loads.Loader.load`, such as `lockstep`.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            What all ranks have then, for each collective.
+
+        Raises
+        ------
+        AssertionError
+            As `run`.
+        """
+        most_skew_cycles = max(start_cycles) + _LOADING_CYCLES * (len(queue) > 1)
+        loads = self._loader.load_all(queue, max_skew_cycles=most_skew_cycles, **modes)
+        most_cycles = max(load.limits.run_cycles(len(loads)) for load in loads)
+        wanted = [
+            expected([each], buffer, self.config.flit_bytes)
+            for each, buffer in zip(queue, buffers, strict=True)
+        ]
 
         async def run(rank: Rank) -> None:
-            await ClockCycles(self.dut.clk, self.rng.randrange(1, most_skew_cycles + 2))
-            await rank.run(load.limits.run_cycles(1))
+            await ClockCycles(self.dut.clk, start_cycles[rank.rank])
+            for load, buffer, right in zip(loads, buffers, wanted, strict=True):
+                await rank.load(load, buffer[rank.rank])
+                await rank.run(most_cycles)
+                rank.check(load, right[rank.rank])
 
         for rank in self.ranks:
             rank.choose_stalls()
         with located(lambda: self.cycle):
-            await _together([rank.load(load, buffers[rank.rank]) for rank in self.ranks])
             await _together([run(rank) for rank in self.ranks])
-            wanted = expected([upcoming], buffers, self.config.flit_bytes)
-            for rank in self.ranks:
-                rank.check(load, wanted[rank.rank])
-        self._count(upcoming)
+        for each in queue:
+            self._count(each)
         return wanted
 
 

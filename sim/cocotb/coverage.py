@@ -5,9 +5,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["Coverage", "Group"]
+from multitree.nic.config import Config
+from multitree.sim.cocotb.link_end import LINK_FAULTS
+from multitree.sim.cocotb.stalls import LEVELS, STALLS
+from multitree.topology.collectives import OPS, Op
+
+__all__ = ["BOUNDARIES", "LENGTHS", "Coverage", "Group", "bench_bins"]
 
 Value = str | int
+LENGTHS = ("whole flits", "part of a flit", "empty")
+BOUNDARIES = ("link credits", "link data", "memory")
 
 
 class Group:
@@ -119,6 +126,38 @@ class Coverage:
             with one axis, a row for each value.
         """
         return "\n".join(line for group in self.groups.values() for line in _lines(group))
+
+
+def bench_bins(config: Config, stalls: str = "heavy") -> Coverage:
+    """What the collectives of a bench can reach.
+
+    Parameters
+    ----------
+    config : Config
+        Of the interfaces.
+    stalls : str
+        One of `stalls.LEVELS`.
+
+    Returns
+    -------
+    Coverage
+        Nothing is hit yet.
+    """
+    payloads = {
+        "direction": ("in", "out"),
+        "op": (Op.REDUCE.name, Op.GATHER.name),
+        "payload": ("yes", "no"),
+    }
+    held = {"boundary": BOUNDARIES, "stall": STALLS if stalls == "heavy" else LEVELS[stalls]}
+    return Coverage(
+        [
+            Group("type x reduction", {"dtype": config.dtypes, "reduction": tuple(OPS)}),
+            Group("length", {"length": LENGTHS}),
+            Group("message", payloads),
+            Group("stall", held),
+            Group("fault of a link", {"fault": LINK_FAULTS}),
+        ]
+    )
 
 
 def _lines(group: Group) -> Iterator[str]:

@@ -179,6 +179,11 @@ class LinkEnd:
         """Flits of a channel that are not sent yet."""
         return len(self._to_send[vc])
 
+    @property
+    def spent(self) -> int:
+        """Credits of all channels that the design has not given back yet."""
+        return len(self.credits) * self.config.buffer_flits - sum(self.credits)
+
     def drop(self) -> None:
         """Send nothing of what waits."""
         for queue in self._to_send:

@@ -76,19 +76,21 @@ class LinkPartner:
 
     @property
     def idle(self) -> bool:
-        """Nothing left to send or to see, of any collective."""
+        """Nothing left to send or to see, of any collective, and all credits are back."""
         sent = not any(map(self.end.waiting, range(self._config.num_vcs)))
-        return self._over and sent and self.at == len(self._collectives) - 1
+        over = self._over and self.at == len(self._collectives) - 1
+        return over and sent and not self.end.spent
 
     @property
     def missing(self) -> str:
         """What has not come or gone yet, of the collective that is played, in words."""
         if self._expected:
-            first = min(self._expected)
-            op = f"{Op(first.op).name} of flow {first.flow}"
-            return f"{self.end.prefix}tx: {len(self._expected)} messages are to come, first {op}"
+            messages, first = len(self._expected), min(self._expected)
+            return f"{self.end.prefix}tx: {messages} messages are to come, first {first}"
         flits = sum(map(self.end.waiting, range(self._config.num_vcs)))
         messages = len(self._reduces) + len(self._gathers)
+        if not flits + messages:
+            return f"{self.end.prefix}rx_credit: {self.end.spent} credits have not come back"
         return f"{self.end.prefix}rx: {flits} flits and {messages} more messages are to go"
 
     @property
@@ -155,20 +157,23 @@ class LinkPartner:
         came.append((kind, payload))
         if kind not in _LAST:
             return
+        where = f"{self.end.prefix}tx"
         message, sequence = message_of(self._config, self._port, came[0][1])
         while self._over and sequence != self._sequence(self._collectives[self.at]):
-            assert self.at < len(self._collectives) - 1, f"{message} is of no collective"
+            assert self.at < len(self._collectives) - 1, (
+                f"{where}: {message} is of no collective, its sequence is {sequence}"
+            )
             self._begin()
         now = self._collectives[self.at]
-        assert message in self._expected, f"{self.end.prefix}: {message} was not to come now"
+        assert message in self._expected, f"{where}: {message} was not to come now"
         right = now.framed(message, self._sequence(now), self._config)
         for place, (wanted, found) in enumerate(zip(right, came, strict=False)):
             assert wanted == found, (
-                f"{self.end.prefix}: flit {place} of {message} is {found[1]:#x} (kind {found[0]}) "
+                f"{where}: flit {place} of {message} is {found[1]:#x} (kind {found[0]}) "
                 f"instead of {wanted[1]:#x} (kind {wanted[0]})"
             )
         channel = self._channel(message)
-        assert vc == channel, f"{self.end.prefix}: {message} is on channel {vc}, not {channel}"
+        assert vc == channel, f"{where}: {message} is on channel {vc}, not {channel}"
         if len(came) == len(right):
             self._expected.remove(message)
             self._coming[vc] = []

@@ -1,6 +1,9 @@
 """What stands around one interface of a design: a host, and a memory."""
 
+import contextlib
 import random
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -109,6 +112,21 @@ class Rank:
         if isinstance(self.memory, Memory):
             self.memory.step()
 
+    async def probe(self) -> None:
+        """Check that the interface answers, and has the sizes of its config.
+
+        Raises
+        ------
+        AssertionError
+            If it is no interface, or another one; says what is there and what should be.
+        """
+        with _on_the_bus(self.prefix):
+            found = await self.host.perform(self.host.driver.probe())
+        for name, value in asdict(found).items():
+            wanted = getattr(self.config, name)
+            same = set(value) == set(wanted) if name == "dtypes" else value == wanted
+            assert same, f"{self.prefix}s_axil: {name} is {value} instead of {wanted}"
+
     async def load(self, load: Load, row: Buffers) -> None:
         """Put a buffer into memory, and load and commit the table for it.
 
@@ -126,10 +144,8 @@ class Rank:
         self.memory.flits[base:end] = 0
         flits = as_flits(row, load.num_flits, self.config.flit_bytes)
         self.memory.flits[base : base + load.num_flits] = flits
-        try:
+        with _on_the_bus(self.prefix):
             await self.host.load(load.tables[self.rank], load.settings)
-        except DeviceError as error:
-            raise AssertionError(f"{self.prefix}s_axil: {error}") from error
 
     async def run(self, timeout_cycles: int) -> None:
         """Start what is loaded, wait until it is done, and acknowledge it.
@@ -150,3 +166,12 @@ class Rank:
         base = load.settings.window_base
         right = as_flits(wanted, load.num_flits, self.config.flit_bytes)
         check_rank(load, self.rank, self.memory.flits[base : base + load.num_flits], right)
+
+
+@contextlib.contextmanager
+def _on_the_bus(prefix: str) -> Iterator[None]:
+    """What the driver raises, as a failed check of the register bus."""
+    try:
+        yield
+    except DeviceError as error:
+        raise AssertionError(f"{prefix}s_axil: {error}") from error

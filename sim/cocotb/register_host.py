@@ -69,9 +69,9 @@ class RegisterHost:
 
     async def write(self, address: int, value: int) -> None:
         """Write 32 bits to a byte address; that it is refused is an AssertionError."""
-        access = self._bus.write(address, value.to_bytes(4, "little"))
-        reply = await self._answered(access, f"write of {value:#x} to {address:#x}")
-        assert reply.resp == AxiResp.OKAY, f"write of {value:#x} to {address:#x} was refused"
+        what = f"write of {value:#x} to {_called(address)}"
+        reply = await self._answered(self._bus.write(address, value.to_bytes(4, "little")), what)
+        assert reply.resp == AxiResp.OKAY, f"{self._prefix}s_axil_bresp: {what} was refused"
 
     async def write_all(self, writes: Iterable[tuple[int, int]]) -> None:
         """Write registers, each a byte address and a value."""
@@ -81,8 +81,9 @@ class RegisterHost:
     async def read(self, register: str | int) -> int:
         """Read a register by its name or byte address; a refusal is an AssertionError."""
         address = ADDRESS[register] if isinstance(register, str) else register
-        reply = await self._answered(self._bus.read(address, 4), f"read of {register}")
-        assert reply.resp == AxiResp.OKAY, f"read of {register} was refused"
+        what = f"read of {_called(address)}"
+        reply = await self._answered(self._bus.read(address, 4), what)
+        assert reply.resp == AxiResp.OKAY, f"{self._prefix}s_axil_rresp: {what} was refused"
         return int.from_bytes(reply.data, "little")
 
     async def _answered(self, access: Any, what: str) -> Any:
@@ -134,12 +135,14 @@ class RegisterHost:
         """
         await self.start()
         assert await self._wait_irq(timeout_cycles), (
-            f"irq of rank {self.driver.rank}: not high within {timeout_cycles} cycles, "
+            f"{self._prefix}irq: not high within {timeout_cycles} cycles, "
             f"{await self.read('ARRIVALS_MISSING')} messages have not come in"
         )
         word = await self.read("STATUS")
         done, fault = (register_field("STATUS", name, word) for name in ("done", "fault"))
-        assert done != fault, f"s_axil of rank {self.driver.rank}: STATUS is {word:#x}"
+        assert done != fault, (
+            f"{self._prefix}irq: high, where STATUS ({word:#x}) has done {done} and fault {fault}"
+        )
         return bool(done)
 
     async def acknowledge(self) -> None:
@@ -182,3 +185,8 @@ class RegisterHost:
                 return 1
             await FallingEdge(self._clock)
         return int(self.interrupt)
+
+
+def _called(address: int) -> str:
+    """A register's name, or the address of what has none."""
+    return next((name for name, place in ADDRESS.items() if place == address), f"{address:#x}")

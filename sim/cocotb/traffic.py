@@ -35,6 +35,13 @@ class Message(NamedTuple):
     order: int = 0
     route: int = 0
 
+    def __str__(self) -> str:
+        """In words, for messages about it; what is 0 is left out."""
+        known = self.op in list(Op)
+        rest = {name: getattr(self, name) for name in ("wave", "order", "route")}
+        where = "".join(f", {name} {value}" for name, value in rest.items() if value)
+        return f"{Op(self.op).name if known else f'op {self.op}'} of flow {self.flow}{where}"
+
 
 @dataclass
 class Collective:

@@ -1,9 +1,9 @@
 """What cocotb benches import: models, whole benches, simulators."""
 
-from multitree.sim.cocotb.bench import InterfaceBench, NetworkBench, bench_bins
+from multitree.sim.cocotb.bench import InterfaceBench, NetworkBench
 from multitree.sim.cocotb.case import BenchCase
 from multitree.sim.cocotb.clocking import located, run_models, until
-from multitree.sim.cocotb.coverage import Coverage, Group
+from multitree.sim.cocotb.coverage import Coverage, Group, bench_bins
 from multitree.sim.cocotb.link_end import LINK_FAULTS, LinkEnd
 from multitree.sim.cocotb.memory import AxiMemory, Memory
 from multitree.sim.cocotb.partner import LinkPartner, PartnerNetwork

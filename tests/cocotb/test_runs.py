@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from multitree.sim.cocotb import runs
-from multitree.sim.cocotb.bench import bench_bins
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchTop
+from multitree.sim.cocotb.coverage import bench_bins
 from multitree.sim.cocotb.runs import RunOptions, chosen_simulator, run_benches
 from multitree.sim.cocotb.simulators import SIMULATORS, TestResult
 from multitree.topology.files.files import save_schedule

@@ -1,6 +1,7 @@
 """The command cocotb: benches pass, and fail with a name where a design is broken."""
 
 import json
+import re
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -65,6 +66,12 @@ def test_a_folder_is_run_again_as_it_is_and_a_broken_design_fails_with_a_name(ca
     first = printed(capsys, folder, *only, "--waves", str(waves))
     assert waves.stat().st_size > 10_000 and first["waves"] == [str(waves)]
     assert printed(capsys, folder, *only)["tests"][0]["cycles"] == first["tests"][0]["cycles"]
+    case = tmp_path / folder / "case.json"
+    right = case.read_text()
+    case.write_text(right.replace('"table_depth": ', '"table_depth": 1'))
+    assert main(["cocotb", folder, *only]) == 1
+    assert re.search(r"cycle \d+ .*: s_axil: table_depth is \d+ instead", capsys.readouterr().out)
+    case.write_text(right)
     design = tmp_path / "design" / "multitree_nic.v"
     text = design.read_text()
     broken = text.replace("assign link_0_tx_epoch = ", "assign link_0_tx_epoch = ~", 1)
