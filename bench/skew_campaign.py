@@ -13,10 +13,11 @@ import time
 import networkx
 import numpy as np
 from _campaign import Exactness, exact_campaign
+from _draws import Draw
 
-from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
 from multitree.sim.link_model import MemoryTiming
+from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.build import build
 from multitree.topology.networks.topology import Topology
@@ -39,25 +40,27 @@ def random_topology(seed: int) -> Topology:
             return Topology.from_networkx(graph, name="random")
 
 
-def run_once(seed: int) -> Exactness:
-    """Run one seed to its end."""
+def draw(seed: int) -> Draw:
+    """Network, all-reduces, memory and starts of a run."""
     rng, spec = np.random.default_rng(seed), SPECS[seed % len(SPECS)]
     topology = random_topology(seed) if spec == "random" else parse_topology(spec)
     algorithms = ["multitree"] if spec == "random" else ["multitree", "bidirectional_ring"]
     schedule = build(topology, str(rng.choice(algorithms)))
     n, dtype = int(rng.integers(1, MAX_ELEMENTS)), str(rng.choice(["float32", "int32"]))
-    buffers = [
-        make_buffers(seed * NUM_COLLECTIVES + k, topology.num_ranks, n, dtype)
-        for k in range(NUM_COLLECTIVES)
-    ]
     timing = MemoryTiming(
         extra_cycles=int(rng.integers(1, 60)), stall_percent=int(rng.integers(0, 50)), seed=seed
     )
     skews = rng.integers(0, MAX_SKEW_CYCLES + 1, topology.num_ranks).tolist()
-    begin = time.process_time()
-    with RtlSession(topology, memory_timing=timing, num_threads=1) as session:
+    return Draw(seed, spec, [Upcoming(schedule, n, dtype)] * NUM_COLLECTIVES, timing, skews)
+
+
+def run_once(seed: int) -> Exactness:
+    """Run one seed to its end."""
+    drawn, begin = draw(seed), time.process_time()
+    schedule, spec, buffers = drawn.queue[0].schedule, drawn.spec, drawn.buffers
+    with RtlSession(drawn.topology, memory_timing=drawn.timing, num_threads=1) as session:
         try:
-            results = session.run(schedule, buffers, start_skew_cycles=skews)
+            results = session.run(schedule, buffers, start_skew_cycles=drawn.skews)
         except DeviceError as error:
             return Exactness(seed, spec, False, f"stuck: {error}")
         cycles = session.network.cycle

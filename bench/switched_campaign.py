@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 from _campaign import Exactness, exact_campaign
+from _draws import Draw
 from _staging import num_staged
 
-from multitree.host.simulator import make_buffers
 from multitree.nic.faults import DeviceError
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Upcoming
@@ -78,37 +78,20 @@ class Outcome(Exactness):
     staged: int = 0
 
 
-@dataclass(frozen=True)
-class Draw:
-    """What a run does: collectives, link buffers, memory, starts, and the seed of its data."""
+def is_unequal(drawn: Draw) -> bool:
+    """Whether the run halved the speed of some links."""
+    usual = parse_topology(drawn.spec).bandwidth_gbytes_per_s
+    return bool((drawn.topology.bandwidth_gbytes_per_s < usual).any())
 
-    seed: int
-    spec: str
-    queue: list[Upcoming]
-    buffer_flits: int
-    timing: MemoryTiming
-    skews: list[int]
 
-    @property
-    def unequal(self) -> bool:
-        """Whether the run halved the speed of some links."""
-        usual = parse_topology(self.spec).bandwidth_gbytes_per_s
-        return bool((self.topology.bandwidth_gbytes_per_s < usual).any())
-
-    @property
-    def topology(self) -> Topology:
-        """The network."""
-        return self.queue[0].schedule.topology
-
-    @property
-    def mixed(self) -> bool:
-        """Whether an interface sends messages of both classes in one of the collectives."""
-        for schedule in {each.schedule for each in self.queue}:
-            sent = as_sent(schedule)
-            first = sent.route_classes[sent.route_offsets[:-1]]
-            if set(sent.src[first == 0]) & set(sent.src[first == 1]):
-                return True
-        return False
+def is_mixed(drawn: Draw) -> bool:
+    """Whether an interface sends messages of both classes in one of the collectives."""
+    for schedule in {each.schedule for each in drawn.queue}:
+        sent = as_sent(schedule)
+        first = sent.route_classes[sent.route_offsets[:-1]]
+        if set(sent.src[first == 0]) & set(sent.src[first == 1]):
+            return True
+    return False
 
 
 def draw_topology(rng: np.random.Generator, spec: str) -> Topology:
@@ -159,24 +142,16 @@ def draw(seed: int) -> Draw:
     buffer_flits = int(rng.choice(BUFFER_FLITS.get(spec, USUAL_BUFFER_FLITS)))
     most = int(rng.integers(MAX_SKEW_CYCLES + 1))
     skews = rng.integers(most + 1, size=num_ranks).tolist()
-    return Draw(seed, spec, queue, buffer_flits, timing, skews)
+    return Draw(seed, spec, queue, timing, skews, buffer_flits, SIZES)
 
 
 def run_once(seed: int) -> Outcome:
     """Run one seed to its end."""
-    drawn = draw(seed)
-    queue, begin, model = (
-        drawn.queue,
-        time.process_time(),
-        LinkModel(buffer_flits=drawn.buffer_flits),
-    )
-    reported = Outcome(seed, drawn.spec, False, unequal=drawn.unequal, mixed=drawn.mixed)
-    buffers = [
-        make_buffers(seed * NUM_COLLECTIVES + k, len(drawn.skews), each.num_elements, each.dtype)
-        for k, each in enumerate(queue)
-    ]
-    options: dict[str, Any] = {"link_model": model, "memory_timing": drawn.timing}
-    with RtlSession(drawn.topology, **options, num_threads=1, **SIZES) as session:
+    drawn, begin = draw(seed), time.process_time()
+    queue, buffers = drawn.queue, drawn.buffers
+    reported = Outcome(seed, drawn.spec, False, unequal=is_unequal(drawn), mixed=is_mixed(drawn))
+    options: dict[str, Any] = {"link_model": drawn.model, "memory_timing": drawn.timing}
+    with RtlSession(drawn.topology, **options, num_threads=1, **drawn.sizes) as session:
         try:
             results = session.run_each(queue, buffers, start_skew_cycles=drawn.skews)
             staged = num_staged(session)
@@ -195,7 +170,7 @@ def run_once(seed: int) -> Outcome:
         reported,
         exact=not said,
         text="; ".join(said),
-        added=sum(contributions(each, model) for each in queue),
+        added=sum(contributions(each, drawn.model) for each in queue),
         staged=staged,
         cycles=cycles,
         cpu_seconds=time.process_time() - begin,

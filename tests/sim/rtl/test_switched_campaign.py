@@ -56,8 +56,8 @@ def test_its_draws_cross_what_features_assume(campaign):
     """Of as many seeds as let each network come; what is drawn, `verify` accepts."""
     drawn = [campaign.draw(seed) for seed in range(len(campaign.DRAWN))]
     assert {each.spec for each in drawn} == set(campaign.NETWORKS)
-    assert 10 < sum(each.unequal for each in drawn) < 30
-    assert sum(each.mixed for each in drawn) > 20
+    assert 10 < sum(campaign.is_unequal(each) for each in drawn) < 30
+    assert sum(campaign.is_mixed(each) for each in drawn) > 20
     assert {each.buffer_flits for each in drawn} == {12, 16, 24, 32, 64}
     lengths = [upcoming.num_elements for each in drawn for upcoming in each.queue]
     assert 0 in lengths and sum(length <= 6 for length in lengths) > 20 and max(lengths) > 1000
