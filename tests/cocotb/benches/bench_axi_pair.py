@@ -1,6 +1,5 @@
 """Two interfaces with AXI4 memories that pause and fail, loaded over AXI4-Lite."""
 
-import logging
 import random
 
 import cocotb
@@ -8,15 +7,15 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
+from multitree.cocotb import AxiMemory, RegisterHost, as_flits, draw_buffers
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.program import RESET, START
+from multitree.nic.program import RESET, START, RunSettings
 from multitree.nic.table import compile_table
-from multitree.sim.cocotb.memory import AxiMemory
-from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.schedules.execute import execute
-from tests.cocotb.benches.bench_network import NUM_FLITS, as_flits, draw, settings
 from tests.cocotb.models.network import LATENCY_CYCLES, PAIR_CONFIG, PAIR_SCHEDULE
 
+NUM_ELEMENTS = 203
+NUM_FLITS = -(-NUM_ELEMENTS * 4 // PAIR_CONFIG.flit_bytes)
 BASE = 230
 """First flit of the buffer: it lies over the end of a page."""
 NUM_CYCLES = 30000
@@ -24,14 +23,13 @@ NUM_CYCLES = 30000
 
 async def start(dut, buffers, *, pause_chance):
     """Clock, reset until the links are empty, hosts, memories; returns the last two."""
-    logging.getLogger("cocotb.network").setLevel(logging.WARNING)
     dut.rst.value = 1
     cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
     hosts = [RegisterHost(dut, f"rank_{rank}_", rank=rank) for rank in range(2)]
     memories = []
     for rank, row in enumerate(buffers):
         before = bytes(BASE * PAIR_CONFIG.flit_bytes)
-        memory = AxiMemory(dut, before + as_flits(row).tobytes(), pause_chance=pause_chance)
+        memory = AxiMemory(dut, before + flits_of(row).tobytes(), pause_chance=pause_chance)
         memory.serve(f"rank_{rank}_m_axi_0_send")
         memory.serve(f"rank_{rank}_m_axi_0_receive")
         memories.append(memory)
@@ -40,6 +38,22 @@ async def start(dut, buffers, *, pause_chance):
     dut.rst.value = 0
     await FallingEdge(dut.clk)
     return hosts, memories
+
+
+def draw(dtype, seed):
+    """Buffers of both ranks."""
+    return draw_buffers((2, NUM_ELEMENTS), dtype, np.random.default_rng(seed))
+
+
+def flits_of(row):
+    """Bytes of a buffer."""
+    return as_flits(row, NUM_FLITS, PAIR_CONFIG.flit_bytes)
+
+
+def settings(dtype, **limits):
+    """How to run on the buffer that begins at `BASE`."""
+    limits = {"watchdog_cycles": 2000, "first_arrival_cycles": 5000, **limits}
+    return RunSettings(dtype=dtype, window_base=BASE, window_flits=NUM_FLITS, **limits)
 
 
 async def run_both(hosts, how):
@@ -62,16 +76,16 @@ def check(memories, buffers):
     """Hold both memories, whole, against the definition."""
     right = execute(PAIR_SCHEDULE, buffers, flit_bytes=PAIR_CONFIG.flit_bytes)
     for row, memory in zip(right, memories, strict=True):
-        whole = bytes(BASE * PAIR_CONFIG.flit_bytes) + as_flits(row).tobytes()
+        whole = bytes(BASE * PAIR_CONFIG.flit_bytes) + flits_of(row).tobytes()
         assert bytes(memory.image) == whole
 
 
 @cocotb.test()
 @cocotb.parametrize(dtype=["float32", "int32"], pause_chance=[0.0, 0.3, 0.7])
 async def all_reduces_give_the_bits_of_execute_whatever_the_buses_do(dut, dtype, pause_chance):
-    buffers = draw(dtype, np.random.default_rng(random.getrandbits(32)))[:2]
+    buffers = draw(dtype, random.getrandbits(32))
     hosts, memories = await start(dut, buffers, pause_chance=pause_chance)
-    for host, done in zip(hosts, await run_both(hosts, settings(dtype, BASE)), strict=True):
+    for host, done in zip(hosts, await run_both(hosts, settings(dtype)), strict=True):
         assert done, await host.fault()
     cycles = [await host.read("CYCLES") for host in hosts]
     dut._log.warning("%s, pauses %s: %s cycles", dtype, pause_chance, cycles)
@@ -82,12 +96,12 @@ async def all_reduces_give_the_bits_of_execute_whatever_the_buses_do(dut, dtype,
 @cocotb.parametrize(after_cycles=[20, 45, 70, 110])
 async def a_reset_lasts_until_the_buses_have_answered_and_leaves_nothing_behind(dut, after_cycles):
     """Memory stands still around the reset: the links run empty, and accesses stay in flight."""
-    buffers = draw("int32", np.random.default_rng(after_cycles))[:2]
+    buffers = draw("int32", after_cycles)
     hosts, memories = await start(dut, buffers, pause_chance=0.1)
     contents = [bytes(memory.image) for memory in memories]
     for rank, host in enumerate(hosts):
         table = compile_table(PAIR_SCHEDULE, rank, NUM_FLITS, PAIR_CONFIG)
-        await host.load(table, settings("int32", BASE))
+        await host.load(table, settings("int32"))
     await at_once(host.write(*START) for host in hosts)
     await ClockCycles(dut.clk, after_cycles)
     for memory in memories:
@@ -102,18 +116,18 @@ async def a_reset_lasts_until_the_buses_have_answered_and_leaves_nothing_behind(
         while await host.status("busy"):
             pass
         memory.image[:] = content
-    assert await run_both(hosts, settings("int32", BASE)) == [True, True]
+    assert await run_both(hosts, settings("int32")) == [True, True]
     check(memories, buffers)
 
 
 @cocotb.test()
 async def a_place_that_memory_refuses_ends_in_the_fault_of_that_name(dut):
-    buffers = draw("int32", np.random.default_rng(1))[:2]
+    buffers = draw("int32", 1)
     hosts, memories = await start(dut, buffers, pause_chance=0.2)
     place = PAIR_CONFIG.flit_bytes * (BASE + random.randrange(NUM_FLITS))
     memories[0].broken_reads = memories[0].broken_writes = range(place, place + 1)
     limits = {"watchdog_cycles": 400, "first_arrival_cycles": 600}
-    assert not (await run_both(hosts, settings("int32", BASE, **limits)))[0]
+    assert not (await run_both(hosts, settings("int32", **limits)))[0]
     fault = await hosts[0].fault()
     assert (fault.code, fault.at_port) == (FaultCode.MEMORY_ERROR, 0)
     # A read of the place comes before any write to it.

@@ -1,6 +1,5 @@
 """Four interfaces with AXI4 memories behind a switch, one of which starts late."""
 
-import logging
 import random
 
 import cocotb
@@ -8,15 +7,13 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
+from multitree.cocotb import AxiMemory, RegisterHost, as_flits, draw_buffers
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.program import RESET, START, RunSettings, origin_of
 from multitree.nic.table import compile_table
-from multitree.sim.cocotb.memory import AxiMemory
-from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.execute import execute
-from tests.cocotb.benches.bench_axi_pair import at_once
-from tests.cocotb.benches.bench_network import NUM_FLITS, as_flits, draw
+from tests.cocotb.benches.bench_axi_pair import NUM_ELEMENTS, NUM_FLITS, at_once
 from tests.cocotb.models.network import LATENCY_CYCLES, STAR_CONFIG, STAR_SCHEDULE
 
 NUM_RANKS = STAR_SCHEDULE.topology.num_ranks
@@ -46,10 +43,11 @@ class Star:
     """The design under test: a host and a memory for each rank."""
 
     def __init__(self, dut, *, pause_chance):
-        logging.getLogger("cocotb.network").setLevel(logging.WARNING)
         self.dut = dut
         self.hosts = [RegisterHost(dut, f"rank_{r}_", rank=r) for r in range(NUM_RANKS)]
-        self.buffers = draw("float32", np.random.default_rng(random.getrandbits(32)))
+        self.buffers = draw_buffers(
+            (NUM_RANKS, NUM_ELEMENTS), "float32", np.random.default_rng(random.getrandbits(32))
+        )
         self.memories = []
         for rank, table in enumerate(TABLES):
             nothing = bytes(FLIT_BYTES * (BASE + table.end_flits + 1))
@@ -62,7 +60,7 @@ class Star:
     def fill(self):
         """Put the buffers into the memories."""
         for memory, row in zip(self.memories, self.buffers, strict=True):
-            data = as_flits(row).tobytes()
+            data = as_flits(row, NUM_FLITS, FLIT_BYTES).tobytes()
             memory.image[FLIT_BYTES * BASE : FLIT_BYTES * BASE + len(data)] = data
 
     async def start(self):
@@ -132,7 +130,7 @@ class Star:
             right = execute(STAR_SCHEDULE, right, flit_bytes=FLIT_BYTES)
         for table, memory, row in zip(TABLES, self.memories, right, strict=True):
             start, end = FLIT_BYTES * BASE, FLIT_BYTES * (BASE + table.end_flits)
-            data = as_flits(row).tobytes()
+            data = as_flits(row, NUM_FLITS, FLIT_BYTES).tobytes()
             assert bytes(memory.image[: start + len(data)]) == bytes(start) + data
             assert not any(memory.image[end:])
 
