@@ -70,7 +70,11 @@ OPTIONS = [["--size", size] for size in SIZES] + [
 ]
 COMMANDS = sorted(command.name for command in app.registered_commands if command.name is not None)
 ON_SPECS = [name for name in COMMANDS if name not in ("demo", "doctor")]
-QUICK = {"simulate": ["--engine", "analytic"], "compare": ["--engine", "analytic"]}
+QUICK = {
+    "simulate": ["--engine", "analytic"],
+    "compare": ["--engine", "analytic"],
+    "cocotb": ["--only", "after_a_reset"],
+}
 
 
 @dataclass
