@@ -7,6 +7,7 @@ from pathlib import Path
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.names import DesignNames
 from multitree.host.design.network_top import network_verilog
+from multitree.host.design.switch_files import switch_modules
 from multitree.nic.config import Config
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchCase, BenchTop
 from multitree.topology.files.json_format import schedule_json
@@ -91,7 +92,10 @@ def cocotb_files(
     interface, *others = [f"../{file.name}" for file in sources]
     alone = BenchTop(names.top(memory), (interface,), 1, ("bench_interface",), ("bench_faults",))
     files = (interface, *others, f"{names.network}.v")
-    whole = BenchTop(names.network, files, topology.num_ranks, ("bench_network",))
+    crossing = [names.crossing] if plan.crossings else []
+    switches = [shape.module for shape in switch_modules(topology, config, names.switch)]
+    blocks = (names.top(memory), *crossing, *switches)
+    whole = BenchTop(names.network, files, topology.num_ranks, ("bench_network",), blocks=blocks)
     case = BenchCase(
         plan.schedule,
         config,

@@ -36,6 +36,8 @@ class BenchTop:
         Names of Python modules in the folder.
     fault_modules : tuple of str
         Those whose tests do something wrong on purpose.
+    blocks : tuple of str
+        Modules of the design that come several times, for `sim.cocotb.simulators.simulate`.
     """
 
     top: str
@@ -43,6 +45,7 @@ class BenchTop:
     num_interfaces: int
     modules: tuple[str, ...]
     fault_modules: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,6 @@ def run_benches(
     waves: list[Path] = []
     coverage: Coverage | None = None
     for top, modules in chosen:
-        say(f"{', '.join(modules)} on {options.simulator}")
         where = home / top.top
         where.mkdir(parents=True, exist_ok=True)
         counts = where / COVERAGE_FILE
@@ -135,8 +134,10 @@ def run_benches(
             seed=options.seed,
             only=options.only,
             waves=options.waves is not None,
+            blocks=top.blocks,
             python_path=folder.resolve(),
             variables=variables,
+            say=say,
         )
         if coverage is not None and counts.is_file():
             coverage.merge(counts)

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,7 +17,7 @@ from cocotb_tools.runner import get_runner
 
 from multitree.hw.export.verilog import VerilogError
 from multitree.sim.emulator.cache import cached, content_key
-from multitree.sim.emulator.verilator import verilator_home, why_not
+from multitree.sim.emulator.verilator import FST_COMPRESSION, verilator_home, why_not
 
 __all__ = ["MAKE_VARIABLES", "SIMULATORS", "BenchError", "TestResult", "missing", "simulate"]
 
@@ -44,7 +44,9 @@ MAKE_VARIABLES = {
 # cocotbext-axi still speaks to cocotb 1.
 _QUIET = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
 _RUNTIME_PARTS = ("", "_cov", "_dpi", "_threads", "_vpi")
-_PUBLIC_FILE, _RESULTS_FILE, _LOG_FILE = "public.vlt", "results.xml", "log.txt"
+_CONTROL_FILE, _RESULTS_FILE, _LOG_FILE = "control.vlt", "results.xml", "log.txt"
+# Verilator then calls make itself, for one block after the other.
+_BLOCK_ARGS = ["--hierarchical", "--build"]
 _LOG_CHARACTERS = 20_000
 
 
@@ -101,8 +103,10 @@ def simulate(
     waves: bool = False,
     build_args: Sequence[str] = (),
     inside: Sequence[tuple[str, str]] = (),
+    blocks: Sequence[str] = (),
     python_path: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> list[TestResult]:
     """Build a design and run every test of some modules on it.
 
@@ -129,10 +133,15 @@ def simulate(
         More arguments for the simulator's compiler.
     inside : sequence of (module, variable)
         Variables below `top` that tests read or write, `*` for any text. Icarus shows all.
+    blocks : sequence of str
+        Modules that Verilator compiles once, however often the design has them: a network then
+        costs little more than one interface. Not with waves, which would not reach into them.
     python_path : Path, optional
         Folder where the modules are found, if it is not on the path.
     variables : mapping, optional
         Environment of the tests.
+    say : callable
+        Called with what is being done, before the build and before the tests.
 
     Returns
     -------
@@ -145,24 +154,25 @@ def simulate(
         If the design does not compile, the simulator does not end properly, or there is no test.
     """
     folder = folder.resolve()
-    shown = _made_public(inside, folder) if simulator == "verilator" else []
-    arguments = [*_BUILD_ARGS[simulator], *build_args, *shown]
+    controlled = _controlled(simulator, inside, blocks, folder, waves=waves)
     log, results = folder / _LOG_FILE, folder / _RESULTS_FILE
     results.unlink(missing_ok=True)
     try:
-        with _environment(simulator), _on_path(python_path):
+        with _environment(simulator, waves), _on_path(python_path):
             runner = get_runner(simulator)
             # What failed is in the results.
             runner.log.setLevel(logging.CRITICAL)
+            say(f"Building {top} on {simulator}")
             runner.build(
                 sources=[source.resolve() for source in sources],
                 hdl_toplevel=top,
                 build_dir=folder / "build",
-                build_args=arguments,
+                build_args=[*_BUILD_ARGS[simulator], *build_args, *controlled],
                 timescale=("1ns", "1ps"),
                 waves=waves,
                 log_file=log,
             )
+            say(f"{', '.join(modules)} on {simulator}")
             runner.test(
                 hdl_toplevel=top,
                 test_module=list(modules),
@@ -184,13 +194,24 @@ def simulate(
     return found
 
 
-def _made_public(inside: Sequence[tuple[str, str]], folder: Path) -> list[str]:
-    """The file by which Verilator shows some variables, as an argument; Icarus shows all."""
-    if not inside:
+def _controlled(
+    simulator: str,
+    inside: Sequence[tuple[str, str]],
+    blocks: Sequence[str],
+    folder: Path,
+    *,
+    waves: bool,
+) -> list[str]:
+    """Arguments by which Verilator shows variables, writes waves, and compiles modules once."""
+    if simulator != "verilator":
         return []
+    blocks, written = () if waves else blocks, ["--trace-fst"] if waves else []
     lines = [f'public_flat_rw -module "{module}" -var "{name}"\n' for module, name in inside]
-    (folder / _PUBLIC_FILE).write_text("`verilator_config\n" + "".join(lines))
-    return [str(folder / _PUBLIC_FILE)]
+    lines += [f'hier_block -module "{module}"\n' for module in blocks]
+    if not lines:
+        return written
+    (folder / _CONTROL_FILE).write_text("`verilator_config\n" + "".join(lines))
+    return [*written, *(_BLOCK_ARGS if blocks else ()), str(folder / _CONTROL_FILE)]
 
 
 def _results(path: Path) -> Iterator[TestResult]:
@@ -220,7 +241,7 @@ def _end_of(log: Path) -> str:
 
 
 @contextlib.contextmanager
-def _environment(simulator: str) -> Iterator[None]:
+def _environment(simulator: str, waves: bool) -> Iterator[None]:
     """This process's environment as the simulator's build needs it; cocotb's runner hands it on."""
     before = dict(os.environ)
     try:
@@ -228,7 +249,8 @@ def _environment(simulator: str) -> Iterator[None]:
             binaries = str(verilator_home() / "bin")
             os.environ["PATH"] = os.pathsep.join([binaries, before.get("PATH", "")])
             os.environ["MAKEFLAGS"] = " ".join(f"{k}={v}" for k, v in MAKE_VARIABLES.items())
-            os.environ["LIBS"] = shlex.quote(str(_compiled_runtime()))
+            runtime = _compiled_runtime(waves)
+            os.environ["LIBS"] = shlex.join([str(runtime), f"-L{runtime.parent}"])
         yield
     finally:
         os.environ.clear()
@@ -247,20 +269,30 @@ def _on_path(folder: Path | None) -> Iterator[None]:
         sys.path[:] = before
 
 
-def _compiled_runtime() -> Path:
+def _compiled_runtime(waves: bool) -> Path:
     """Object file of Verilator's run-time library with VPI, which is the same for every design.
 
     It is kept in MultiTree's own cache: 7 CPU seconds once, and not for each bench.
     """
     include = verilator_home() / "include"
-    text = "".join(f'#include "{include}/verilated{part}.cpp"\n' for part in _RUNTIME_PARTS)
+    parts = [*_RUNTIME_PARTS, *(["_fst_c"] if waves else [])]
+    text = "".join(f'#include "{include}/verilated{part}.cpp"\n' for part in parts)
     compiler = ["g++", "-dumpfullversion", "-dumpmachine"]
     reported = subprocess.run(compiler, capture_output=True, text=True, check=True).stdout
-    key = content_key("cocotb", importlib.metadata.version("verilator"), reported, text)
+    compression = FST_COMPRESSION.read_text()
+    version = importlib.metadata.version("verilator")
+    key = content_key("cocotb", version, reported, text, compression if waves else "")
 
     def make(folder: Path) -> None:
         (folder / "runtime.cpp").write_text(text)
-        flags = [f"-I{include}", f"-I{include / 'vltstd'}", "-O0"]
+        flags = ["-I.", f"-I{include}", f"-I{include / 'vltstd'}", "-O0"]
+        if waves:
+            flags += ["-DVM_TRACE=1", "-DVM_TRACE_FST=1"]
+            for name in ("lz4.h", "zlib.h"):
+                (folder / name).write_text(compression)
+            # The Makefile names the libraries, too: these are archives without a member.
+            for name in ("liblz4.a", "libz.a"):
+                (folder / name).write_bytes(b"!<arch>\n")
         subprocess.run(["g++", *flags, "-c", "runtime.cpp"], cwd=folder, check=True)
 
     return cached("runtime", key, make) / "runtime.o"

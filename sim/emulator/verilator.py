@@ -15,10 +15,20 @@ from multitree.sim.emulator.cache import cached, content_key
 from multitree.sim.emulator.tools import Tools
 from multitree.topology.progress import report
 
-__all__ = ["WAVEFORMS", "Say", "build_library", "say_on_stderr", "verilator_home", "why_not"]
+__all__ = [
+    "FST_COMPRESSION",
+    "WAVEFORMS",
+    "Say",
+    "build_library",
+    "say_on_stderr",
+    "verilator_home",
+    "why_not",
+]
 
 WAVEFORMS = ("vcd", "fst")
 """Kinds of waveform that a library can be built to write."""
+FST_COMPRESSION = Path(__file__).parent / "fst_compression.h"
+"""What Verilator's FST writer needs of lz4 and zlib, to be included as their headers."""
 
 Say = Callable[[str], None]
 
@@ -34,7 +44,6 @@ _FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DND
 # with -O1 as with -O2, which takes twice as long to compile.
 _FAST, _SLOW = "-O1", "-O0"
 _SLOW_UNIT = "_slow.cpp"
-_FST_COMPRESSION = Path(__file__).parent / "fst_compression.h"
 
 
 def say_on_stderr(sentence: str) -> None:
@@ -183,7 +192,7 @@ def _runtime(waveform: str | None, tools: Tools) -> Path:
         unit.write_text("".join(f'#include "{include}/{name}.cpp"\n' for name in names))
         # The FST writer compresses with code of ours: bare machines lack headers of lz4 and zlib.
         for name in ("lz4.h", "zlib.h"):
-            (folder / name).write_text(_FST_COMPRESSION.read_text())
+            (folder / name).write_text(FST_COMPRESSION.read_text())
         _compile_unit(tools, [f"-I{folder}", *_runtime_flags(waveform)], unit, _SLOW)
 
     return cached("runtime", _runtime_key(waveform), make) / "runtime.o"
@@ -192,7 +201,7 @@ def _runtime(waveform: str | None, tools: Tools) -> Path:
 def _runtime_key(waveform: str | None) -> str:
     """Hash of what the run-time library depends on, the tools' versions among it."""
     version = importlib.metadata.version("verilator")
-    compression = _FST_COMPRESSION.read_text()
+    compression = FST_COMPRESSION.read_text()
     return content_key(_compiler_version(), version, compression, *_runtime_flags(waveform))
 
 

@@ -17,7 +17,7 @@ from multitree.sim.cocotb.case import (
 from multitree.topology.files.files import save_schedule
 
 SCHEDULE = build(ring(4), "multitree")
-TOP = BenchTop("top", ("../a.v", "b.v"), 4, ("bench_a",), ("bench_b",))
+TOP = BenchTop("top", ("../a.v", "b.v"), 4, ("bench_a",), ("bench_b",), ("one", "two"))
 CASE = BenchCase(SCHEDULE, Config(num_ports=2), rank=3, num_elements=9, tops=(TOP,))
 
 

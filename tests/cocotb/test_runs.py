@@ -17,7 +17,7 @@ from tests.cocotb.test_case import CASE
 
 TOPS = (
     BenchTop("one", ("one.v",), 1, ("bench_one",), ("bench_wrong",)),
-    BenchTop("all", ("one.v", "all.v"), 17, ("bench_all",)),
+    BenchTop("all", ("one.v", "all.v"), 17, ("bench_all",), blocks=("one",)),
 )
 TEXTS = {
     "bench_one": "async def first(dut, dtype):\n    pass\n",
@@ -105,6 +105,7 @@ def test_results_coverage_and_waves_of_all_designs_are_gathered(folder, simulate
     assert names == ["bench_one", "bench_all"]
     assert [path.name for path in found.waves] == ["run_one.fst", "run_all.fst"]
     assert [path.read_text() for path in found.waves] == ["one", "all"]
+    assert [options["blocks"] for _, _, options in simulated] == [(), ("one",)]
     for _, _, options in simulated:
         assert options["variables"] == {"MULTITREE_BENCH_STALLS": "heavy"}
         assert (options["seed"], options["waves"]) == (5, True)

@@ -1,6 +1,7 @@
 """The folder of benches of a design: complete, and replaced with it."""
 
 import json
+import re
 
 import pytest
 
@@ -121,3 +122,6 @@ def test_every_link_is_joined_at_both_ends_and_every_other_port_is_still(
                 end = wire(node, port, name)
                 assert (f"assign {end} = 0;" in text) != (end in driven)
     assert text.count("multitree_link_crossing ") == crossings * topology.num_ranks * 2
+    whole = BenchCase.load(tmp_path / FOLDER, {}).tops[-1]
+    instances = set(re.findall(r"^  (\w+) (?:rank|switch)_\w+ \(", text, re.M))
+    assert set(whole.blocks) == instances
