@@ -23,6 +23,7 @@ from _draws import Draw
 from multitree.cocotb import SIMULATORS, TestResult, missing, simulate
 from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.design.network_top import network_verilog
+from multitree.host.design.switch_files import switch_modules
 from multitree.host.design.verilog_files import write_verilog
 from multitree.topology.lowering import lowered
 
@@ -46,6 +47,7 @@ def replay(campaign: str, seed: int, simulator: str, folder: Path) -> TestResult
     text = "".join(path.read_text() for path in parts)
     top = folder / f"{names.network}.v"
     top.write_text(network_verilog(wired, drawn.config, names, text))
+    switches = switch_modules(wired, drawn.config, names.switch)
     (result,) = simulate(
         simulator,
         sources=[*parts, top],
@@ -53,6 +55,7 @@ def replay(campaign: str, seed: int, simulator: str, folder: Path) -> TestResult
         modules=[BENCH],
         folder=folder,
         seed=seed,
+        blocks=[names.top("sram"), *(shape.module for shape in switches)],
         python_path=Path(__file__).resolve().parent,
         variables={CAMPAIGN: campaign, SEED: str(seed)},
     )
