@@ -8,13 +8,14 @@ from multitree.host.design.manifest import DesignFile
 from multitree.host.design.names import DesignNames
 from multitree.host.design.network_top import network_verilog
 from multitree.host.design.switch_files import switch_modules
+from multitree.hw.export.core_file import CocotbBenches
 from multitree.nic.config import Config
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchCase, BenchTop
 from multitree.topology.files.json_format import schedule_json
 from multitree.topology.lowering import lowered
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["BenchPlan", "cocotb_files"]
+__all__ = ["BenchPlan", "cocotb_files", "core_benches"]
 
 _TEMPLATES = {
     "bench_interface.py": ("cocotb_interface.py.in", "bench of one interface"),
@@ -114,3 +115,28 @@ def cocotb_files(
             for name, (template, role) in _TEMPLATES.items()
         ),
     ]
+
+
+def core_benches(names: DesignNames, memory: str) -> CocotbBenches:
+    """The same benches as targets of FuseSoC.
+
+    Parameters
+    ----------
+    names : DesignNames
+    memory : str
+        Kind of the interfaces' memory side.
+
+    Returns
+    -------
+    CocotbBenches
+        `cocotb` of one interface, and `cocotb_network`.
+    """
+    read = ("bench_interface.py", "bench_network.py", CASE_FILE, SCHEDULE_FILE)
+    return CocotbBenches(
+        f"{names.cocotb}/{names.network}.v",
+        tuple(f"{names.cocotb}/{file}" for file in read),
+        (
+            ("cocotb", names.top(memory), "bench_interface"),
+            ("cocotb_network", names.network, "bench_network"),
+        ),
+    )

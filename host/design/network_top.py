@@ -81,7 +81,7 @@ def network_verilog(
     text = "\n  ".join([*build.body, *build.joined(latency_cycles)])
     delay = _DELAY.replace("@NAME@", build.delay)
     return (
-        "// SPDX-License-Identifier: Apache-2.0\n"
+        "// SPDX-License-Identifier: Apache-2.0\n`timescale 1ns/1ps\n"
         f"module {names.network}(\n  {listed}\n);\n  {text}\nendmodule\n\n{delay}"
     )
 

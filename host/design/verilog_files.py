@@ -7,13 +7,13 @@ from typing import Any
 
 from amaranth.lib import wiring
 
-from multitree.host.design.cocotb_files import BenchPlan, cocotb_files
+from multitree.host.design.cocotb_files import BenchPlan, cocotb_files, core_benches
 from multitree.host.design.manifest import DesignFile, listed_before, replace_design
 from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.design.sim_bench import bench_files, why_no_bench
 from multitree.host.design.switch_files import SwitchModule, switch_modules, switch_verilog
 from multitree.host.version import project_version
-from multitree.hw.export.core_file import Bench, core_file
+from multitree.hw.export.core_file import Bench, CocotbBenches, core_file
 from multitree.hw.export.register_formats import markdown, system_rdl
 from multitree.hw.export.register_map import c_header
 from multitree.hw.export.verilog import generate, instantiation_template
@@ -117,7 +117,8 @@ def write_verilog(
     sources = _sources(config, names, top, interface, topology if shapes else None)
     documents = _documents(names.registers, top, interface)
     bench = [] if no_bench else bench_files(config, names, memory, interface)
-    core = _core(top, names.bench, sources, documents, bench)
+    cocotb = core_benches(names, memory) if benches else None
+    core = _core(top, names.bench, sources, documents, bench, cocotb)
     written = cocotb_files(benches, config, names, memory, sources) if benches else ()
     files = (*sources, *documents, *bench, *written, core)
     facts = {
@@ -178,6 +179,7 @@ def _core(
     sources: Sequence[DesignFile],
     documents: Sequence[DesignFile],
     bench: Sequence[DesignFile],
+    cocotb: CocotbBenches | None,
 ) -> DesignFile:
     verilog, *data = [file.name for file in bench] or [""]
     text = core_file(
@@ -188,6 +190,7 @@ def _core(
         sources=[file.name for file in sources],
         documents=[file.name for file in documents],
         bench=Bench(bench_top, (verilog,), tuple(data)) if bench else None,
+        cocotb=cocotb,
     )
     return DesignFile(f"{top}.core", "FuseSoC core", text)
 

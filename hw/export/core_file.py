@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Bench", "core_file"]
+__all__ = ["Bench", "CocotbBenches", "core_file"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,25 @@ class Bench:
     data: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class CocotbBenches:
+    """Benches in Python that go with a module.
+
+    Parameters
+    ----------
+    source : str
+        Verilog that is read before the module's: it sets the time scale, and has the other tops.
+    data : tuple of str
+        Python modules and what they read, by their names alone, from the folder that they run in.
+    targets : tuple of (str, str, str)
+        Name of a target, its top module, and the Python module with the tests.
+    """
+
+    source: str
+    data: tuple[str, ...]
+    targets: tuple[tuple[str, str, str], ...]
+
+
 def core_file(
     *,
     name: str,
@@ -34,13 +53,14 @@ def core_file(
     sources: Sequence[str],
     documents: Sequence[str] = (),
     bench: Bench | None = None,
+    cocotb: CocotbBenches | None = None,
 ) -> str:
     """Return a core file in CAPI2, the format of FuseSoC's package descriptions.
 
     It has the targets `default` (for a design that depends on this one), `lint` (Verilator, all
     warnings but those of style, since Yosys wrote the text), `synth` (Yosys, for ECP5) and, where
-    there is a bench, `sim` (Icarus Verilog) and `sim_verilator`; and no parameters: sizes are in
-    the Verilog.
+    there is a bench, `sim` (Icarus Verilog) and `sim_verilator`, and those of benches in Python,
+    on Icarus; and no parameters: sizes are in the Verilog.
 
     Parameters
     ----------
@@ -56,6 +76,7 @@ def core_file(
         What else belongs to it and no tool reads.
     bench : Bench, optional
         What the simulators run.
+    cocotb : CocotbBenches, optional
 
     References
     ----------
@@ -73,8 +94,10 @@ def core_file(
         lines += _fileset("documents", "user", documents)
     if bench:
         lines += _fileset("bench", "verilogSource", bench.sources)
-        # The simulation runs in a folder of its own.
-        lines += _fileset("data", "user", [f"{file}: {{copyto: {file}}}" for file in bench.data])
+        lines += _fileset("data", "user", _copied(bench.data))
+    if cocotb:
+        lines += _fileset("cocotb", "verilogSource", [cocotb.source])
+        lines += _fileset("cocotb_data", "user", _copied(cocotb.data))
     lines += [
         "targets:",
         *_target("default", "rtl, documents" if documents else "rtl", top),
@@ -91,7 +114,18 @@ def core_file(
             *_target("sim_verilator", "rtl, bench, data", bench.top, "sim", "verilator"),
             "      mode: binary",
         ]
+    for name, module, tests in cocotb.targets if cocotb else ():
+        lines += [
+            *_target(name, "cocotb, rtl, cocotb_data", module, "sim", "icarus"),
+            "      iverilog_options: [-g2005]",
+            f"      cocotb_module: {tests}",
+        ]
     return "\n".join([*lines, ""])
+
+
+def _copied(files: Sequence[str]) -> list[str]:
+    """Files that a simulation reads: it runs in a folder of its own."""
+    return [f"{file}: {{copyto: {file.rpartition('/')[2]}}}" for file in files]
 
 
 def _fileset(name: str, file_type: str, files: Sequence[str]) -> list[str]:

@@ -1,9 +1,12 @@
 """The folder of benches of a design: complete, and replaced with it."""
 
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 
 from multitree import build, fat_tree, ring, torus
 from multitree.host.design.cocotb_files import BenchPlan
@@ -51,6 +54,33 @@ def test_what_is_written_is_python_and_what_it_reads_is_the_plan(written):
         for module in (*top.modules, *top.fault_modules):
             assert (written / FOLDER / f"{module}.py").is_file()
     assert [top.num_interfaces for top in case.tops] == [1, 2]
+
+
+def test_the_core_runs_the_benches_of_one_interface_and_of_the_network(written):
+    text = (written / "multitree_nic.core").read_text()
+    core = yaml.safe_load(text.partition("\n")[2])
+    case = BenchCase.load(written / FOLDER, {})
+    for name, top in zip(("cocotb", "cocotb_network"), case.tops, strict=True):
+        target = core["targets"][name]
+        options = target["flow_options"]
+        assert (target["flow"], options["tool"]) == ("sim", "icarus")
+        assert (target["toplevel"], [options["cocotb_module"]]) == (top.top, list(top.modules))
+        first, *others = [core["filesets"][fileset] for fileset in target["filesets"]]
+        # Read first, it sets the time scale of all.
+        assert first["files"] == [f"{FOLDER}/multitree_network.v"]
+        assert "\n`timescale 1ns/1ps\nmodule" in (written / first["files"][0]).read_text()
+        rtl, data = others
+        sources = {str(Path(FOLDER, source)) for source in top.sources}
+        assert {os.path.normpath(source) for source in sources} <= {*first["files"], *rtl["files"]}
+        copied = {here: there["copyto"] for file in data["files"] for here, there in file.items()}
+        assert set(copied.values()) >= {f"{top.modules[0]}.py", "case.json", "schedule.json"}
+        assert all((written / here).name == there for here, there in copied.items())
+        assert all((written / here).is_file() for here in copied)
+
+
+def test_a_core_without_benches_has_no_target_for_them(tmp_path):
+    write(tmp_path, None)
+    assert "cocotb" not in (tmp_path / "multitree_nic.core").read_text()
 
 
 @pytest.mark.slow
