@@ -41,10 +41,12 @@ class _Channel:
         self._answer = answers[0]
         self._waiting: deque[tuple[int, int, Flits]] = deque()
         self._cycle = self.taken = 0
+        self._gave = self._was_ready = False
 
     def reset(self) -> None:
         """Forget what is in flight."""
         self._waiting.clear()
+        self._gave = self._was_ready = False
         self._pins.drive(ready=0, error=0, **{self._answer: 0})
 
     def step(self) -> None:
@@ -52,10 +54,14 @@ class _Channel:
         self._cycle += 1
         due = bool(self._waiting) and self._waiting[0][0] <= self._cycle
         failed = due and self._give(*self._waiting.popleft()[1:])
-        self._pins.drive(error=int(failed), **{self._answer: int(due)})
+        # In most cycles of a large network most channels rest, and this is what they cost.
+        if due or self._gave:
+            self._pins.drive(error=int(failed), **{self._answer: int(due)})
         requested = self._pins.high("valid")
         ready = not self._held(requested)
-        self._pins.drive(ready=int(ready))
+        if ready != self._was_ready:
+            self._pins.drive(ready=int(ready))
+        self._gave, self._was_ready = due, ready
         if ready and requested:
             after = self._cycle + self._memory.draw_latency(self._latencies)
             if self._waiting:
