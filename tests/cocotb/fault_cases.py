@@ -1,5 +1,6 @@
 """What can go wrong around an interface, and the fault it must end in."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from multitree.topology.collectives import Op
 from tests.cocotb.models.environment import CONFIG, NUMBERS
 from tests.cocotb.models.random_table import FlowPlan, Plan, make_table
 
-__all__ = ["FAULT_RECORD", "Case", "cases"]
+__all__ = ["Case", "cases"]
 
 INNER = FlowPlan(0, 0, 30, (0, 1), 2, 2, (0, 1))
 """An inner node of an all-reduce; its chunk is longer than a link's buffer."""
@@ -29,8 +30,8 @@ SENT = FlowPlan(0, 30, 12, (), 2, NO_PORT, ())
 """The leaf of a reduce."""
 WINDOW_FLITS = 42
 SEQUENCE = head_layout(CONFIG)["sequence"]
-FAULT_RECORD = FaultCode.MEMORY_ERROR << 16 | 77
-"""What a neighbour tells of a fault: the code, and the rank where it began."""
+FAULT_RECORDS = (int("5A" * 12, 16), int("A5" * 12, 16))
+"""What a neighbour tells of a fault: the code, the rank where it began, and more."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Case:
         Takes the interface between commit and start.
     later : callable, optional
         Takes the environment some cycles after the start.
+    reporter, record : int
+        Port whose neighbour reports a fault, and what it says of it.
     """
 
     code: FaultCode
@@ -74,6 +77,8 @@ class Case:
     then: tuple = ()
     poke: Callable = lambda dut: None
     later: Callable = lambda env: None
+    reporter: int = 0
+    record: int = 0
 
     def plan(self, rng):
         """The table as it should be, with what is wrong in it."""
@@ -235,11 +240,14 @@ def _messages():
         yield case(FaultCode.FRAMING, lambda flits: flits[1:])
         yield case(FaultCode.FRAMING, _head_bits(1 << 33))
         yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(0xFF))
+        yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(0xFFF8))
+        yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(0xFFFF << 16))
         yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(1 << 16))
         yield case(FaultCode.UNEXPECTED_MESSAGE, _head_bits(1 << 32), flows=(ROOT, LEAF))
         yield case(FaultCode.STALE_SEQUENCE, _head_bits(NUMBERS - 1 << SEQUENCE.offset))
         yield case(FaultCode.DUPLICATE_MESSAGE, lambda flits: flits + flits)
         yield case(FaultCode.LENGTH, _head_bits(1 << 48))
+        yield case(FaultCode.LENGTH, _head_bits(0xFFFFFFFF << 48))
     other = lambda flits: [*flits[:5], (flits[5][0], flits[5][1] ^ 1), *flits[6:]]  # noqa: E731
     yield Case(FaultCode.FRAMING, act=_on_message(other), packets=True)
 
@@ -267,7 +275,9 @@ def _links():
     yield Case(FaultCode.BUFFER_OVERFLOW, act=heedless)
     yield Case(FaultCode.CREDIT_OVERFLOW, act=generous)
     yield Case(FaultCode.PEER_RESET, later=falls)
-    yield Case(FaultCode.PEER_FAULT, later=lambda env: env.ends[0].send_fault.append(FAULT_RECORD))
+    for port, record in itertools.product(range(CONFIG.num_ports), FAULT_RECORDS):
+        tells = lambda env, at=port, word=record: env.ends[at].send_fault.append(word)  # noqa: E731
+        yield Case(FaultCode.PEER_FAULT, later=tells, reporter=port, record=record)
 
 
 def _memories():

@@ -1,19 +1,21 @@
 """Everything that can go wrong around an interface ends in the fault of its name."""
 
 import random
+from dataclasses import replace
 
 import cocotb
 from cocotb.triggers import ClockCycles
 
 from multitree.nic.faults import FaultCode
 from multitree.nic.program import COMMIT, START, RunSettings, run_writes
+from multitree.nic.registers import ADDRESS
 from multitree.nic.table import table_writes
 from multitree.sim.cocotb.stalls import STALLS
 from multitree.topology.collectives import OPS
 from tests.cocotb.bins import bins
-from tests.cocotb.fault_cases import FAULT_RECORD, cases
+from tests.cocotb.fault_cases import cases
 from tests.cocotb.models.environment import Environment
-from tests.cocotb.models.random_table import RANK, Round
+from tests.cocotb.models.random_table import Round
 
 COVERAGE_FILE = "coverage_faults.json"
 """Where it runs."""
@@ -27,6 +29,7 @@ async def play(env, case):
         end.received_fault.clear()
     env.choose_stalls(STALLS[:2])
     plan = case.plan(env.data_rng)
+    plan = replace(plan, table=replace(plan.table, rank=env.rng.getrandbits(16)))
     settings = RunSettings(
         dtype=env.rng.choice(("int32", "float32", "bfloat16")),
         window_base=0,
@@ -39,6 +42,8 @@ async def play(env, case):
     )
     now = Round(0, settings, plan=plan)
     now.play(env.model.copy(), env.data_rng)
+    # A neighbour may send, and what it sends be a fault, before the table is loaded.
+    await env.host.write(ADDRESS["RANK"], plan.table.rank)
     case.act(env)
     env.rounds.append(now)
     for address, value in case.change([*table_writes(plan.table), *run_writes(settings), COMMIT]):
@@ -53,16 +58,19 @@ async def play(env, case):
     await env.until(lambda: env.dut.irq.value == 1)
     assert await env.host.status("fault") and not await env.host.status("done")
     fault = await env.host.fault()
-    await check_fault_record(env, fault)
+    await check_fault_record(env, case, plan.table.rank, fault)
     return fault
 
 
-async def check_fault_record(env, fault):
+async def check_fault_record(env, case, rank, fault):
     """Every neighbour learns where the fault began, but the one that reported it."""
-    reported = [env.ends[port] for port in env.ports if fault.code != FaultCode.PEER_FAULT or port]
+    came = fault.code == FaultCode.PEER_FAULT
+    reported = [env.ends[port] for port in env.ports if not came or port != case.reporter]
     await env.until(lambda: all(end.received_fault for end in reported))
-    origin = FAULT_RECORD if fault.code == FaultCode.PEER_FAULT else fault.code << 16 | RANK
-    assert {end.received_fault[-1] & 0xFFFFFF for end in reported} == {origin}
+    origin = case.record & 0xFFFFFF if came else fault.code << 16 | rank
+    told = {end.received_fault[-1] for end in reported}
+    told = {word if came else word & 0xFFFFFF for word in told}
+    assert told == {case.record if came else origin}, f"{told}, not {origin:#x}"
     assert await env.host.read("FAULT_ORIGIN") == origin | 1 << 24
 
 

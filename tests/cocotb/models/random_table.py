@@ -14,7 +14,8 @@ __all__ = ["RANK", "FlowPlan", "Plan", "Round", "draw_plan", "make_table"]
 
 RANK = 5
 """Number of the interface, which it tells with a fault."""
-WAVES_CHANCE = 0.4
+WAVES_CHANCE, LONG_CHANCE = 0.4, 0.1
+"""Of a table that is repeated, and of chunks that may take up all memory."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,10 @@ def draw_plan(config, rng, *, num_flows=None, window_flits=None):
     Plan
     """
     num_flows = num_flows or int(rng.integers(1, config.num_flows + 1))
-    window_flits = window_flits or int(rng.integers(num_flows, 12 * num_flows + 1))
+    most_flits = 12 * num_flows
+    if rng.random() < LONG_CHANCE:
+        most_flits = (1 << config.address_width) - 1
+    window_flits = window_flits or int(rng.integers(num_flows, most_flits + 1))
     cuts = np.sort(rng.integers(0, window_flits + 1, size=num_flows - 1))
     bounds = [0, *(int(cut) for cut in cuts), window_flits]
     flows = [
@@ -157,7 +161,10 @@ def _draw_flow(number, base, size, num_ports, rng):
 
 
 def make_table(flows, config, rng, *, nop_chance=0.1):
-    """Rows in the order of the flows, GATHERs among or behind all REDUCEs; steps with gaps."""
+    """Rows in the order of the flows, GATHERs among or behind all REDUCEs; steps with gaps.
+
+    A NOP is a row in `1 / nop_chance`, and in as few tables the gaps are as wide as can be.
+    """
     reduces = [
         [(Op.REDUCE, f.number, f.reduce_to)] if f.reduce_to != NO_PORT else [] for f in flows
     ]
@@ -167,12 +174,15 @@ def make_table(flows, config, rng, *, nop_chance=0.1):
     rows, step, spare = [], 0, config.table_depth - len(moves)
     for op, flow, port in moves:
         if spare and rng.random() < nop_chance:
-            rows.append((Op.NOP, 0, 0, step))
+            # Neither flow nor port of a NOP means anything.
+            rows.append((Op.NOP, rng.integers(1 << 16), rng.integers(1 << 4), step))
             step += 1
             spare -= 1
         rows.append((op, flow, port, step))
         step += int(rng.random() < 0.5)
     rows = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    if rng.random() < nop_chance:
+        rows[:, 3] *= (1 << 16) // (step + 1)
     by_number = sorted(flows, key=lambda flow: flow.number)
     children = np.full((len(flows), 8), NO_PORT, dtype=np.int64)
     for flow in flows:
