@@ -1,0 +1,97 @@
+"""Bits of a Verilog text that can only stand still, as its netlist shows."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+__all__ = ["Netlist"]
+
+YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('tee -q script top.ys', Design())"
+FLATTEN = """
+read_verilog top.v
+hierarchy -top {top}
+proc
+flatten
+write_rtlil top.il
+delete t:*
+write_json names.json
+"""
+SIMPLIFY = """
+read_rtlil top.il
+cd {top}
+{ties}
+cd ..
+opt_expr
+memory_map
+pmuxtree
+simplemap
+opt_expr
+opt_merge
+opt_dff
+opt_expr
+opt_merge
+opt_dff
+opt_expr -fine
+delete t:*
+write_json bits.json
+"""
+"""Down to single bits, since most constants are a part of a word."""
+
+
+class Netlist:
+    """A design without hierarchy, whose signals have the names that a simulator shows.
+
+    Parameters
+    ----------
+    verilog : str
+    top : str
+        Module on top.
+    """
+
+    def __init__(self, verilog, top):
+        self._top = top
+        self._folder = tempfile.TemporaryDirectory()
+        (Path(self._folder.name) / "top.v").write_text(verilog)
+        self._nets = names = self._run(FLATTEN.format(top=top), "names.json")
+        scopes = {name.rpartition(".")[0] for name in names}
+        self._scopes = {f"{top}.{scope}" if scope else top: scope for scope in scopes}
+        self._names, self._places = set(names), {}
+
+    def places(self, point):
+        """Names of a toggle's signal in every instance that is counted in it; none of a memory."""
+        key = point.instance, point.what
+        if key not in self._places:
+            pattern = re.escape(point.instance).replace(r"\*", r"\d+")
+            scopes = [scope for path, scope in self._scopes.items() if re.fullmatch(pattern, path)]
+            names = [f"{scope}.{point.what}".lstrip(".") for scope in scopes]
+            self._places[key] = [name for name in names if name in self._names]
+        return self._places[key]
+
+    def bits(self, ties=()):
+        """What every bit is by its signal's name: "0", "1", "x", or the number of its net.
+
+        Parameters
+        ----------
+        ties : iterable of (str, int)
+            Bits, by signal and number, that are taken to be 0 whatever drives them.
+        """
+        tied = {self._nets[name][bit] for name, bit in ties}
+        # The value at the start of what stays at 0 must not be another one.
+        others = [name for name, nets in self._nets.items() if not tied.isdisjoint(nets)]
+        lines = [f"setattr -unset init w:{re.sub(r'[][]', '?', name)}" for name in others]
+        lines += [f"connect -set {name}[{bit}] 1'b0" for name, bit in sorted(ties)]
+        return self._run(SIMPLIFY.format(top=self._top, ties="\n".join(lines)), "bits.json")
+
+    def _run(self, script, result):
+        """The bits of every signal after a script."""
+        folder = Path(self._folder.name)
+        (folder / "top.ys").write_text(script)
+        command = [sys.executable, "-c", YOSYS]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Yosys failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        module = json.loads((folder / result).read_text())["modules"][self._top]
+        return {name: net["bits"] for name, net in module["netnames"].items()}
