@@ -7,6 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.cocotb.coverage_points import runs_of
+
 __all__ = ["Netlist"]
 
 YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('tee -q script top.ys', Design())"
@@ -78,11 +80,15 @@ class Netlist:
         ties : iterable of (str, int)
             Bits, by signal and number, that are taken to be 0 whatever drives them.
         """
-        tied = {self._nets[name][bit] for name, bit in ties}
-        # The value at the start of what stays at 0 must not be another one.
-        others = [name for name, nets in self._nets.items() if not tied.isdisjoint(nets)]
-        lines = [f"setattr -unset init w:{re.sub(r'[][]', '?', name)}" for name in others]
-        lines += [f"connect -set {name}[{bit}] 1'b0" for name, bit in sorted(ties)]
+        tied, lines = {self._nets[name][bit] for name, bit in ties}, []
+        # A tie cuts a signal off from its other names: each has one of its own.
+        for name, nets in self._nets.items():
+            if tied.isdisjoint(nets):
+                continue
+            # The value at the start of what stays at 0 must not be another one.
+            lines.append(f"setattr -unset init w:{re.sub(r'[][]', '?', name)}")
+            for low, high in runs_of(bit for bit, net in enumerate(nets) if net in tied):
+                lines.append(f"connect -set {name}[{high}:{low}] {high - low + 1}'b0")
         return self._run(SIMPLIFY.format(top=self._top, ties="\n".join(lines)), "bits.json")
 
     def _run(self, script, result):

@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Point", "by_module", "read_points", "share", "unreached"]
+__all__ = ["Point", "by_module", "read_points", "runs_of", "share", "unreached"]
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,17 @@ def unreached(points):
     return sorted(rows, key=lambda row: (-row[0], row[2:]))
 
 
-def _ranges(numbers):
-    """Numbers in words: 1, 4..7."""
+def runs_of(numbers):
+    """Numbers that follow each other, as (first, last)."""
     runs = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
+            runs[-1] = runs[-1][0], number
         else:
-            runs.append([number, number])
-    return ", ".join(f"{a}..{b}" if a < b else f"{a}" for a, b in runs)
+            runs.append((number, number))
+    return runs
+
+
+def _ranges(numbers):
+    """Numbers in words: 1, 4..7."""
+    return ", ".join(f"{a}..{b}" if a < b else f"{a}" for a, b in runs_of(numbers))
