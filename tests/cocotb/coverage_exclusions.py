@@ -1,4 +1,4 @@
-"""Points that cannot be reached: what a table names, and what follows in the netlist."""
+"""Points that cannot be reached: those a table names, and what follows."""
 
 import re
 import tomllib

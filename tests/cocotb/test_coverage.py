@@ -1,4 +1,4 @@
-"""The random benches reach every bin, and as many lines and toggles as they have to."""
+"""The benches reach every bin, and as many lines and toggles as they have to."""
 
 from types import SimpleNamespace
 
