@@ -135,7 +135,7 @@ def simulate(
         Variables below `top` that tests read or write, `*` for any text. Icarus shows all.
     blocks : sequence of str
         Modules that Verilator compiles once, however often the design has them: a network then
-        costs little more than one interface. Not with waves, which would not reach into them.
+        costs little more than one interface. With waves all is compiled as one design.
     python_path : Path, optional
         Folder where the modules are found, if it is not on the path.
     variables : mapping, optional
