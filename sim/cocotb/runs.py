@@ -156,7 +156,10 @@ def _chosen(case: BenchCase, folder: Path, options: RunOptions) -> list[tuple[Be
     matching = [(top, _matching(folder, modules, options.only)) for top, modules in listed]
     chosen = [(top, modules) for top, modules in matching if modules]
     if not chosen:
-        raise ValueError(f"Only must match the name of a test, not {options.only!r}")
+        raise ValueError(
+            f"Only must match the name of a test, not {options.only!r}; what it is parametrized by "
+            "is matched behind a slash, as in 'collectives.*/dtype=int32'"
+        )
     most = MOST_INTERFACES[options.simulator]
     for top, _ in chosen:
         if top.num_interfaces > most:
