@@ -1,5 +1,6 @@
 """What hosts seldom do: any word in a register, any table, counts near their end."""
 
+import itertools
 import random
 
 import cocotb
@@ -87,7 +88,7 @@ async def what_is_no_register_answers_with_an_error(dut):
         answers = [
             await access(env.host, draw(end_ports, BUS_BYTES, 4)),
             await access(env.host, draw(FIRST_FREE, begin_ports, 4)),
-            await access(env.host, draw(0, BUS_BYTES, 4) + draw(1, 4)),
+            await access(env.host, draw(TABLE_WINDOW.base, end_rows, 4) + draw(1, 4), strobe=15),
             await access(env.host, ADDRESS[env.rng.choice(writable())], strobe=part, word=word),
             await access(env.host, draw(FIRST_FREE, FLOW_WINDOW.base, 4), strobe=15, word=word),
             await access(env.host, draw(end_flows, TABLE_WINDOW.base, 4), strobe=15, word=word),
@@ -135,11 +136,12 @@ async def a_table_of_any_words_is_refused(dut):
 @cocotb.test()
 async def an_empty_table_does_not_start_with_any_settings(dut):
     env = await begin(dut)
-    for _ in range(NUM_TABLES):
+    wrong = {"MODE": 1 << 31, "WINDOW_BASE": 1 << 31, "WINDOW_FLITS": 1 << CONFIG.address_width}
+    of_a_table = {"NUM_ROWS": 0, "NUM_FLOWS": 0, "TABLE_CRC": 0, "ITERATIONS": 0}
+    for _, (name, bit) in itertools.product(range(NUM_TABLES), wrong.items()):
         drawn = {name: env.rng.getrandbits(32) for name in writable() if name != "RESET_SEQUENCE"}
-        # Longer than all memory.
-        drawn |= {"NUM_ROWS": 0, "NUM_FLOWS": 0, "TABLE_CRC": 0}
-        drawn["WINDOW_FLITS"] |= 1 << CONFIG.address_width
+        # One of the settings alone cannot be.
+        drawn |= of_a_table | dict.fromkeys(wrong, 0) | {name: drawn[name] | bit}
         writes = [(ADDRESS[name], value) for name, value in drawn.items()]
         # Nobody reads an entry that is not in use.
         writes += entry_writes(
