@@ -1,4 +1,4 @@
-"""Runs that the campaigns draw, as cocotb benches over the Verilog of their networks.
+"""Runs that the campaigns draw, as cocotb benches over their networks' Verilog.
 
 The same seed draws the same collectives, data and starts on either side: what a campaign found in
 the emulation is replayed here, and what fails here by ``--only SEED`` of the campaign. Different

@@ -13,6 +13,7 @@ repeats it.
 import argparse
 import collections
 import contextlib
+import gc
 import io
 import os
 import random
@@ -198,6 +199,8 @@ def child(case: Case, folder: Path, said: int) -> int:
     if pid:
         return pid
     status = 99
+    # Garbage of the process before is not this one's to collect, nor to warn of.
+    gc.freeze()
     try:
         os.setpgid(0, 0)
         os.chdir(folder)
