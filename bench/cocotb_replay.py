@@ -38,26 +38,26 @@ CAMPAIGN, SEED = "MULTITREE_CAMPAIGN", "MULTITREE_SEED"
 BENCH = "_drawn_bench"
 
 
-def replay(campaign: str, seed: int, simulator: str, folder: Path) -> TestResult:
+def replay(campaign: str, drawn: Draw, simulator: str, folder: Path) -> TestResult:
     """Write the network of a run to a folder, and run it there."""
-    drawn, names = CAMPAIGNS[campaign](seed), DesignNames(PREFIX)
+    names, config = DesignNames(PREFIX), drawn.config
     wired = lowered(drawn.queue[0].schedule).topology
-    written = write_verilog(drawn.config, folder, topology=wired)
+    written = write_verilog(config, folder, topology=wired)
     parts = [path for path in written.paths if path.suffix == ".v" and path.stem != names.bench]
     text = "".join(path.read_text() for path in parts)
     top = folder / f"{names.network}.v"
-    top.write_text(network_verilog(wired, drawn.config, names, text))
-    switches = switch_modules(wired, drawn.config, names.switch)
+    top.write_text(network_verilog(wired, config, names, text))
+    switches = switch_modules(wired, config, names.switch)
     (result,) = simulate(
         simulator,
         sources=[*parts, top],
         top=names.network,
         modules=[BENCH],
         folder=folder,
-        seed=seed,
+        seed=drawn.seed,
         blocks=[names.top("sram"), *(shape.module for shape in switches)],
         python_path=Path(__file__).resolve().parent,
-        variables={CAMPAIGN: campaign, SEED: str(seed)},
+        variables={CAMPAIGN: campaign, SEED: str(drawn.seed)},
     )
     return result
 
@@ -74,14 +74,13 @@ def main() -> int:
         parser.error(lack)
     wrong = 0
     for seed in range(arguments.seed, arguments.seed + arguments.runs):
-        begin = time.perf_counter()
+        drawn, begin = CAMPAIGNS[arguments.campaign](seed), time.perf_counter()
         with tempfile.TemporaryDirectory() as name:
-            result = replay(arguments.campaign, seed, arguments.sim, Path(name))
+            result = replay(arguments.campaign, drawn, arguments.sim, Path(name))
         wrong += not result.passed
         verdict = "exact" if result.passed else result.message
-        spec = CAMPAIGNS[arguments.campaign](seed).spec
         seconds = time.perf_counter() - begin
-        print(f"seed {seed}, {spec}: {verdict} ({seconds:.0f} s)", flush=True)
+        print(f"seed {seed}, {drawn.spec}: {verdict} ({seconds:.0f} s)", flush=True)
     print(f"{arguments.runs - wrong} of {arguments.runs} runs exact")
     return int(wrong > 0)
 

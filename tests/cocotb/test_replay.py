@@ -26,5 +26,6 @@ def test_a_seed_draws_the_same_run_each_time_and_another_one_another(bench, camp
 def test_a_run_of_a_campaign_is_exact_under_cocotb(bench, campaign, seed, tmp_path):
     if lack := missing("verilator"):
         pytest.skip(lack)
-    result = bench.replay(campaign, seed, "verilator", tmp_path)
+    drawn = bench.CAMPAIGNS[campaign](seed)
+    result = bench.replay(campaign, drawn, "verilator", tmp_path)
     assert result.passed, result.message
