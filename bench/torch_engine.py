@@ -22,7 +22,7 @@ if importlib.util.find_spec("torch") is None:
 
 import torch
 
-from multitree.host.torch_engine import TorchExecutor
+from multitree.host.tensors.executor import TorchExecutor
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.rings import build_ring
 from multitree.topology.families.direct import mesh, torus

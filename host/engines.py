@@ -263,7 +263,7 @@ class TorchEngine:
         # PyTorch is an extra, so these two are imported only where the engine is asked for.
         import torch
 
-        from multitree.host.torch_engine import TorchExecutor
+        from multitree.host.tensors.executor import TorchExecutor
 
         self._torch = torch
         self._executor = TorchExecutor()

@@ -30,7 +30,7 @@ def topologies():
 
 @pytest.fixture
 def executor():
-    from multitree.host.torch_engine import TorchExecutor
+    from multitree.host.tensors.executor import TorchExecutor
 
     return TorchExecutor()
 

@@ -8,7 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from multitree.topology.collectives import CANONICAL_NAN, Op, check_dtype
+from multitree.host.tensors.operators import (
+    combine,
+    divide_by_ranks,
+    make_canonical,
+    reduction_of,
+)
+from multitree.topology.collectives import Op, check_dtype
 from multitree.topology.errors import ScheduleError
 from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
@@ -107,11 +113,7 @@ class TorchExecutor:
             # deterministic, and `verify` proves that no step reads what it writes.
             value = rows.index_select(0, destination)
             contribution = rows.index_select(0, source)
-            if op == "max":
-                value = _maximum(value, contribution)
-            else:
-                # bfloat16 is added in float32 and rounded once, as `combine` does.
-                value.add_(contribution)
+            combine(value, contribution, reduction_of(op), out=value)
             rows.index_copy_(0, destination, value)
         return _collect(rows, plan, num_ranks, average=op == "average")
 
@@ -133,21 +135,6 @@ def _spread(memory: torch.Tensor, plan: _Plan) -> torch.Tensor:
     return memory.index_select(1, plan.spread).reshape(-1, plan.piece)
 
 
-def _maximum(value: torch.Tensor, contribution: torch.Tensor) -> torch.Tensor:
-    """The larger ones, NaN if one is, and +0 rather than -0."""
-    larger = torch.maximum(value, contribution)
-    if not larger.is_floating_point():
-        return larger
-    # Equal numbers differ at most in the sign of zero.
-    both = _bits(value) & _bits(contribution)
-    return torch.where(value == contribution, both, _bits(larger)).view(value.dtype)
-
-
-def _bits(rows: torch.Tensor) -> torch.Tensor:
-    """The same memory as integers."""
-    return rows.view(torch.int16 if rows.dtype == torch.bfloat16 else torch.int32)
-
-
 def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, *, average: bool) -> torch.Tensor:
     """Do all copies at once, divide, make NaN canonical, and bring rows back into buffers."""
     origin, summed = plan.origin, plan.summed
@@ -156,15 +143,10 @@ def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, *, average: bool) 
     if origin is not None:
         rows = rows.index_select(0, origin)
     if average:
-        # A divisor on the device: CUDA multiplies by the reciprocal of a Python number, and the
-        # reciprocal of 15 is not exact.
-        divisor = torch.full((1, 1), num_ranks, dtype=torch.float32, device=rows.device)
-        rows = (rows.to(torch.float32) / divisor).to(rows.dtype)
+        divide_by_ranks(rows, num_ranks)
         summed = torch.ones_like(summed)
-    if rows.is_floating_point():
-        # This is done once, at the end, since a NaN stays one through additions and copies.
-        canonical = CANONICAL_NAN[str(rows.dtype).removeprefix("torch.")]
-        _bits(rows).masked_fill_(torch.isnan(rows) & summed[:, None], canonical)
+    # This is done once, at the end, since a NaN stays one through additions and copies.
+    make_canonical(rows, where=summed[:, None])
     image = rows.reshape(-1, plan.num_pieces * plan.piece)
     if plan.collect is not None:
         image = image.index_select(1, plan.collect)
