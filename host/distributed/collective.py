@@ -1,0 +1,117 @@
+"""What a collective is, and the report of one that ran."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from multitree.host.distributed.execution import Flows
+from multitree.host.distributed.layouts import Layout
+from multitree.host.peers.frames import Fingerprint
+
+__all__ = ["Collective", "CollectiveReport", "name_of"]
+
+_DTYPES = (
+    torch.float32,
+    torch.int32,
+    torch.bfloat16,
+    torch.float64,
+    torch.float16,
+    torch.int64,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+    torch.complex128,
+)
+
+
+@dataclass(frozen=True)
+class CollectiveReport:
+    """What ran, and how long it took at this rank.
+
+    Parameters
+    ----------
+    sequence : int
+        Number of the collective in its group.
+    collective : str
+    op : str
+        Its operator, "none" where elements are only copied.
+    dtype : str
+    num_elements : int
+        Of one rank's whole buffer.
+    engine, transport : str
+        What ran it: "torch", "numpy" or "rtl", and between ranks "shared_memory", "gloo" or
+        "messages".
+    reason : str or None
+        Why another engine than the group's ran it.
+    schedule_hash : str or None
+        None where no schedule was executed.
+    algorithm, topology : str or None
+    cycles : int or None
+        On emulated interfaces; known to the rank that hosts them.
+    seconds : float
+        From its begin to its end at this rank.
+    """
+
+    sequence: int
+    collective: str
+    op: str
+    dtype: str
+    num_elements: int
+    engine: str
+    transport: str
+    reason: str | None
+    schedule_hash: str | None
+    algorithm: str | None
+    topology: str | None
+    cycles: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective that executes a schedule: what it carries, from where and to where.
+
+    Parameters
+    ----------
+    name, op : str
+    root : int
+        Rank in the group; -1 without one.
+    num_elements : int
+    dtype : torch.dtype
+    layout : Layout or None
+        None in a group of one rank.
+    flows : callable
+        Makes the tensors; called when the collective begins.
+    after : callable
+        Called when it has ended well.
+    """
+
+    name: str
+    op: str
+    root: int
+    num_elements: int
+    dtype: torch.dtype
+    layout: Layout | None
+    flows: Callable[[], Flows]
+    after: Callable[[], None] = lambda: None
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What all ranks must agree on."""
+        digest = bytes(8) if self.layout is None else bytes.fromhex(self.layout.schedule.hash[:16])
+        number = _DTYPES.index(self.dtype)
+        return Fingerprint(self.name, number, self.op, self.root, self.num_elements, digest)
+
+    @property
+    def text(self) -> str:
+        """What it is, for messages."""
+        op = "" if self.op == "none" else f" ({self.op})"
+        return f"{self.name}{op} of {self.num_elements} {name_of(self.dtype)}"
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Name of a type without its module."""
+    return str(dtype).removeprefix("torch.")

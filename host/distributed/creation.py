@@ -1,0 +1,216 @@
+"""Makes one rank's end of a group, and gives it back when the process ends."""
+
+import atexit
+import multiprocessing.util
+import sys
+import weakref
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from multitree.host.distributed import BACKEND
+from multitree.host.distributed.execution import Transport
+from multitree.host.distributed.group import Group
+from multitree.host.distributed.hosted import HostedEngine
+from multitree.host.distributed.layouts import Layouts
+from multitree.host.distributed.options import Options, options_of
+from multitree.host.distributed.process_group import Collectives
+from multitree.host.distributed.transports import MessageTransport, SharedMemoryTransport
+from multitree.host.peers.connections import Connection, connect_all, host_identity
+from multitree.host.peers.member import Member
+from multitree.host.peers.shared_memory import SharedMemory
+from multitree.sim.link_model import LinkModel
+from multitree.topology.networks.topology import Topology
+
+__all__ = ["MultiTreeProcessGroup", "create_group"]
+
+_GROUPS: "weakref.WeakSet[MultiTreeProcessGroup]" = weakref.WeakSet()
+
+
+class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
+    """A process group in which every rank executes its own part of a schedule.
+
+    Parameters
+    ----------
+    group : Group
+    store : store of PyTorch
+    timeout : timedelta
+        How long collectives may take unless they say otherwise.
+    """
+
+    def __init__(self, group: Group, store: Any, timeout: timedelta) -> None:
+        super().__init__(group.rank, group.num_ranks)
+        self.group = group
+        self._store = store
+        self._timeout_s = timeout.total_seconds()
+        self._name, self._description = "", ""
+        _GROUPS.add(self)
+
+    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
+        """Name of the backend."""
+        return BACKEND
+
+    def _get_backend_name(self) -> str:
+        return BACKEND
+
+    def name(self) -> str:
+        """Name of the backend."""
+        return BACKEND
+
+    def get_group_store(self) -> Any:
+        """The store of this group."""
+        return self._store
+
+    def _get_backend(self, device: torch.device) -> "MultiTreeProcessGroup":
+        """The group serves every device by itself."""
+        return self
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
+
+    @property
+    def supports_splitting(self) -> bool:
+        """Groups are made anew, not split off."""
+        return False
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """Messages need no batches."""
+        return False
+
+    @property
+    def supports_time_estimate(self) -> bool:
+        """`multitree.estimate` has estimates."""
+        return False
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Collectives are numbered from 0 at all ranks."""
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self.group.member.num_submitted
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        """Nothing is put off."""
+
+    def __repr__(self) -> str:
+        """Rank, size and topology."""
+        return f"MultiTreeProcessGroup(rank={self.group.rank}, size={self.group.num_ranks})"
+
+
+def create_group(given: Any, options: object) -> MultiTreeProcessGroup:
+    """Make this rank's end of a group; all ranks of the group call it.
+
+    Parameters
+    ----------
+    given : DistributedBackendOptions
+        Of PyTorch: store, rank, number of ranks, timeout, name.
+    options : Options or None
+
+    Returns
+    -------
+    MultiTreeProcessGroup
+
+    Raises
+    ------
+    TypeError, ValueError, TopologyError, ScheduleError
+        If the options do not fit.
+    TimeoutError
+        If a rank does not come.
+    """
+    _check_devices()
+    rank, num_ranks = given.group_rank, given.group_size
+    global_ranks = list(given.global_ranks_in_group) or list(range(num_ranks))
+    is_default = not given.global_ranks_in_group
+    chosen = options_of(options, num_ranks, is_default_group=is_default)
+    timeout = given.timeout
+    is_local = _all_local(given.store, rank, num_ranks, timeout, chosen)
+    connections = connect_all(given.store, rank, num_ranks, timeout=timeout, local=is_local)
+    member = Member(rank, global_ranks, given.group_id, connections, given.store)
+    group = _group_of(member, num_ranks, chosen, is_local, given, connections)
+    member.start()
+    return MultiTreeProcessGroup(group, given.store, timeout)
+
+
+def _check_devices() -> None:
+    """Raise where PyTorch would silently give this backend what is meant for another one.
+
+    Releases up to 2.14 put a Python process group in the place of the backends of all devices,
+    and tell its creator nothing of them: the map is read from the frame that calls it.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and "backend_config" not in frame.f_locals:
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return
+    backends = frame.f_locals["backend_config"].get_device_backend_map()
+    others = sorted({name for name in backends.values() if name != BACKEND})
+    if others:
+        text = ",".join(f"{device}:{name}" for device, name in backends.items())
+        raise ValueError(
+            f"Backend must be {BACKEND} for all devices with PyTorch {torch.__version__}, "
+            f"not {text!r}: it would be used for all of them"
+        )
+
+
+def _all_local(store: Any, rank: int, num_ranks: int, timeout: timedelta, chosen: Options) -> bool:
+    """Whether all ranks share memory; every rank learns the same."""
+    store.set(f"host/{rank}", host_identity())
+    keys = [f"host/{peer}" for peer in range(num_ranks)]
+    try:
+        store.wait(keys, timeout)
+    except RuntimeError as error:
+        raise TimeoutError(f"All {num_ranks} ranks must come to the group: {error}") from error
+    hosts = {store.get(key) for key in keys}
+    if chosen.transport == "shared_memory" and len(hosts) > 1:
+        raise ValueError(
+            f"Transport shared_memory must have all ranks on one host, not on {len(hosts)}"
+        )
+    return chosen.transport != "gloo" and len(hosts) == 1
+
+
+def _group_of(
+    member: Member,
+    num_ranks: int,
+    chosen: Options,
+    is_local: bool,
+    given: Any,
+    connections: dict[int, Connection],
+) -> Group:
+    """Put the parts of a group together."""
+    rank, topology = member.rank, chosen.topology
+    if num_ranks == 1:
+        return Group(member, 1, None, None, None, chosen.log)
+    assert isinstance(topology, Topology)
+    assert chosen.algorithm is not None
+    link_model = LinkModel()
+    layouts = Layouts(topology, chosen.algorithm, rank, link_model)
+    transport: Transport
+    if is_local:
+        memory = SharedMemory(rank, connections)
+        member.announced, member.mark_done = memory.take, memory.mark_done
+        transport = SharedMemoryTransport(rank, connections, memory)
+    else:
+        store = dist.PrefixStore("gloo/", given.store)
+        backend = dist.ProcessGroupGloo(store, rank, num_ranks, timeout=given.timeout)
+        transport = MessageTransport(backend, "gloo", connections, member.progress)
+    member.ready = transport.arrived
+    hosted = None
+    if chosen.engine in ("numpy", "rtl"):
+        hosted = HostedEngine(
+            chosen.engine, topology, link_model, rank, member.mailbox, member.progress
+        )
+    return Group(member, num_ranks, layouts, transport, hosted, chosen.log)
+
+
+def _leave_all() -> None:
+    """Say goodbye for every group that still is there."""
+    for group in list(_GROUPS):
+        group.shutdown()
+
+
+atexit.register(_leave_all)
+# Processes of multiprocessing end without calling what is registered at exit.
+multiprocessing.util.Finalize(None, _leave_all, exitpriority=100)

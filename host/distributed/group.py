@@ -1,0 +1,360 @@
+"""Collectives of one group, on flat tensors of the CPU."""
+
+import json
+import logging
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from time import perf_counter
+
+import torch
+
+from multitree.host.distributed.collective import Collective, CollectiveReport, name_of
+from multitree.host.distributed.execution import Flows, Run, Transport, run_program
+from multitree.host.distributed.hosted import HostedEngine, why_not_hosted
+from multitree.host.distributed.layouts import Layout, Layouts, flows_of, parts_of
+from multitree.host.peers.handles import Handle
+from multitree.host.peers.jobs import Job
+from multitree.host.peers.mailbox import COLLECTIVES, Receive
+from multitree.host.peers.member import Member, bytes_of
+from multitree.host.peers.progress import Steps, Waiting
+from multitree.host.tensors.operators import check_operator
+
+__all__ = ["Group"]
+
+_LOGGER = logging.getLogger("multitree.torch")
+_KEPT_REPORTS = 1000
+
+
+class Group:
+    """One rank's collectives. Tensors are contiguous, of one dimension, on the CPU.
+
+    Parameters
+    ----------
+    member : Member
+    layouts : Layouts or None
+        None in a group of one rank.
+    transport : Transport or None
+        The same.
+    hosted : HostedEngine or None
+        The engine of another kind than each rank's own, if one was chosen.
+    log : str or None
+        File to which reports are appended.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        num_ranks: int,
+        layouts: Layouts | None,
+        transport: Transport | None,
+        hosted: HostedEngine | None,
+        log: str | None,
+    ) -> None:
+        self.member = member
+        self.rank, self.num_ranks = member.rank, num_ranks
+        self._layouts, self._transport, self._hosted = layouts, transport, hosted
+        self._log = None if log is None else log.replace("{rank}", str(member.global_rank))
+        self.reports: deque[CollectiveReport] = deque(maxlen=_KEPT_REPORTS)
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    # Collectives that execute a schedule.
+
+    def reduce_all(self, tensor: torch.Tensor, op: str, handle: Handle, timeout_s: float) -> None:
+        """Reduce elements of all ranks, in place."""
+        check_operator(op, tensor.dtype)
+        layout = self._buffer_layout("all_reduce", None, tensor)
+
+        def flows() -> Flows:
+            slices = _slices(layout, tensor)
+            return Flows(slices, slices)
+
+        self.start(
+            Collective("all_reduce", op, -1, len(tensor), tensor.dtype, layout, flows),
+            handle,
+            timeout_s,
+        )
+
+    def reduce(
+        self, tensor: torch.Tensor, root: int, op: str, handle: Handle, timeout_s: float
+    ) -> None:
+        """Reduce elements of all ranks to the root; other ranks keep theirs."""
+        check_operator(op, tensor.dtype)
+        layout = self._buffer_layout("reduce", root, tensor)
+
+        def flows() -> Flows:
+            slices = _slices(layout, tensor)
+            return Flows(slices, slices if self.rank == root else {})
+
+        self.start(
+            Collective("reduce", op, root, len(tensor), tensor.dtype, layout, flows),
+            handle,
+            timeout_s,
+        )
+
+    def broadcast(self, tensor: torch.Tensor, root: int, handle: Handle, timeout_s: float) -> None:
+        """Copy the root's elements to all ranks, in place."""
+        layout = self._buffer_layout("broadcast", root, tensor)
+
+        def flows() -> Flows:
+            slices = _slices(layout, tensor)
+            return Flows(slices, {}) if self.rank == root else Flows({}, slices)
+
+        self.start(
+            Collective("broadcast", "none", root, len(tensor), tensor.dtype, layout, flows),
+            handle,
+            timeout_s,
+        )
+
+    def scatter_reduced(
+        self,
+        output: torch.Tensor,
+        inputs: Sequence[torch.Tensor],
+        op: str,
+        handle: Handle,
+        timeout_s: float,
+    ) -> None:
+        """Reduce every rank's part; each rank gets its own."""
+        check_operator(op, output.dtype)
+        layout = self._part_layout("reduce_scatter", inputs)
+        total = sum(len(part) for part in inputs)
+
+        def flows() -> Flows:
+            sources = _parts(layout, list(inputs))
+            own = self._own_flows(layout)
+            return Flows(sources, {flow: [output] for flow in own if flow in sources})
+
+        self.start(
+            Collective("reduce_scatter", op, -1, total, output.dtype, layout, flows),
+            handle,
+            timeout_s,
+        )
+
+    def all_gather(
+        self,
+        outputs: Sequence[torch.Tensor],
+        tensor: torch.Tensor,
+        handle: Handle,
+        timeout_s: float,
+    ) -> None:
+        """Copy every rank's part to all ranks."""
+        layout = self._part_layout("all_gather", outputs)
+        total = sum(len(part) for part in outputs)
+
+        def flows() -> Flows:
+            targets = _parts(layout, list(outputs))
+            own = self._own_flows(layout)
+            return Flows({flow: [tensor] for flow in own if flow in targets}, targets)
+
+        self.start(
+            Collective("all_gather", "none", -1, total, tensor.dtype, layout, flows),
+            handle,
+            timeout_s,
+        )
+
+    def barrier(self, handle: Handle, timeout_s: float) -> None:
+        """Wait until all ranks have come: an all-reduce of one element, whose tree spans all."""
+        self.reduce_all(torch.zeros(1, dtype=torch.int32), "sum", handle, timeout_s)
+
+    def start(self, collective: Collective, handle: Handle, timeout_s: float) -> None:
+        """Queue a collective that executes a schedule."""
+
+        def steps(sequence: int) -> Steps[None]:
+            yield from self._execute(sequence, collective)
+            collective.after()
+
+        job = Job(collective.fingerprint, collective.text, steps, handle, timeout_s)
+        self.member.submit(job)
+
+    def _execute(self, sequence: int, collective: Collective) -> Steps[None]:
+        """Run it on the group's engine, or on each rank's own where that has no such thing."""
+        begun = perf_counter()
+        flows, layout = collective.flows(), collective.layout
+        engine, reason, cycles = "torch", None, None
+        packed = collective.fingerprint.packed()
+        if layout is None or not layout.program.actions:
+            _copy_own(flows)
+        else:
+            if self._hosted is not None:
+                num_bytes = collective.num_elements * collective.dtype.itemsize
+                reason = why_not_hosted(collective.dtype, collective.op, num_bytes)
+            if self._hosted is not None and reason is None:
+                engine = self._hosted.name
+                report = yield from self._hosted.run(sequence, packed, layout, flows, collective.op)
+                cycles = None if report is None else report.cycles
+            else:
+                assert self._transport is not None
+                if collective.op == "none":
+                    _copy_own(flows)
+                run = Run(sequence, packed, layout.program, flows, collective.op, self.num_ranks)
+                yield from run_program(run, self._transport)
+        self.report(sequence, collective, engine, reason, cycles, perf_counter() - begun)
+
+    # Collectives and messages without a schedule.
+
+    def exchange(
+        self,
+        name: str,
+        sends: dict[int, torch.Tensor],
+        receives: dict[int, torch.Tensor],
+        handle: Handle,
+        timeout_s: float,
+        *,
+        root: int = -1,
+        num_elements: int = 0,
+    ) -> None:
+        """Send and receive one message for each rank: gather, scatter, all-to-all.
+
+        Parameters
+        ----------
+        name : str
+        sends, receives : dict
+            Per rank what it gets, and what comes from it; a message to oneself is copied.
+        root, num_elements : int
+            What ranks must agree on.
+        """
+        kept = next(iter([*sends.values(), *receives.values()])).dtype
+        collective = Collective(name, "none", root, num_elements, kept, None, Flows)
+
+        def steps(sequence: int) -> Steps[None]:
+            begun = perf_counter()
+            yield from self.messages(sequence, collective, sends, receives)
+            seconds = perf_counter() - begun
+            self.report(sequence, collective, "torch", None, None, seconds)
+
+        self.member.submit(Job(collective.fingerprint, collective.text, steps, handle, timeout_s))
+
+    def messages(
+        self,
+        sequence: int,
+        collective: Collective,
+        sends: dict[int, torch.Tensor],
+        receives: dict[int, torch.Tensor],
+    ) -> Steps[None]:
+        """All receives, then all sends, then their ends."""
+        packed = collective.fingerprint.packed()
+        pending: dict[tuple[str, int], None] = {}
+        errors: list[Exception] = []
+
+        def ends(what: str, peer: int) -> Callable[[Exception | None], None]:
+            pending[what, peer] = None
+
+            def done(error: Exception | None) -> None:
+                pending.pop((what, peer), None)
+                if error is not None:
+                    errors.append(error)
+
+            return done
+
+        for peer, tensor in receives.items():
+            done = ends("recv", peer)
+            receive = Receive(peer, COLLECTIVES, sequence, bytes_of(tensor), done)
+            self.member.mailbox.receive(receive)
+        for peer, tensor in sends.items():
+            self.member.mailbox.send(
+                peer,
+                COLLECTIVES,
+                sequence,
+                bytes_of(tensor),
+                ends("send", peer),
+                fingerprint=packed,
+            )
+        while pending and not errors:
+            what, peer = next(iter(pending))
+            yield Waiting(peer, for_sending=what == "send")
+        if errors:
+            raise errors[0]
+
+    def send(self, peer: int, tag: int, tensor: torch.Tensor, handle: Handle) -> None:
+        """Send a tensor, which must not change until the handle's end."""
+        self.counts["send", "torch"] += 1
+        handle.keep(tensor)
+        self.member.send(self._checked_peer(peer), tag, bytes_of(tensor), handle)
+
+    def receive(
+        self, peer: int | None, tag: int, tensor: torch.Tensor, handle: Handle, timeout_s: float
+    ) -> None:
+        """Receive a tensor from a rank, or from any where it is None."""
+        self.counts["recv", "torch"] += 1
+        source = None if peer is None else self._checked_peer(peer)
+        self.member.receive(source, tag, bytes_of(tensor), handle, timeout_s)
+
+    # Helpers.
+
+    def _checked_peer(self, peer: int) -> int:
+        if not 0 <= peer < self.num_ranks:
+            raise ValueError(f"Rank must be in 0..{self.num_ranks - 1}, not {peer}")
+        return peer
+
+    def _buffer_layout(self, name: str, root: int | None, tensor: torch.Tensor) -> Layout | None:
+        if self._layouts is None:
+            return None
+        return self._layouts.of_buffer(name, root, len(tensor), tensor.element_size())
+
+    def _part_layout(self, name: str, parts: Sequence[torch.Tensor]) -> Layout | None:
+        if self._layouts is None:
+            return None
+        sizes = tuple(len(part) for part in parts)
+        return self._layouts.of_parts(name, sizes, parts[0].element_size())
+
+    def _own_flows(self, layout: Layout | None) -> list[int]:
+        roots = (0,) if layout is None else layout.program.roots
+        return [flow for flow, root in enumerate(roots) if root == self.rank]
+
+    def report(
+        self,
+        sequence: int,
+        collective: Collective,
+        engine: str,
+        reason: str | None,
+        cycles: int | None,
+        seconds: float,
+    ) -> None:
+        """Keep what ran, and append it to the log."""
+        schedule = None if collective.layout is None else collective.layout.schedule
+        transport = "messages"
+        if engine == "torch" and schedule is not None and self._transport is not None:
+            transport = self._transport.name
+        report = CollectiveReport(
+            sequence=sequence,
+            collective=collective.name,
+            op=collective.op,
+            dtype=name_of(collective.dtype),
+            num_elements=collective.num_elements,
+            engine=engine,
+            transport=transport,
+            reason=reason,
+            schedule_hash=None if schedule is None else schedule.hash,
+            algorithm=None if schedule is None else schedule.algorithm,
+            topology=None if schedule is None else schedule.topology.name,
+            cycles=cycles,
+            seconds=seconds,
+        )
+        self.reports.append(report)
+        self.counts[collective.name, engine] += 1
+        if self._log is not None:
+            with open(self._log, "a") as file:
+                file.write(json.dumps({"group": self.member.group, **asdict(report)}) + os.linesep)
+
+    def close(self) -> None:
+        """End the group's thread and its engine."""
+        self.member.stop()
+        if self._hosted is not None:
+            self._hosted.close()
+
+
+def _copy_own(flows: Flows) -> None:
+    """Copy what this rank itself contributes to its result."""
+    for flow, slices in flows.sources.items():
+        for source, target in zip(slices, flows.targets.get(flow, []), strict=False):
+            if source.data_ptr() != target.data_ptr():
+                target.copy_(source)
+
+
+def _slices(layout: Layout | None, tensor: torch.Tensor) -> dict[int, list[torch.Tensor]]:
+    return {0: [tensor]} if layout is None else flows_of(layout, tensor)
+
+
+def _parts(layout: Layout | None, parts: list[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
+    return {0: parts} if layout is None else parts_of(layout, parts)

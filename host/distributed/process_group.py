@@ -1,0 +1,385 @@
+"""The methods that PyTorch calls, for tensors of any shape, in PyTorch's names."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import torch
+
+from multitree.host.distributed.collective import CollectiveReport
+from multitree.host.distributed.group import Group
+from multitree.host.distributed.sparse import start_sparse_sum
+from multitree.host.distributed.staging import (
+    Staged,
+    listed,
+    operator_of,
+    root_of,
+    timeout_of,
+)
+from multitree.host.peers.failures import FailureRecord
+from multitree.host.peers.handles import Handle
+
+__all__ = ["Collectives"]
+
+Tensors: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
+Lists: TypeAlias = Sequence[Sequence[torch.Tensor]]
+
+
+class Collectives:
+    """Collectives of a process group, to be mixed in before `ProcessGroup` of a release.
+
+    Every method takes either an options object or the arguments that it stands for, as PyTorch's
+    own groups do, and returns a handle at once. Collectives of a group run in the order in which
+    they were started; messages run as they can.
+    """
+
+    group: Group
+    _timeout_s: float
+
+    def allreduce(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
+        """Reduce elements of all ranks, in place."""
+        arguments = (*more, *named.values())
+        op = operator_of(*arguments)
+        parts = listed(tensors)
+        if parts[0].layout == torch.sparse_coo:
+            return start_sparse_sum(self.group, parts, op, timeout_of(self._timeout_s, *arguments))
+
+        def begin(part: torch.Tensor, staged: Staged, handle: Handle, timeout_s: float) -> None:
+            self.group.reduce_all(staged.write(part), op, handle, timeout_s)
+
+        return self._joined(parts, parts, begin, arguments)
+
+    allreduce_coalesced = allreduce
+
+    def reduce(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
+        """Reduce elements of all ranks to the root; the other ranks' tensors do not change."""
+        arguments = (*more, *named.values())
+        op, root = operator_of(*arguments), root_of(*arguments)
+
+        def begin(part: torch.Tensor, staged: Staged, handle: Handle, timeout_s: float) -> None:
+            self.group.reduce(staged.write(part), root, op, handle, timeout_s)
+
+        return self._joined(listed(tensors), listed(tensors), begin, arguments)
+
+    def broadcast(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
+        """Copy the root's elements to all ranks, in place."""
+        arguments = (*more, *named.values())
+        root = root_of(*arguments)
+
+        def begin(part: torch.Tensor, staged: Staged, handle: Handle, timeout_s: float) -> None:
+            self.group.broadcast(staged.write(part), root, handle, timeout_s)
+
+        return self._joined(listed(tensors), listed(tensors), begin, arguments)
+
+    def reduce_scatter(
+        self, outputs: Tensors, inputs: Tensors | Lists, *more: Any, **named: Any
+    ) -> Handle:
+        """Reduce all ranks' lists of parts; each rank gets its own part."""
+        arguments = (*more, *named.values())
+        op = operator_of(*arguments)
+        pairs = list(zip(listed(outputs), _lists(inputs), strict=True))
+
+        def begin(pair: Any, staged: Staged, handle: Handle, timeout_s: float) -> None:
+            output, parts = pair
+            _check_parts("Input", parts, self.group.num_ranks, output.dtype)
+            flat = [staged.read(part) for part in parts]
+            self.group.scatter_reduced(staged.write(output), flat, op, handle, timeout_s)
+
+        return self._joined(pairs, listed(outputs), begin, arguments)
+
+    def reduce_scatter_single(
+        self, output: torch.Tensor, tensor: torch.Tensor, *more: Any, **named: Any
+    ) -> Handle:
+        """The same with the parts in one tensor, one behind the other."""
+        _check_total(tensor, output, self.group.num_ranks)
+        parts = list(tensor.reshape(-1).chunk(self.group.num_ranks)) if tensor.numel() else []
+        parts = parts or [tensor.reshape(-1)] * self.group.num_ranks
+        return self.reduce_scatter([output], [parts], *more, **named)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: Tensors, inputs: Tensors, *more: Any, **named: Any
+    ) -> Handle:
+        """Several of these."""
+        pairs = zip(listed(outputs), listed(inputs), strict=True)
+        handles = [self.reduce_scatter_single(*pair, *more, **named) for pair in pairs]
+        return _all_of(handles, listed(outputs))
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def allgather(
+        self, outputs: Tensors | Lists, inputs: Tensors, *more: Any, **named: Any
+    ) -> Handle:
+        """Copy every rank's tensor to a list on all ranks."""
+        pairs = list(zip(_lists(outputs), listed(inputs), strict=True))
+
+        def begin(pair: Any, staged: Staged, handle: Handle, timeout_s: float) -> None:
+            parts, tensor = pair
+            _check_parts("Output", parts, self.group.num_ranks, tensor.dtype)
+            if parts[self.group.rank].numel() != tensor.numel():
+                raise ValueError(
+                    f"Output of rank {self.group.rank} must have the {tensor.numel()} elements "
+                    f"of its input, not {parts[self.group.rank].numel()}"
+                )
+            flat = [staged.write(part) for part in parts]
+            self.group.all_gather(flat, staged.read(tensor), handle, timeout_s)
+
+        result = [part for parts, _ in pairs for part in parts]
+        return self._joined(pairs, result, begin, (*more, *named.values()))
+
+    def all_gather_single(
+        self, output: torch.Tensor, tensor: torch.Tensor, *more: Any, **named: Any
+    ) -> Handle:
+        """The same into one tensor, one part behind the other."""
+        _check_total(output, tensor, self.group.num_ranks)
+        staged = Staged()
+        flat = staged.write(output)
+        parts = list(flat.chunk(self.group.num_ranks)) if flat.numel() else []
+        parts = parts or [flat] * self.group.num_ranks
+        handle = Handle([output], after=staged.give_back)
+        timeout_s = timeout_of(self._timeout_s, *more, *named.values())
+        self.group.all_gather(parts, staged.read(tensor), handle, timeout_s)
+        return handle
+
+    _allgather_base = all_gather_single
+
+    def allgather_coalesced(
+        self, output_lists: Lists, inputs: Tensors, *more: Any, **named: Any
+    ) -> Handle:
+        """Several all-gathers: list r has every tensor of rank r."""
+        return self.allgather(output_lists, inputs, *more, **named)
+
+    def all_gather_single_coalesced(
+        self, outputs: Tensors, inputs: Tensors, *more: Any, **named: Any
+    ) -> Handle:
+        """Several all-gathers into one tensor each."""
+        pairs = zip(listed(outputs), listed(inputs), strict=True)
+        handles = [self.all_gather_single(*pair, *more, **named) for pair in pairs]
+        return _all_of(handles, listed(outputs))
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def gather(self, outputs: Tensors | Lists, inputs: Tensors, *more: Any, **named: Any) -> Handle:
+        """Copy every rank's tensor to a list on the root."""
+        arguments = (*more, *named.values())
+        root, (tensor,) = root_of(*arguments), listed(inputs)
+        parts = _lists(outputs)[0] if self.group.rank == root else []
+        return self._exchange("gather", {root: tensor}, dict(enumerate(parts)), arguments, root)
+
+    def scatter(
+        self, outputs: Tensors, inputs: Tensors | Lists, *more: Any, **named: Any
+    ) -> Handle:
+        """Copy the root's list of tensors to the ranks, one to each."""
+        arguments = (*more, *named.values())
+        root, (tensor,) = root_of(*arguments), listed(outputs)
+        parts = _lists(inputs)[0] if self.group.rank == root else []
+        return self._exchange("scatter", dict(enumerate(parts)), {root: tensor}, arguments, root)
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, *more: Any, **named: Any) -> Handle:
+        """Copy the i-th input of rank j to the j-th output of rank i."""
+        sends, receives = dict(enumerate(listed(inputs))), dict(enumerate(listed(outputs)))
+        return self._exchange("all_to_all", sends, receives, (*more, *named.values()))
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        tensor: torch.Tensor,
+        output_splits: Sequence[int] | None,
+        input_splits: Sequence[int] | None,
+        *more: Any,
+        **named: Any,
+    ) -> Handle:
+        """The same with tensors cut along their first axis, evenly where no sizes are given."""
+        staged = Staged()
+        num_ranks = self.group.num_ranks
+        sends = _cut("Input", staged.read(tensor), tensor, input_splits, num_ranks)
+        receives = _cut("Output", staged.write(output), output, output_splits, num_ranks)
+        handle = Handle([output], after=staged.give_back)
+        timeout_s = timeout_of(self._timeout_s, *more, *named.values())
+        pairs = dict(enumerate(sends)), dict(enumerate(receives))
+        self.group.exchange("all_to_all", *pairs, handle, timeout_s)
+        return handle
+
+    alltoall_base = all_to_all_single
+
+    def barrier(self, *more: Any, **named: Any) -> Handle:
+        """Wait until all ranks have come."""
+        handle = Handle([])
+        self.group.barrier(handle, timeout_of(self._timeout_s, *more, *named.values()))
+        return handle
+
+    def monitored_barrier(
+        self, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> None:
+        """Wait until all ranks have come; the error names the first one that has not.
+
+        Parameters
+        ----------
+        timeout : timedelta, optional
+        wait_all_ranks : bool
+            Taken, and without effect: the diagnosis follows who waits for whom.
+        """
+        self.barrier(timeout=timeout).wait()
+
+    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Handle:
+        """Start to send a tensor to a rank."""
+        (tensor,) = listed(tensors)
+        flat = Staged().read(tensor)
+        handle = Handle([tensor])
+        self.group.send(peer, tag, flat, handle)
+        return handle
+
+    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Handle:
+        """Start to receive a tensor from a rank."""
+        return self._receive(tensors, peer, tag)
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Handle:
+        """Start to receive a tensor from whoever sends one with this tag."""
+        return self._receive(tensors, None, tag)
+
+    def _receive(self, tensors: Tensors, peer: int | None, tag: int) -> Handle:
+        (tensor,) = listed(tensors)
+        staged = Staged()
+        handle = Handle([tensor], after=staged.give_back)
+        self.group.receive(peer, tag, staged.write(tensor), handle, self._timeout_s)
+        return handle
+
+    def _exchange(
+        self,
+        name: str,
+        sends: dict[int, torch.Tensor],
+        receives: dict[int, torch.Tensor],
+        arguments: tuple[Any, ...],
+        root: int = -1,
+    ) -> Handle:
+        staged = Staged()
+        handle = Handle(list(receives.values()), after=staged.give_back)
+        self.group.exchange(
+            name,
+            {peer: staged.read(tensor) for peer, tensor in sends.items()},
+            {peer: staged.write(tensor) for peer, tensor in receives.items()},
+            handle,
+            timeout_of(self._timeout_s, *arguments),
+            root=root,
+        )
+        return handle
+
+    def _joined(
+        self,
+        items: Sequence[Any],
+        result: Sequence[torch.Tensor],
+        begin: Callable[[Any, Staged, Handle, float], None],
+        arguments: tuple[Any, ...],
+    ) -> Handle:
+        """Start one collective for each item, one handle for all."""
+        timeout_s = timeout_of(self._timeout_s, *arguments)
+        handles = []
+        for item in items:
+            staged = Staged()
+            handle = Handle(list(result), after=staged.give_back)
+            begin(item, staged, handle, timeout_s)
+            handles.append(handle)
+        return _all_of(handles, result)
+
+    # The group as a whole.
+
+    @property
+    def reports(self) -> list[CollectiveReport]:
+        """What the last collectives were and took, oldest first."""
+        return list(self.group.reports)
+
+    @property
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many collectives ran, by name and engine."""
+        return dict(self.group.counts)
+
+    @property
+    def failure(self) -> FailureRecord | None:
+        """Why the group has failed; None if it has not."""
+        return self.group.member.failure
+
+    def abort(self) -> None:
+        """End all that is under way with an error, at all ranks."""
+        self.group.member.abort()
+
+    def shutdown(self) -> None:
+        """Leave the group."""
+        self.group.close()
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set how long collectives that begin later may take."""
+        self._timeout_s = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
+
+def _all_of(handles: list[Handle], result: Sequence[torch.Tensor]) -> Handle:
+    """One handle that ends with the last of several; they run in order."""
+    if len(handles) == 1:
+        return handles[0]
+    whole = Handle(list(result))
+    left = len(handles)
+
+    def done(error: BaseException | None) -> None:
+        nonlocal left
+        left -= 1
+        if error is not None or left == 0:
+            whole.finish(error)
+
+    for handle in handles:
+        handle.when_done(done)
+    return whole
+
+
+def _lists(tensors: Tensors | Lists) -> list[list[torch.Tensor]]:
+    """A list of lists, from that or from one list."""
+    items = list(tensors)
+    if items and isinstance(items[0], torch.Tensor):
+        return [items]
+    return [list(item) for item in items]
+
+
+def _check_parts(
+    what: str, parts: Sequence[torch.Tensor], num_ranks: int, dtype: torch.dtype
+) -> None:
+    """Raise unless there is a part for each rank, all of one type."""
+    if len(parts) != num_ranks:
+        raise ValueError(
+            f"{what} list must have {num_ranks} tensors, one per rank, not {len(parts)}"
+        )
+    for rank, part in enumerate(parts):
+        if part.dtype != dtype:
+            raise TypeError(f"{what} of rank {rank} must be {dtype}, not {part.dtype}")
+
+
+def _check_total(whole: torch.Tensor, part: torch.Tensor, num_ranks: int) -> None:
+    """Raise unless one tensor has the elements of all ranks' parts."""
+    if whole.numel() != part.numel() * num_ranks:
+        raise ValueError(
+            f"Tensor of all ranks must have {num_ranks} x {part.numel()} elements, "
+            f"not {whole.numel()}"
+        )
+    if whole.dtype != part.dtype:
+        raise TypeError(f"Tensors must be of one type, not {whole.dtype} and {part.dtype}")
+
+
+def _cut(
+    what: str,
+    flat: torch.Tensor,
+    tensor: torch.Tensor,
+    splits: Sequence[int] | None,
+    num_ranks: int,
+) -> list[torch.Tensor]:
+    """Parts of a tensor along its first axis."""
+    rows = tensor.shape[0] if tensor.ndim else 1
+    if not splits:
+        if rows % num_ranks:
+            raise ValueError(f"{what} must have a multiple of {num_ranks} rows, not {rows}")
+        splits = [rows // num_ranks] * num_ranks
+    if len(splits) != num_ranks or sum(splits) != rows:
+        raise ValueError(
+            f"{what} splits must be {num_ranks} numbers with the sum {rows}, not {list(splits)}"
+        )
+    width = flat.numel() // rows if rows else 0
+    return list(flat.split([split * width for split in splits]))

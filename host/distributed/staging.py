@@ -1,0 +1,104 @@
+"""Users' tensors as flat tensors on the CPU, and results on their way back."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["Staged", "listed", "operator_of", "root_of", "timeout_of"]
+
+_OPERATORS = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "average",
+    dist.ReduceOp.PRODUCT: "product",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.BAND: "bitwise_and",
+    dist.ReduceOp.BOR: "bitwise_or",
+    dist.ReduceOp.BXOR: "bitwise_xor",
+}
+
+
+class Staged:
+    """Tensors of one call; those that are not contiguous, or on a device, are copied.
+
+    Notes
+    -----
+    A tensor on a device is copied to the host and back, which is one of the ways that a group
+    on the CPU serves a device; no kernel of ours runs there.
+    """
+
+    def __init__(self) -> None:
+        self._backs: list[Callable[[], None]] = []
+
+    def read(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor that is only read."""
+        _check_dense(tensor)
+        return tensor.detach().to("cpu").contiguous().view(-1)
+
+    def write(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor that is written, or read and written."""
+        _check_dense(tensor)
+        mine = tensor.detach()
+        if mine.is_contiguous() and mine.device.type == "cpu":
+            return mine.view(-1)
+        staged = mine.to("cpu", copy=True).contiguous().view(-1)
+        self._backs.append(lambda: _copy_back(mine, staged))
+        return staged
+
+    def give_back(self) -> None:
+        """Copy results to where they belong."""
+        for back in self._backs:
+            back()
+
+
+def _copy_back(tensor: torch.Tensor, staged: torch.Tensor) -> None:
+    tensor.copy_(staged.view(tensor.shape))
+
+
+def _check_dense(tensor: torch.Tensor) -> None:
+    if tensor.layout != torch.strided:
+        raise TypeError(f"Tensors must be dense for this collective, not {tensor.layout}")
+
+
+def listed(tensors: torch.Tensor | Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """One tensor, or several, as a list."""
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def operator_of(*candidates: Any) -> str:
+    """Name of the operator among a call's arguments: an operator itself, or options with one.
+
+    Raises
+    ------
+    ValueError
+        If it is one that this backend does not have.
+    """
+    for candidate in candidates:
+        op = getattr(candidate, "reduceOp", candidate)
+        if isinstance(op, dist.ReduceOp | dist.ReduceOp.RedOpType):
+            for known, name in _OPERATORS.items():
+                if op == known:
+                    return name
+            raise ValueError(f"Operator must be one of {', '.join(_OPERATORS.values())}, not {op}")
+    return "sum"
+
+
+def root_of(*candidates: Any) -> int:
+    """Root among a call's arguments: a number, or options with one."""
+    for candidate in candidates:
+        if isinstance(candidate, int) and not isinstance(candidate, bool):
+            return candidate
+        if hasattr(candidate, "rootRank"):
+            return int(candidate.rootRank)
+    return 0
+
+
+def timeout_of(default_s: float, *candidates: Any) -> float:
+    """Timeout among a call's arguments in seconds, or that of the group."""
+    for candidate in candidates:
+        timeout = getattr(candidate, "timeout", candidate)
+        if hasattr(timeout, "total_seconds") and timeout.total_seconds() > 0:
+            return float(timeout.total_seconds())
+    return default_s

@@ -1,0 +1,195 @@
+"""Frames that ranks exchange: a header of fixed length, and what may follow it."""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = [
+    "HEADER_BYTES",
+    "LARGEST_TAG",
+    "Fingerprint",
+    "Frame",
+    "FrameKind",
+    "GroupProtocolError",
+    "collective_names",
+]
+
+_HEADER = struct.Struct("<2sBBiqqq24s")
+_FINGERPRINT = struct.Struct("<BBBxiq8s")
+_MAGIC = b"MT"
+HEADER_BYTES = _HEADER.size
+
+LARGEST_TAG = 2**31 - 1
+"""Largest tag of gloo and NCCL messages; counts of messages are taken modulo what follows it."""
+
+collective_names = (
+    "all_reduce",
+    "reduce_scatter",
+    "all_gather",
+    "broadcast",
+    "reduce",
+    "barrier",
+    "gather",
+    "scatter",
+    "all_to_all",
+    "send",
+    "recv",
+)
+_OPERATOR_NAMES = (
+    "none",
+    "sum",
+    "average",
+    "product",
+    "min",
+    "max",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+)
+
+
+class GroupProtocolError(RuntimeError):
+    """What came in on a connection is no frame of this protocol."""
+
+
+class FrameKind(IntEnum):
+    """What a frame says."""
+
+    READY = 0
+    """A row was executed: the chunk lies in shared memory, or is sent by gloo or NCCL."""
+    EAGER = 1
+    """A short message; its payload follows."""
+    REQUEST = 2
+    """A long message wants to be sent."""
+    CLEAR = 3
+    """The receiver of a long message has memory for it."""
+    DATA = 4
+    """Payload of a long message follows."""
+    MEMORY = 5
+    """New shared memory; its descriptor is attached."""
+    AWAIT = 6
+    """The receiver is asked to answer once it has done a collective."""
+    DONE = 7
+    """The answer to AWAIT."""
+    ASK = 8
+    """The receiver is asked what it is doing."""
+    STATUS = 9
+    """The answer to ASK, as JSON."""
+    FAILED = 10
+    """The group has failed; the failure record follows as JSON."""
+    LEAVE = 11
+    """The sender leaves the group on purpose."""
+
+
+class Fingerprint(NamedTuple):
+    """What a collective is: all ranks must agree before any data move.
+
+    Parameters
+    ----------
+    collective : str
+        One of `collective_names`.
+    dtype : int
+        Number of the type of elements, as `dtypes.numbers` has it.
+    operator : str
+        One of `OPERATORS`, or "none".
+    root : int
+        Rank in the group; -1 without one.
+    num_elements : int
+        Of one rank's whole buffer.
+    schedule : bytes
+        First 8 bytes of the schedule's hash; zeros without a schedule.
+    """
+
+    collective: str
+    dtype: int
+    operator: str
+    root: int
+    num_elements: int
+    schedule: bytes
+
+    def packed(self) -> bytes:
+        """The fingerprint as 24 bytes."""
+        return _FINGERPRINT.pack(
+            collective_names.index(self.collective),
+            self.dtype,
+            _OPERATOR_NAMES.index(self.operator),
+            self.root,
+            self.num_elements,
+            self.schedule,
+        )
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> "Fingerprint":
+        """The inverse of `packed`."""
+        collective, dtype, operator, root, num_elements, schedule = _FINGERPRINT.unpack(packed)
+        names = collective_names[collective], _OPERATOR_NAMES[operator]
+        return cls(names[0], dtype, names[1], root, num_elements, schedule)
+
+
+NO_FINGERPRINT = bytes(_FINGERPRINT.size)
+
+
+@dataclass(slots=True)
+class Frame:
+    """A frame without its payload.
+
+    Parameters
+    ----------
+    kind : FrameKind
+    channel : int
+        0 for messages of users, 1 for those of collectives; of a READY its op.
+    index : int
+        Flow of a READY; number of a long message.
+    sequence : int
+        Number of the collective, or the tag of a message.
+    offset : int
+        Of a READY, where its chunk begins in the slot of the rank `length`.
+    length : int
+        Bytes of payload that follow; of a REQUEST, that will follow DATA; of a READY, the rank in
+        whose memory the chunk lies.
+    fingerprint : bytes
+    """
+
+    kind: int
+    channel: int = 0
+    index: int = 0
+    sequence: int = 0
+    offset: int = 0
+    length: int = 0
+    fingerprint: bytes = NO_FINGERPRINT
+
+    def packed(self) -> bytes:
+        """The frame as `HEADER_BYTES` bytes."""
+        return _HEADER.pack(
+            _MAGIC,
+            self.kind,
+            self.channel,
+            self.index,
+            self.sequence,
+            self.offset,
+            self.length,
+            self.fingerprint,
+        )
+
+    @classmethod
+    def unpacked(cls, header: bytes | bytearray | memoryview) -> "Frame":
+        """The inverse of `packed`.
+
+        Raises
+        ------
+        GroupProtocolError
+            If it is not the header of a frame.
+        """
+        magic, *values = _HEADER.unpack(header)
+        if magic != _MAGIC:
+            raise GroupProtocolError(f"Frame must begin with {_MAGIC!r}, not {magic!r}")
+        return cls(*values)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes that follow the header on the connection."""
+        return self.length if self.kind in _WITH_PAYLOAD else 0
+
+
+_WITH_PAYLOAD = {FrameKind.EAGER, FrameKind.DATA, FrameKind.STATUS, FrameKind.FAILED}

@@ -1,0 +1,142 @@
+"""Handles of collectives in progress, with the interface of PyTorch's."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["Handle"]
+
+
+class Handle(dist._Work):
+    """A collective, or a message, that was started.
+
+    Parameters
+    ----------
+    result : list
+        What its Future gives: the tensors of results.
+    after : callable, optional
+        Called by the thread that waits, once, before `wait` returns: copies results to where
+        they cannot be written by another thread, such as a device.
+    """
+
+    def __init__(self, result: list[Any], *, after: Callable[[], None] | None = None) -> None:
+        super().__init__()
+        self._result = result
+        self._after = after
+        self._error: BaseException | None = None
+        self._source = -1
+        self._lock = threading.Lock()
+        self._is_done = False
+        # Held until the end: waiting for a plain lock is cheaper than for an Event.
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._future: torch.futures.Future[Any] | None = None
+        self._callbacks: list[Callable[[BaseException | None], None]] = []
+        self._kept: list[torch.Tensor] = []
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        """Keep a tensor alive as long as the handle."""
+        self._kept.append(tensor)
+
+    def when_done(self, callback: Callable[[BaseException | None], None]) -> None:
+        """Have a function called with the error, or None, at the end."""
+        with self._lock:
+            if not self._is_done:
+                self._callbacks.append(callback)
+                return
+        callback(self._error)
+
+    def finish(self, error: BaseException | None = None, *, source: int = -1) -> None:
+        """End it; what is called again is ignored."""
+        with self._lock:
+            if self._is_done:
+                return
+            if error is None and self._after is not None:
+                try:
+                    self._after()
+                except Exception as problem:
+                    error = problem
+            self._error, self._source = error, source
+            future = self._future
+            self._is_done = True
+            self._gate.release()
+            callbacks, self._callbacks = self._callbacks, []
+        if future is not None:
+            self._settle(future)
+        for callback in callbacks:
+            callback(error)
+
+    def _settle(self, future: "torch.futures.Future[Any]") -> None:
+        if self._error is None:
+            future.set_result(self._result)
+        else:
+            future.set_exception(self._error)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the end.
+
+        Parameters
+        ----------
+        timeout : timedelta, optional
+            Longest time; 0, or none, for that of the group.
+
+        Returns
+        -------
+        bool
+            True.
+
+        Raises
+        ------
+        CollectiveError, RuntimeError
+            What it failed with.
+        """
+        seconds = timeout.total_seconds() if timeout is not None else 0
+        if not self._gate.acquire(timeout=seconds if seconds > 0 else -1):
+            raise RuntimeError(f"Wait must end within {seconds} s, but has not")
+        self._gate.release()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._is_done
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._is_done and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What it failed with."""
+        return self._error
+
+    def synchronize(self) -> None:
+        """Wait for the end."""
+        self.wait()
+
+    def get_future(self) -> "torch.futures.Future[Any]":
+        """A Future whose value is the list of results."""
+        with self._lock:
+            if self._future is None:
+                self._future = torch.futures.Future()
+                ended = self._is_done
+            else:
+                return self._future
+        if ended:
+            self._settle(self._future)
+        return self._future
+
+    def result(self) -> list[Any]:
+        """The tensors of results; waits for the end."""
+        self.wait()
+        return self._result
+
+    def source_rank(self) -> int:
+        """Rank of the group that a message came from."""
+        return self._source
+
+    _source_rank = source_rank

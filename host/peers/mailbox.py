@@ -1,0 +1,230 @@
+"""Messages between two ranks, matched by source, channel and tag."""
+
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from multitree.host.peers.connections import Connection
+from multitree.host.peers.frames import NO_FINGERPRINT, Frame, FrameKind
+
+__all__ = ["COLLECTIVES", "EAGER_BYTES", "USERS", "Mailbox", "Receive"]
+
+EAGER_BYTES = 1 << 15
+"""Longest message that is sent before its receiver has memory for it."""
+
+USERS, COLLECTIVES = 0, 1
+"""Channels: messages of users never match those inside collectives."""
+
+_REFUSED = -1
+
+
+@dataclass(eq=False)
+class Receive:
+    """A receive that was posted.
+
+    Parameters
+    ----------
+    source : int or None
+        Rank that the message comes from; None for any.
+    channel, tag : int
+    memory : memoryview
+        Bytes for exactly the message.
+    when_done : callable
+        Called with None or an error; `source` is then the rank that it came from.
+    """
+
+    source: int | None
+    channel: int
+    tag: int
+    memory: memoryview
+    when_done: Callable[[Exception | None], None]
+
+
+@dataclass(eq=False)
+class _Unexpected:
+    """A message that came before its receive: a short one with payload, or a request."""
+
+    peer: int
+    frame: Frame
+    payload: memoryview = field(default_factory=lambda: memoryview(b""))
+
+
+@dataclass(eq=False)
+class _LongSend:
+    """A long message whose receiver has not yet made room."""
+
+    peer: int
+    memory: memoryview
+    when_done: Callable[[Exception | None], None]
+
+
+class Mailbox:
+    """Sends and receives of one rank, used by one thread.
+
+    Messages of at most `EAGER_BYTES` are sent at once. For longer ones the receiver is asked
+    first, so that it never stores what no receive was posted for, and the payload is written where
+    it belongs.
+
+    Parameters
+    ----------
+    rank : int
+        Of this mailbox; messages to it are copied.
+    connections : dict
+        One for each other rank.
+    """
+
+    def __init__(self, rank: int, connections: dict[int, Connection]) -> None:
+        self._rank = rank
+        self._connections = connections
+        self._posted: dict[tuple[int, int], deque[Receive]] = defaultdict(deque)
+        self._unexpected: dict[tuple[int, int], deque[_Unexpected]] = defaultdict(deque)
+        self._landing: dict[int, Receive] = {}
+        self._cleared: dict[tuple[int, int], Receive] = {}
+        self._long: dict[int, _LongSend] = {}
+        self._numbers = itertools.count()
+
+    def send(
+        self,
+        peer: int,
+        channel: int,
+        tag: int,
+        memory: memoryview,
+        when_done: Callable[[Exception | None], None],
+        *,
+        fingerprint: bytes = NO_FINGERPRINT,
+    ) -> None:
+        """Send bytes, which must not change before `when_done`."""
+        if peer == self._rank:
+            self._deliver(peer, Frame(FrameKind.EAGER, channel, 0, tag, 0, len(memory)), memory)
+            when_done(None)
+            return
+        connection = self._connections[peer]
+        if connection.is_closed:
+            when_done(ConnectionResetError(f"Rank {peer} must be connected, but is gone"))
+            return
+        length = len(memory)
+        if length <= EAGER_BYTES:
+            frame = Frame(FrameKind.EAGER, channel, 0, tag, 0, length, fingerprint)
+            connection.send(frame, memory, when_sent=lambda: when_done(None))
+            return
+        number = next(self._numbers) & 0x7FFFFFFF
+        self._long[number] = _LongSend(peer, memory, when_done)
+        connection.send(Frame(FrameKind.REQUEST, channel, number, tag, 0, length, fingerprint))
+
+    def receive(self, receive: Receive) -> None:
+        """Post a receive: the first message that fits ends it."""
+        key = receive.channel, receive.tag
+        for waiting in self._unexpected[key]:
+            if receive.source in (None, waiting.peer):
+                self._unexpected[key].remove(waiting)
+                self._take(receive, waiting)
+                return
+        source = receive.source
+        if source not in (None, self._rank) and self._connections[source].is_closed:
+            receive.when_done(ConnectionResetError(f"Rank {source} must be connected, but is gone"))
+            return
+        self._posted[key].append(receive)
+
+    def withdraw(self, receive: Receive) -> None:
+        """Forget a receive that was posted and has not been matched."""
+        posted = self._posted[receive.channel, receive.tag]
+        if receive in posted:
+            posted.remove(receive)
+
+    def place(self, peer: int, frame: Frame) -> memoryview:
+        """Memory for the payload of a frame that has begun to arrive."""
+        if frame.kind == FrameKind.DATA:
+            self._landing[peer] = self._cleared.pop((peer, frame.index))
+            return self._landing[peer].memory
+        receive = self._match(peer, frame)
+        if receive is None:
+            return memoryview(bytearray(frame.length))
+        self._landing[peer] = receive
+        if len(receive.memory) != frame.length:
+            return memoryview(bytearray(frame.length))
+        return receive.memory
+
+    def handle(self, peer: int, frame: Frame, payload: memoryview | None) -> None:
+        """Take a frame of a message: EAGER, REQUEST, CLEAR or DATA."""
+        if frame.kind == FrameKind.CLEAR:
+            self._send_long(frame)
+        elif frame.kind == FrameKind.DATA or peer in self._landing:
+            receive = self._landing.pop(peer)
+            self._finish(receive, peer, frame.length)
+        else:
+            self._deliver(peer, frame, payload)
+
+    def _deliver(self, peer: int, frame: Frame, payload: memoryview | None) -> None:
+        """Give a message to its receive, or keep a copy until one is posted."""
+        receive = self._match(peer, frame)
+        if receive is None:
+            kept = memoryview(bytes(payload or b""))
+            self._unexpected[frame.channel, frame.sequence].append(_Unexpected(peer, frame, kept))
+        else:
+            self._take(receive, _Unexpected(peer, frame, payload or memoryview(b"")))
+
+    def fail(self, error: Exception, peer: int | None = None) -> None:
+        """End what waits for a rank, or all, with an error."""
+        for posted in self._posted.values():
+            for receive in [r for r in posted if peer is None or r.source == peer]:
+                posted.remove(receive)
+                receive.when_done(error)
+        for key in [k for k in self._cleared if peer in (None, k[0])]:
+            self._cleared.pop(key).when_done(error)
+        for number in [n for n, sent in self._long.items() if peer in (None, sent.peer)]:
+            self._long.pop(number).when_done(error)
+        for source in [p for p in self._landing if peer in (None, p)]:
+            self._landing.pop(source).when_done(error)
+
+    def _match(self, peer: int, frame: Frame) -> Receive | None:
+        """Take the first receive that was posted for a message."""
+        posted = self._posted[frame.channel, frame.sequence]
+        for receive in posted:
+            if receive.source in (None, peer):
+                posted.remove(receive)
+                return receive
+        return None
+
+    def _take(self, receive: Receive, arrived: _Unexpected) -> None:
+        """Give an arrived message, or the permission to send it, to its receive."""
+        frame = arrived.frame
+        if frame.kind == FrameKind.REQUEST:
+            fits = frame.length == len(receive.memory)
+            answer = Frame(FrameKind.CLEAR, index=frame.index, length=0 if fits else _REFUSED)
+            if fits:
+                receive.source = arrived.peer
+                self._cleared[arrived.peer, frame.index] = receive
+            self._connections[arrived.peer].send(answer)
+            if fits:
+                return
+        elif len(receive.memory) == frame.length:
+            receive.memory[:] = arrived.payload
+        self._finish(receive, arrived.peer, frame.length)
+
+    def _finish(self, receive: Receive, peer: int, length: int) -> None:
+        """End a receive, with an error where the length differs."""
+        receive.source = peer
+        error = None
+        if length != len(receive.memory):
+            error = ValueError(
+                f"Message from rank {peer} with tag {receive.tag} must have "
+                f"{len(receive.memory)} bytes, as the receive has, not {length}"
+            )
+        receive.when_done(error)
+
+    def _send_long(self, frame: Frame) -> None:
+        """Send the payload that the receiver has room for."""
+        sent = self._long.pop(frame.index, None)
+        if sent is None:
+            return
+        if frame.length == _REFUSED:
+            sent.when_done(
+                ValueError(
+                    f"Message to rank {sent.peer} must have the length of its receive, "
+                    f"not {len(sent.memory)} bytes"
+                )
+            )
+            return
+        data = Frame(FrameKind.DATA, index=frame.index, length=len(sent.memory))
+        self._connections[sent.peer].send(data, sent.memory, when_sent=lambda: sent.when_done(None))

@@ -1,0 +1,267 @@
+"""One rank's end of a group: its thread, and what runs there."""
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import torch
+
+from multitree.host.peers.connections import Connection
+from multitree.host.peers.failures import CollectiveError, FailureRecord
+from multitree.host.peers.frames import Frame, FrameKind
+from multitree.host.peers.handles import Handle
+from multitree.host.peers.jobs import Job, Jobs
+from multitree.host.peers.mailbox import USERS, Mailbox, Receive
+from multitree.host.peers.progress import Progress, Steps, Task, Waiting
+from multitree.host.peers.watch import Watch
+
+__all__ = ["Member", "bytes_of"]
+
+_LOGGER = logging.getLogger("multitree.torch")
+_MESSAGES = {FrameKind.EAGER, FrameKind.REQUEST, FrameKind.CLEAR, FrameKind.DATA}
+
+
+class Member:
+    """Runs the collectives and messages of one rank in one group.
+
+    Parameters
+    ----------
+    rank : int
+        In the group.
+    global_ranks : list of int
+        Numbers of the group's ranks in the default group.
+    group : str
+        Its name.
+    connections : dict
+        One for each other rank.
+    store : store of PyTorch
+        Where a failure is recorded, under the key "failure".
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        global_ranks: list[int],
+        group: str,
+        connections: dict[int, Connection],
+        store: Any,
+    ) -> None:
+        self.rank, self.group = rank, group
+        self.connections = connections
+        self.mailbox = Mailbox(rank, connections)
+        self.ready: Callable[[int, Frame], None] = lambda peer, frame: None
+        self.announced: Callable[[int, Frame, int], None] = lambda peer, frame, descriptor: None
+        self.mark_done: Callable[[int], None] = lambda sequence: None
+        self.progress = Progress(
+            connections,
+            place=self._place,
+            handle=self._handle_frame,
+            closed=self._closed,
+            name=f"multitree-{group}-{rank}",
+        )
+        self._jobs = Jobs()
+        self._watch = Watch(
+            rank, global_ranks, group, connections, store, self._jobs, self.progress, self._failed
+        )
+        self._num_done = 0
+        self._awaited_by: list[tuple[int, int]] = []
+        self._lock = threading.Lock()
+        self._has_stopped = False
+
+    def start(self) -> None:
+        """Start the thread."""
+        self.progress.start()
+
+    @property
+    def global_rank(self) -> int:
+        """This rank's number in the default group."""
+        return self._watch.global_rank(self.rank)
+
+    @property
+    def num_submitted(self) -> int:
+        """Collectives that were submitted so far."""
+        return self._jobs.num_submitted
+
+    @property
+    def failure(self) -> FailureRecord | None:
+        """Why the group has failed, or None."""
+        return self._watch.failure
+
+    # Called by users' threads.
+
+    def submit(self, job: Job) -> None:
+        """Queue a collective behind those submitted before."""
+        with self._lock:
+            self._check_open(job.text)
+            job.sequence = self._jobs.num_submitted
+            self._jobs.num_submitted += 1
+            self.progress.call(lambda: self._enqueue(job))
+
+    def send(self, peer: int, tag: int, memory: memoryview, handle: Handle) -> None:
+        """Start to send a message of users."""
+        with self._lock:
+            self._check_open("send")
+            self.progress.call(lambda: self._send(peer, tag, memory, handle))
+
+    def receive(
+        self, source: int | None, tag: int, memory: memoryview, handle: Handle, timeout_s: float
+    ) -> None:
+        """Post a receive of users, which fails alone if no message comes in time."""
+
+        def done(error: Exception | None) -> None:
+            handle.finish(error, source=-1 if post.source is None else post.source)
+
+        post = Receive(source, USERS, tag, memory, done)
+        with self._lock:
+            self._check_open("recv")
+            self.progress.call(lambda: self._post(post, handle, timeout_s))
+
+    def abort(self) -> None:
+        """Fail everything under way, here and at the other ranks."""
+        self.progress.call(
+            lambda: self._watch.fail(self._watch.record("aborted", Waiting(self.rank)))
+        )
+        self.stop()
+
+    def stop(self) -> None:
+        """Say goodbye to the other ranks and end the thread; once."""
+        with self._lock:
+            if self._has_stopped:
+                return
+            self._has_stopped = True
+            self.progress.call(self._leave)
+        self.progress.stop(timeout_s=5)
+
+    def _check_open(self, text: str) -> None:
+        if self.failure is not None:
+            raise CollectiveError(self.failure)
+        if self._has_stopped:
+            raise RuntimeError(f"Group {self.group!r} must be open for {text}, not shut down")
+
+    # In the group's own thread.
+
+    def _enqueue(self, job: Job) -> None:
+        if self.failure is None:
+            self._jobs.add(job)
+            self._watch.begin(job)
+        if self.failure is not None:
+            job.handle.finish(CollectiveError(self.failure))
+            return
+        task = Task(
+            self._run(job),
+            lambda error: self._job_ended(job, error),
+            when_late=lambda task: self._watch.diagnose(job, task),
+        )
+        self.progress.queue(task)
+
+    def _run(self, job: Job) -> Steps[None]:
+        job.begun_s = monotonic()
+        task = self.progress.current
+        assert task is not None
+        task.deadline = job.begun_s + job.timeout_s
+        for waiting in job.steps(job.sequence):
+            state = self._watch.ended.get(waiting.peer)
+            if state is not None and not waiting.for_sending:
+                # All that the rank has sent was read before its end was noticed.
+                self._watch.fail(self._watch.record(state, waiting, "", job))
+            yield waiting
+
+    def _job_ended(self, job: Job, error: BaseException | None) -> None:
+        self._watch.idle_since = monotonic()
+        if error is None:
+            self._num_done = job.sequence + 1
+            self.mark_done(job.sequence)
+            self._answer_awaiting()
+        elif self.failure is None:
+            # The other ranks would wait for this one for ever.
+            _LOGGER.debug("%s failed", job.text, exc_info=error)
+            detail = f"{type(error).__name__}: {error}"
+            record = self._watch.record("aborted", Waiting(self.rank), detail, job)
+            self.progress.call(lambda: self._watch.fail(record))
+        job.handle.finish(error)
+
+    def _answer_awaiting(self) -> None:
+        """Answer those who wait for this rank to have done a collective."""
+        for peer, wanted in [entry for entry in self._awaited_by if entry[1] <= self._num_done]:
+            self._awaited_by.remove((peer, wanted))
+            self.connections[peer].send(Frame(FrameKind.DONE, sequence=wanted))
+
+    def _send(self, peer: int, tag: int, memory: memoryview, handle: Handle) -> None:
+        if self.failure is not None:
+            handle.finish(CollectiveError(self.failure))
+        else:
+            self.mailbox.send(peer, USERS, tag, memory, handle.finish)
+
+    def _post(self, post: Receive, handle: Handle, timeout_s: float) -> None:
+        if self.failure is not None:
+            handle.finish(CollectiveError(self.failure))
+            return
+        self.mailbox.receive(post)
+        if handle.is_completed():
+            return
+
+        def late(task: Task) -> None:
+            self.mailbox.withdraw(post)
+            source = post.source
+            whom = "any rank" if source is None else f"rank {self._watch.global_rank(source)}"
+            handle.finish(
+                RuntimeError(
+                    f"Receive from {whom} with tag {post.tag} must end within {timeout_s} s, "
+                    "but no message came: timed out"
+                )
+            )
+
+        steps, deadline = _until_done(handle, post), monotonic() + timeout_s
+        self.progress.spawn(Task(steps, lambda error: None, deadline=deadline, when_late=late))
+
+    def _place(self, peer: int, frame: Frame) -> memoryview:
+        if frame.kind in (FrameKind.EAGER, FrameKind.DATA):
+            return self.mailbox.place(peer, frame)
+        return memoryview(bytearray(frame.length))
+
+    def _handle_frame(self, peer: int, frame: Frame, payload: memoryview | None) -> None:
+        if self._watch.handle(peer, frame, payload):
+            return
+        kind = frame.kind
+        if kind == FrameKind.READY:
+            self.ready(peer, frame)
+        elif kind in _MESSAGES:
+            self.mailbox.handle(peer, frame, payload)
+        elif kind == FrameKind.MEMORY:
+            self.announced(peer, frame, self.connections[peer].descriptors.popleft())
+        elif kind == FrameKind.AWAIT:
+            self._awaited_by.append((peer, frame.sequence))
+            self._answer_awaiting()
+
+    def _closed(self, peer: int, error: Exception) -> None:
+        left = self._watch.closed(peer)
+        if left is not None:
+            self.mailbox.fail(left, peer)
+
+    def _failed(self, error: CollectiveError) -> None:
+        self.progress.fail_all(error)
+        self.mailbox.fail(error)
+
+    def _leave(self) -> None:
+        """Say goodbye, and end what is under way."""
+        for connection in self.connections.values():
+            if not connection.is_closed:
+                connection.send(Frame(FrameKind.LEAVE))
+        error = RuntimeError(f"Group {self.group!r} was shut down")
+        self.progress.fail_all(error)
+        self.mailbox.fail(error)
+
+
+def _until_done(handle: Handle, post: Receive) -> Steps[None]:
+    while not handle.is_completed():
+        yield Waiting(-1 if post.source is None else post.source)
+
+
+def bytes_of(tensor: torch.Tensor) -> memoryview:
+    """Memory of a contiguous tensor on the CPU, as bytes."""
+    flat = tensor.detach().view(-1)
+    if flat.numel() == 0:
+        return memoryview(bytearray())
+    return memoryview(flat.view(torch.uint8).numpy())

@@ -1,0 +1,295 @@
+"""The thread of a group that moves its frames and runs its collectives."""
+
+import os
+import selectors
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, TypeVar
+
+import torch
+
+from multitree.host.peers.connections import Connection
+from multitree.host.peers.frames import Frame, GroupProtocolError
+
+__all__ = ["Progress", "Steps", "Task", "Waiting"]
+
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a task waits for.
+
+    Parameters
+    ----------
+    peer : int
+        Rank of the group; -1 if it is this one.
+    flow, step : int
+        Of the row that is awaited; -1 where it is no row.
+    for_sending : bool
+        Whether it is only awaited that the peer takes what it was sent.
+    """
+
+    peer: int
+    flow: int = -1
+    step: int = -1
+    for_sending: bool = False
+
+
+Steps = Generator[Waiting, None, Returned]
+"""A task's code: it yields what it waits for, and is resumed after every event."""
+
+
+class Task:
+    """Steps that are to be run, and what to do at their end.
+
+    Parameters
+    ----------
+    steps : generator
+    when_done : callable
+        Called with an error or None.
+    deadline : float, optional
+        Monotonic time at which `when_late` is called once.
+    when_late : callable, optional
+    """
+
+    def __init__(
+        self,
+        steps: Steps[None],
+        when_done: Callable[[BaseException | None], None],
+        *,
+        deadline: float | None = None,
+        when_late: Callable[["Task"], None] | None = None,
+    ) -> None:
+        self.deadline = deadline
+        self.waiting: Waiting | None = None
+        self.has_begun = False
+        self._steps = steps
+        self._when_done = when_done
+        self._when_late = when_late
+        self._is_running = False
+        self._error: BaseException | None = None
+
+    def advance(self) -> bool:
+        """Go on until something is awaited; True at the end."""
+        self.has_begun = self._is_running = True
+        error: BaseException | None = None
+        try:
+            self.waiting = next(self._steps)
+            if self._error is None:
+                return False
+            self._steps.close()
+        except StopIteration:
+            pass
+        except Exception as problem:
+            error = problem
+        finally:
+            self._is_running = False
+        self._when_done(self._error or error)
+        return True
+
+    def check_deadline(self, now: float) -> None:
+        """Report once that the deadline has passed."""
+        if self.deadline is not None and now >= self.deadline and self._when_late is not None:
+            self.deadline = None
+            self._when_late(self)
+
+    def fail(self, error: BaseException) -> None:
+        """End it with an error; where its own steps call this, as soon as they yield."""
+        self._error = error
+        if not self._is_running:
+            self._steps.close()
+            self._when_done(error)
+
+
+class Progress:
+    """One thread that reads and writes connections and advances tasks.
+
+    Collectives run one after another in the order in which they were queued; other tasks run as
+    they can. All callbacks run in this thread.
+
+    Parameters
+    ----------
+    connections : dict
+        One for each other rank of the group.
+    place, handle, closed : callables
+        Memory for a payload; a complete frame; a rank whose connection has ended, and why.
+    name : str
+        Of the thread.
+    """
+
+    def __init__(
+        self,
+        connections: dict[int, Connection],
+        *,
+        place: Callable[[int, Frame], memoryview],
+        handle: Callable[[int, Frame, memoryview | None], None],
+        closed: Callable[[int, Exception], None],
+        name: str,
+    ) -> None:
+        self._connections = connections
+        self._place, self._handle, self._closed = place, handle, closed
+        self._calls: deque[Callable[[], None]] = deque()
+        self._queue: deque[Task] = deque()
+        self._tasks: list[Task] = []
+        self._selector = selectors.DefaultSelector()
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_reader, False)
+        os.set_blocking(self._wake_writer, False)
+        self._is_awake = False
+        self._stops = False
+        self._helper: ThreadPoolExecutor | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._has_started = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread.
+
+        It computes on one core: the ranks of a host share its cores. PyTorch's number of threads
+        is set per calling thread, but new threads take what was set last, so that the caller sets
+        its own again.
+        """
+        num_threads = torch.get_num_threads()
+        self._thread.start()
+        self._has_started.wait()
+        torch.set_num_threads(num_threads)
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Have the thread call a function soon; from any thread."""
+        self._calls.append(function)
+        if not self._is_awake:
+            self._wake()
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # it is awake already, or has stopped
+            os.write(self._wake_writer, b"\0")
+
+    def queue(self, task: Task) -> None:
+        """Append a collective; in the thread."""
+        self._queue.append(task)
+
+    def spawn(self, task: Task) -> None:
+        """Begin a task that waits for no collective; in the thread."""
+        self._tasks.append(task)
+
+    @property
+    def current(self) -> Task | None:
+        """The collective that runs now."""
+        return self._queue[0] if self._queue else None
+
+    def fail_all(self, error: BaseException) -> None:
+        """End all collectives with an error; in the thread."""
+        while self._queue:
+            self._queue.popleft().fail(error)
+
+    def in_thread(self, function: Callable[[], Any], waiting: Waiting) -> Steps[Any]:
+        """Run a function that blocks in another thread, and wait for it as a step."""
+        if self._helper is None:
+            self._helper = ThreadPoolExecutor(1, thread_name_prefix=f"{self._thread.name}-wait")
+        future = self._helper.submit(function)
+        future.add_done_callback(lambda _: self._wake())
+        while not future.done():
+            yield waiting
+        return future.result()
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread; from any other one."""
+        self._stops = True
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        torch.set_num_threads(1)
+        self._has_started.set()
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
+        for connection in self._connections.values():
+            self._selector.register(connection, selectors.EVENT_READ, connection)
+        with torch.inference_mode():
+            while not self._stops:
+                self._round()
+        self._finish()
+
+    def _round(self) -> None:
+        """Calls, tasks, and then whatever comes in."""
+        self._is_awake = True
+        while self._calls:
+            self._calls.popleft()()
+        while self._queue:
+            task = self._queue[0]
+            if not task.advance():
+                break
+            # A failure within it has emptied the queue already.
+            if self._queue and self._queue[0] is task:
+                self._queue.popleft()
+        self._tasks = [task for task in self._tasks if not task.advance()]
+        self._watch_outgoing()
+        self._is_awake = False
+        timeout = 0.0 if self._calls or self._stops else self._timeout_s()
+        for key, events in self._selector.select(timeout):
+            if key.data is None:
+                os.read(self._wake_reader, 4096)
+            else:
+                self._serve(key.data, events)
+        now = monotonic()
+        for task in [*list(self._queue)[:1], *self._tasks]:
+            task.check_deadline(now)
+
+    def _timeout_s(self) -> float | None:
+        """Seconds until the next deadline."""
+        deadlines = [t.deadline for t in [*list(self._queue)[:1], *self._tasks]]
+        known = [deadline for deadline in deadlines if deadline is not None]
+        return max(min(known) - monotonic(), 0) if known else None
+
+    def _watch_outgoing(self) -> None:
+        """Ask to be woken for room in sockets that were full."""
+        for connection in self._connections.values():
+            if not connection.is_closed:
+                events = selectors.EVENT_READ
+                if connection.has_outgoing:
+                    events |= selectors.EVENT_WRITE
+                if self._selector.get_key(connection).events != events:
+                    self._selector.modify(connection, events, connection)
+
+    def _serve(self, connection: Connection, events: int) -> None:
+        """Write and read one connection."""
+        if events & selectors.EVENT_WRITE:
+            connection.flush()
+        if not events & selectors.EVENT_READ or connection.is_closed:
+            return
+        try:
+            for frame, payload in connection.receive(self._place):
+                self._handle(connection.peer, frame, payload)
+        except (OSError, GroupProtocolError) as error:
+            self.drop(connection)
+            self._closed(connection.peer, error)
+
+    def drop(self, connection: Connection) -> None:
+        """Close a connection; in the thread."""
+        if not connection.is_closed:
+            self._selector.unregister(connection)
+            connection.close()
+
+    def _finish(self) -> None:
+        """Make the last calls, write what is left for at most a second, and close everything."""
+        while self._calls:
+            self._calls.popleft()()
+        deadline = monotonic() + 1
+        while monotonic() < deadline and any(
+            c.has_outgoing for c in self._connections.values() if not c.is_closed
+        ):
+            for connection in self._connections.values():
+                connection.flush()
+            threading.Event().wait(0.001)
+        for connection in self._connections.values():
+            self.drop(connection)
+        self._selector.close()
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+        if self._helper is not None:
+            self._helper.shutdown(wait=False)
