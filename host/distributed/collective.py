@@ -8,9 +8,11 @@ import torch
 from multitree.host.distributed.execution import Flows
 from multitree.host.distributed.layouts import Layout
 from multitree.host.peers.frames import Fingerprint
+from multitree.topology.collectives import DTYPES
 
-__all__ = ["Collective", "CollectiveReport", "name_of"]
+__all__ = ["Collective", "CollectiveReport", "name_of", "why_not_hosted"]
 
+_HARDWARE_OPERATORS = ("none", "sum", "max", "average")
 _DTYPES = (
     torch.float32,
     torch.int32,
@@ -115,3 +117,28 @@ class Collective:
 def name_of(dtype: torch.dtype) -> str:
     """Name of a type without its module."""
     return str(dtype).removeprefix("torch.")
+
+
+def why_not_hosted(dtype: torch.dtype, op: str, num_bytes: int) -> str | None:
+    """Say why the hardware has no such collective.
+
+    Parameters
+    ----------
+    dtype : torch.dtype
+    op : str
+        One of `OPERATORS`, or "none" where elements are only copied.
+    num_bytes : int
+        Of one rank's buffer.
+
+    Returns
+    -------
+    str or None
+        The reason; None if it has.
+    """
+    name = name_of(dtype)
+    if op == "none":
+        # What is only copied may be of any type, as long as it is whole words.
+        return None if num_bytes % 4 == 0 else f"{num_bytes} bytes are no whole words"
+    if name not in DTYPES:
+        return f"no adder for {name}"
+    return None if op in _HARDWARE_OPERATORS else f"no operator {op}"

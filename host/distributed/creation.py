@@ -13,15 +13,14 @@ import torch.distributed as dist
 from multitree.host.distributed import BACKEND
 from multitree.host.distributed.execution import Transport
 from multitree.host.distributed.group import Group
-from multitree.host.distributed.hosted import HostedEngine
-from multitree.host.distributed.layouts import Layouts
+from multitree.host.distributed.layouts import Layouts, Planner, planner_of
 from multitree.host.distributed.options import Options, options_of
 from multitree.host.distributed.process_group import Collectives
 from multitree.host.distributed.transports import MessageTransport, SharedMemoryTransport
 from multitree.host.peers.connections import Connection, connect_all, host_identity
 from multitree.host.peers.member import Member
 from multitree.host.peers.shared_memory import SharedMemory
-from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import PACED
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["MultiTreeProcessGroup", "create_group"]
@@ -185,8 +184,7 @@ def _group_of(
         return Group(member, 1, None, None, None, chosen.log)
     assert isinstance(topology, Topology)
     assert chosen.algorithm is not None
-    link_model = LinkModel()
-    layouts = Layouts(topology, chosen.algorithm, rank, link_model)
+    layouts = Layouts(_planner_of(topology, chosen.algorithm), rank)
     transport: Transport
     if is_local:
         memory = SharedMemory(rank, connections)
@@ -199,10 +197,19 @@ def _group_of(
     member.ready = transport.arrived
     hosted = None
     if chosen.engine in ("numpy", "rtl"):
-        hosted = HostedEngine(
-            chosen.engine, topology, link_model, rank, member.mailbox, member.progress
-        )
+        from multitree.host.distributed.hosted import HostedEngine
+
+        hosted = HostedEngine(chosen.engine, topology, rank, member.mailbox, member.progress)
     return Group(member, num_ranks, layouts, transport, hosted, chosen.log)
+
+
+def _planner_of(topology: Topology, algorithm: str) -> Planner:
+    """Plans by algorithm; only those that depend on the size need the models of hardware."""
+    if algorithm != "auto" and algorithm not in PACED:
+        return planner_of(topology, algorithm)
+    from multitree.host.distributed.hosted import sized_planner
+
+    return sized_planner(topology, algorithm)
 
 
 def _leave_all() -> None:

@@ -7,12 +7,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from multitree.host.distributed.collective import Collective, CollectiveReport, name_of
+from multitree.host.distributed.collective import (
+    Collective,
+    CollectiveReport,
+    name_of,
+    why_not_hosted,
+)
 from multitree.host.distributed.execution import Flows, Run, Transport, run_program
-from multitree.host.distributed.hosted import HostedEngine, why_not_hosted
 from multitree.host.distributed.layouts import Layout, Layouts, flows_of, parts_of
 from multitree.host.peers.handles import Handle
 from multitree.host.peers.jobs import Job
@@ -21,10 +26,27 @@ from multitree.host.peers.member import Member, bytes_of
 from multitree.host.peers.progress import Steps, Waiting
 from multitree.host.tensors.operators import check_operator
 
-__all__ = ["Group"]
+if TYPE_CHECKING:
+    from multitree.host.work import WorkReport
+
+__all__ = ["Group", "OtherEngine"]
 
 _LOGGER = logging.getLogger("multitree.torch")
 _KEPT_REPORTS = 1000
+
+
+class OtherEngine(Protocol):
+    """An engine that is not each rank's own."""
+
+    name: str
+
+    def run(
+        self, sequence: int, fingerprint: bytes, layout: Layout, flows: Flows, op: str
+    ) -> "Steps[WorkReport | None]":
+        """Run a collective; the report is None where another rank has it."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
 
 
 class Group:
@@ -37,7 +59,7 @@ class Group:
         None in a group of one rank.
     transport : Transport or None
         The same.
-    hosted : HostedEngine or None
+    hosted : OtherEngine or None
         The engine of another kind than each rank's own, if one was chosen.
     log : str or None
         File to which reports are appended.
@@ -49,7 +71,7 @@ class Group:
         num_ranks: int,
         layouts: Layouts | None,
         transport: Transport | None,
-        hosted: HostedEngine | None,
+        hosted: OtherEngine | None,
         log: str | None,
     ) -> None:
         self.member = member

@@ -7,48 +7,33 @@ import numpy as np
 import torch
 
 from multitree.host.distributed.execution import Flows
-from multitree.host.distributed.layouts import Layout
+from multitree.host.distributed.layouts import FLIT_BYTES, Layout, Planner
+from multitree.host.buffers import to_tensor
 from multitree.host.engines import Engine, Plan, open_engine
 from multitree.host.peers.mailbox import COLLECTIVES, Mailbox, Receive
 from multitree.host.peers.member import bytes_of
 from multitree.host.peers.progress import Progress, Steps, Waiting
-from multitree.host.runner import run_on
+from multitree.host.runner import Plans, run_on
 from multitree.host.work import WorkReport
 from multitree.sim.link_model import LinkModel
-from multitree.topology.collectives import DTYPES
 from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["HOST", "HostedEngine", "why_not_hosted"]
+__all__ = ["HOST", "HostedEngine", "sized_planner"]
 
 HOST = 0
 """Rank of the group that runs the engine."""
 
-_OPERATORS = ("none", "sum", "max", "average")
 
+def sized_planner(topology: Topology, algorithm: str) -> Planner:
+    """Plans of an algorithm that suits schedules to sizes: "auto" asks the analytic engine."""
+    plans = Plans(topology, algorithm, LinkModel())
 
-def why_not_hosted(dtype: torch.dtype, op: str, num_bytes: int) -> str | None:
-    """Say why the hardware has no such collective.
+    def plan(collective: str, root: int | None, size_bytes: int) -> tuple[Schedule, str | None]:
+        made = plans.plan(collective, root, size_bytes)
+        return made.schedule, made.dependency
 
-    Parameters
-    ----------
-    dtype : torch.dtype
-    op : str
-        One of `OPERATORS`, or "none" where elements are only copied.
-    num_bytes : int
-        Of one rank's buffer.
-
-    Returns
-    -------
-    str or None
-        The reason; None if it has.
-    """
-    name = str(dtype).removeprefix("torch.")
-    if op == "none":
-        # What is only copied may be of any type, as long as it is whole words.
-        return None if num_bytes % 4 == 0 else f"{num_bytes} bytes are no whole words"
-    if name not in DTYPES:
-        return f"no adder for {name}"
-    return None if op in _OPERATORS else f"no operator {op}"
+    return plan
 
 
 class HostedEngine:
@@ -59,7 +44,6 @@ class HostedEngine:
     name : str
         "numpy" or "rtl".
     topology : Topology
-    link_model : LinkModel
     rank : int
     mailbox : Mailbox
     progress : Progress
@@ -70,14 +54,13 @@ class HostedEngine:
         self,
         name: str,
         topology: Topology,
-        link_model: LinkModel,
         rank: int,
         mailbox: Mailbox,
         progress: Progress,
     ) -> None:
         self.name = name
         self._topology = topology
-        self._link_model = link_model
+        self._link_model = LinkModel()
         self._rank = rank
         self._mailbox = mailbox
         self._progress = progress
@@ -88,7 +71,7 @@ class HostedEngine:
         self, sequence: int, fingerprint: bytes, layout: Layout, flows: Flows, op: str
     ) -> Steps[WorkReport | None]:
         """Run one collective; the host returns its report."""
-        places, length = _places(layout, flows, self._link_model.flit_bytes)
+        places, length = _places(layout, flows)
         row = _any_of(flows).new_zeros(length)
         for flow, slices in flows.sources.items():
             _write(row, places[flow], slices)
@@ -114,13 +97,9 @@ class HostedEngine:
         with self._in_use:
             if self._engine is None:
                 self._engine = open_engine(self.name, self._topology, self._link_model)
-            return run_on(
-                self._engine,
-                plan,
-                rows,
-                link_model=self._link_model,
-                op="sum" if op == "none" else op,
-            )
+            op = "sum" if op == "none" else op
+            image, report = run_on(self._engine, plan, rows, link_model=self._link_model, op=op)
+            return to_tensor(image), report
 
     def _exchange(self, sequence: int, fingerprint: bytes, row: torch.Tensor) -> Steps[None]:
         """Send a row to the host, and receive what it becomes in its place."""
@@ -184,15 +163,13 @@ def _until(ended: list[Exception | None], count: int, peers: list[int]) -> Steps
             raise error
 
 
-def _places(
-    layout: Layout, flows: Flows, flit_bytes: int
-) -> tuple[dict[int, list[tuple[int, int]]], int]:
+def _places(layout: Layout, flows: Flows) -> tuple[dict[int, list[tuple[int, int]]], int]:
     """Where each flow lies in a row that the engine cuts by itself, and the row's length."""
     schedule = layout.schedule
     if schedule.collective not in ("reduce_scatter", "all_gather"):
         places = {flow: list(slices) for flow, slices in enumerate(layout.ranges) if slices}
         return places, max(slices[-1][1] for slices in places.values())
-    flit_elements = flit_bytes // _any_of(flows).element_size()
+    flit_elements = FLIT_BYTES // _any_of(flows).element_size()
     sizes = [sum(end - begin for begin, end in slices) for slices in layout.ranges]
     offsets = schedule.flow_offsets.tolist()
     # Chunks are cut by rounding down, so that a flit more may be needed than shares say.

@@ -1,20 +1,26 @@
 """Which elements of users' tensors each flow carries, for each collective."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
 from multitree.host.distributed.rank_program import RankProgram, program_of
-from multitree.host.engines import Plan
-from multitree.host.runner import Plans
-from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Layout", "Layouts", "flows_of", "parts_of"]
 
+FLIT_BYTES = 16
+"""Chunks are cut at whole flits, of the size that the hardware has by default."""
+
 MAX_LAYOUTS = 256
+
+Planner: TypeAlias = Callable[[str, int | None, int], tuple[Schedule, str | None]]
 
 
 @dataclass(frozen=True)
@@ -44,19 +50,15 @@ class Layouts:
 
     Parameters
     ----------
-    topology : Topology
-    algorithm : str
+    planner : callable
+        From a collective, a root or None, and the bytes of one rank's buffer to a verified
+        schedule, and what its rows wait for on engines with a clock.
     rank : int
-    link_model : LinkModel
-        Bytes of a flit.
     """
 
-    def __init__(
-        self, topology: Topology, algorithm: str, rank: int, link_model: LinkModel
-    ) -> None:
-        self._plans = Plans(topology, algorithm, link_model)
+    def __init__(self, planner: Planner, rank: int) -> None:
+        self._planner = planner
         self._rank = rank
-        self._flit_bytes = link_model.flit_bytes
         self._kept: dict[tuple[object, ...], Layout] = {}
         self._programs: dict[str, RankProgram] = {}
 
@@ -66,8 +68,8 @@ class Layouts:
         """Layout of an all-reduce, a broadcast or a reduce: chunks as `execute` cuts them."""
         key = collective, root, num_elements, element_bytes
         if key not in self._kept:
-            plan = self._plans.plan(collective, root, max(num_elements, 1) * element_bytes)
-            self._keep(key, plan, self._cut(plan.schedule, num_elements, element_bytes))
+            plan = self._planner(collective, root, max(num_elements, 1) * element_bytes)
+            self._keep(key, plan, self._cut(plan[0], num_elements, element_bytes))
         return self._kept[key]
 
     def of_parts(self, collective: str, sizes: tuple[int, ...], element_bytes: int) -> Layout:
@@ -82,20 +84,25 @@ class Layouts:
         """
         key = collective, sizes, element_bytes
         if key not in self._kept:
-            plan = self._plans.plan(collective, None, max(sum(sizes), 1) * element_bytes)
+            plan = self._planner(collective, None, max(sum(sizes), 1) * element_bytes)
             ends = [0, *itertools.accumulate(sizes)]
-            roots = plan.schedule.flow_roots.tolist()
+            roots = plan[0].flow_roots.tolist()
             self._keep(key, plan, [[(ends[root], ends[root + 1])] for root in roots])
         return self._kept[key]
 
-    def _keep(self, key: tuple[object, ...], plan: Plan, cut: list[list[tuple[int, int]]]) -> None:
+    def _keep(
+        self,
+        key: tuple[object, ...],
+        plan: tuple[Schedule, str | None],
+        cut: list[list[tuple[int, int]]],
+    ) -> None:
         """Keep a layout, and forget the oldest."""
-        schedule = plan.schedule
+        schedule, dependency = plan
         if schedule.hash not in self._programs:
             self._programs[schedule.hash] = program_of(schedule, self._rank)
         ranges = tuple(tuple(r for r in slices if r[0] < r[1]) for slices in cut)
         program = self._programs[schedule.hash].of_flows([bool(slices) for slices in ranges])
-        self._kept[key] = Layout(schedule, plan.dependency, program, ranges)
+        self._kept[key] = Layout(schedule, dependency, program, ranges)
         if len(self._kept) > MAX_LAYOUTS:
             self._kept.pop(next(iter(self._kept)))
 
@@ -103,7 +110,7 @@ class Layouts:
         self, schedule: Schedule, num_elements: int, element_bytes: int
     ) -> list[list[tuple[int, int]]]:
         """Chunks of whole flits, in each wave."""
-        flit_elements = self._flit_bytes // element_bytes
+        flit_elements = FLIT_BYTES // element_bytes
         num_flits = schedule.padded(-(-num_elements // flit_elements))
         bounds = (schedule.chunks(num_flits) * flit_elements).tolist()
         begins = [wave * bounds[-1] for wave in range(schedule.num_waves)]
@@ -114,6 +121,32 @@ class Layouts:
             ]
             for f in range(schedule.num_flows)
         ]
+
+
+def planner_of(topology: Topology, algorithm: str) -> Planner:
+    """Plans of an algorithm whose schedules do not depend on the size; they are kept.
+
+    Parameters
+    ----------
+    topology : Topology
+    algorithm : str
+
+    Raises
+    ------
+    ScheduleError
+        If there is no such algorithm, or it has no all-reduce on this topology.
+    """
+    kept: dict[tuple[str, int | None], Schedule] = {}
+
+    def plan(collective: str, root: int | None, size_bytes: int) -> tuple[Schedule, None]:
+        if (collective, root) not in kept:
+            schedule = build(topology, algorithm, collective, root)
+            verify(schedule)
+            kept[collective, root] = schedule
+        return kept[collective, root], None
+
+    plan("all_reduce", None, 0)
+    return plan
 
 
 def flows_of(layout: Layout, buffer: torch.Tensor) -> dict[int, list[torch.Tensor]]:
