@@ -13,6 +13,7 @@ import torch.distributed as dist
 from multitree.host.distributed import BACKEND
 from multitree.host.distributed.execution import Transport
 from multitree.host.distributed.group import Group
+from multitree.host.distributed.invariant import InvariantSums
 from multitree.host.distributed.layouts import Layouts, Planner, planner_of
 from multitree.host.distributed.options import Options, options_of
 from multitree.host.distributed.process_group import Collectives
@@ -37,11 +38,14 @@ class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
     store : store of PyTorch
     timeout : timedelta
         How long collectives may take unless they say otherwise.
+    is_invariant : bool
+        Whether sums of floats are invariant.
     """
 
-    def __init__(self, group: Group, store: Any, timeout: timedelta) -> None:
+    def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
         super().__init__(group.rank, group.num_ranks)
         self.group = group
+        self.invariant = InvariantSums(group) if is_invariant else None
         self._store = store
         self._timeout_s = timeout.total_seconds()
         self._name, self._description = "", ""
@@ -130,7 +134,8 @@ def create_group(given: Any, options: object) -> MultiTreeProcessGroup:
     member = Member(rank, global_ranks, given.group_id, connections, given.store)
     group = _group_of(member, num_ranks, chosen, is_local, given, connections)
     member.start()
-    return MultiTreeProcessGroup(group, given.store, timeout)
+    is_invariant = chosen.reproducible == "invariant"
+    return MultiTreeProcessGroup(group, given.store, timeout, is_invariant=is_invariant)
 
 
 def _check_devices() -> None:

@@ -86,7 +86,7 @@ class Group:
     def reduce_all(self, tensor: torch.Tensor, op: str, handle: Handle, timeout_s: float) -> None:
         """Reduce elements of all ranks, in place."""
         check_operator(op, tensor.dtype)
-        layout = self._buffer_layout("all_reduce", None, tensor)
+        layout = self.buffer_layout("all_reduce", None, tensor)
 
         def flows() -> Flows:
             slices = _slices(layout, tensor)
@@ -103,7 +103,7 @@ class Group:
     ) -> None:
         """Reduce elements of all ranks to the root; other ranks keep theirs."""
         check_operator(op, tensor.dtype)
-        layout = self._buffer_layout("reduce", root, tensor)
+        layout = self.buffer_layout("reduce", root, tensor)
 
         def flows() -> Flows:
             slices = _slices(layout, tensor)
@@ -117,7 +117,7 @@ class Group:
 
     def broadcast(self, tensor: torch.Tensor, root: int, handle: Handle, timeout_s: float) -> None:
         """Copy the root's elements to all ranks, in place."""
-        layout = self._buffer_layout("broadcast", root, tensor)
+        layout = self.buffer_layout("broadcast", root, tensor)
 
         def flows() -> Flows:
             slices = _slices(layout, tensor)
@@ -139,19 +139,25 @@ class Group:
     ) -> None:
         """Reduce every rank's part; each rank gets its own."""
         check_operator(op, output.dtype)
-        layout = self._part_layout("reduce_scatter", inputs)
+        layout = self.part_layout("reduce_scatter", inputs)
         total = sum(len(part) for part in inputs)
 
         def flows() -> Flows:
-            sources = _parts(layout, list(inputs))
-            own = self._own_flows(layout)
-            return Flows(sources, {flow: [output] for flow in own if flow in sources})
+            return self.part_flows(layout, output, inputs)
 
         self.start(
             Collective("reduce_scatter", op, -1, total, output.dtype, layout, flows),
             handle,
             timeout_s,
         )
+
+    def part_flows(
+        self, layout: Layout | None, output: torch.Tensor, inputs: Sequence[torch.Tensor]
+    ) -> Flows:
+        """What the flows of a reduce-scatter carry."""
+        sources = _parts(layout, list(inputs))
+        own = self._own_flows(layout)
+        return Flows(sources, {flow: [output] for flow in own if flow in sources})
 
     def all_gather(
         self,
@@ -161,7 +167,7 @@ class Group:
         timeout_s: float,
     ) -> None:
         """Copy every rank's part to all ranks."""
-        layout = self._part_layout("all_gather", outputs)
+        layout = self.part_layout("all_gather", outputs)
         total = sum(len(part) for part in outputs)
 
         def flows() -> Flows:
@@ -309,12 +315,14 @@ class Group:
             raise ValueError(f"Rank must be in 0..{self.num_ranks - 1}, not {peer}")
         return peer
 
-    def _buffer_layout(self, name: str, root: int | None, tensor: torch.Tensor) -> Layout | None:
+    def buffer_layout(self, name: str, root: int | None, tensor: torch.Tensor) -> Layout | None:
+        """Layout of an all-reduce, broadcast or reduce; None in a group of one rank."""
         if self._layouts is None:
             return None
         return self._layouts.of_buffer(name, root, len(tensor), tensor.element_size())
 
-    def _part_layout(self, name: str, parts: Sequence[torch.Tensor]) -> Layout | None:
+    def part_layout(self, name: str, parts: Sequence[torch.Tensor]) -> Layout | None:
+        """Layout of a reduce-scatter or all-gather; None in a group of one rank."""
         if self._layouts is None:
             return None
         sizes = tuple(len(part) for part in parts)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from multitree.host.buffers import to_tensor
 from multitree.host.distributed.execution import Flows
 from multitree.host.distributed.layouts import FLIT_BYTES, Layout, Planner
-from multitree.host.buffers import to_tensor
 from multitree.host.engines import Engine, Plan, open_engine
 from multitree.host.peers.mailbox import COLLECTIVES, Mailbox, Receive
 from multitree.host.peers.member import bytes_of

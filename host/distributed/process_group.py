@@ -8,6 +8,7 @@ import torch
 
 from multitree.host.distributed.collective import CollectiveReport
 from multitree.host.distributed.group import Group
+from multitree.host.distributed.invariant import InvariantSums
 from multitree.host.distributed.sparse import start_sparse_sum
 from multitree.host.distributed.staging import (
     Staged,
@@ -18,6 +19,7 @@ from multitree.host.distributed.staging import (
 )
 from multitree.host.peers.failures import FailureRecord
 from multitree.host.peers.handles import Handle
+from multitree.host.tensors.invariant import needs_limbs
 
 __all__ = ["Collectives"]
 
@@ -34,7 +36,14 @@ class Collectives:
     """
 
     group: Group
+    invariant: InvariantSums | None
     _timeout_s: float
+
+    def _reducer(self, op: str, tensor: torch.Tensor) -> Group | InvariantSums:
+        """What reduces: the group, or integer collectives where bits would depend on order."""
+        if self.invariant is not None and needs_limbs(op, tensor.dtype):
+            return self.invariant
+        return self.group
 
     def allreduce(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
         """Reduce elements of all ranks, in place."""
@@ -45,7 +54,8 @@ class Collectives:
             return start_sparse_sum(self.group, parts, op, timeout_of(self._timeout_s, *arguments))
 
         def begin(part: torch.Tensor, staged: Staged, handle: Handle, timeout_s: float) -> None:
-            self.group.reduce_all(staged.write(part), op, handle, timeout_s)
+            flat = staged.write(part)
+            self._reducer(op, flat).reduce_all(flat, op, handle, timeout_s)
 
         return self._joined(parts, parts, begin, arguments)
 
@@ -57,7 +67,8 @@ class Collectives:
         op, root = operator_of(*arguments), root_of(*arguments)
 
         def begin(part: torch.Tensor, staged: Staged, handle: Handle, timeout_s: float) -> None:
-            self.group.reduce(staged.write(part), root, op, handle, timeout_s)
+            flat = staged.write(part)
+            self._reducer(op, flat).reduce(flat, root, op, handle, timeout_s)
 
         return self._joined(listed(tensors), listed(tensors), begin, arguments)
 
@@ -83,7 +94,8 @@ class Collectives:
             output, parts = pair
             _check_parts("Input", parts, self.group.num_ranks, output.dtype)
             flat = [staged.read(part) for part in parts]
-            self.group.scatter_reduced(staged.write(output), flat, op, handle, timeout_s)
+            to = staged.write(output)
+            self._reducer(op, to).scatter_reduced(to, flat, op, handle, timeout_s)
 
         return self._joined(pairs, listed(outputs), begin, arguments)
 

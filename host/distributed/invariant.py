@@ -1,0 +1,140 @@
+"""Sums of a group whose bits depend on the ranks' elements alone."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from multitree.host.distributed.collective import Collective
+from multitree.host.distributed.execution import Flows
+from multitree.host.distributed.group import Group
+from multitree.host.distributed.layouts import flows_of
+from multitree.host.peers.handles import Handle
+from multitree.host.tensors.invariant import check_invariant, keys_of, limbs_of, sum_of
+from multitree.host.tensors.operators import check_operator
+
+__all__ = ["InvariantSums"]
+
+
+class InvariantSums:
+    """Sums and averages of floats as integer collectives: a maximum, then a sum of two limbs.
+
+    Each is two collectives of the group: an all-reduce of one int32 per element, and the
+    collective itself of two, so that an all-reduce sends 3 times the bytes of float32, a reduce and
+    a reduce-scatter 4 times. The bits are defined in `host.tensors.invariant`.
+
+    Parameters
+    ----------
+    group : Group
+    """
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def reduce_all(self, tensor: torch.Tensor, op: str, handle: Handle, timeout_s: float) -> None:
+        """Sum elements of all ranks, in place."""
+        keys = self._find_largest(tensor, op, timeout_s)
+        limbs = torch.empty(2 * len(_real(tensor)), dtype=torch.int32)
+
+        def begin() -> torch.Tensor:
+            return limbs.copy_(limbs_of(tensor, keys).view(-1))
+
+        def after() -> None:
+            tensor.copy_(self._sum(limbs, keys, tensor.dtype, op))
+
+        self._start_buffer("all_reduce", "sum", limbs, begin, after, handle, timeout_s)
+
+    def reduce(
+        self, tensor: torch.Tensor, root: int, op: str, handle: Handle, timeout_s: float
+    ) -> None:
+        """Sum elements of all ranks at the root."""
+        keys = self._find_largest(tensor, op, timeout_s)
+        limbs = torch.empty(2 * len(_real(tensor)), dtype=torch.int32)
+
+        def begin() -> torch.Tensor:
+            return limbs.copy_(limbs_of(tensor, keys).view(-1))
+
+        def after() -> None:
+            if self._group.rank == root:
+                tensor.copy_(self._sum(limbs, keys, tensor.dtype, op))
+
+        self._start_buffer("reduce", "sum", limbs, begin, after, handle, timeout_s, root)
+
+    def scatter_reduced(
+        self,
+        output: torch.Tensor,
+        inputs: Sequence[torch.Tensor],
+        op: str,
+        handle: Handle,
+        timeout_s: float,
+    ) -> None:
+        """Sum every rank's part; each rank gets its own."""
+        whole = torch.cat(list(inputs))
+        keys = self._find_largest(whole, op, timeout_s)
+        sizes = [len(_real(part)) for part in inputs]
+        own = torch.empty(2 * sizes[self._group.rank], dtype=torch.int32)
+        layout = self._group.part_layout("reduce_scatter", [keys.new_empty(2 * n) for n in sizes])
+
+        def flows() -> Flows:
+            largest = keys.split(sizes)
+            limbs = [
+                limbs_of(part, of_part).reshape(-1)
+                for part, of_part in zip(inputs, largest, strict=True)
+            ]
+            return self._group.part_flows(layout, own, limbs)
+
+        def after() -> None:
+            largest = keys.split(sizes)[self._group.rank]
+            output.copy_(self._sum(own, largest, output.dtype, op))
+
+        total = 2 * sum(sizes)
+        collective = Collective(
+            "reduce_scatter", "sum", -1, total, torch.int32, layout, flows, after
+        )
+        self._group.start(collective, handle, timeout_s)
+
+    def _find_largest(self, tensor: torch.Tensor, op: str, timeout_s: float) -> torch.Tensor:
+        """Start the maximum of all ranks' magnitudes; what it is written to."""
+        check_operator(op, tensor.dtype)
+        check_invariant(op, tensor.dtype, self._group.num_ranks)
+        keys = torch.empty(len(_real(tensor)), dtype=torch.int32)
+
+        def begin() -> torch.Tensor:
+            return keys.copy_(keys_of(tensor))
+
+        # If it fails, so does the group, and the sum behind it.
+        self._start_buffer("all_reduce", "max", keys, begin, lambda: None, Handle([]), timeout_s)
+        return keys
+
+    def _start_buffer(
+        self,
+        name: str,
+        op: str,
+        buffer: torch.Tensor,
+        begin: Callable[[], torch.Tensor],
+        after: Callable[[], None],
+        handle: Handle,
+        timeout_s: float,
+        root: int = -1,
+    ) -> None:
+        """Start a collective on integers that are made when it begins."""
+        layout = self._group.buffer_layout(name, None if root < 0 else root, buffer)
+
+        def flows() -> Flows:
+            begin()
+            slices = {0: [buffer]} if layout is None else flows_of(layout, buffer)
+            keeps = root in (-1, self._group.rank)
+            return Flows(slices, slices if keeps else {})
+
+        collective = Collective(name, op, root, len(buffer), buffer.dtype, layout, flows, after)
+        self._group.start(collective, handle, timeout_s)
+
+    def _sum(
+        self, limbs: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype, op: str
+    ) -> torch.Tensor:
+        num_ranks = self._group.num_ranks if op == "average" else None
+        return sum_of(limbs.view(2, -1), keys, dtype, num_ranks).view(-1)
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    """Real numbers of a tensor of one dimension."""
+    return torch.view_as_real(tensor).view(-1) if tensor.is_complex() else tensor
