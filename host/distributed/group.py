@@ -290,7 +290,7 @@ class Group:
             )
         while pending and not errors:
             what, peer = next(iter(pending))
-            yield Waiting(peer, for_sending=what == "send")
+            yield Waiting(peer, is_moving=what == "send")
         if errors:
             raise errors[0]
 

@@ -236,7 +236,8 @@ class MessageTransport:
     def receive(self, run: Run, action: Action) -> Steps[Slices]:
         """Wait for a message."""
         memory, work = self._receives.pop((action.peer, action.op, action.flow))
-        waiting = Waiting(action.peer, action.flow, action.step)
+        # Its sender has said that it sends, and leaves only when it has.
+        waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
         yield from self._progress.in_thread(work.wait, waiting)
         return _split_like(memory, run.flows.template(action.flow))
 
@@ -250,7 +251,7 @@ class MessageTransport:
     def end(self, run: Run) -> Steps[None]:
         """Wait until all was sent."""
         for action, _, work in self._sends:
-            waiting = Waiting(action.peer, action.flow, action.step, for_sending=True)
+            waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
             yield from self._progress.in_thread(work.wait, waiting)
         self._sends = []
 

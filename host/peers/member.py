@@ -163,7 +163,7 @@ class Member:
         task.deadline = job.begun_s + job.timeout_s
         for waiting in job.steps(job.sequence):
             state = self._watch.ended.get(waiting.peer)
-            if state is not None and not waiting.for_sending:
+            if state is not None and not waiting.is_moving:
                 # All that the rank has sent was read before its end was noticed.
                 self._watch.fail(self._watch.record(state, waiting, "", job))
             yield waiting

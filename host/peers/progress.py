@@ -31,14 +31,14 @@ class Waiting:
         Rank of the group; -1 if it is this one.
     flow, step : int
         Of the row that is awaited; -1 where it is no row.
-    for_sending : bool
-        Whether it is only awaited that the peer takes what it was sent.
+    is_moving : bool
+        Whether the data are on their way already, so that the peer may leave meanwhile.
     """
 
     peer: int
     flow: int = -1
     step: int = -1
-    for_sending: bool = False
+    is_moving: bool = False
 
 
 Steps = Generator[Waiting, None, Returned]

@@ -1,0 +1,79 @@
+"""The backend has the bits of execute, on every transport, for every collective."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
+
+from multitree import Communicator, parse_topology
+from multitree.host.work import average_of
+from multitree.topology.collectives import DTYPES
+from multitree.topology.schedules.execute import execute
+from tests.host.distributed.ranks import run_ranks
+from tests.host.values import bits, make_buffers, with_odd_values
+
+LENGTHS = (0, 1, 5, 64, 1000, 40_001)
+CASES = [
+    ("full:4", "multitree"),
+    ("torus:2x2", "symmetric"),
+    ("mesh:2x2", "forest"),
+    ("ring:4", "bidirectional_ring"),
+    ("fat_tree:2x2", "double_tree"),
+    ("hypercube:2", "halving_doubling"),
+]
+OPS = {"sum": "SUM", "max": "MAX", "average": "AVG"}
+
+
+def drawn(seed, n, dtype):
+    values = make_buffers(seed, 4, n, dtype)
+    return with_odd_values(values) if n > 16 and dtype != "int32" else values
+
+
+def as_tensor(values):
+    if values.dtype == DTYPES["bfloat16"]:
+        return torch.from_numpy(values.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(values.copy())
+
+
+def as_words(tensor):
+    words = torch.int16 if tensor.element_size() == 2 else torch.int32
+    return tensor.view(words).numpy().view(f"u{tensor.element_size()}")
+
+
+def all_reduces(rank, num_ranks, spec, algorithm, transport):
+    """Words of every all-reduce at this rank."""
+    import torch.distributed as dist
+
+    from multitree.torch import Options
+
+    options = Options(topology=spec, algorithm=algorithm, transport=transport)
+    group = dist.new_group(backend="multitree", pg_options=options)
+    results = []
+    for n, dtype, op in itertools.product(LENGTHS, DTYPES, OPS):
+        if dtype == "int32" and op == "average":
+            continue
+        tensor = as_tensor(drawn(n, n, dtype)[rank])
+        dist.all_reduce(tensor, getattr(dist.ReduceOp, OPS[op]), group=group)
+        results.append(as_words(tensor))
+    assert {engine for _, engine in group.counts} == {"torch"}
+    return results
+
+
+@pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
+@pytest.mark.parametrize(("spec", "algorithm"), CASES)
+def test_an_all_reduce_has_the_bits_of_execute_on_every_rank(spec, algorithm, transport):
+    ranks = run_ranks(all_reduces, 4, spec, algorithm, transport)
+    comm = Communicator(parse_topology(spec), algorithm=algorithm)
+    cases = [
+        case for case in itertools.product(LENGTHS, DTYPES, OPS) if case[1:] != ("int32", "average")
+    ]
+    for place, (n, dtype, op) in enumerate(cases):
+        # A forest suits its schedule to the size.
+        schedule = comm.schedule(size_bytes=max(n, 1) * DTYPES[dtype].itemsize)
+        right = execute(schedule, drawn(n, n, dtype), "max" if op == "max" else "sum")
+        if op == "average":
+            right = average_of(right, 4)
+        for rank in range(4):
+            assert (ranks[rank][place] == bits(right[rank])).all(), (n, dtype, op, rank)
