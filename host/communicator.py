@@ -11,7 +11,6 @@ from multitree.host.runner import Runner
 from multitree.host.work import Work
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import owned_range
 from multitree.topology.schedules.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -43,15 +42,22 @@ class Communicator(AbstractContextManager["Communicator"]):
         Clock, flits, buffers and memory for engines with a clock.
     check : bool
         Compare every rank's memory with `execute` in each run; the report has it as `exact`.
+    reproducible : str
+        What sums and averages of floats in `all_reduce`, `reduce_scatter` and `reduce` have the
+        same bits in spite of. "schedule": the engine; they depend on the schedule and the
+        buffer's length. "invariant": topology, algorithm, length and engine; each takes an
+        all-reduce of one int32 per element and a collective of two, 3 times the bytes of float32,
+        6 times those of bfloat16, and PyTorch on the host. The report's cycles count both, and
+        its `stages` are theirs.
 
     Raises
     ------
     ValueError
-        If there is no such algorithm or engine.
+        If there is no such algorithm, engine or level of reproducibility.
     ScheduleError
         If the algorithm has no all-reduce on this topology.
     EngineError
-        If the engine cannot run on this machine; names the next one down.
+        If the engine, or invariance, cannot be had on this machine; names the next one down.
 
     Examples
     --------
@@ -70,6 +76,7 @@ class Communicator(AbstractContextManager["Communicator"]):
         engine: str = "numpy",
         link_model: LinkModel | None = None,
         check: bool = False,
+        reproducible: str = "schedule",
     ) -> None:
         if not isinstance(topology, Topology):
             raise TypeError(f"Topology must be a Topology, not {topology!r}")
@@ -79,6 +86,7 @@ class Communicator(AbstractContextManager["Communicator"]):
             engine=engine,
             link_model=link_model or LinkModel(),
             check=check,
+            reproducible=reproducible,
         )
 
     @property
@@ -143,7 +151,7 @@ class Communicator(AbstractContextManager["Communicator"]):
             are not differentiated.
         op : str
             "sum", "max", or "average", also called "avg" (floats only): the sum, then one float32
-            division by num_ranks.
+            division by num_ranks; if it is invariant, the quotient is rounded once.
 
         Returns
         -------
@@ -153,7 +161,7 @@ class Communicator(AbstractContextManager["Communicator"]):
         Raises
         ------
         TypeError, ValueError
-            If the buffers or the op do not fit.
+            If the buffers or the op do not fit, or invariant sums are of more than 1024 ranks.
         """
         memory, form = take_buffers(buffers, self.topology.num_ranks)
         return self._runner.start("all_reduce", memory, form.give_back, op=op)
@@ -273,15 +281,8 @@ class Communicator(AbstractContextManager["Communicator"]):
 
     def _owned(self, collective: str, num_elements: int, element_bytes: int) -> list[slice]:
         """Part of the buffer that each rank owns in a collective that scatters."""
-        schedule = self.schedule(collective, size_bytes=num_elements * element_bytes)
-        sizes = {
-            "flit_bytes": self._runner.link_model.flit_bytes,
-            "element_bytes": element_bytes,
-        }
-        return [
-            slice(*owned_range(schedule, rank, num_elements, **sizes))
-            for rank in range(self.topology.num_ranks)
-        ]
+        plan = self._runner.plans.plan(collective, None, num_elements * element_bytes)
+        return plan.owned(num_elements, element_bytes, self._runner.link_model.flit_bytes)
 
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""

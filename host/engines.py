@@ -17,7 +17,7 @@ from multitree.sim.rtl.session import Progress, RtlSession
 from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.execute import execute, owned_range
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Engine",
     "EngineError",
     "Plan",
+    "Queued",
     "RtlEngine",
     "check_runs_here",
     "needs_of",
@@ -50,6 +51,23 @@ class Plan:
     def applied_to(self, link_model: LinkModel) -> LinkModel:
         """A link model with the dependency of the plan."""
         return replace(link_model, dependency=self.dependency or link_model.dependency)
+
+    def owned(self, num_elements: int, element_bytes: int, flit_bytes: int) -> list[slice]:
+        """Part of the buffer that each rank owns, where one flow is rooted at each."""
+        sizes = {"flit_bytes": flit_bytes, "element_bytes": element_bytes}
+        return [
+            slice(*owned_range(self.schedule, rank, num_elements, **sizes))
+            for rank in range(self.schedule.topology.num_ranks)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Queued:
+    """A collective that was started and has not run: its plan, memory and op."""
+
+    plan: Plan
+    memory: Any
+    op: str
 
 
 def needs_of(

@@ -5,11 +5,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from multitree.host.buffers import same_stream, to_array
-from multitree.host.engines import Engine, Plan, open_engine
+from multitree.host.engines import Engine, Plan, Queued, open_engine
+from multitree.host.invariant_sums import InvariantSum, check_level, depends_on_order
 from multitree.host.work import (
     Outcome,
     Result,
@@ -29,7 +30,7 @@ from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Plans", "Queued", "Runner", "run_on"]
+__all__ = ["Plans", "Runner", "run_on"]
 
 _LIKE = {"all_gather": "reduce_scatter"}
 """Collectives for which what is best for another one is taken: ranks own the same parts in both."""
@@ -112,15 +113,6 @@ class Plans:
         return Plan(self._verified[schedule.hash], best.dependency)
 
 
-@dataclass(frozen=True, eq=False)
-class Queued:
-    """A collective that was started and has not run: its plan, memory and op."""
-
-    plan: Plan
-    memory: Any
-    op: str
-
-
 class Runner:
     """Verified schedules, an engine and the one thread that runs what was started, in order.
 
@@ -135,12 +127,15 @@ class Runner:
         engine: str,
         link_model: LinkModel,
         check: bool,
+        reproducible: str,
     ) -> None:
+        check_level(reproducible)
         self.topology = topology
         self.algorithm = algorithm
         self.link_model = link_model
         self.plans = Plans(topology, algorithm, link_model)
         self._check = check
+        self._invariant = reproducible == "invariant"
         self._closed = False
         self.engine = open_engine(engine, topology, link_model)
         self._queue: deque[Queued] = deque()
@@ -159,8 +154,7 @@ class Runner:
     ) -> Work[Result]:
         """Check the op, and hand the collective to the worker."""
         op = checked_op(op, memory.dtype)
-        size_bytes = memory.dtype.itemsize * memory.shape[1]
-        plan = self.plans.plan(collective, root, size_bytes)
+        first, run_all = self._prepared(collective, memory, root, op)
         # It is taken in the thread of the caller, whose kernels fill the memory.
         stream = same_stream(memory)
 
@@ -169,23 +163,45 @@ class Runner:
             # A copy is looked at, since another thread may append meanwhile.
             following = next(iter(list(self._queue)), None)
             with stream:
-                image, report = run_on(
-                    self.engine,
-                    plan,
-                    memory,
-                    link_model=self.link_model,
-                    op=op,
-                    check=self._check,
-                    then=following,
-                )
+                image, report = run_all(following)
                 return finish(image), report
 
         # Both happen under one lock, so that the queue has the order in which the worker runs.
         with self._order:
             if self._closed:
                 raise RuntimeError("Communicator must be open, not closed")
-            self._queue.append(Queued(plan, memory, op))
+            self._queue.append(first)
             return Work(self._worker.submit(run))
+
+    def _prepared(
+        self, collective: str, memory: Any, root: int | None, op: str
+    ) -> tuple[Queued, Callable[[Queued | None], tuple[Any, WorkReport]]]:
+        """What runs first, and what runs all, given what is queued behind."""
+        if self._invariant and depends_on_order(collective, op, memory.dtype):
+            whole = InvariantSum(
+                collective,
+                memory,
+                op,
+                plans=self.plans.plan,
+                root=root,
+                link_model=self.link_model,
+            )
+            return whole.first, partial(whole.run, self._run_one)
+        size_bytes = memory.dtype.itemsize * memory.shape[1]
+        queued = Queued(self.plans.plan(collective, root, size_bytes), memory, op)
+        return queued, partial(self._run_one, queued)
+
+    def _run_one(self, queued: Queued, then: Queued | None) -> tuple[Any, WorkReport]:
+        """Run one collective on the engine."""
+        return run_on(
+            self.engine,
+            queued.plan,
+            queued.memory,
+            link_model=self.link_model,
+            op=queued.op,
+            check=self._check,
+            then=then,
+        )
 
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""

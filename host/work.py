@@ -165,6 +165,8 @@ class WorkReport:
         What interfaces counted, per rank and port that has a link; None without interfaces.
     limits : tuple of LinkLimit
         Links that interfaces cannot use at their speed, and why; empty without a clock.
+    stages : tuple of WorkReport
+        Reports of the integer collectives that an invariant sum is made of; else empty.
     """
 
     engine: str
@@ -188,6 +190,7 @@ class WorkReport:
     loading_cycles: int | None = None
     ports: tuple[tuple[PortCounts, ...], ...] | None = None
     limits: tuple[LinkLimit, ...] = ()
+    stages: "tuple[WorkReport, ...]" = ()
 
     @property
     def totals(self) -> PortCounts | None:
@@ -219,6 +222,9 @@ class WorkReport:
             lines += (f"  limited: {limit}" for limit in self.limits)
         else:
             lines.append("  cycles unknown: this engine has no clock")
+        if self.stages:
+            sizes = " and ".join(f"{s.collective} of {s.size_bytes} bytes" for s in self.stages)
+            lines.append(f"  invariant: {sizes} of int32")
         if self.totals is not None:
             lines.append(f"  {_stalls(self.totals)}")
         verdict = {True: "yes, bit for bit", False: "NO", None: "not compared"}[self.exact]

@@ -36,7 +36,7 @@ ORDER = {
     "nic": "config signatures faults registers routed_rows table program driver "
     "control reduce send receive top interface axi_interface",
     "sim": "link_model inputs trace sizing analytic emulator faults rtl cocotb choice estimate",
-    "host": "version work sizes buffers card design tensors engines runner "
+    "host": "version work sizes buffers card design tensors engines invariant_sums runner "
     "communicator simulator comparison peers distributed cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3

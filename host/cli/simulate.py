@@ -182,7 +182,7 @@ def _network_of(spec: str, network: NetworkOptions, lockstep: bool) -> Topology:
 def _figures(report: WorkReport) -> dict[str, Any]:
     """A report for programs, with the counters of all ports together; unknown is None."""
     named = asdict(report)
-    del named["ports"], named["limits"]
+    del named["ports"], named["limits"], named["stages"]
     totals = {} if report.totals is None else asdict(report.totals)
     return named | {field.name: totals.get(field.name) for field in fields(PortCounts)}
 

@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
-
 from multitree import Communicator, parse_topology
 from multitree.host.work import average_of
 from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute
 from tests.host.distributed.ranks import run_ranks
 from tests.host.values import bits, make_buffers, with_odd_values
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
 LENGTHS = (0, 1, 5, 64, 1000, 40_001)
 CASES = [
