@@ -163,12 +163,14 @@ def test_cycles_and_stalls_in_rtl_are_those_of_both_collectives(spec):
     buffers = odd_buffers(101, 4)
     wanted = expected(buffers)
     with invariant_on(parse_topology(spec), engine="rtl") as comm:
-        # The second one is loaded during the first.
-        works = [comm.all_reduce(buffers) for _ in range(2)]
+        works = [comm.all_reduce(buffers) for _ in range(3)]
         scattered = comm.reduce_scatter(buffers)
         for work in works:
             assert all(same(row, wanted) for row in work.wait())
         assert same(np.concatenate(scattered.wait()), wanted)
+        # What follows is loaded meanwhile, within a sum and from sum to sum.
+        assert [work.report.stages[1].loading_cycles for work in works] == [0, 0, 0]
+        assert works[2].report.stages[0].loading_cycles == 0
         for report in (*(work.report for work in works), scattered.report):
             keys, sums = report.stages
             assert report.exact is True
