@@ -67,11 +67,11 @@ _LOW_BITS = 22
 _KEPT_BITS = 43
 _INFINITY = 0x7F800000  # as the bits of a float32; the keys of NaN are above
 _LEAST_NORMAL = 0x00800000
-_UNIT = 2.0 ** (1 - _KEPT_BITS)  # of a sum, in powers of two at its largest magnitude
-_TO_INTEGER = 1.5 * 2.0**52  # float64 from 2^52 to 2^53 are the integers
-_TO_INTEGER_BITS = 0x4338 << 48
+_UNIT = 2.0 ** (1 - _KEPT_BITS)  # in powers of two 2^E
+_INVERSE_SCALE = 1 / (2 * _UNIT)  # units in 2^(E-1)
+_BIAS, _BIAS_BITS = 1.5 * 2.0**52, 0x4338 << 48  # float64 from 2^52 to 2^53 are the integers
 # Elements of a block: temporaries fit a CPU's cache, and fill a GPU.
-_CPU_BLOCK, _GPU_BLOCK = 1 << 17, 1 << 24
+_CPU_BLOCK, _GPU_BLOCK = 1 << 16, 1 << 24
 
 AllReduce = Callable[[torch.Tensor, str], torch.Tensor]
 
@@ -202,12 +202,15 @@ def limbs_of(x: torch.Tensor, largest_keys: torch.Tensor) -> torch.Tensor:
     """
     x, largest_keys = _flat(x), largest_keys.reshape(-1)
     limbs = torch.empty((2, x.numel()), dtype=torch.int32, device=x.device)
+    bias = torch.full((1,), _BIAS, dtype=torch.float64, device=x.device)
     for block in _blocks(x):
         keys, values = largest_keys[block], x[block]
-        # Powers of two only move the exponent. The last addition rounds to an integer, ties to
-        # even, and leaves that in the low bits of the sum.
-        scaled = values.to(torch.float64).div_(_power_of(keys)).mul_(1 / _UNIT).add_(_TO_INTEGER)
-        integers = scaled.view(torch.int64).sub_(_TO_INTEGER_BITS)
+        # Powers of two only move the exponent: products are exact. The addition rounds to an
+        # integer, ties to even, and leaves that in the low bits of the sum.
+        scaled = torch.addcmul(
+            bias, values.to(torch.float64), _power_of(keys, inverse=True), value=_INVERSE_SCALE
+        )
+        integers = scaled.view(torch.int64).sub_(_BIAS_BITS)
         high, low = limbs[:, block]
         torch.bitwise_and(integers.to(torch.int32), (1 << _LOW_BITS) - 1, out=low)
         high.copy_(integers.bitwise_right_shift_(_LOW_BITS))
@@ -255,15 +258,20 @@ def sum_of(
     largest_keys = largest_keys.reshape(-1)
     real = torch.float32 if dtype.is_complex else dtype
     sums = torch.empty(limbs.shape[1], dtype=real, device=limbs.device)
+    divisor = None
+    if num_ranks is not None:
+        # A divisor on the device: CUDA multiplies by the reciprocal of a Python number.
+        divisor = torch.full((1,), num_ranks, dtype=torch.float64, device=limbs.device)
     for block in _blocks(sums):
         keys = largest_keys[block]
-        high, low = limbs[:, block].to(torch.int64)
-        total = high.bitwise_left_shift_(_LOW_BITS).add_(low.bitwise_and_(0xFFFFFFFF))
-        values = total.to(torch.float64)
-        if num_ranks is not None:
-            # A divisor on the device: CUDA multiplies by the reciprocal of a Python number.
-            values.div_(torch.full((1,), num_ranks, dtype=torch.float64, device=values.device))
-        values.mul_(_UNIT).mul_(_power_of(keys))
+        high, low = limbs[:, block]
+        # The sum of low limbs has no sign: its highest bit, which counts as -2^31, is flipped, and
+        # what that takes away is added. All sums are exact, in units and so in powers of two.
+        total = (low ^ -(1 << 31)).to(torch.float64).add_(2.0**31).mul_(_UNIT)
+        values = total.add_(high.to(torch.float64), alpha=_UNIT * 2.0**_LOW_BITS)
+        if divisor is not None:
+            values.div_(divisor)
+        values.mul_(_power_of(keys))
         if int(keys.amin()) < 0:
             values.masked_fill_(keys < 0, -0.0)
         special = _special(keys)
@@ -291,10 +299,13 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.float32).view(torch.int32)
 
 
-def _power_of(keys: torch.Tensor) -> torch.Tensor:
-    """2^E, the power of two at or below a finite magnitude that is not subnormal, as float64."""
-    # All of one type: PyTorch is slow where it has to convert one operand of two.
+def _power_of(keys: torch.Tensor, *, inverse: bool = False) -> torch.Tensor:
+    """2^E as float64, of the magnitudes of keys that are finite; or 2^(1-E)."""
     bits = keys.clamp(min=_LEAST_NORMAL).bitwise_and_(_INFINITY)
+    if inverse:
+        # From exponents 1 to 254 to those from 254 to 1: none is subnormal as a float32.
+        bits = torch.sub(_INFINITY, bits)
+    # All operands are of one type: PyTorch is slow where it has to convert one of two.
     return bits.view(torch.float32).to(torch.float64)
 
 
@@ -319,6 +330,6 @@ def _rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     # at all, where two bits are to spare: toward zero, the last bit set if anything was cut off.
     wide = single.to(torch.float64)
     bits = single.view(torch.int32)
-    bits.sub_((wide.abs() > values.abs()).to(torch.int32))
-    bits.bitwise_or_((wide != values).to(torch.int32))
+    cut_off = (wide != values).to(torch.int32)
+    bits.sub_((wide.abs_() > values.abs()).to(torch.int32)).bitwise_or_(cut_off)
     return single.to(dtype)
