@@ -1,4 +1,4 @@
-"""Bits of invariant sums over topologies, algorithms, lengths and orders, and their cost.
+"""Bits of invariant sums over networks, algorithms, lengths and orders; their cost.
 
 One all-reduce of 16 ranks runs in every variant: networks, also without a link, with each algorithm
 they have, buffers moved and padded, ranks that hold each other's buffers. Bits that differ from the
