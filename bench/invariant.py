@@ -1,10 +1,10 @@
-"""Bits of invariant sums over networks, algorithms, lengths and orders; their cost.
+"""Bits of invariant sums over networks, algorithms, lengths and orders, and cost.
 
 One all-reduce of 16 ranks runs in every variant: networks, also without a link, with each algorithm
 they have, buffers moved and padded, ranks that hold each other's buffers. Bits that differ from the
 first variant are counted for invariant sums and, for contrast, the default's. Cost is bytes and
 cycles in RTL, and the host's work against one addition of two tensors, over sizes of one rank:
-``PYTHONPATH=src python bench/invariant.py [--size 256KiB] [--json]``. Exit status 1 if one bit of
+``PYTHONPATH=src python bench/invariant.py [--size 1MiB] [--json]``. Exit status 1 if one bit of
 an invariant sum differs.
 """
 
@@ -195,7 +195,7 @@ def cost_on_host(dtype: torch.dtype, num_elements: int = 1 << 20) -> dict[str, A
 def main() -> int:
     """Compare, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", default="256KiB", help="one rank's buffer in RTL")
+    parser.add_argument("--size", default="1MiB", help="one rank's buffer in RTL")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
