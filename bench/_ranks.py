@@ -1,4 +1,4 @@
-"""Runs a function on every rank of a group of processes, and returns what each returns."""
+"""Runs a function on every rank of a group of processes."""
 
 import multiprocessing
 import os

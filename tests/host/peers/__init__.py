@@ -1,0 +1,1 @@
+"""How processes of a group reach each other."""
