@@ -11,9 +11,9 @@ import torch
 import torch.distributed as dist
 
 from multitree.host.distributed import BACKEND
+from multitree.host.distributed.composed import InvariantSums
 from multitree.host.distributed.execution import Transport
 from multitree.host.distributed.group import Group
-from multitree.host.distributed.invariant import InvariantSums
 from multitree.host.distributed.layouts import Layouts, Planner, planner_of
 from multitree.host.distributed.options import Options, options_of
 from multitree.host.distributed.process_group import Collectives

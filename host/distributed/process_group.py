@@ -2,17 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from multitree.host.distributed.collective import CollectiveReport
+from multitree.host.distributed.composed import InvariantSums, start_sparse_sum
 from multitree.host.distributed.group import Group
-from multitree.host.distributed.invariant import InvariantSums
-from multitree.host.distributed.sparse import start_sparse_sum
+from multitree.host.distributed.profiling import profiled
 from multitree.host.distributed.staging import (
+    Lists,
     Staged,
+    Tensors,
+    check_parts,
+    check_total,
+    cut_rows,
     listed,
+    lists,
     operator_of,
     root_of,
     timeout_of,
@@ -22,9 +28,6 @@ from multitree.host.peers.handles import Handle
 from multitree.host.tensors.invariant import needs_limbs
 
 __all__ = ["Collectives"]
-
-Tensors: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
-Lists: TypeAlias = Sequence[Sequence[torch.Tensor]]
 
 
 class Collectives:
@@ -45,6 +48,7 @@ class Collectives:
             return self.invariant
         return self.group
 
+    @profiled("all_reduce")
     def allreduce(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
         """Reduce elements of all ranks, in place."""
         arguments = (*more, *named.values())
@@ -61,6 +65,7 @@ class Collectives:
 
     allreduce_coalesced = allreduce
 
+    @profiled("reduce")
     def reduce(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
         """Reduce elements of all ranks to the root; the other ranks' tensors do not change."""
         arguments = (*more, *named.values())
@@ -72,6 +77,7 @@ class Collectives:
 
         return self._joined(listed(tensors), listed(tensors), begin, arguments)
 
+    @profiled("broadcast")
     def broadcast(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
         """Copy the root's elements to all ranks, in place."""
         arguments = (*more, *named.values())
@@ -82,31 +88,37 @@ class Collectives:
 
         return self._joined(listed(tensors), listed(tensors), begin, arguments)
 
+    @profiled("reduce_scatter", 1)
     def reduce_scatter(
         self, outputs: Tensors, inputs: Tensors | Lists, *more: Any, **named: Any
     ) -> Handle:
         """Reduce all ranks' lists of parts; each rank gets its own part."""
-        arguments = (*more, *named.values())
+        return self._scatter_reduced(outputs, inputs, (*more, *named.values()))
+
+    def _scatter_reduced(
+        self, outputs: Tensors, inputs: Tensors | Lists, arguments: tuple[Any, ...]
+    ) -> Handle:
         op = operator_of(*arguments)
-        pairs = list(zip(listed(outputs), _lists(inputs), strict=True))
+        pairs = list(zip(listed(outputs), lists(inputs), strict=True))
 
         def begin(pair: Any, staged: Staged, handle: Handle, timeout_s: float) -> None:
             output, parts = pair
-            _check_parts("Input", parts, self.group.num_ranks, output.dtype)
+            check_parts("Input", parts, self.group.num_ranks, output.dtype)
             flat = [staged.read(part) for part in parts]
             to = staged.write(output)
             self._reducer(op, to).scatter_reduced(to, flat, op, handle, timeout_s)
 
         return self._joined(pairs, listed(outputs), begin, arguments)
 
+    @profiled("_reduce_scatter_base", 1)
     def reduce_scatter_single(
         self, output: torch.Tensor, tensor: torch.Tensor, *more: Any, **named: Any
     ) -> Handle:
         """The same with the parts in one tensor, one behind the other."""
-        _check_total(tensor, output, self.group.num_ranks)
+        check_total(tensor, output, self.group.num_ranks)
         parts = list(tensor.reshape(-1).chunk(self.group.num_ranks)) if tensor.numel() else []
         parts = parts or [tensor.reshape(-1)] * self.group.num_ranks
-        return self.reduce_scatter([output], [parts], *more, **named)
+        return self._scatter_reduced([output], [parts], (*more, *named.values()))
 
     _reduce_scatter_base = reduce_scatter_single
 
@@ -120,15 +132,16 @@ class Collectives:
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
+    @profiled("all_gather", 1)
     def allgather(
         self, outputs: Tensors | Lists, inputs: Tensors, *more: Any, **named: Any
     ) -> Handle:
         """Copy every rank's tensor to a list on all ranks."""
-        pairs = list(zip(_lists(outputs), listed(inputs), strict=True))
+        pairs = list(zip(lists(outputs), listed(inputs), strict=True))
 
         def begin(pair: Any, staged: Staged, handle: Handle, timeout_s: float) -> None:
             parts, tensor = pair
-            _check_parts("Output", parts, self.group.num_ranks, tensor.dtype)
+            check_parts("Output", parts, self.group.num_ranks, tensor.dtype)
             if parts[self.group.rank].numel() != tensor.numel():
                 raise ValueError(
                     f"Output of rank {self.group.rank} must have the {tensor.numel()} elements "
@@ -140,11 +153,12 @@ class Collectives:
         result = [part for parts, _ in pairs for part in parts]
         return self._joined(pairs, result, begin, (*more, *named.values()))
 
+    @profiled("_all_gather_base", 1)
     def all_gather_single(
         self, output: torch.Tensor, tensor: torch.Tensor, *more: Any, **named: Any
     ) -> Handle:
         """The same into one tensor, one part behind the other."""
-        _check_total(output, tensor, self.group.num_ranks)
+        check_total(output, tensor, self.group.num_ranks)
         staged = Staged()
         flat = staged.write(output)
         parts = list(flat.chunk(self.group.num_ranks)) if flat.numel() else []
@@ -160,7 +174,8 @@ class Collectives:
         self, output_lists: Lists, inputs: Tensors, *more: Any, **named: Any
     ) -> Handle:
         """Several all-gathers: list r has every tensor of rank r."""
-        return self.allgather(output_lists, inputs, *more, **named)
+        outputs = [list(parts) for parts in zip(*output_lists, strict=True)]
+        return self.allgather(outputs, inputs, *more, **named)
 
     def all_gather_single_coalesced(
         self, outputs: Tensors, inputs: Tensors, *more: Any, **named: Any
@@ -172,27 +187,31 @@ class Collectives:
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
+    @profiled("gather", 1)
     def gather(self, outputs: Tensors | Lists, inputs: Tensors, *more: Any, **named: Any) -> Handle:
         """Copy every rank's tensor to a list on the root."""
         arguments = (*more, *named.values())
         root, (tensor,) = root_of(*arguments), listed(inputs)
-        parts = _lists(outputs)[0] if self.group.rank == root else []
+        parts = lists(outputs)[0] if self.group.rank == root else []
         return self._exchange("gather", {root: tensor}, dict(enumerate(parts)), arguments, root)
 
+    @profiled("scatter", 1)
     def scatter(
         self, outputs: Tensors, inputs: Tensors | Lists, *more: Any, **named: Any
     ) -> Handle:
         """Copy the root's list of tensors to the ranks, one to each."""
         arguments = (*more, *named.values())
         root, (tensor,) = root_of(*arguments), listed(outputs)
-        parts = _lists(inputs)[0] if self.group.rank == root else []
+        parts = lists(inputs)[0] if self.group.rank == root else []
         return self._exchange("scatter", dict(enumerate(parts)), {root: tensor}, arguments, root)
 
+    @profiled("all_to_all", 1)
     def alltoall(self, outputs: Tensors, inputs: Tensors, *more: Any, **named: Any) -> Handle:
         """Copy the i-th input of rank j to the j-th output of rank i."""
         sends, receives = dict(enumerate(listed(inputs))), dict(enumerate(listed(outputs)))
         return self._exchange("all_to_all", sends, receives, (*more, *named.values()))
 
+    @profiled("all_to_all", 1)
     def all_to_all_single(
         self,
         output: torch.Tensor,
@@ -205,8 +224,8 @@ class Collectives:
         """The same with tensors cut along their first axis, evenly where no sizes are given."""
         staged = Staged()
         num_ranks = self.group.num_ranks
-        sends = _cut("Input", staged.read(tensor), tensor, input_splits, num_ranks)
-        receives = _cut("Output", staged.write(output), output, output_splits, num_ranks)
+        sends = cut_rows("Input", staged.read(tensor), tensor, input_splits, num_ranks)
+        receives = cut_rows("Output", staged.write(output), output, output_splits, num_ranks)
         handle = Handle([output], after=staged.give_back)
         timeout_s = timeout_of(self._timeout_s, *more, *named.values())
         pairs = dict(enumerate(sends)), dict(enumerate(receives))
@@ -215,6 +234,7 @@ class Collectives:
 
     alltoall_base = all_to_all_single
 
+    @profiled("barrier", None)
     def barrier(self, *more: Any, **named: Any) -> Handle:
         """Wait until all ranks have come."""
         handle = Handle([])
@@ -234,6 +254,7 @@ class Collectives:
         """
         self.barrier(timeout=timeout).wait()
 
+    @profiled("send")
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Handle:
         """Start to send a tensor to a rank."""
         (tensor,) = listed(tensors)
@@ -242,10 +263,12 @@ class Collectives:
         self.group.send(peer, tag, flat, handle)
         return handle
 
+    @profiled("recv")
     def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Handle:
         """Start to receive a tensor from a rank."""
         return self._receive(tensors, peer, tag)
 
+    @profiled("recvAnySource")
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Handle:
         """Start to receive a tensor from whoever sends one with this tag."""
         return self._receive(tensors, None, tag)
@@ -342,56 +365,3 @@ def _all_of(handles: list[Handle], result: Sequence[torch.Tensor]) -> Handle:
     for handle in handles:
         handle.when_done(done)
     return whole
-
-
-def _lists(tensors: Tensors | Lists) -> list[list[torch.Tensor]]:
-    """A list of lists, from that or from one list."""
-    items = list(tensors)
-    if items and isinstance(items[0], torch.Tensor):
-        return [items]
-    return [list(item) for item in items]
-
-
-def _check_parts(
-    what: str, parts: Sequence[torch.Tensor], num_ranks: int, dtype: torch.dtype
-) -> None:
-    """Raise unless there is a part for each rank, all of one type."""
-    if len(parts) != num_ranks:
-        raise ValueError(
-            f"{what} list must have {num_ranks} tensors, one per rank, not {len(parts)}"
-        )
-    for rank, part in enumerate(parts):
-        if part.dtype != dtype:
-            raise TypeError(f"{what} of rank {rank} must be {dtype}, not {part.dtype}")
-
-
-def _check_total(whole: torch.Tensor, part: torch.Tensor, num_ranks: int) -> None:
-    """Raise unless one tensor has the elements of all ranks' parts."""
-    if whole.numel() != part.numel() * num_ranks:
-        raise ValueError(
-            f"Tensor of all ranks must have {num_ranks} x {part.numel()} elements, "
-            f"not {whole.numel()}"
-        )
-    if whole.dtype != part.dtype:
-        raise TypeError(f"Tensors must be of one type, not {whole.dtype} and {part.dtype}")
-
-
-def _cut(
-    what: str,
-    flat: torch.Tensor,
-    tensor: torch.Tensor,
-    splits: Sequence[int] | None,
-    num_ranks: int,
-) -> list[torch.Tensor]:
-    """Parts of a tensor along its first axis."""
-    rows = tensor.shape[0] if tensor.ndim else 1
-    if not splits:
-        if rows % num_ranks:
-            raise ValueError(f"{what} must have a multiple of {num_ranks} rows, not {rows}")
-        splits = [rows // num_ranks] * num_ranks
-    if len(splits) != num_ranks or sum(splits) != rows:
-        raise ValueError(
-            f"{what} splits must be {num_ranks} numbers with the sum {rows}, not {list(splits)}"
-        )
-    width = flat.numel() // rows if rows else 0
-    return list(flat.split([split * width for split in splits]))

@@ -1,12 +1,27 @@
 """Users' tensors as flat tensors on the CPU, and results on their way back."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["Staged", "listed", "operator_of", "root_of", "timeout_of"]
+__all__ = [
+    "Lists",
+    "Staged",
+    "Tensors",
+    "check_parts",
+    "check_total",
+    "cut_rows",
+    "listed",
+    "lists",
+    "operator_of",
+    "root_of",
+    "timeout_of",
+]
+
+Tensors: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
+Lists: TypeAlias = Sequence[Sequence[torch.Tensor]]
 
 _OPERATORS = {
     dist.ReduceOp.SUM: "sum",
@@ -102,3 +117,56 @@ def timeout_of(default_s: float, *candidates: Any) -> float:
         if hasattr(timeout, "total_seconds") and timeout.total_seconds() > 0:
             return float(timeout.total_seconds())
     return default_s
+
+
+def lists(tensors: Tensors | Lists) -> list[list[torch.Tensor]]:
+    """A list of lists, from that or from one list."""
+    items = list(tensors)
+    if items and isinstance(items[0], torch.Tensor):
+        return [items]
+    return [list(item) for item in items]
+
+
+def check_parts(
+    what: str, parts: Sequence[torch.Tensor], num_ranks: int, dtype: torch.dtype
+) -> None:
+    """Raise unless there is a part for each rank, all of one type."""
+    if len(parts) != num_ranks:
+        raise ValueError(
+            f"{what} list must have {num_ranks} tensors, one per rank, not {len(parts)}"
+        )
+    for rank, part in enumerate(parts):
+        if part.dtype != dtype:
+            raise TypeError(f"{what} of rank {rank} must be {dtype}, not {part.dtype}")
+
+
+def check_total(whole: torch.Tensor, part: torch.Tensor, num_ranks: int) -> None:
+    """Raise unless one tensor has the elements of all ranks' parts."""
+    if whole.numel() != part.numel() * num_ranks:
+        raise ValueError(
+            f"Tensor of all ranks must have {num_ranks} x {part.numel()} elements, "
+            f"not {whole.numel()}"
+        )
+    if whole.dtype != part.dtype:
+        raise TypeError(f"Tensors must be of one type, not {whole.dtype} and {part.dtype}")
+
+
+def cut_rows(
+    what: str,
+    flat: torch.Tensor,
+    tensor: torch.Tensor,
+    splits: Sequence[int] | None,
+    num_ranks: int,
+) -> list[torch.Tensor]:
+    """Parts of a tensor along its first axis."""
+    rows = tensor.shape[0] if tensor.ndim else 1
+    if not splits:
+        if rows % num_ranks:
+            raise ValueError(f"{what} must have a multiple of {num_ranks} rows, not {rows}")
+        splits = [rows // num_ranks] * num_ranks
+    if len(splits) != num_ranks or sum(splits) != rows:
+        raise ValueError(
+            f"{what} splits must be {num_ranks} numbers with the sum {rows}, not {list(splits)}"
+        )
+    width = flat.numel() // rows if rows else 0
+    return list(flat.split([split * width for split in splits]))

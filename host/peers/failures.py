@@ -175,7 +175,7 @@ def find_culprit(
                 return peer, "dead", waiting, ""
             if monotonic() - asked > ANSWER_S:
                 return peer, "not responding", waiting, f"no answer in {ANSWER_S} s"
-            yield Waiting(peer)
+            yield Waiting(peer, until_s=asked + ANSWER_S + 0.01)
         if status.sequence < sequence or not status.collective:
             since = f"idle for {status.running_s:.1f} s, next is collective {status.sequence}"
             return peer, "late", waiting, since

@@ -36,11 +36,19 @@ class Handle(dist._Work):
         self._gate.acquire()
         self._future: torch.futures.Future[Any] | None = None
         self._callbacks: list[Callable[[BaseException | None], None]] = []
+        self._before: list[Callable[[], None]] = []
         self._kept: list[torch.Tensor] = []
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Keep a tensor alive as long as the handle."""
         self._kept.append(tensor)
+
+    def before_end(self, callback: Callable[[], None]) -> bool:
+        """Have a function called just before `wait` returns; False if it has ended already."""
+        with self._lock:
+            if not self._is_done:
+                self._before.append(callback)
+            return not self._is_done
 
     def when_done(self, callback: Callable[[BaseException | None], None]) -> None:
         """Have a function called with the error, or None, at the end."""
@@ -60,6 +68,8 @@ class Handle(dist._Work):
                     self._after()
                 except Exception as problem:
                     error = problem
+            for callback in self._before:
+                callback()
             self._error, self._source = error, source
             future = self._future
             self._is_done = True
@@ -67,8 +77,8 @@ class Handle(dist._Work):
             callbacks, self._callbacks = self._callbacks, []
         if future is not None:
             self._settle(future)
-        for callback in callbacks:
-            callback(error)
+        for when_done in callbacks:
+            when_done(error)
 
     def _settle(self, future: "torch.futures.Future[Any]") -> None:
         if self._error is None:

@@ -33,12 +33,15 @@ class Waiting:
         Of the row that is awaited; -1 where it is no row.
     is_moving : bool
         Whether the data are on their way already, so that the peer may leave meanwhile.
+    until_s : float or None
+        Monotonic time at which to resume the task even if nothing has come.
     """
 
     peer: int
     flow: int = -1
     step: int = -1
     is_moving: bool = False
+    until_s: float | None = None
 
 
 Steps = Generator[Waiting, None, Returned]
@@ -242,8 +245,10 @@ class Progress:
 
     def _timeout_s(self) -> float | None:
         """Seconds until the next deadline."""
-        deadlines = [t.deadline for t in [*list(self._queue)[:1], *self._tasks]]
-        known = [deadline for deadline in deadlines if deadline is not None]
+        tasks = [*list(self._queue)[:1], *self._tasks]
+        times = [task.deadline for task in tasks]
+        times += [task.waiting.until_s for task in tasks if task.waiting is not None]
+        known = [time for time in times if time is not None]
         return max(min(known) - monotonic(), 0) if known else None
 
     def _watch_outgoing(self) -> None:

@@ -2,6 +2,7 @@
 
 from multitree.host.distributed.collective import CollectiveReport
 from multitree.host.distributed.creation import MultiTreeProcessGroup
+from multitree.host.distributed.ddp import ddp_hook
 from multitree.host.distributed.options import Options
 from multitree.host.distributed.register import register
 from multitree.host.peers.failures import CollectiveError, FailureRecord
@@ -12,5 +13,6 @@ __all__ = [
     "FailureRecord",
     "MultiTreeProcessGroup",
     "Options",
+    "ddp_hook",
     "register",
 ]
