@@ -1,7 +1,6 @@
 """Events of collectives in PyTorch's profiles, from their begin to their end."""
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
 
@@ -25,7 +24,7 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
     name : str
         Of the event, behind "multitree:", such as "all_reduce".
     inputs : int, optional
-        Place of the argument whose tensors' shapes are recorded; None for none.
+        Place of the argument whose tensors' shapes are recorded, as a text; None for none.
 
     Returns
     -------
@@ -39,19 +38,17 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
             if not torch.autograd._profiler_enabled():
                 return method(self, *arguments, **named)
             tensors = [] if inputs is None else _tensors_of(list(arguments)[inputs])
-            event = torch._C._profiler._RecordFunctionFast(f"{BACKEND}:{name}", tensors)
-            event.__enter__()
+            shapes = str([list(tensor.shape) for tensor in tensors])
+            event = torch.ops.profiler._record_function_enter_new(f"{BACKEND}:{name}", shapes)
             try:
                 handle = method(self, *arguments, **named)
             except BaseException:
-                event.__exit__(None, None, None)
+                torch.ops.profiler._record_function_exit._RecordFunction(event)
                 raise
-            # An event that another thread ends is an asynchronous one: the thread of the group
-            # or, where that was faster than this one, one for this alone.
-            if not handle.before_end(lambda: event.__exit__(None, None, None)):
-                ending = threading.Thread(target=event.__exit__, args=(None, None, None))
-                ending.start()
-                ending.join()
+            # The Future ends it, in the thread of the group: an asynchronous event.
+            torch.ops.profiler._call_end_callbacks_on_jit_fut._RecordFunction(
+                event, handle.get_future()
+            )
             return handle
 
         return start

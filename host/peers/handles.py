@@ -36,19 +36,11 @@ class Handle(dist._Work):
         self._gate.acquire()
         self._future: torch.futures.Future[Any] | None = None
         self._callbacks: list[Callable[[BaseException | None], None]] = []
-        self._before: list[Callable[[], None]] = []
         self._kept: list[torch.Tensor] = []
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Keep a tensor alive as long as the handle."""
         self._kept.append(tensor)
-
-    def before_end(self, callback: Callable[[], None]) -> bool:
-        """Have a function called just before `wait` returns; False if it has ended already."""
-        with self._lock:
-            if not self._is_done:
-                self._before.append(callback)
-            return not self._is_done
 
     def when_done(self, callback: Callable[[BaseException | None], None]) -> None:
         """Have a function called with the error, or None, at the end."""
@@ -68,17 +60,17 @@ class Handle(dist._Work):
                     self._after()
                 except Exception as problem:
                     error = problem
-            for callback in self._before:
-                callback()
             self._error, self._source = error, source
-            future = self._future
             self._is_done = True
+            future, callbacks, self._callbacks = self._future, self._callbacks, []
+        try:
+            if future is not None:
+                self._settle(future)
+            for callback in callbacks:
+                callback(error)
+        finally:
+            # Last, so that what waits sees all that hangs on the end done.
             self._gate.release()
-            callbacks, self._callbacks = self._callbacks, []
-        if future is not None:
-            self._settle(future)
-        for when_done in callbacks:
-            when_done(error)
 
     def _settle(self, future: "torch.futures.Future[Any]") -> None:
         if self._error is None:

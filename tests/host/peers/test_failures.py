@@ -1,0 +1,120 @@
+"""The rank that a collective fails for is the one that all others wait for."""
+
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
+
+from multitree.host.peers import failures  # noqa: E402
+from multitree.host.peers.failures import CollectiveError, FailureRecord, Status, find_culprit  # noqa: E402
+from multitree.host.peers.handles import Handle  # noqa: E402
+from multitree.host.peers.progress import Waiting  # noqa: E402
+
+SEQUENCE = 7
+
+
+def culprit(statuses, *, dead=(), own_rank=0):
+    """What rank 0, which waits for rank 1, finds out."""
+    asked = []
+    steps = find_culprit(
+        Waiting(1, 4, 2),
+        SEQUENCE,
+        own_rank=own_rank,
+        is_open=lambda peer: peer not in dead,
+        ask=asked.append,
+        answer=lambda peer: statuses.get(peer),
+    )
+    while True:
+        try:
+            next(steps)
+            time.sleep(0.005)
+        except StopIteration as end:
+            return (*end.value, asked)
+
+
+def waits_for(peer, flow=5, step=3):
+    return Status(SEQUENCE, "all_reduce", peer, flow, step, 1.0)
+
+
+IDLE = Status(SEQUENCE, "", -1, -1, -1, 30.0)
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(failures, "ANSWER_S", 0.05)
+
+
+def test_a_rank_whose_connection_has_ended_is_dead_and_not_asked():
+    assert culprit({}, dead={1}) == (1, "dead", Waiting(1, 4, 2), "", [])
+
+
+def test_the_rank_at_the_end_of_the_chain_is_named_with_the_row_that_is_awaited_of_it():
+    rank, state, waiting, detail, asked = culprit({1: waits_for(2), 2: waits_for(3), 3: IDLE})
+    assert (rank, state, asked) == (3, "late", [1, 2, 3])
+    assert (waiting.flow, waiting.step) == (5, 3)
+    assert "idle for 30.0 s" in detail
+
+
+def test_a_dead_rank_behind_living_ones_is_named():
+    assert culprit({1: waits_for(2)}, dead={2})[:2] == (2, "dead")
+
+
+def test_a_rank_in_an_earlier_collective_is_late():
+    behind = Status(SEQUENCE - 1, "broadcast", 0, 1, 1, 9.0)
+    assert culprit({1: behind})[:2] == (1, "late")
+
+
+def test_a_rank_that_does_not_answer_is_not_responding():
+    rank, state, _, detail, _ = culprit({1: waits_for(2)})
+    assert (rank, state) == (2, "not responding") and "no answer" in detail
+
+
+def test_ranks_that_wait_for_each_other_are_a_circle():
+    rank, state, _, detail, _ = culprit({1: waits_for(2), 2: waits_for(1)})
+    assert (rank, state) == (1, "waiting") and "[0, 1, 2]" in detail
+
+
+def test_a_rank_that_computes_in_this_collective_is_late():
+    assert culprit({1: waits_for(-1)})[:2] == (1, "late")
+
+
+def test_a_record_is_what_was_packed_and_says_all_it_knows():
+    record = FailureRecord(3, "dead", "all_reduce of 4 float32", 9, 5, 2, 1, "dp", "why")
+    assert FailureRecord.unpacked(record.packed()) == record
+    text = str(CollectiveError(record))
+    for said in ("Rank 3 is dead", "collective 9", "'dp'", "flow 5", "step 2", "rank 1", "why"):
+        assert said in text
+    assert not record.is_slow
+    assert FailureRecord(3, "late", "", 0, -1, -1, 0, "").is_slow
+
+
+def test_a_handle_ends_once_and_its_future_gives_the_result():
+    handle = Handle([torch.ones(2)])
+    calls = []
+    handle.when_done(calls.append)
+    future = handle.get_future()
+    assert not handle.is_completed() and not future.done()
+    handle.finish(source=3)
+    handle.finish(ValueError("too late"))
+    assert handle.wait() and handle.is_success() and handle.source_rank() == 3
+    assert future.wait()[0].tolist() == [1, 1] and handle.get_future() is future
+    assert calls == [None]
+
+
+def test_the_error_of_a_handle_comes_up_in_wait_and_in_its_future():
+    handle = Handle([])
+    handle.finish(ValueError("wrong"))
+    with pytest.raises(ValueError, match="wrong"):
+        handle.wait()
+    with pytest.raises(ValueError, match="wrong"):
+        handle.get_future().wait()
+    assert handle.is_completed() and not handle.is_success()
+    assert str(handle.exception()) == "wrong"
+
+
+def test_results_that_cannot_be_copied_back_are_an_error():
+    handle = Handle([], after=lambda: 1 / 0)
+    handle.finish()
+    with pytest.raises(ZeroDivisionError):
+        handle.wait()
