@@ -182,7 +182,9 @@ def start_sparse_sum(
     def steps(sequence: int) -> Steps[None]:
         begun = perf_counter()
         whole = yield from _sum(group, sequence, collective, mine)
-        tensor.detach().copy_(whole)
+        # Its entries become the tensor's own, which autograd must be able to use.
+        with torch.inference_mode(mode=False), torch.no_grad():
+            tensor.copy_(whole.clone())
         group.report(sequence, collective, "torch", "sparse", None, perf_counter() - begun)
 
     group.member.submit(Job(collective.fingerprint, collective.text, steps, handle, timeout_s))
@@ -206,4 +208,5 @@ def _sum(
         torch.cat([places[rank] for rank in ranks], dim=1),
         torch.cat([entries[rank] for rank in ranks]),
         mine.shape,
+        check_invariants=False,
     ).coalesce()

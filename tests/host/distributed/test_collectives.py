@@ -1,0 +1,290 @@
+"""Every collective and message does what PyTorch documents, and is this backend's own."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
+
+import torch.distributed as dist  # noqa: E402
+
+from tests.host.distributed.ranks import run_ranks  # noqa: E402
+
+SEED = 3
+NUM_RANKS = 4
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.uint8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+    torch.complex128,
+)
+TRANSPORTS = pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
+
+
+def of_rank(rank, shape=(3, 5), dtype=torch.float32):
+    """Small whole numbers, so that sums in any order are exact."""
+    torch.manual_seed(rank)
+    return torch.randint(0, 4, shape).to(dtype)
+
+
+def ranks_of(shape=(3, 5), dtype=torch.float32):
+    return torch.stack([of_rank(rank, shape, dtype) for rank in range(NUM_RANKS)])
+
+
+def reductions(rank, num_ranks):
+    """All operators on all types; several tensors at once; strided and empty ones."""
+    ops = {
+        "SUM": lambda x: x.sum(0, dtype=x.dtype) if x.dtype != torch.bool else x.any(0),
+        "PRODUCT": lambda x: x.prod(0, dtype=x.dtype) if x.dtype != torch.bool else x.all(0),
+        "MIN": lambda x: x.amin(0),
+        "MAX": lambda x: x.amax(0),
+    }
+    for dtype in DTYPES:
+        for op, reference in ops.items():
+            if dtype.is_complex and op in ("MIN", "MAX"):
+                continue
+            group = dist.group.WORLD
+            mine = of_rank(rank, dtype=dtype)
+            group.allreduce([mine], op=getattr(dist.ReduceOp, op)).wait()
+            assert torch.equal(mine, reference(ranks_of(dtype=dtype))), (dtype, op)
+    for name, operator in (("BAND", "__and__"), ("BOR", "__or__"), ("BXOR", "__xor__")):
+        mine = of_rank(rank, dtype=torch.int32)
+        dist.all_reduce(mine, getattr(dist.ReduceOp, name))
+        right = ranks_of(dtype=torch.int32)[0]
+        for other in ranks_of(dtype=torch.int32)[1:]:
+            right = getattr(right, operator)(other)
+        assert torch.equal(mine, right), name
+    mine = of_rank(rank)
+    dist.all_reduce(mine, dist.ReduceOp.AVG)
+    assert torch.equal(mine, ranks_of().mean(0))
+    strided = of_rank(rank, (4, 6)).t()
+    dist.all_reduce(strided)
+    assert torch.equal(strided, ranks_of((4, 6)).sum(0).t())
+    empty = torch.empty(0)
+    dist.all_reduce(empty)
+    several = [of_rank(rank, (n,)) for n in (1, 7, 0, 64)]
+    dist.all_reduce_coalesced(several)
+    for n, part in zip((1, 7, 0, 64), several, strict=True):
+        assert torch.equal(part, ranks_of((n,)).sum(0))
+    for root in range(num_ranks):
+        mine = of_rank(rank)
+        dist.reduce(mine, root)
+        right = ranks_of().sum(0) if rank == root else of_rank(rank)
+        assert torch.equal(mine, right)
+    kept = of_rank(rank).requires_grad_()
+    dist.all_reduce(kept.detach())
+
+
+def copies(rank, num_ranks):
+    """Broadcast, gathers, scatters, all-to-all."""
+    for root in range(num_ranks):
+        mine = of_rank(rank)
+        dist.broadcast(mine, root)
+        assert torch.equal(mine, of_rank(root))
+        gathered = [torch.zeros(3, 5) for _ in range(num_ranks)] if rank == root else None
+        dist.gather(of_rank(rank), gathered, dst=root)
+        if rank == root:
+            assert torch.equal(torch.stack(gathered), ranks_of())
+        parts = list(ranks_of()) if rank == root else None
+        mine = torch.zeros(3, 5)
+        dist.scatter(mine, parts, src=root)
+        assert torch.equal(mine, of_rank(rank))
+    gathered = [torch.zeros(3, 5) for _ in range(num_ranks)]
+    dist.all_gather(gathered, of_rank(rank))
+    assert torch.equal(torch.stack(gathered), ranks_of())
+    uneven = [torch.zeros(n) for n in range(num_ranks)]
+    dist.all_gather(uneven, torch.full((rank,), float(rank)))
+    assert [part.tolist() for part in uneven] == [[float(n)] * n for n in range(num_ranks)]
+    whole = torch.zeros(num_ranks * 3, 5)
+    dist.all_gather_into_tensor(whole, of_rank(rank))
+    assert torch.equal(whole, ranks_of().view(-1, 5))
+    whole = torch.arange(num_ranks * 6.0) + rank
+    mine = torch.zeros(6)
+    dist.reduce_scatter_tensor(mine, whole)
+    sums = sum(torch.arange(num_ranks * 6.0) + other for other in range(num_ranks))
+    assert torch.equal(mine, sums[6 * rank : 6 * rank + 6])
+    uneven = [torch.full((n + 1,), float(rank)) for n in range(num_ranks)]
+    mine = torch.zeros(rank + 1)
+    dist.reduce_scatter(mine, uneven)
+    assert mine.tolist() == [sum(range(num_ranks))] * (rank + 1)
+    mine = torch.zeros(num_ranks)
+    dist.all_to_all_single(mine, torch.arange(num_ranks) + 10.0 * rank)
+    assert mine.tolist() == [10.0 * other + rank for other in range(num_ranks)]
+    sends = [to + 1 for to in range(num_ranks)]
+    mine = torch.zeros(num_ranks * (rank + 1), 2)
+    everything = torch.full((sum(sends), 2), float(rank))
+    dist.all_to_all_single(mine, everything, [rank + 1] * num_ranks, sends)
+    right = [[float(other)] * 2 for other in range(num_ranks) for _ in range(rank + 1)]
+    assert mine.tolist() == right
+    boxes = [None] * num_ranks
+    dist.all_gather_object(boxes, {"rank": rank, "text": "x" * rank})
+    assert boxes == [{"rank": other, "text": "x" * other} for other in range(num_ranks)]
+    # Nothing but what is ours ran, and each collective is counted.
+    counts = dist.group.WORLD.counts
+    assert counts["broadcast", "torch"] == num_ranks and counts["gather", "torch"] == num_ranks
+
+
+def messages(rank, num_ranks):
+    """Sends and receives of any length, in any order, with tags, from any rank, to oneself."""
+    drawn = random.Random(SEED)
+    lengths = [drawn.choice([0, 1, 100, 8191, 8193, 300_000]) for _ in range(40)]
+    peer = rank ^ 1
+    sent = [torch.full((n,), float(index + rank)) for index, n in enumerate(lengths)]
+    sends = [dist.isend(tensor, peer, tag=index % 3) for index, tensor in enumerate(sent)]
+    order = sorted(range(40), key=lambda index: (-(index % 3), index))
+    received = {index: torch.zeros(lengths[index]) for index in order}
+    receives = [dist.irecv(received[index], peer, tag=index % 3) for index in order]
+    total = torch.ones(5)
+    dist.all_reduce(total)  # goes on whatever messages wait
+    for work in [*sends, *receives]:
+        work.wait()
+    for index, tensor in received.items():
+        assert (tensor == index + peer).all(), f"seed {SEED}"
+    if rank == 0:
+        seen = []
+        for _ in range(1, num_ranks):
+            value = torch.zeros(1)
+            source = dist.recv(value)
+            assert value.item() == source
+            seen.append(source)
+        assert sorted(seen) == list(range(1, num_ranks))
+    else:
+        dist.send(torch.tensor([float(rank)]), 0)
+    value = torch.zeros(2)
+    work = dist.irecv(value, rank)
+    dist.isend(torch.ones(2), rank).wait()
+    work.wait()
+    assert value.tolist() == [1, 1]
+    dist.barrier()
+
+
+def in_flight(rank, num_ranks):
+    """Many collectives of several groups at once, waited for in another order."""
+    groups = [dist.group.WORLD, dist.new_group([0, 1, 2, 3]), dist.new_group([0, 2])]
+    works = []
+    for index in range(60):
+        group = groups[index % 3]
+        if dist.get_rank(group) < 0:
+            continue
+        tensor = torch.full((index * 50 + 1,), float(rank))
+        works.append((tensor, group, dist.all_reduce(tensor, group=group, async_op=True)))
+    for tensor, group, work in reversed(works):
+        assert work.get_future().wait()[0] is tensor
+        ranks = dist.get_process_group_ranks(group)
+        assert (tensor == sum(ranks)).all()
+        assert work.is_completed() and work.is_success()
+
+
+def sparse(rank, num_ranks):
+    """Sums of sparse tensors with entries at other places on every rank."""
+    dense = torch.zeros(6, 2)
+    dense[rank], dense[5] = rank + 1, 1
+    mine = dense.to_sparse(1)
+    dist.all_reduce(mine)
+    right = torch.zeros(6, 2)
+    for other in range(num_ranks):
+        right[other] += other + 1
+    right[5] += num_ranks
+    assert torch.equal(mine.to_dense(), right)
+    (report,) = dist.group.WORLD.reports
+    assert report.reason == "sparse" and report.schedule_hash is None
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("function", [reductions, copies, messages, in_flight, sparse])
+def test_on_every_transport(function, transport):
+    run_ranks(function, NUM_RANKS, MULTITREE_TRANSPORT=transport)
+
+
+def test_what_an_engine_lacks_runs_on_each_rank_and_the_report_says_so():
+    run_ranks(reductions, NUM_RANKS, MULTITREE_ENGINE="numpy")
+    run_ranks(hosted, NUM_RANKS, MULTITREE_ENGINE="numpy")
+
+
+def hosted(rank, num_ranks):
+    """Which collectives a hosted engine runs, and why it does not run the others."""
+    group = dist.group.WORLD
+    dist.all_reduce(torch.ones(3))
+    dist.all_reduce(torch.ones(3, dtype=torch.int64))
+    dist.all_reduce(torch.ones(3), dist.ReduceOp.PRODUCT)
+    dist.broadcast(torch.ones(3, dtype=torch.float64), 1)
+    dist.broadcast(torch.ones(3, dtype=torch.uint8), 1)
+    ran = [(report.engine, report.reason) for report in group.reports]
+    assert ran == [
+        ("numpy", None),
+        ("torch", "no adder for int64"),
+        ("torch", "no operator product"),
+        ("numpy", None),
+        ("torch", "3 bytes are no whole words"),
+    ]
+
+
+def alone(rank, num_ranks):
+    """A group of one rank."""
+    mine = torch.tensor([1.0, -0.0])
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG, dist.ReduceOp.MAX):
+        dist.all_reduce(mine, op)
+        assert mine.tolist() == [1, 0]
+    gathered = [torch.zeros(2)]
+    dist.all_gather(gathered, mine)
+    assert gathered[0].tolist() == [1, 0]
+    part = torch.zeros(2)
+    dist.reduce_scatter(part, [mine])
+    assert part.tolist() == [1, 0]
+    dist.all_to_all_single(part, torch.ones(2))
+    assert part.tolist() == [1, 1]
+    dist.broadcast(mine, 0)
+    dist.barrier()
+
+
+def test_a_group_of_one_rank_needs_no_topology():
+    run_ranks(alone, 1)
+
+
+def wrong_calls(rank, num_ranks):
+    """What is refused before anything is sent, so that the group goes on."""
+    refused = []
+
+    def expect(error, function, *arguments, **named):
+        try:
+            function(*arguments, **named)
+        except error as problem:
+            refused.append(str(problem))
+        else:
+            raise AssertionError(f"{function} must refuse {arguments}")
+
+    group = dist.group.WORLD
+    expect(TypeError, group.allreduce, [torch.ones(2, dtype=torch.int32)], dist.ReduceOp.AVG)
+    expect(TypeError, group.allreduce, [torch.ones(2)], dist.ReduceOp.BAND)
+    expect(TypeError, group.broadcast, [torch.ones(2).to_sparse()], 0)
+    expect(ValueError, group.allgather, [[torch.ones(2)]], [torch.ones(2)])
+    expect(ValueError, group.all_gather_single, torch.ones(3), torch.ones(2))
+    expect(ValueError, group.all_to_all_single, torch.ones(4), torch.ones(4), [1, 1, 1, 2], [])
+    expect(ValueError, group.send, [torch.ones(1)], num_ranks, 0)
+    expect(TypeError, dist.new_group, backend="multitree", pg_options=object())
+    mine = torch.ones(2)
+    dist.all_reduce(mine)
+    assert mine.tolist() == [num_ranks] * 2
+    return refused
+
+
+def test_wrong_calls_are_refused_and_leave_the_group_as_it_was():
+    for refused in run_ranks(wrong_calls, NUM_RANKS):
+        assert [message.split(" must ")[0] for message in refused] == [
+            "Buffers",
+            "Buffers",
+            "Tensors",
+            "Output list",
+            "Tensor of all ranks",
+            "Output splits",
+            "Rank",
+            "Options",
+        ]
