@@ -1,0 +1,162 @@
+"""A rank that dies, stops or is late is named by all others, and they go on without it."""
+
+import json
+import os
+import signal
+import time
+from datetime import timedelta
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
+
+import torch.distributed as dist  # noqa: E402
+
+from multitree.torch import CollectiveError, FailureRecord  # noqa: E402
+from tests.host.distributed.ranks import run_ranks, start_ranks  # noqa: E402
+
+VICTIM, TIMEOUT_S = 2, 1.5
+OTHERS = (0, 1, 3)
+
+
+def join(rank, num_ranks, path):
+    """The default group, with a store that is in no rank."""
+    store = dist.FileStore(path, num_ranks)
+    dist.init_process_group(
+        "multitree",
+        rank=rank,
+        world_size=num_ranks,
+        store=store,
+        timeout=timedelta(seconds=TIMEOUT_S),
+    )
+
+
+def fail(how):
+    """What happens to the victim."""
+    if how == "late":
+        time.sleep(60)
+    os.kill(os.getpid(), signal.SIGKILL if how == "dead" else signal.SIGSTOP)
+
+
+def all_reduces(rank, num_ranks, path, how, num_elements):
+    """All-reduces until one fails; then one of a group of those that are left."""
+    join(rank, num_ranks, path)
+    group = dist.group.WORLD
+    tensor = torch.ones(num_elements)
+    dist.all_reduce(tensor)
+    begun = time.monotonic()
+    with pytest.raises(CollectiveError) as caught:
+        for turn in range(1000):
+            if rank == VICTIM and turn == 10:
+                fail(how)
+            dist.all_reduce(tensor)
+    seconds = time.monotonic() - begun
+    with pytest.raises(CollectiveError):
+        dist.all_reduce(tensor)  # the group has failed for good
+    assert group.failure == caught.value.record
+    rest = dist.new_group(list(OTHERS), use_local_synchronization=True)
+    ones = torch.ones(3)
+    dist.all_reduce(ones, group=rest)
+    kept = group.get_group_store().get("failure").decode()
+    return caught.value.record, seconds, ones.tolist(), FailureRecord(**json.loads(kept))
+
+
+@pytest.mark.parametrize("num_elements", [10, 300_000])
+@pytest.mark.parametrize("how", ["dead", "not responding", "late"])
+def test_every_other_rank_names_it_in_time_and_a_group_of_the_rest_works(
+    how, num_elements, tmp_path
+):
+    ranks = start_ranks(all_reduces, 4, str(tmp_path / "store"), how, num_elements, backend=None)
+    results = ranks.wait(60, gone=(VICTIM,))
+    records = {results[rank][0] for rank in OTHERS}
+    assert len(records) == 1
+    (record,) = records
+    assert (record.rank, record.state) == (VICTIM, how)
+    assert record.is_slow == (how != "dead")
+    assert record.flow >= 0 and record.step >= 0 and "all_reduce" in record.collective
+    for rank in OTHERS:
+        _, seconds, ones, kept = results[rank]
+        assert ones == [3, 3, 3]
+        assert kept == record
+        if how == "dead":
+            assert seconds < TIMEOUT_S + 1  # no need to wait for the timeout
+
+
+def disagree(rank, num_ranks, what):
+    """Ranks that call different collectives under the same number."""
+    calls = {
+        "size": lambda: dist.all_reduce(torch.ones(100 + (rank == 1))),
+        "type": lambda: dist.all_reduce(torch.ones(100, dtype=(torch.half, torch.int)[rank == 1])),
+        "operator": lambda: dist.all_reduce(
+            torch.ones(100), (dist.ReduceOp.SUM, dist.ReduceOp.MAX)[rank == 1]
+        ),
+        "root": lambda: dist.broadcast(torch.ones(100), int(rank == 1)),
+        "collective": lambda: (
+            dist.barrier() if rank == 1 else dist.gather(torch.ones(1), _list(rank), 0)
+        ),
+    }
+    with pytest.raises(CollectiveError) as caught:
+        calls[what]()
+        dist.barrier()  # where a rank's own part could be done before it was noticed
+    return caught.value.record.state, str(caught.value)
+
+
+def _list(rank):
+    return [torch.ones(1) for _ in range(4)] if rank == 0 else None
+
+
+@pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
+@pytest.mark.parametrize("what", ["size", "type", "operator", "root", "collective"])
+def test_ranks_that_do_not_agree_on_the_collective_all_learn_what_differs(what, transport):
+    word = {"size": "num_elements", "type": "dtype"}.get(what, what)
+    for state, text in run_ranks(disagree, 4, what, MULTITREE_TRANSPORT=transport):
+        assert state == "mismatch" and f"{word} is" in text, text
+
+
+def leave(rank, num_ranks):
+    """A rank that ends while another one waits for it."""
+    dist.barrier()
+    if rank == 1:
+        return None
+    with pytest.raises(CollectiveError) as caught:
+        dist.all_reduce(torch.ones(5))
+    return caught.value.record
+
+
+def test_a_rank_that_has_left_is_named_as_such():
+    _, *records = run_ranks(leave, 4)[1:]
+    for record in records:
+        assert (record.rank, record.state) == (1, "left")
+
+
+def abort(rank, num_ranks):
+    """A rank that aborts the group."""
+    dist.barrier()
+    if rank == 3:
+        dist.group.WORLD.abort()
+        return None
+    with pytest.raises(CollectiveError) as caught:
+        dist.all_reduce(torch.ones(5))
+    return caught.value.record
+
+
+def test_an_abort_ends_what_is_under_way_at_all_ranks():
+    *records, _ = run_ranks(abort, 4)
+    for record in records:
+        assert (record.rank, record.state) == (3, "aborted")
+
+
+def no_message(rank, num_ranks, path):
+    """A receive that nothing is sent for fails alone."""
+    join(rank, num_ranks, path)
+    if rank == 0:
+        with pytest.raises(RuntimeError, match=r"rank 1 with tag 5 must end within 1.5 s"):
+            dist.recv(torch.zeros(1), 1, tag=5)
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    return tensor.tolist()
+
+
+def test_a_receive_without_a_message_fails_alone(tmp_path):
+    results = run_ranks(no_message, 2, str(tmp_path / "store"), backend=None)
+    assert results == [[2, 2], [2, 2]]

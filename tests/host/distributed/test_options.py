@@ -1,0 +1,122 @@
+"""Options come from the call, then from the environment; what does not fit is refused."""
+
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
+
+import torch.distributed as dist  # noqa: E402
+
+from multitree import torus  # noqa: E402
+from multitree.host.distributed.options import Options, options_of  # noqa: E402
+from tests.host.distributed.ranks import RankError, run_ranks  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch):
+    for name in ("TOPOLOGY", "ALGORITHM", "ENGINE", "TRANSPORT", "REPRODUCIBLE", "LOG"):
+        monkeypatch.delenv(f"MULTITREE_{name}", raising=False)
+
+
+def chosen(given=None, num_ranks=4, *, is_default_group=True):
+    return options_of(given, num_ranks, is_default_group=is_default_group)
+
+
+def test_without_a_choice_a_group_is_fully_connected_multitree_on_torch():
+    options = chosen()
+    assert options.topology.name == "full:4"
+    assert (options.algorithm, options.engine, options.transport) == ("multitree", "torch", "auto")
+    assert options.reproducible == "schedule" and options.log is None
+
+
+def test_the_environment_fills_what_the_call_leaves_open(monkeypatch):
+    for name, value in {"TOPOLOGY": "torus:2x2", "ENGINE": "rtl", "ALGORITHM": "ring"}.items():
+        monkeypatch.setenv(f"MULTITREE_{name}", value)
+    options = chosen(Options(algorithm="swing"))
+    assert options.topology.name == "torus:2x2"
+    assert (options.engine, options.algorithm) == ("rtl", "swing")
+    assert chosen(Options(topology=torus(4))).topology.name == torus(4).name
+
+
+def test_a_topology_of_the_environment_is_for_groups_of_its_size(monkeypatch):
+    monkeypatch.setenv("MULTITREE_TOPOLOGY", "torus:2x2")
+    assert chosen(num_ranks=3, is_default_group=False).topology.name == "full:3"
+    assert chosen(num_ranks=4, is_default_group=False).topology.name == "torus:2x2"
+    with pytest.raises(ValueError, match=r"the group, 3, but torus:2x2 has 4"):
+        chosen(num_ranks=3)
+    with pytest.raises(ValueError, match=r"the group, 3, but ring:4 has 4"):
+        chosen(Options(topology="ring:4"), num_ranks=3, is_default_group=False)
+    assert chosen(num_ranks=1, is_default_group=False).topology is None
+
+
+@pytest.mark.parametrize("name", ["engine", "transport", "reproducible"])
+def test_an_unknown_choice_is_refused_wherever_it_comes_from(name, monkeypatch):
+    with pytest.raises(ValueError, match=f"{name.capitalize()} must be one of .*, not 'x'"):
+        Options(**{name: "x"})
+    monkeypatch.setenv(f"MULTITREE_{name.upper()}", "x")
+    with pytest.raises(ValueError, match=f"{name.capitalize()} must be one of .*, not 'x'"):
+        chosen()
+
+
+def test_options_of_another_backend_are_refused():
+    with pytest.raises(TypeError, match=r"must be multitree.torch.Options, not dict"):
+        chosen({})
+
+
+def registered(code, **environment):
+    """Run Python code in a new process."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+
+
+INIT = (
+    "import torch.distributed as d\n"
+    "d.init_process_group('multitree', store=d.HashStore(), rank=0, world_size=1)\n"
+    "print(d.get_backend(), type(d.group.WORLD).__name__)\n"
+)
+
+
+def test_the_backend_is_there_once_torch_is_imported_and_loads_nothing_before_it_is_used():
+    code = "import sys, torch\nprint('numpy' in sys.modules, 'multitree.host.distributed.creation' "
+    code += "in sys.modules)\n"
+    ran = registered(code + INIT)
+    assert ran.stdout.split()[1:] == ["False", "multitree", "MultiTreeProcessGroup"], ran.stderr
+
+
+def test_without_autoload_it_is_there_after_an_import():
+    off = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    ran = registered("import multitree.torch\nmultitree.torch.register()\n" + INIT, **off)
+    assert "MultiTreeProcessGroup" in ran.stdout, ran.stderr
+
+
+def test_a_failure_to_register_does_not_make_the_import_of_torch_fail():
+    code = "import sys\nsys.modules['torch.distributed'] = None\n"
+    code += "from multitree.host.distributed.register import register\nregister()\nprint('goes on')"
+    ran = registered(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert ran.stdout == "goes on\n" and "was not registered" in ran.stderr
+
+
+def mixed(rank, num_ranks, backend, path):
+    dist.init_process_group(backend, rank=rank, world_size=num_ranks, init_method=f"file://{path}")
+
+
+@pytest.mark.parametrize("backend", ["cpu:gloo,cuda:multitree", "cpu:multitree,cuda:nccl"])
+def test_a_backend_for_some_devices_is_refused_rather_than_used_for_all(backend, tmp_path):
+    if hasattr(dist, "Window"):
+        pytest.skip("this release of PyTorch routes devices by itself")
+    with pytest.raises(RankError, match="Backend must be multitree for all devices"):
+        run_ranks(mixed, 2, backend, str(tmp_path / "store"), backend=None)
+
+
+def one_device(rank, num_ranks, path):
+    mixed(rank, num_ranks, "cpu:multitree", path)
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    return tensor.tolist()
+
+
+def test_a_backend_for_one_device_serves_it(tmp_path):
+    assert run_ranks(one_device, 2, str(tmp_path / "store"), backend=None) == [[2, 2], [2, 2]]
