@@ -68,16 +68,14 @@ def test_every_other_rank_names_it_in_time_and_a_group_of_the_rest_works(
 ):
     ranks = start_ranks(all_reduces, 4, str(tmp_path / "store"), how, num_elements, backend=None)
     results = ranks.wait(60, gone=(VICTIM,))
-    records = {results[rank][0] for rank in OTHERS}
-    assert len(records) == 1
-    (record,) = records
-    assert (record.rank, record.state) == (VICTIM, how)
-    assert record.is_slow == (how != "dead")
-    assert record.flow >= 0 and record.step >= 0 and "all_reduce" in record.collective
     for rank in OTHERS:
-        _, seconds, ones, kept = results[rank]
+        record, seconds, ones, kept = results[rank]
+        assert (record.rank, record.state) == (VICTIM, how)
+        assert record.is_slow == (how != "dead")
+        assert record.flow >= 0 and record.step >= 0 and "all_reduce" in record.collective
         assert ones == [3, 3, 3]
-        assert kept == record
+        # Where several notice it at once, the store has the record of one of them.
+        assert (kept.rank, kept.state, kept.sequence) == (VICTIM, how, record.sequence)
         if how == "dead":
             assert seconds < TIMEOUT_S + 1  # no need to wait for the timeout
 
@@ -131,11 +129,12 @@ def test_a_rank_that_has_left_is_named_as_such():
 
 def abort(rank, num_ranks):
     """A rank that aborts the group."""
-    dist.barrier()
     if rank == 3:
+        dist.barrier()
         dist.group.WORLD.abort()
         return None
     with pytest.raises(CollectiveError) as caught:
+        dist.barrier()  # its end may still be under way
         dist.all_reduce(torch.ones(5))
     return caught.value.record
 
