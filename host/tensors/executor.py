@@ -1,66 +1,38 @@
 """The torch engine: a schedule executed on tensors, on CPU or CUDA."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from multitree.host.tensors.operators import (
-    combine,
-    divide_by_ranks,
-    make_canonical,
-    reduction_of,
-)
+from multitree.host.tensors.fused import FusedPlan, run_fused
+from multitree.host.tensors.operators import check_operator
+from multitree.host.tensors.stepwise import StepwisePlan, run_stepwise
 from multitree.topology.collectives import Op, check_dtype
 from multitree.topology.errors import ScheduleError
-from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["TorchExecutor"]
+__all__ = ["MODES", "TorchExecutor"]
+
+MODES = ("auto", "fused", "stepwise")
+"""How a schedule is run: block by block, step by step, or by a rule on sizes."""
 
 MAX_PLANS = 8
 
-IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Index tensors of one schedule, length and device.
-
-    A rank's buffer is cut into `num_pieces` pieces of `piece` elements, so that one row number
-    (rank x num_pieces + piece) names what a transfer carries and whole rows are moved.
-    """
-
-    num_pieces: int
-    piece: int
-    spread: torch.Tensor | None  # element of the buffer for every place in the pieces
-    collect: torch.Tensor | None  # place in the pieces for every element of the buffer
-    additions: list[tuple[torch.Tensor, torch.Tensor]]  # source and destination rows of a kernel
-    origin: torch.Tensor | None  # row that each row is a copy of in the end; None: itself
-    one_origin: bool  # every rank ends with the same rows
-    summed: torch.Tensor  # per row of the result: whether additions made it, so NaN is canonical
+FUSED_FLOW_BYTES = 1 << 14
+"""Least bytes of a rank and flow that run fused on the CPU: below, calls take longer than data."""
 
 
 class TorchExecutor:
     """Executes schedules on tensors with the bits of `execute`.
 
-    All transfers of one step that are no siblings are one group of a few kernels: gather the
-    rows that are sent, add the rows they are sent to, put them back. Siblings follow each other in
-    canonical order. GATHER rows only copy, so their composition is computed once per schedule and
-    is one gather at the end. Index tensors are kept for the last few schedules and lengths.
-
-    Notes
-    -----
-    Device memory: a copy of the buffers, two index entries per element of one buffer where chunks
-    are not of equal size, and two temporaries of one group. No atomic operations: results do not
-    depend on the run.
+    Plans of both modes are kept for the last few schedules, and lengths where they depend on it.
     """
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[tuple[str, int, int, str], _Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def execute(
         self,
@@ -69,6 +41,8 @@ class TorchExecutor:
         op: str = "sum",
         *,
         flit_bytes: int = 16,
+        mode: str = "auto",
+        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Run a schedule on the device its tensor is on.
 
@@ -79,9 +53,17 @@ class TorchExecutor:
         memory : torch.Tensor, shape (num_ranks, n)
             float32, int32 or bfloat16; not modified.
         op : str
-            "sum", "max", or "average": sums divided by the number of ranks; floats only.
+            One of `OPERATORS`; "average" is sums divided by the number of ranks.
         flit_bytes : int
             Bytes per flit: chunks are whole flits.
+        mode : str
+            "fused" reads each input and writes each result once, a block of one flow after the
+            other; "stepwise" runs a few operators on all that is sent at once, which takes several
+            passes over memory but few calls; "auto" is fused on the CPU where a rank has at least
+            `FUSED_FLOW_BYTES` per flow, else stepwise. The bits are the same.
+        out : torch.Tensor, shape (num_ranks, n), optional
+            Where results go: contiguous, of the same type and device, other memory than `memory`.
+            Without it they are fresh memory, whose pages a CPU has to clear first.
 
         Returns
         -------
@@ -92,173 +74,81 @@ class TorchExecutor:
         Raises
         ------
         TypeError
-            If the tensor is of another type.
+            If the tensor is of another type, or the operator not defined on it.
         ValueError
-            If it does not have one row per rank.
+            If the tensor does not have one row per rank, `out` is not like it, or there is no such
+            operator or mode on this device.
         ScheduleError
             If a flow adds after it has begun to copy.
-        """
-        num_ranks = schedule.topology.num_ranks
-        check_dtype("Memory", memory.dtype)
-        if memory.ndim != 2 or len(memory) != num_ranks:
-            shape = tuple(memory.shape)
-            raise ValueError(f"Memory must have shape ({num_ranks}, n), not {shape}")
-        if memory.shape[1] == 0:
-            return memory.clone()
-        flit_elements = flit_bytes // memory.dtype.itemsize
-        plan = self._plan(schedule, memory.shape[1], flit_elements, memory.device)
-        rows = _spread(memory, plan)
-        for source, destination in plan.additions:
-            # `_groups` makes the destinations of a group distinct, so that `index_copy_` is
-            # deterministic, and `verify` proves that no step reads what it writes.
-            value = rows.index_select(0, destination)
-            contribution = rows.index_select(0, source)
-            combine(value, contribution, reduction_of(op), out=value)
-            rows.index_copy_(0, destination, value)
-        return _collect(rows, plan, num_ranks, average=op == "average")
 
-    def _plan(self, schedule: Schedule, n: int, flit_elements: int, device: torch.device) -> _Plan:
-        """Look the plan up, or make it and forget the one used longest ago."""
-        key = (schedule.hash, n, flit_elements, str(device))
+        Notes
+        -----
+        Time and memory: see `run_fused` and `run_stepwise`.
+        """
+        _check_memory(schedule, memory, op)
+        _check_out(memory, out)
+        chosen = _chosen(mode, schedule, memory)
+        if memory.shape[1] == 0:
+            return memory.clone() if out is None else out
+        n, flit_elements = memory.shape[1], flit_bytes // memory.dtype.itemsize
+        if chosen == "fused":
+            key = ("fused", schedule.hash)
+            fused = self._plan(key, schedule, lambda: FusedPlan.of(schedule))
+            return run_fused(fused, memory, op, flit_elements, out)
+        device = memory.device
+        of_length = ("stepwise", schedule.hash, n, flit_elements, str(device))
+        stepwise = self._plan(
+            of_length, schedule, lambda: StepwisePlan.of(schedule, n, flit_elements, device)
+        )
+        image = run_stepwise(stepwise, memory, op)
+        return image if out is None else out.copy_(image)
+
+    def _plan(self, key: tuple[Any, ...], schedule: Schedule, make: Callable[[], Any]) -> Any:
+        """Look a plan up, or make it and forget the one used longest ago."""
         if key not in self._plans:
-            self._plans[key] = _make_plan(schedule, n, flit_elements, device)
+            _check_copies_last(schedule)
+            self._plans[key] = make()
             if len(self._plans) > MAX_PLANS:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(key)
         return self._plans[key]
 
 
-def _spread(memory: torch.Tensor, plan: _Plan) -> torch.Tensor:
-    """Copy buffers into rows of equal length; places past a chunk's end hold anything."""
-    if plan.spread is None:
-        return memory.clone().reshape(-1, plan.piece)
-    return memory.index_select(1, plan.spread).reshape(-1, plan.piece)
+def _check_memory(schedule: Schedule, memory: torch.Tensor, op: str) -> None:
+    """Raise where a memory is not of the schedule's ranks, or an operator not of its type."""
+    num_ranks = schedule.topology.num_ranks
+    check_dtype("Memory", memory.dtype)
+    check_operator(op, memory.dtype)
+    if memory.ndim != 2 or len(memory) != num_ranks:
+        shape = tuple(memory.shape)
+        raise ValueError(f"Memory must have shape ({num_ranks}, n), not {shape}")
 
 
-def _collect(rows: torch.Tensor, plan: _Plan, num_ranks: int, *, average: bool) -> torch.Tensor:
-    """Do all copies at once, divide, make NaN canonical, and bring rows back into buffers."""
-    origin, summed = plan.origin, plan.summed
-    if origin is not None and plan.one_origin:
-        origin, summed = origin[: plan.num_pieces], summed[: plan.num_pieces]
-    if origin is not None:
-        rows = rows.index_select(0, origin)
-    if average:
-        divide_by_ranks(rows, num_ranks)
-        summed = torch.ones_like(summed)
-    # This is done once, at the end, since a NaN stays one through additions and copies.
-    make_canonical(rows, where=summed[:, None])
-    image = rows.reshape(-1, plan.num_pieces * plan.piece)
-    if plan.collect is not None:
-        image = image.index_select(1, plan.collect)
-    # Expanded rows share memory; each rank gets its own, since results may be written to.
-    return image.expand(num_ranks, -1).contiguous() if len(image) < num_ranks else image
+def _check_out(memory: torch.Tensor, out: torch.Tensor | None) -> None:
+    """Raise where results cannot be written to what is given for them."""
+    if out is None:
+        return
+    for field in ("shape", "dtype", "device"):
+        wanted, found = getattr(memory, field), getattr(out, field)
+        if wanted != found:
+            raise ValueError(f"Out must have the {field} of memory, {wanted}, not {found}")
+    if not out.is_contiguous():
+        raise ValueError(f"Out must be contiguous, not have strides {out.stride()}")
+    if out.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr():
+        raise ValueError("Out must be other memory than the buffers, not a part of the same")
 
 
-def _make_plan(schedule: Schedule, n: int, flit_elements: int, device: torch.device) -> _Plan:
-    """Index tensors of a schedule on buffers of n elements."""
-    schedule, bounds = _side_by_side(schedule, -(-n // flit_elements))
-    bounds = bounds * flit_elements
-    sizes = np.diff(bounds)
-    # Pieces of the mean chunk: a flow is one piece where chunks are equal, and memory stays below
-    # twice the buffers' where they are not.
-    piece = -(-int(bounds[-1]) // (schedule.num_flows * flit_elements)) * flit_elements
-    counts = -(-sizes // piece)
-    first = np.concatenate([[0], np.cumsum(counts)])
-    num_pieces = int(first[-1])
-    spread, collect = _element_maps(bounds, first, piece, n)
-    additions, origin, summed = _row_maps(schedule, first, num_pieces)
-    by_rank = origin.reshape(-1, num_pieces)
-
-    def on_device(array: npt.NDArray[Any]) -> torch.Tensor:
-        return torch.from_numpy(array).to(device)
-
-    is_itself = bool((origin == np.arange(len(origin))).all())
-    return _Plan(
-        num_pieces=num_pieces,
-        piece=piece,
-        spread=None if spread is None else on_device(spread),
-        collect=None if collect is None else on_device(collect),
-        additions=[(on_device(source), on_device(to)) for source, to in additions],
-        origin=None if is_itself else on_device(origin),
-        one_origin=bool((by_rank == by_rank[0]).all()),
-        summed=on_device(summed),
-    )
-
-
-def _side_by_side(schedule: Schedule, num_flits: int) -> tuple[Schedule, IntArray]:
-    """All waves at once, a flow for each tree and wave, and where their chunks begin."""
-    bounds, num_waves = schedule.chunks(num_flits), schedule.num_waves
-    if num_waves == 1:
-        return schedule, bounds
-    begins = np.add.outer(bounds[-1] * np.arange(num_waves), bounds[:-1]).ravel()
-    return unrolled(schedule, period=0), np.append(begins, bounds[-1] * num_waves)
-
-
-def _element_maps(
-    bounds: IntArray, first: IntArray, piece: int, n: int
-) -> tuple[IntArray | None, IntArray | None]:
-    """Where each place of the pieces comes from, and where each element went."""
-    num_pieces = int(first[-1])
-    flow = np.repeat(np.arange(len(bounds) - 1), np.diff(first))
-    start = bounds[flow] + (np.arange(num_pieces) - first[flow]) * piece
-    element = (start[:, None] + np.arange(piece)).reshape(-1)
-    if len(element) == n and (element == np.arange(n)).all():
-        return None, None
-    # Neighbours' elements and repeats of the last one fill the room behind a chunk's end: what is
-    # there is added and moved like the rest and never collected.
-    owner = np.searchsorted(bounds, np.arange(n), side="right") - 1
-    place = first[owner] * piece + np.arange(n) - bounds[owner]
-    return np.minimum(element, n - 1), place
-
-
-def _row_maps(
-    schedule: Schedule, first: IntArray, num_pieces: int
-) -> tuple[list[tuple[IntArray, IntArray]], IntArray, npt.NDArray[np.bool_]]:
-    """Groups of additions, the origin of every row, and whether additions made its value."""
-    _check_copies_last(schedule)
-    num_rows = schedule.topology.num_ranks * num_pieces
-    additions = []
-    summed = np.zeros(num_rows, dtype=np.bool_)
-    for transfers in _groups(schedule):
-        source, destination = _rows_of(schedule, transfers, first, num_pieces)
-        additions.append((source, destination))
-        summed[destination] = True
-    origin = np.arange(num_rows)
-    copies = np.flatnonzero(schedule.op == Op.GATHER)
-    for step in np.unique(schedule.step[copies]):
-        transfers = copies[schedule.step[copies] == step]
-        source, destination = _rows_of(schedule, transfers, first, num_pieces)
-        origin[destination] = origin[source]
-    return additions, origin, summed[origin]
-
-
-def _groups(schedule: Schedule) -> list[IntArray]:
-    """REDUCE transfers that may run together: one step, and the k-th of all siblings."""
-    reduces = np.flatnonzero(schedule.op == Op.REDUCE)
-    columns = (schedule.src, schedule.order, schedule.dst, schedule.flow, schedule.step)
-    reduces = reduces[np.lexsort([column[reduces] for column in columns])]
-    sibling = np.stack([column[reduces] for column in columns[2:]])
-    starts = np.ones(len(reduces), dtype=np.bool_)
-    starts[1:] = (sibling[:, 1:] != sibling[:, :-1]).any(axis=0)
-    index = np.arange(len(reduces))
-    place = index - np.maximum.accumulate(np.where(starts, index, 0))
-    keys = np.stack([schedule.step[reduces], place])
-    _, group = np.unique(keys, axis=1, return_inverse=True)
-    return [reduces[group == number] for number in range(int(group.max(initial=-1)) + 1)]
-
-
-def _rows_of(
-    schedule: Schedule, transfers: IntArray, first: IntArray, num_pieces: int
-) -> tuple[IntArray, IntArray]:
-    """Source and destination row of every piece that the transfers carry."""
-    flow = schedule.flow[transfers]
-    counts = first[flow + 1] - first[flow]
-    transfer = np.repeat(np.arange(len(transfers)), counts)
-    within = np.arange(len(transfer)) - np.repeat(np.cumsum(counts) - counts, counts)
-    piece = first[flow][transfer] + within
-    source = schedule.src[transfers][transfer].astype(np.int64) * num_pieces + piece
-    destination = schedule.dst[transfers][transfer].astype(np.int64) * num_pieces + piece
-    return source, destination
+def _chosen(mode: str, schedule: Schedule, memory: torch.Tensor) -> str:
+    """The mode that runs: as asked for, or by the rule in `TorchExecutor.execute`."""
+    if mode not in MODES:
+        raise ValueError(f"Mode must be one of {', '.join(MODES)}, not {mode!r}")
+    on_cpu = memory.device.type == "cpu"
+    if mode == "fused" and not on_cpu:
+        raise ValueError(f"Mode 'fused' must be on a CPU, not on {memory.device}")
+    if mode != "auto":
+        return mode
+    is_large = memory.shape[1] * memory.element_size() >= FUSED_FLOW_BYTES * schedule.num_flows
+    return "fused" if on_cpu and is_large else "stepwise"
 
 
 def _check_copies_last(schedule: Schedule) -> None:

@@ -1,0 +1,64 @@
+"""Schedules of every kind, and the results that both modes must have."""
+
+import itertools
+from dataclasses import replace
+
+import networkx as nx
+
+from multitree import Topology, mesh, ring, torus
+from multitree.host.work import average_of
+from multitree.topology.algorithms.build import build
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["expected", "lopsided_schedule", "partial_schedule", "schedules"]
+
+RANDOM_GRAPH_SEED = 11
+COLLECTIVES = (
+    ("all_reduce", None),
+    ("reduce_scatter", None),
+    ("all_gather", None),
+    ("broadcast", 1),
+    ("reduce", 1),
+)
+
+
+def lopsided_schedule():
+    """Two trees on three ranks, one of which carries nine tenths of the buffer."""
+    rows = [(0, 0, f, 2, 1) for f in (0, 1)] + [(1, 0, f, 1, 0) for f in (0, 1)]
+    rows += [(2, 1, f, 0, 1) for f in (0, 1)] + [(3, 1, f, 1, 2) for f in (0, 1)]
+    return Schedule.from_rows(
+        mesh(3),
+        algorithm="by hand",
+        collective="all_reduce",
+        flow_offsets=[0, 9, 10],
+        rows=rows,
+    )
+
+
+def partial_schedule():
+    """Two ranks of three get the result, and one of them of one flow only."""
+    rows = [(0, 0, 0, 2, 1), (1, 1, 0, 1, 0), (2, 1, 1, 0, 1)]
+    return Schedule.from_rows(
+        mesh(3), algorithm="partial", collective="all_reduce", flow_offsets=[0, 1, 2], rows=rows
+    )
+
+
+def schedules():
+    """All collectives of MultiTree on four networks, other algorithms, waves, and odd ones."""
+    graph = nx.connected_watts_strogatz_graph(11, 4, 0.5, seed=RANDOM_GRAPH_SEED)
+    networks = [torus(4, 4), mesh(5, 3), ring(2), Topology.from_networkx(graph, name="random")]
+    found = [
+        build(network, "multitree", collective, root=root)
+        for network, (collective, root) in itertools.product(networks, COLLECTIVES)
+    ]
+    found += [build(torus(4, 4), name) for name in ("ring", "bidirectional_ring", "forest")]
+    found += [replace(build(torus(2, 2), "multitree"), num_waves=4, period=2)]
+    return [*found, lopsided_schedule(), partial_schedule()]
+
+
+def expected(schedule, values, op, **options):
+    """What `execute` gives, divided for an average."""
+    if op == "average":
+        return average_of(execute(schedule, values, **options), len(values))
+    return execute(schedule, values, op, **options)
