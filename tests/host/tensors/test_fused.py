@@ -10,7 +10,7 @@ from multitree.host.buffers import to_array, to_tensor
 from multitree.host.tensors.programs import compiled
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
-from tests.host.tensors.schedules import expected, schedules
+from tests.host.tensors.schedules import OTHERS, expected, naive, schedules
 from tests.host.values import bits, make_buffers, with_odd_values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
@@ -55,33 +55,14 @@ def test_every_memory_equals_execute_bit_for_bit(executor, schedule, block_eleme
             assert (bits(to_array(tensor)) == bits(values)).all()
 
 
-def naive(schedule, memory, op):
-    """Every row by `combine`, as `execute` does them, for operators that it does not have."""
-    from multitree.host.tensors.operators import combine, make_canonical
-
-    memory = memory.clone()
-    elements = 16 // memory.element_size()
-    bounds = schedule.chunks(-(-memory.shape[1] // elements)) * elements
-    for row in np.lexsort((schedule.src, schedule.order, schedule.step)):
-        chunk = slice(*bounds[schedule.flow[row] :][:2].tolist())
-        to, source = memory[schedule.dst[row], chunk], memory[schedule.src[row], chunk]
-        if schedule.op[row] == 0:
-            combine(to, source, op, out=to)
-            make_canonical(to)
-        else:
-            to.copy_(source)
-    return memory
-
-
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter"])
 @pytest.mark.parametrize("mode", MODES)
 def test_other_operators_equal_a_combination_of_every_row(executor, mode, collective):
     schedule = build(torus(4, 4), "multitree", collective)
-    of_integers = ("product", "min", "bitwise_and", "bitwise_or", "bitwise_xor")
     for dtype in DTYPES:
         values = make_buffers(3, 16, 1000, dtype)
         memory = to_tensor(values if dtype == "int32" else with_odd_values(values))
-        for op in of_integers if dtype == "int32" else ("product", "min"):
+        for op in OTHERS[dtype]:
             image = executor.execute(schedule, memory, op, mode=mode)
             right = naive(schedule, memory, op)
             assert (bits(to_array(image)) == bits(to_array(right))).all(), (dtype, op)
@@ -147,7 +128,7 @@ def test_auto_is_fused_from_a_number_of_bytes_per_flow_on(executor):
     for n, mode in ((FUSED_FLOW_BYTES - 1, "stepwise"), (FUSED_FLOW_BYTES, "fused")):
         executor._plans.clear()
         executor.execute(schedule, torch.zeros(4, n))
-        assert [key[0] for key in executor._plans] == [mode]
+        assert [key[0].__name__.lower() for key in executor._plans] == [f"{mode}plan"]
 
 
 def test_scratch_memory_is_a_block_per_level_and_not_one_per_rank():
