@@ -1,4 +1,4 @@
-"""Kernels have the bits of execute in Triton's interpreter, and compile without a GPU."""
+"""Kernels have the bits of execute in the interpreter, and compile without a GPU."""
 
 import itertools
 import re
