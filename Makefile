@@ -56,7 +56,7 @@ fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exa
 test: compiler $(STAMPS)/test # the quick tests on a sample of their cases, and an all-reduce in RTL: some minutes
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long and not more_sets"
 
-test-all: install-all check-figures # cheap figures again, and the slow tests, with PyTorch and Icarus; a skip is a failure
+test-all: install-all check-figures # cheap figures again, and the slow tests, with PyTorch, Triton and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m "not long"
 
 test-long: install-all # what takes minutes a test: samples of the campaigns, and more of what others sample
@@ -65,7 +65,7 @@ test-long: install-all # what takes minutes a test: samples of the campaigns, an
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
 	@$(BIN)/python -m tests.cocotb.code_coverage
 
-install-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch # install what test-all needs
+install-all: compiler icarus $(STAMPS)/test $(STAMPS)/triton # install what test-all needs
 
 formal: $(STAMPS)/formal # prove the properties of tests/formal, every parameter set
 	@$(BIN)/python -m tests.formal.run
