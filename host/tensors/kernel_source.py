@@ -7,7 +7,8 @@ from multitree.host.tensors.programs import Program
 __all__ = ["kernel_source"]
 
 _ROUND = """
-    # To nearest even; not a cast, since that of the interpreter truncates.
+    # To nearest even; not a cast, since that of the interpreter truncates. The NaN of a GPU,
+    # 0x7FFFFFFF, would overflow to -0.
     bits = result.to(tl.uint32, bitcast=True)
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16
     bits = tl.where(result != result, CANONICAL, bits)

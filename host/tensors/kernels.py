@@ -3,6 +3,7 @@
 No GPU has run these kernels yet: they are tested in Triton's interpreter, and compiled for one.
 """
 
+import hashlib
 import linecache
 import math
 from dataclasses import dataclass
@@ -19,14 +20,14 @@ from multitree.host.tensors.operators import as_integers
 from multitree.host.tensors.programs import Program, compiled
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["CUDA_OPTIONS", "KernelPlan", "compiled_kernel", "run_kernels"]
+__all__ = ["CUDA_OPTIONS", "KernelPlan", "compiled_kernel", "functions_of", "run_kernels"]
 
 BLOCK_ELEMENTS = 1024
 """Elements of a rank that an instance takes: 8 for each of the 128 threads of four warps."""
 
 
-CUDA_OPTIONS = {"enable_reflect_ftz": False, "enable_fp_fusion": False}
-"""Subnormals stay, also in divisions, and nothing is contracted; the interpreter has neither."""
+CUDA_OPTIONS = {"enable_fp_fusion": False}
+"""Each addition is an instruction that rounds; the interpreter has no such option."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +97,27 @@ def compiled_kernel(program: Program, dtype: str, op: str) -> Any:
     -------
     triton.JITFunction
     """
-    text = kernel_source(program, dtype, op)
+    return functions_of(kernel_source(program, dtype, op))["run"]
+
+
+def functions_of(text: str) -> dict[str, Any]:
+    """What a kernel's text defines, by name.
+
+    Parameters
+    ----------
+    text : str
+        As `kernel_source` writes it.
+
+    Returns
+    -------
+    dict
+    """
     # Triton reads a function's text by `inspect`, which also looks here: no file is needed.
-    name = f"<kernel {hash((program, dtype, op)):x}>"
+    name = f"<kernel {hashlib.sha256(text.encode()).hexdigest()}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     namespace: dict[str, Any] = {"triton": triton, "tl": tl, "__name__": __name__}
     exec(compile(text, name, "exec"), namespace)
-    return namespace["run"]
+    return namespace
 
 
 def run_kernels(

@@ -128,9 +128,7 @@ def _program(rows: list[tuple[int, int, int]], num_ranks: int) -> tuple[Program,
         else:
             held[dst] = held[src]
     used = {value for pair in operands.values() for value in pair}
-    # Later values first, so that numbers do not depend on which ranks have no part in a tree.
-    tops = sorted(set(held) - used, reverse=True)
-    order = _depth_first(tops, operands)
+    order = _depth_first(sorted(set(held) - used), operands)
     places = [value for value in order if value < num_ranks]
     places += sorted(set(range(num_ranks)) - set(places))
     sums = [value for value in order if value >= num_ranks]

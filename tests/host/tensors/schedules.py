@@ -12,7 +12,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["OTHERS", "expected", "lopsided_schedule", "naive", "partial_schedule", "schedules"]
+__all__ = ["OTHERS", "expected", "naive", "schedules"]
 
 RANDOM_GRAPH_SEED = 11
 # Operators that `execute` does not have, by the types they are defined on.
@@ -51,6 +51,14 @@ def partial_schedule():
     )
 
 
+def shared_partial_schedule():
+    """A chain to rank 0, and a partial sum that is sent on and then copied, too."""
+    rows = [(0, 0, 0, 3, 2), (1, 0, 0, 2, 1), (2, 0, 0, 1, 0), (3, 1, 0, 0, 1), (3, 1, 0, 2, 3)]
+    return Schedule.from_rows(
+        mesh(4), algorithm="shared", collective="all_reduce", flow_offsets=[0, 1], rows=rows
+    )
+
+
 def schedules():
     """All collectives of MultiTree on four networks, other algorithms, waves, and odd ones."""
     graph = nx.connected_watts_strogatz_graph(11, 4, 0.5, seed=RANDOM_GRAPH_SEED)
@@ -61,7 +69,7 @@ def schedules():
     ]
     found += [build(torus(4, 4), name) for name in ("ring", "bidirectional_ring", "forest")]
     found += [replace(build(torus(2, 2), "multitree"), num_waves=4, period=2)]
-    return [*found, lopsided_schedule(), partial_schedule()]
+    return [*found, lopsided_schedule(), partial_schedule(), shared_partial_schedule()]
 
 
 def expected(schedule, values, op, **options):

@@ -86,6 +86,24 @@ def test_results_go_where_they_are_wanted(kernels):
     assert (bits(out.numpy()) == bits(expected(schedule, values, "sum"))).all()
 
 
+PROBE = """
+@triton.jit
+def probe(values, results):
+    places = tl.arange(0, 2)
+    value = tl.load(values + places).to(tl.float32, bitcast=True)
+    tl.store(results + places, combine(value, value).to(tl.int32, bitcast=True))
+"""
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_nan_of_a_gpu_stays_one_when_it_is_rounded_to_bfloat16(kernels):
+    (family, *_) = compiled(build(ring(2), "multitree"))
+    probe = kernels.functions_of(kernel_source(family.program, "bfloat16", "sum") + PROBE)["probe"]
+    values, results = torch.tensor([0x7FFFFFFF, 0x3F800000]), torch.zeros(2, dtype=torch.int32)
+    probe[(1,)](values.to(torch.int32), results)
+    assert results.tolist() == [0x7FC00000, 0x40000000]
+
+
 @pytest.mark.parametrize(
     ("dtype", "align", "bytes_per_load"), [("float32", 4, 16), ("bfloat16", 8, 16)]
 )
