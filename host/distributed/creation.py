@@ -48,7 +48,7 @@ class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
         self.invariant = InvariantSums(group) if is_invariant else None
         self._store = store
         self._timeout_s = timeout.total_seconds()
-        self._name, self._description = "", ""
+        self._name, self._description = group.member.group, ""
         _GROUPS.add(self)
 
     def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
@@ -57,6 +57,34 @@ class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
 
     def _get_backend_name(self) -> str:
         return BACKEND
+
+    @property
+    def group_name(self) -> str:
+        """Name of the group."""
+        return self._name
+
+    def getGroupName(self) -> str:  # noqa: N802
+        """Name of the group, for PyTorch's C++."""
+        return self._name
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    setGroupName = _set_group_name  # noqa: N815
+
+    @property
+    def group_desc(self) -> str:
+        """Description of the group."""
+        return self._description
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """Description of the group, for PyTorch's C++."""
+        return self._description
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    setGroupDesc = _set_group_desc  # noqa: N815
 
     def name(self) -> str:
         """Name of the backend."""

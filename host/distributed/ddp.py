@@ -1,4 +1,4 @@
-"""The communication hook that lets DistributedDataParallel use a group of this backend."""
+"""The hook that lets DistributedDataParallel use a group of this backend."""
 
 from typing import Any
 

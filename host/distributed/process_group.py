@@ -252,6 +252,11 @@ class Collectives:
         wait_all_ranks : bool
             Taken, and without effect: the diagnosis follows who waits for whom.
         """
+        if timeout is not None and timeout.total_seconds() <= 0:
+            raise RuntimeError(
+                f"Rank {self.group.rank} timed out in monitoredBarrier: timeout must be above 0 s, "
+                f"not {timeout.total_seconds()} s"
+            )
         self.barrier(timeout=timeout).wait()
 
     @profiled("send")

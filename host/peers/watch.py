@@ -138,7 +138,9 @@ class Watch:
         if job.handle.is_completed():
             return
         state = self.ended.get(peer, state)
-        detail = f"the timeout of {job.timeout_s:.1f} s has passed" + (f"; {detail}" if detail else "")
+        detail = f"the timeout of {job.timeout_s:.1f} s has passed" + (
+            f"; {detail}" if detail else ""
+        )
         self.fail(self.record(state, Waiting(peer, last.flow, last.step), detail, job))
 
     def _diagnosis_ended(self, error: BaseException | None) -> None:

@@ -14,6 +14,10 @@ from tests.host.values import bits, make_buffers, with_odd_values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
+import torch.distributed as dist  # noqa: E402
+
+from multitree.torch import Options  # noqa: E402
+
 LENGTHS = (0, 1, 5, 64, 1000, 40_001)
 CASES = [
     ("full:4", "multitree"),
@@ -44,10 +48,6 @@ def as_words(tensor):
 
 def all_reduces(rank, num_ranks, spec, algorithm, transport):
     """Words of every all-reduce at this rank."""
-    import torch.distributed as dist
-
-    from multitree.torch import Options
-
     options = Options(topology=spec, algorithm=algorithm, transport=transport)
     group = dist.new_group(backend="multitree", pg_options=options)
     results = []

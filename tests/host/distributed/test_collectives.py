@@ -1,4 +1,4 @@
-"""Every collective and message does what PyTorch documents, and is this backend's own."""
+"""Every collective and message does what PyTorch documents for it."""
 
 import random
 

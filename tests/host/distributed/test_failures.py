@@ -1,4 +1,4 @@
-"""A rank that dies, stops or is late is named by all others, and they go on without it."""
+"""A rank that dies, stops or is late is named, and the others go on."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Options come from the call, then from the environment; what does not fit is refused."""
+"""Options come from the call or the environment; misfits are refused."""
 
 import subprocess
 import sys

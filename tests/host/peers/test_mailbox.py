@@ -1,4 +1,4 @@
-"""Messages match by source, channel and tag, in the order of sending, of any length."""
+"""Messages match by source, channel and tag, in the order of sending."""
 
 import random
 import socket
