@@ -22,7 +22,7 @@ from multitree.host.sizes import format_size, parse_size
 from multitree.torch import Options
 
 TOPOLOGIES = {
-    4: ("full:4", "torus:2x2", "mesh:1x4", "fat_tree:2x2"),
+    4: ("full:4", "torus:2x2", "mesh:4", "fat_tree:2x2"),
     8: ("full:8", "torus:2x4", "hypercube:3", "fat_tree:2x4"),
 }
 TRANSPORTS = ("shared_memory", "gloo")

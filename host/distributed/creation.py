@@ -161,7 +161,8 @@ def create_group(given: Any, options: object) -> MultiTreeProcessGroup:
     connections = connect_all(given.store, rank, num_ranks, timeout=timeout, local=is_local)
     member = Member(rank, global_ranks, given.group_id, connections, given.store)
     group = _group_of(member, num_ranks, chosen, is_local, given, connections)
-    member.start()
+    # Waiting for gloo blocks, and so do engines.
+    member.start(with_helper=not is_local or chosen.engine != "torch")
     is_invariant = chosen.reproducible == "invariant"
     return MultiTreeProcessGroup(group, given.store, timeout, is_invariant=is_invariant)
 

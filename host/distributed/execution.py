@@ -72,6 +72,9 @@ class Transport(Protocol):
     def begin(self, run: Run) -> Steps[None]:
         """Get ready for a collective: memory, receives."""
 
+    def advance(self, actions: Steps[None]) -> Steps[None]:
+        """Run the actions of a collective that has begun."""
+
     def room(self, run: Run, action: Action) -> Slices:
         """Memory for a sum that is sent on."""
 
@@ -95,8 +98,13 @@ def run_program(run: Run, transport: Transport) -> Steps[None]:
     schedule. NaN are made canonical, and averages divided, at the root alone, before the
     result is copied.
     """
-    values = dict(run.flows.sources)
     yield from transport.begin(run)
+    yield from transport.advance(_actions(run, transport))
+
+
+def _actions(run: Run, transport: Transport) -> Steps[None]:
+    """All actions in order, once the transport is ready."""
+    values = dict(run.flows.sources)
     for action in run.program.actions:
         if action.kind == Kind.SEND:
             transport.send(run, action, values[action.flow])

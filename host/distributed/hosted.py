@@ -84,7 +84,7 @@ class HostedEngine:
             rows = yield from self._collect(sequence, row)
             plan = Plan(layout.schedule, layout.dependency)
             rows, report = yield from self._progress.in_thread(
-                lambda: self._run_engine(plan, rows, op), Waiting(HOST)
+                lambda: self._run_engine(plan, rows, op), lambda: Waiting(HOST)
             )
             yield from self._distribute(sequence, fingerprint, rows)
             row = rows[HOST]

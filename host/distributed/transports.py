@@ -82,6 +82,10 @@ class SharedMemoryTransport:
         self._shared.begin(run.sequence, aligned)
         self._places = {}
 
+    def advance(self, actions: Steps[None]) -> Steps[None]:
+        """Run the actions here."""
+        yield from actions
+
     def room(self, run: Run, action: Action) -> Slices:
         """A place in this rank's slot, the same for all contributions to a flow."""
         template = run.flows.template(action.flow)
@@ -183,6 +187,8 @@ class MessageTransport:
         self._sends: list[tuple[Action, torch.Tensor, torch.distributed.Work]] = []
         self._rooms: dict[int, torch.Tensor] = {}
         self._tag_of: dict[tuple[int, int, int], int] = {}
+        self._scratch = _Scratch()
+        self._waiting = Waiting(-1)
 
     def begin(self, run: Run) -> Steps[None]:
         """Agree with the others, then post every receive."""
@@ -218,7 +224,7 @@ class MessageTransport:
         targets = run.flows.targets.get(action.flow)
         if action.op == Op.GATHER and targets is not None and len(targets) == 1:
             return targets[0]
-        return _empty_chunk(template)
+        return self._scratch.take(template)
 
     def _next_tag(self, direction: str, peer: int) -> int:
         """Number of a message between two ranks, back at 0 after the largest tag."""
@@ -227,19 +233,36 @@ class MessageTransport:
         return tag
 
     def room(self, run: Run, action: Action) -> Slices:
-        """Memory of this collective alone."""
+        """Where the result goes, too, or memory of this collective alone.
+
+        A result arrives only once this rank's sum has been received whole, so that both may lie in
+        the same place.
+        """
+        targets = run.flows.targets.get(action.flow)
+        if targets is not None:
+            return targets
         template = run.flows.template(action.flow)
         if action.flow not in self._rooms:
-            self._rooms[action.flow] = _empty_chunk(template)
+            self._rooms[action.flow] = self._scratch.take(template)
         return _split_like(self._rooms[action.flow], template)
+
+    def advance(self, actions: Steps[None]) -> Steps[None]:
+        """Run the actions in the helper, since waiting for gloo blocks."""
+
+        def run_all() -> None:
+            for _ in actions:
+                raise AssertionError("messages are waited for, not yielded")
+
+        yield from self._progress.in_thread(run_all, lambda: self._waiting)
 
     def receive(self, run: Run, action: Action) -> Steps[Slices]:
         """Wait for a message."""
         memory, work = self._receives.pop((action.peer, action.op, action.flow))
         # Its sender has said that it sends, and leaves only when it has.
-        waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
-        yield from self._progress.in_thread(work.wait, waiting)
+        self._waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
+        work.wait()
         return _split_like(memory, run.flows.template(action.flow))
+        yield from ()
 
     def send(self, run: Run, action: Action, value: Slices) -> None:
         """Begin to send a chunk in one message."""
@@ -251,15 +274,38 @@ class MessageTransport:
     def end(self, run: Run) -> Steps[None]:
         """Wait until all was sent."""
         for action, _, work in self._sends:
-            waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
-            yield from self._progress.in_thread(work.wait, waiting)
+            self._waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
+            work.wait()
         self._sends = []
+        self._scratch.give_back()
+        yield from ()
 
     def arrived(self, peer: int, frame: Frame) -> None:
         """Keep a READY frame."""
         self._arrivals.add(peer, frame)
 
 
-def _empty_chunk(template: Slices) -> torch.Tensor:
-    """Memory for a chunk in one piece."""
-    return template[0].new_empty(sum(len(part) for part in template))
+class _Scratch:
+    """Memory for chunks that is kept from one collective for the next, as far as that needs it.
+
+    The operating system clears fresh pages, which takes as long as a sum.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[int, torch.dtype], list[torch.Tensor]] = {}
+        self._taken: list[torch.Tensor] = []
+
+    def take(self, template: Slices) -> torch.Tensor:
+        """Memory for a chunk in one piece."""
+        length, dtype = sum(len(part) for part in template), template[0].dtype
+        free = self._free.get((length, dtype))
+        tensor = free.pop() if free else template[0].new_empty(length)
+        self._taken.append(tensor)
+        return tensor
+
+    def give_back(self) -> None:
+        """Keep what the collective took, and nothing else."""
+        self._free = {}
+        for tensor in self._taken:
+            self._free.setdefault((len(tensor), tensor.dtype), []).append(tensor)
+        self._taken = []

@@ -70,9 +70,9 @@ class Member:
         self._lock = threading.Lock()
         self._has_stopped = False
 
-    def start(self) -> None:
-        """Start the thread."""
-        self.progress.start()
+    def start(self, *, with_helper: bool) -> None:
+        """Start the thread; with a helper where something blocks."""
+        self.progress.start(with_helper=with_helper)
 
     @property
     def global_rank(self) -> int:

@@ -5,9 +5,10 @@ import selectors
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -146,20 +147,27 @@ class Progress:
         os.set_blocking(self._wake_writer, False)
         self._is_awake = False
         self._stops = False
-        self._helper: ThreadPoolExecutor | None = None
+        self._helper: _Helper | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._has_started = threading.Event()
 
-    def start(self) -> None:
-        """Start the thread.
+    def start(self, *, with_helper: bool) -> None:
+        """Start the thread, and a helper for functions that block.
 
-        It computes on one core: the ranks of a host share its cores. PyTorch's number of threads
-        is set per calling thread, but new threads take what was set last, so that the caller sets
-        its own again.
+        They compute on one core each: the ranks of a host share its cores. PyTorch's number of
+        threads is set per calling thread, but new threads take what was set last, so that the
+        caller sets its own again.
+
+        Parameters
+        ----------
+        with_helper : bool
+            Whether `in_thread` will be used.
         """
         num_threads = torch.get_num_threads()
         self._thread.start()
         self._has_started.wait()
+        if with_helper:
+            self._helper = _Helper(f"{self._thread.name}-helper")
         torch.set_num_threads(num_threads)
 
     def call(self, function: Callable[[], None]) -> None:
@@ -190,14 +198,20 @@ class Progress:
         while self._queue:
             self._queue.popleft().fail(error)
 
-    def in_thread(self, function: Callable[[], Any], waiting: Waiting) -> Steps[Any]:
-        """Run a function that blocks in another thread, and wait for it as a step."""
-        if self._helper is None:
-            self._helper = ThreadPoolExecutor(1, thread_name_prefix=f"{self._thread.name}-wait")
-        future = self._helper.submit(function)
-        future.add_done_callback(lambda _: self._wake())
+    def in_thread(self, function: Callable[[], Any], waiting: Callable[[], Waiting]) -> Steps[Any]:
+        """Run a function that blocks in the helper, and wait for it as a step.
+
+        Parameters
+        ----------
+        function : callable
+            Called in inference mode, as everything here.
+        waiting : callable
+            What it waits for, asked whenever something comes in.
+        """
+        assert self._helper is not None, "start must have been called with a helper"
+        future = self._helper.submit(function, self._wake)
         while not future.done():
-            yield waiting
+            yield waiting()
         return future.result()
 
     def stop(self, timeout_s: float) -> None:
@@ -297,4 +311,45 @@ class Progress:
         os.close(self._wake_reader)
         os.close(self._wake_writer)
         if self._helper is not None:
-            self._helper.shutdown(wait=False)
+            self._helper.stop()
+
+
+class _Helper:
+    """A thread for functions that block, one after another.
+
+    It is a daemon, unlike those of an executor: a function that waits for a rank that will not come
+    must not keep the process from ending.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    def __init__(self, name: str) -> None:
+        self._queue: SimpleQueue[tuple[Callable[[], Any], Future[Any], Callable[[], None]] | None]
+        self._queue = SimpleQueue()
+        self._has_started = threading.Event()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._has_started.wait()
+
+    def submit(self, function: Callable[[], Any], then: Callable[[], None]) -> Future[Any]:
+        """Have a function called, and `then` when it has ended."""
+        future: Future[Any] = Future()
+        self._queue.put((function, future, then))
+        return future
+
+    def stop(self) -> None:
+        """End the thread behind what was submitted."""
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        torch.set_num_threads(1)
+        self._has_started.set()
+        with torch.inference_mode():
+            while (item := self._queue.get()) is not None:
+                function, future, then = item
+                try:
+                    future.set_result(function())
+                except BaseException as error:
+                    future.set_exception(error)
+                then()
