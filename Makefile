@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
 LONG   := bench/synthesis.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
-  bench/figures.py
+  bench/figures.py bench/torch_suite.py
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
 # Tests of one file share what they compile. Where a process of tests crashes, all end: what replaces it hangs.
@@ -18,7 +18,7 @@ PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 .SECONDARY:
 .DEFAULT_GOAL := help
 .PHONY: help demo verilog cocotb bench baselines auto synth figures check-figures test test-all test-long install-all formal \
-  formal-mutants coverage fault-campaign mutation docs lint clean python compiler icarus
+  formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -49,6 +49,9 @@ figures: install-all $(STAMPS)/synth $(STAMPS)/plots # run every figure's comman
 
 check-figures: compiler $(STAMPS)/test $(STAMPS)/torch # run what takes less than 20 CPU s; a difference is an error
 	@$(BIN)/python bench/figures.py --check
+
+torch-suite: $(STAMPS)/test $(STAMPS)/torch # PyTorch's own tests of torch.distributed, on gloo and on multitree; minutes
+	@$(BIN)/python bench/torch_suite.py
 
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
 	@$(BIN)/python bench/fault_campaign.py --runs 10000

@@ -1,0 +1,90 @@
+"""PyTorch's own tests of torch.distributed, by bench/torch_suite.py."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.benches import BENCH, bench_module
+
+suite = bench_module("torch_suite")
+
+
+def rows(**outcomes):
+    """Rows of tests with these outcomes."""
+    return [{"name": name, "outcome": outcome} for name, outcome in outcomes.items()]
+
+
+def run(*options):
+    """Exit status and JSON of one run."""
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest")
+    command = [sys.executable, str(BENCH / "torch_suite.py"), "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_backend_that_passes_what_gloo_passes_has_no_problems():
+    outcomes = rows(a="passed", b="skipped")
+    assert suite.problems({"gloo": outcomes, "ours": outcomes}, False) == []
+
+
+def test_a_failure_and_a_skip_that_gloo_has_not_are_problems_by_name():
+    results = {
+        "gloo": rows(a="passed", b="passed", c="passed"),
+        "ours": rows(a="failed", b="skipped", c="passed"),
+    }
+    assert suite.problems(results, False) == ["ours fails a", "ours skips b, gloo does not"]
+
+
+def test_a_failure_of_gloo_is_a_problem():
+    outcomes = rows(a="passed", b="failed")
+    assert suite.problems({"gloo": outcomes}, False) == ["gloo fails b"]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_what_asks_for_gloo_may_fail_and_be_skipped_on_another_backend_only(outcome):
+    theirs = rows(a="passed", **dict.fromkeys(suite.ASK_FOR_GLOO, "passed"))
+    ours = rows(a="passed", **dict.fromkeys(suite.ASK_FOR_GLOO, outcome))
+    assert suite.problems({"gloo": theirs, "ours": ours}, False) == []
+    failed = rows(a="passed", **dict.fromkeys(suite.ASK_FOR_GLOO, "failed"))
+    assert len(suite.problems({"gloo": failed}, False)) == len(suite.ASK_FOR_GLOO)
+
+
+def test_a_run_of_all_tests_that_passes_few_is_a_problem():
+    outcomes = rows(**{f"t{number}": "passed" for number in range(suite.LEAST_PASSED - 1)})
+    assert suite.problems({"gloo": outcomes}, False) == []
+    assert suite.problems({"gloo": outcomes}, True) == ["gloo passes 90 tests, fewer than 91"]
+
+
+def test_a_run_that_passes_nothing_is_a_problem():
+    nothing = rows(a="skipped")
+    assert suite.problems({"gloo": nothing}, False) == ["gloo passes 0 tests, fewer than 1"]
+
+
+@pytest.mark.slow
+def test_a_name_admitted_as_gloo_is_both_names_and_no_other():
+    pytest.importorskip("torch")
+    name = bench_module("_torch_suite_run").AdmittedAsGloo("ours")
+    assert name == "gloo" and name == "ours" and name != "nccl"
+    assert (name != "gloo") is (name != "ours") is False
+    assert name.lower() == "ours" and name.lower() != "gloo"
+
+
+@pytest.mark.slow
+def test_multitree_passes_a_subset_as_gloo_does():
+    status, result = run("--subset")
+    assert result["problems"] == [] and status == 0
+    assert result["counts"]["multitree"] == {"passed": len(suite.SUBSET)}
+    assert result["counts"]["gloo"] == {"passed": len(suite.SUBSET)}
+
+
+@pytest.mark.slow
+def test_a_hang_is_a_failure_with_the_name_of_its_test():
+    # PyTorch's test of barriers sleeps longer than a second.
+    status, result = run("--backend", "gloo", "--only", "test_barrier_full_group", "--limit", "1")
+    assert status == 1
+    assert result["problems"][0] == "gloo fails test_barrier_full_group"
+    assert result["tests"]["gloo"][0]["reason"].startswith("hung: no end within 1 s")
