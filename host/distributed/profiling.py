@@ -1,8 +1,9 @@
-"""Events of collectives in PyTorch's profiles, from their begin to their end."""
+"""What every method of a process group needs: its event in profiles, no tracing."""
 
 import functools
+import sys
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
@@ -10,9 +11,10 @@ from multitree.host.distributed import BACKEND
 from multitree.host.distributed.staging import listed
 from multitree.host.peers.handles import Handle
 
-__all__ = ["profiled"]
+__all__ = ["profiled", "untraced"]
 
 Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 Method = Callable[Concatenate[Any, Arguments], Handle]
 
 
@@ -51,9 +53,28 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
             )
             return handle
 
-        return start
+        return untraced(start)
 
     return decorate
+
+
+def untraced(method: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Keep `torch.compile` from tracing a method, which works on threads and sockets.
+
+    `torch.compiler.disable` would load the compiler, for seconds, in every process that has a
+    group; it is called once something else has loaded that.
+    """
+    disabled: list[Callable[Arguments, Returned]] = []
+
+    @functools.wraps(method)
+    def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> Returned:
+        if not disabled:
+            if "torch._dynamo" not in sys.modules:
+                return method(*arguments, **named)
+            disabled.append(torch.compiler.disable(method))
+        return disabled[0](*arguments, **named)
+
+    return call
 
 
 def _tensors_of(argument: Any) -> list[torch.Tensor]:
