@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Backend as C10dBackend
 
 from multitree.host.distributed import BACKEND
 from multitree.host.distributed.composed import InvariantSums
@@ -24,13 +25,61 @@ from multitree.host.peers.shared_memory import SharedMemory
 from multitree.topology.algorithms.build import PACED
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["MultiTreeProcessGroup", "create_group"]
+__all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "group_of"]
 
-_GROUPS: "weakref.WeakSet[MultiTreeProcessGroup]" = weakref.WeakSet()
+_GROUPS: "weakref.WeakValueDictionary[str, _Ours]" = weakref.WeakValueDictionary()
 
 
-class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
-    """A process group in which every rank executes its own part of a schedule.
+class _Ours(Collectives):
+    """What both forms of a group have."""
+
+    def _begin(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
+        self.group = group
+        self.invariant = InvariantSums(group) if is_invariant else None
+        self._store = store
+        self._timeout_s = timeout.total_seconds()
+        self._name, self._description = group.member.group, ""
+        _GROUPS[self._name] = self
+
+    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
+        """Name of the backend."""
+        return BACKEND
+
+    def _get_backend_name(self) -> str:
+        return BACKEND
+
+    def name(self) -> str:
+        """Name of the backend."""
+        return BACKEND
+
+    @property
+    def supports_splitting(self) -> bool:
+        """Groups are made anew, not split off."""
+        return False
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """Messages need no batches."""
+        return False
+
+    @property
+    def supports_time_estimate(self) -> bool:
+        """`multitree.estimate` has estimates."""
+        return False
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Collectives are numbered from 0 at all ranks."""
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self.group.member.num_submitted
+
+    def __repr__(self) -> str:
+        """Rank and size."""
+        return f"{type(self).__name__}(rank={self.group.rank}, size={self.group.num_ranks})"
+
+
+class MultiTreeBackend(_Ours, C10dBackend):
+    """The backend of a process group of PyTorch, for releases that allow one in Python: from 2.15.
 
     Parameters
     ----------
@@ -43,20 +92,22 @@ class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
     """
 
     def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
-        super().__init__(group.rank, group.num_ranks)
-        self.group = group
-        self.invariant = InvariantSums(group) if is_invariant else None
-        self._store = store
-        self._timeout_s = timeout.total_seconds()
-        self._name, self._description = group.member.group, ""
-        _GROUPS.add(self)
+        C10dBackend.__init__(self, group.rank, group.num_ranks)
+        self._begin(group, store, timeout, is_invariant=is_invariant)
 
-    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
-        """Name of the backend."""
-        return BACKEND
 
-    def _get_backend_name(self) -> str:
-        return BACKEND
+class MultiTreeProcessGroup(_Ours, dist.ProcessGroup):
+    """A process group in Python, for releases that know no other way: up to 2.14.
+
+    Parameters
+    ----------
+    group, store, timeout, is_invariant
+        As for `MultiTreeBackend`.
+    """
+
+    def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
+        dist.ProcessGroup.__init__(self, group.rank, group.num_ranks)
+        self._begin(group, store, timeout, is_invariant=is_invariant)
 
     @property
     def group_name(self) -> str:
@@ -86,10 +137,6 @@ class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
 
     setGroupDesc = _set_group_desc  # noqa: N815
 
-    def name(self) -> str:
-        """Name of the backend."""
-        return BACKEND
-
     def get_group_store(self) -> Any:
         """The store of this group."""
         return self._store
@@ -102,36 +149,38 @@ class MultiTreeProcessGroup(Collectives, dist.ProcessGroup):
     def _device_types(self) -> list[torch.device]:
         return [torch.device("cpu")]
 
-    @property
-    def supports_splitting(self) -> bool:
-        """Groups are made anew, not split off."""
-        return False
-
-    @property
-    def supports_coalescing(self) -> bool:
-        """Messages need no batches."""
-        return False
-
-    @property
-    def supports_time_estimate(self) -> bool:
-        """`multitree.estimate` has estimates."""
-        return False
-
-    def _set_sequence_number_for_group(self) -> None:
-        """Collectives are numbered from 0 at all ranks."""
-
-    def _get_sequence_number_for_group(self) -> int:
-        return self.group.member.num_submitted
-
     def _start_coalescing(self, device: torch.device) -> None:
         """Nothing is put off."""
 
-    def __repr__(self) -> str:
-        """Rank, size and topology."""
-        return f"MultiTreeProcessGroup(rank={self.group.rank}, size={self.group.num_ranks})"
+
+def group_of(process_group: Any = None) -> Collectives:
+    """This backend's part of a process group: its reports, counts and failure.
+
+    Parameters
+    ----------
+    process_group : ProcessGroup, optional
+        The default group without it.
+
+    Returns
+    -------
+    Collectives
+
+    Raises
+    ------
+    TypeError
+        If the group is of another backend.
+    """
+    chosen = dist.group.WORLD if process_group is None else process_group
+    if isinstance(chosen, Collectives):
+        return chosen
+    ours = None if chosen is None else _GROUPS.get(chosen.group_name)
+    if ours is None:
+        name = None if chosen is None else dist.get_backend(chosen)
+        raise TypeError(f"Group must be of backend {BACKEND}, not {name}")
+    return ours
 
 
-def create_group(given: Any, options: object) -> MultiTreeProcessGroup:
+def create_group(given: Any, options: object) -> _Ours:
     """Make this rank's end of a group; all ranks of the group call it.
 
     Parameters
@@ -142,7 +191,7 @@ def create_group(given: Any, options: object) -> MultiTreeProcessGroup:
 
     Returns
     -------
-    MultiTreeProcessGroup
+    MultiTreeBackend or MultiTreeProcessGroup
 
     Raises
     ------
@@ -151,7 +200,10 @@ def create_group(given: Any, options: object) -> MultiTreeProcessGroup:
     TimeoutError
         If a rank does not come.
     """
-    _check_devices()
+    # Since 2.15 a creator is given the process group that its backend becomes a part of.
+    makes_backend = hasattr(given, "process_group")
+    if not makes_backend:
+        _check_devices()
     rank, num_ranks = given.group_rank, given.group_size
     global_ranks = list(given.global_ranks_in_group) or list(range(num_ranks))
     is_default = not given.global_ranks_in_group
@@ -164,7 +216,8 @@ def create_group(given: Any, options: object) -> MultiTreeProcessGroup:
     # Waiting for gloo blocks, and so do engines.
     member.start(with_helper=not is_local or chosen.engine != "torch")
     is_invariant = chosen.reproducible == "invariant"
-    return MultiTreeProcessGroup(group, given.store, timeout, is_invariant=is_invariant)
+    form = MultiTreeBackend if makes_backend else MultiTreeProcessGroup
+    return form(group, given.store, timeout, is_invariant=is_invariant)
 
 
 def _check_devices() -> None:
@@ -248,7 +301,7 @@ def _planner_of(topology: Topology, algorithm: str) -> Planner:
 
 def _leave_all() -> None:
     """Say goodbye for every group that still is there."""
-    for group in list(_GROUPS):
+    for group in list(_GROUPS.values()):
         group.shutdown()
 
 

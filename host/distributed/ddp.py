@@ -5,13 +5,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from multitree.host.distributed import BACKEND
-from multitree.host.distributed.process_group import Collectives
+from multitree.host.distributed.creation import group_of
 
 __all__ = ["ddp_hook"]
 
 
-def ddp_hook(group: Any, bucket: dist.GradBucket) -> "torch.futures.Future[torch.Tensor]":
+def ddp_hook(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Average a bucket of gradients over a group of this backend.
 
     For models whose default group is of another backend::
@@ -40,10 +39,7 @@ def ddp_hook(group: Any, bucket: dist.GradBucket) -> "torch.futures.Future[torch
     Gradients are multiplied by 1 / num_ranks and then summed, as without a hook, so that the bits
     are those of a default group of this backend.
     """
-    chosen = dist.group.WORLD if group is None else group
-    if not isinstance(chosen, Collectives):
-        name = dist.get_backend(chosen)
-        raise TypeError(f"Group of the hook must be of backend {BACKEND}, not {name}")
+    chosen = group_of(group)
     buffer = bucket.buffer()
     buffer.mul_(1.0 / chosen.group.num_ranks)
     future = chosen.allreduce([buffer]).get_future()

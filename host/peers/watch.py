@@ -104,21 +104,23 @@ class Watch:
         return Status(job.sequence, job.text, peer, waiting.flow, waiting.step, running_s)
 
     def closed(self, peer: int) -> CollectiveError | None:
-        """A connection has ended: the group fails, unless the rank has said goodbye.
+        """A connection has ended: a collective under way fails, unless it was after a goodbye.
 
         Returns
         -------
         CollectiveError or None
-            For what still waits for a rank that has left.
+            For messages of that rank, where the group as a whole does not fail.
         """
         state = self.ended[peer] = "left" if self._connections[peer].has_left else "dead"
         job, task = self._jobs.get(self._jobs.running), self._progress.current
-        waiting = task.waiting if task is not None and task.waiting is not None else Waiting(peer)
-        record = self.record(state, waiting if waiting.peer == peer else Waiting(peer), "", job)
-        if state == "dead":
-            self.fail(record)
-            return None
-        return CollectiveError(record)
+        if state == "left" or job is None or task is None:
+            # The next collective that waits for it fails, and knows for which row.
+            return CollectiveError(self.record(state, Waiting(peer), "", job))
+        waiting, detail = task.waiting or Waiting(peer), ""
+        if waiting.peer != peer:
+            detail = f"this rank waited for rank {self.global_rank(waiting.peer)}"
+        self.fail(self.record(state, Waiting(peer, waiting.flow, waiting.step), detail, job))
+        return None
 
     def diagnose(self, job: Job, task: Task) -> None:
         """The time of a collective is over: find the rank that all wait for."""

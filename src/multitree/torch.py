@@ -1,7 +1,7 @@
 """What users of PyTorch import: options of the backend, the DDP hook, failures."""
 
 from multitree.host.distributed.collective import CollectiveReport
-from multitree.host.distributed.creation import MultiTreeProcessGroup
+from multitree.host.distributed.creation import group_of
 from multitree.host.distributed.ddp import ddp_hook
 from multitree.host.distributed.options import Options
 from multitree.host.distributed.register import register
@@ -11,8 +11,8 @@ __all__ = [
     "CollectiveError",
     "CollectiveReport",
     "FailureRecord",
-    "MultiTreeProcessGroup",
     "Options",
     "ddp_hook",
+    "group_of",
     "register",
 ]

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 import torch.distributed as dist  # noqa: E402
 
-from multitree.torch import CollectiveError, FailureRecord  # noqa: E402
+from multitree.torch import CollectiveError, FailureRecord, group_of  # noqa: E402
 from tests.host.distributed.ranks import run_ranks, start_ranks  # noqa: E402
 
 VICTIM, TIMEOUT_S = 2, 1.5
@@ -53,11 +53,11 @@ def all_reduces(rank, num_ranks, path, how, num_elements):
     seconds = time.monotonic() - begun
     with pytest.raises(CollectiveError):
         dist.all_reduce(tensor)  # the group has failed for good
-    assert group.failure == caught.value.record
+    assert group_of(group).failure == caught.value.record
     rest = dist.new_group(list(OTHERS), use_local_synchronization=True)
     ones = torch.ones(3)
     dist.all_reduce(ones, group=rest)
-    kept = group.get_group_store().get("failure").decode()
+    kept = group_of(group)._store.get("failure").decode()
     return caught.value.record, seconds, ones.tolist(), FailureRecord(**json.loads(kept))
 
 
@@ -151,6 +151,8 @@ def no_message(rank, num_ranks, path):
     if rank == 0:
         with pytest.raises(RuntimeError, match=r"rank 1 with tag 5 must end within 1.5 s"):
             dist.recv(torch.zeros(1), 1, tag=5)
+    else:
+        time.sleep(TIMEOUT_S - 0.3)  # so that it does not run out of time itself
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
     return tensor.tolist()

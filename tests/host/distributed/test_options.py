@@ -105,8 +105,6 @@ def mixed(rank, num_ranks, backend, path):
 
 @pytest.mark.parametrize("backend", ["cpu:gloo,cuda:multitree", "cpu:multitree,cuda:nccl"])
 def test_a_backend_for_some_devices_is_refused_rather_than_used_for_all(backend, tmp_path):
-    if hasattr(dist, "Window"):
-        pytest.skip("this release of PyTorch routes devices by itself")
     with pytest.raises(RankError, match="Backend must be multitree for all devices"):
         run_ranks(mixed, 2, backend, str(tmp_path / "store"), backend=None)
 

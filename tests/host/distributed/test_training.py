@@ -1,0 +1,71 @@
+"""Training loses the same bits on every engine, and by backend, hook, FSDP2 and HSDP."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
+
+from tests.repository import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+def trained(script, *options, **environment):
+    """Losses as hexadecimal floats, and the one SHA-256 that all ranks' weights have."""
+    command = [sys.executable, str(ROOT / "examples" / script), "--nproc", "4", *options]
+    variables = {"MULTITREE_TOPOLOGY": "torus:2x2", **environment}
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=os.environ | variables
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    losses = re.findall(r"loss (0x\S+)", ran.stdout)
+    digests = re.findall(r"weights' SHA-256 (\w{64})", ran.stdout)
+    assert losses and len(digests) == 4 and len(set(digests)) == 1
+    return losses, digests[0]
+
+
+@pytest.fixture(scope="module")
+def by_torch():
+    return trained("ddp_digits.py", "--epochs", "2")
+
+
+@pytest.mark.parametrize("engine", ["numpy", "rtl"])
+def test_an_unmodified_ddp_script_has_the_same_bits_on_every_engine(engine, by_torch, tmp_path):
+    log = tmp_path / "log.jsonl"
+    found = trained(
+        "ddp_digits.py", "--epochs", "2", MULTITREE_ENGINE=engine, MULTITREE_LOG=str(log)
+    )
+    assert found == by_torch
+    lines = log.read_text().splitlines()
+    ran = [line for line in lines if f'"engine": "{engine}"' in line]
+    assert len(ran) > 100
+    with_cycles = [line for line in ran if '"cycles": null' not in line]
+    # The rank that hosts the emulation knows the cycles of each.
+    assert len(with_cycles) == (len(ran) // 4 if engine == "rtl" else 0)
+
+
+def test_accuracy_is_as_with_gloo(by_torch):
+    def accuracy(*options):
+        command = [sys.executable, str(ROOT / "examples" / "ddp_digits.py"), "--nproc", "4"]
+        ran = subprocess.run([*command, "--epochs", "2", *options], capture_output=True, text=True)
+        return float(re.findall(r"accuracy ([\d.]+)", ran.stdout)[-1])
+
+    assert abs(accuracy() - accuracy("--backend", "gloo")) < 0.01
+
+
+def test_a_transformer_has_the_same_bits_by_backend_hook_and_sharded():
+    plain = trained("transformer.py", "--steps", "3")
+    hook = ("--parallel", "ddp", "--hook", "multitree.torch.ddp_hook")
+    assert trained("transformer.py", "--steps", "3", *hook) == plain
+    assert trained("transformer.py", "--steps", "3", "--parallel", "fsdp2") == plain
+    assert trained("transformer.py", "--steps", "3", "--parallel", "hsdp") == plain
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
+def test_a_compiled_transformer_trains(parallel):
+    first, *_ = trained("transformer.py", "--steps", "2", "--parallel", parallel, "--compile")
+    assert len(first) == 2
