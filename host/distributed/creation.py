@@ -3,7 +3,6 @@
 import atexit
 import multiprocessing.util
 import sys
-import weakref
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +26,7 @@ from multitree.topology.networks.topology import Topology
 
 __all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "group_of"]
 
-_GROUPS: "weakref.WeakValueDictionary[str, _Ours]" = weakref.WeakValueDictionary()
+_GROUPS: dict[str, "_Ours"] = {}
 
 
 class _Ours(Collectives):
@@ -40,6 +39,12 @@ class _Ours(Collectives):
         self._timeout_s = timeout.total_seconds()
         self._name, self._description = group.member.group, ""
         _GROUPS[self._name] = self
+
+    def shutdown(self) -> None:
+        """Leave the group."""
+        super().shutdown()
+        if _GROUPS.get(self.group.member.group) is self:
+            del _GROUPS[self.group.member.group]
 
     def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
         """Name of the backend."""
@@ -79,7 +84,10 @@ class _Ours(Collectives):
 
 
 class MultiTreeBackend(_Ours, C10dBackend):
-    """The backend of a process group of PyTorch, for releases that allow one in Python: from 2.15.
+    """Our part of a process group with other backends for other devices, from PyTorch 2.15 on.
+
+    PyTorch wraps the handles of such a backend, so that they do not tell whether they are completed
+    or from which rank a message came: only a process group of its own is whole.
 
     Parameters
     ----------
@@ -97,7 +105,7 @@ class MultiTreeBackend(_Ours, C10dBackend):
 
 
 class MultiTreeProcessGroup(_Ours, dist.ProcessGroup):
-    """A process group in Python, for releases that know no other way: up to 2.14.
+    """A process group in Python, whose methods PyTorch calls without anything between.
 
     Parameters
     ----------
@@ -108,6 +116,14 @@ class MultiTreeProcessGroup(_Ours, dist.ProcessGroup):
     def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
         dist.ProcessGroup.__init__(self, group.rank, group.num_ranks)
         self._begin(group, store, timeout, is_invariant=is_invariant)
+
+    def attach(self, backend: MultiTreeBackend) -> None:
+        """Register a backend, which parts of PyTorch since 2.15 ask every process group for."""
+        self._inner = backend
+        kind = dist.ProcessGroup.BackendType.CUSTOM
+        self._set_default_backend(kind)
+        for device in ("cpu", "cuda"):
+            self._register_backend(torch.device(device), kind, backend)
 
     @property
     def group_name(self) -> str:
@@ -200,10 +216,14 @@ def create_group(given: Any, options: object) -> _Ours:
     TimeoutError
         If a rank does not come.
     """
-    # Since 2.15 a creator is given the process group that its backend becomes a part of.
-    makes_backend = hasattr(given, "process_group")
-    if not makes_backend:
-        _check_devices()
+    others = _other_backends()
+    # Since 2.15 backends may be in Python, and a creator is given the group it makes one for.
+    knows_backends = hasattr(given, "process_group")
+    if others and not knows_backends:
+        raise ValueError(
+            f"Backend must be {BACKEND} for all devices with PyTorch {torch.__version__}, "
+            f"not {others!r}: it would be used for all of them"
+        )
     rank, num_ranks = given.group_rank, given.group_size
     global_ranks = list(given.global_ranks_in_group) or list(range(num_ranks))
     is_default = not given.global_ranks_in_group
@@ -216,29 +236,31 @@ def create_group(given: Any, options: object) -> _Ours:
     # Waiting for gloo blocks, and so do engines.
     member.start(with_helper=not is_local or chosen.engine != "torch")
     is_invariant = chosen.reproducible == "invariant"
-    form = MultiTreeBackend if makes_backend else MultiTreeProcessGroup
-    return form(group, given.store, timeout, is_invariant=is_invariant)
+    arguments = group, given.store, timeout
+    if others:
+        return MultiTreeBackend(*arguments, is_invariant=is_invariant)
+    made = MultiTreeProcessGroup(*arguments, is_invariant=is_invariant)
+    if knows_backends:
+        made.attach(MultiTreeBackend(*arguments, is_invariant=is_invariant))
+        _GROUPS[made.group_name] = made
+    return made
 
 
-def _check_devices() -> None:
-    """Raise where PyTorch would silently give this backend what is meant for another one.
+def _other_backends() -> str | None:
+    """The backends of all devices, as the user gave them, if not all are this one.
 
-    Releases up to 2.14 put a Python process group in the place of the backends of all devices,
-    and tell its creator nothing of them: the map is read from the frame that calls it.
+    PyTorch puts a process group in Python in the place of the backends of all devices, and does not
+    tell its creator of them: the map is read from the frame that calls it.
     """
     frame = sys._getframe(1)
     while frame is not None and "backend_config" not in frame.f_locals:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
-        return
+        return None
     backends = frame.f_locals["backend_config"].get_device_backend_map()
-    others = sorted({name for name in backends.values() if name != BACKEND})
-    if others:
-        text = ",".join(f"{device}:{name}" for device, name in backends.items())
-        raise ValueError(
-            f"Backend must be {BACKEND} for all devices with PyTorch {torch.__version__}, "
-            f"not {text!r}: it would be used for all of them"
-        )
+    if {*backends.values()} == {BACKEND}:
+        return None
+    return ",".join(f"{device}:{name}" for device, name in backends.items())
 
 
 def _all_local(store: Any, rank: int, num_ranks: int, timeout: timedelta, chosen: Options) -> bool:

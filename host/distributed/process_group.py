@@ -241,23 +241,21 @@ class Collectives:
         self.group.barrier(handle, timeout_of(self._timeout_s, *more, *named.values()))
         return handle
 
-    def monitored_barrier(
-        self, timeout: timedelta | None = None, wait_all_ranks: bool = False
-    ) -> None:
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """Wait until all ranks have come; the error names the first one that has not.
 
         Parameters
         ----------
-        timeout : timedelta, optional
+        timeout : timedelta or BarrierOptions, optional
         wait_all_ranks : bool
             Taken, and without effect: the diagnosis follows who waits for whom.
         """
-        if timeout is not None and timeout.total_seconds() <= 0:
+        given = getattr(timeout, "timeout", timeout)  # since 2.15 in options
+        if given is not None and given.total_seconds() == 0:
             raise RuntimeError(
-                f"Rank {self.group.rank} timed out in monitoredBarrier: timeout must be above 0 s, "
-                f"not {timeout.total_seconds()} s"
+                f"Rank {self.group.rank} timed out in monitoredBarrier: timeout must be above 0 s"
             )
-        self.barrier(timeout=timeout).wait()
+        self.barrier(timeout=given).wait()
 
     @profiled("send")
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Handle:
