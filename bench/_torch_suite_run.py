@@ -14,8 +14,8 @@ Tests are gated on the backend's name. For any backend but gloo
 - from then on BACKEND is the backend's own name, which is what process groups are made with, in
   the environment and in the module; in the latter it also compares equal to "gloo", so that
   bodies of tests (`if BACKEND == "gloo"`) do what they do for gloo;
-- events of profiles are not looked at: those of a process group in Python carry the shapes of
-  tensors as a text, where the tests want shapes (``tests/host/distributed`` looks at ours).
+- the module's lists of backends that are profiled hold the backend: its collectives and sends
+  have to appear in the profile as asynchronous events, named as ``gloo:all_reduce`` is for gloo.
 
 No file of PyTorch is changed. Nothing is opened that is closed to gloo.
 """
@@ -35,6 +35,12 @@ import torch
 
 MODULE = "torch.testing._internal.distributed.distributed_test"
 RANKS = 4
+# Lists in that module of backends whose operations are looked for in profiles.
+PROFILED = (
+    "PROFILING_SUPPORTED_BACKENDS",
+    "CUDA_PROFILING_SUPPORTED_BACKENDS",
+    "SEND_RECV_PROFILING_SUPPORTED_BACKENDS",
+)
 # At its limit of time PyTorch ends a test's ranks and shows where they were; we end what is left.
 GRACE_SECONDS = 30
 
@@ -71,6 +77,8 @@ def import_tests(backend: str, limit_s: int) -> ModuleType:
     if backend != "gloo":
         os.environ["BACKEND"] = backend
         tests.BACKEND = AdmittedAsGloo(backend)  # type: ignore[attr-defined]
+        for name in PROFILED:
+            getattr(tests, name).append(backend)
     return tests
 
 
