@@ -24,14 +24,12 @@ import argparse
 import importlib
 import json
 import os
-import signal
 import sys
-import time
 import unittest
-from types import FrameType, ModuleType
-from typing import Any, NoReturn, TextIO
+from types import ModuleType
 
 import torch
+from _forked_tests import ForkedRanks, Rows
 
 MODULE = "torch.testing._internal.distributed.distributed_test"
 RANKS = 4
@@ -41,8 +39,6 @@ PROFILED = (
     "CUDA_PROFILING_SUPPORTED_BACKENDS",
     "SEND_RECV_PROFILING_SUPPORTED_BACKENDS",
 )
-# At its limit of time PyTorch ends a test's ranks and shows where they were; we end what is left.
-GRACE_SECONDS = 30
 
 
 class AdmittedAsGloo(str):
@@ -83,68 +79,16 @@ def import_tests(backend: str, limit_s: int) -> ModuleType:
 
 
 def test_class(tests: ModuleType, limit_s: int) -> type[unittest.TestCase]:
-    """PyTorch's class of tests, on forked ranks whose exit codes all count."""
+    """PyTorch's class of tests, on forked ranks."""
 
-    class Forked(tests.TestDistBackend, tests.DistributedTest._DistTestBase):  # type: ignore
+    class Forked(ForkedRanks, tests.TestDistBackend, tests.DistributedTest._DistTestBase):  # type: ignore
+        longest_s = limit_s
+
         def setUp(self) -> None:
-            signal.alarm(limit_s + GRACE_SECONDS)
             super().setUp()
-            self._start_processes(torch.multiprocessing.get_context("fork").Process)
-
-        def tearDown(self) -> None:
-            signal.alarm(0)
-            for process in self.processes:
-                process.kill()
-            super().tearDown()
-
-        def _check_return_codes(self, fn: Any, elapsed_time: float) -> None:
-            super()._check_return_codes(fn, elapsed_time)
-            # PyTorch looks at rank 0 only, and at error code 10 of others.
-            codes = [process.exitcode for process in self.processes]
-            self.assertEqual(len(set(codes)), 1, f"exit codes of ranks differ: {codes}")
+            self._spawn_processes()
 
     return Forked
-
-
-class Rows(unittest.TestResult):
-    """Writes name, outcome, reason and seconds of every test as a line of JSON."""
-
-    def __init__(self, out: TextIO, limit_s: int) -> None:
-        super().__init__()
-        self._out, self._limit_s = out, limit_s
-        self._outcome: tuple[str, str] = ("passed", "")
-        self._start = 0.0
-
-    def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802 (the name is unittest's)
-        super().startTest(test)
-        self._outcome, self._start = ("passed", ""), time.monotonic()
-
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
-        super().addSkip(test, reason)
-        self._outcome = ("skipped", reason)
-
-    def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
-        super().addFailure(test, err)
-        self._outcome = ("failed", self.failures[-1][1])
-
-    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
-        super().addError(test, err)
-        self._outcome = ("failed", self.errors[-1][1])
-
-    def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
-        super().stopTest(test)
-        seconds = time.monotonic() - self._start
-        outcome, reason = self._outcome
-        if outcome == "failed" and seconds >= self._limit_s:
-            reason = f"hung: no end within {self._limit_s} s\n{reason}"
-        name = test.id().rsplit(".", 1)[-1]
-        row = {"name": name, "outcome": outcome, "reason": reason, "seconds": seconds}
-        print(json.dumps(row), file=self._out, flush=True)
-
-
-def end_test(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """End a test that goes on after its limit."""
-    raise TimeoutError("the test did not end at its limit of time")
 
 
 def main() -> None:
@@ -158,7 +102,6 @@ def main() -> None:
     # Only rows go to standard output, whatever tests and their ranks print.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    signal.signal(signal.SIGALRM, end_test)
     cases = test_class(import_tests(arguments.backend, arguments.limit), arguments.limit)
     names = unittest.defaultTestLoader.getTestCaseNames(cases)
     if arguments.names is not None:

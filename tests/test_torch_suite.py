@@ -88,3 +88,28 @@ def test_a_hang_is_a_failure_with_the_name_of_its_test():
     assert status == 1
     assert result["problems"][0] == "gloo fails test_barrier_full_group"
     assert result["tests"]["gloo"][0]["reason"].startswith("hung: no end within 1 s")
+
+
+def test_a_test_that_gloo_passes_and_the_backend_does_not_is_named_with_its_suite():
+    pytest.importorskip("torch")
+    c10d = bench_module("c10d_tests")
+
+    def of(kind, **outcomes):
+        return [row | {"class": f"Gloo{kind}Test"} for row in rows(**outcomes)]
+
+    gloo = of("P2P", a="passed", b="failed") + of("Collectives", a="passed")
+    ours = of("P2P", a="skipped", b="failed") + of("Collectives", a="passed")
+    assert c10d.problems({"gloo": gloo, "ours": ours}, "ours") == ["ours does not pass P2P.a"]
+    claimed = ours + of("ProcessGroup", c="failed")
+    assert "ours does not pass ProcessGroup.c" in c10d.problems(
+        {"gloo": gloo, "ours": claimed}, "ours"
+    )
+    assert c10d.problems({"gloo": of("P2P", a="skipped")}, "gloo") == ["gloo passes no test"]
+
+
+def test_files_of_another_commit_are_named(tmp_path):
+    pytest.importorskip("torch")
+    c10d = bench_module("c10d_tests")
+    for name in c10d.FILES:
+        (tmp_path / name).write_text("another")
+    assert [line.split()[0] for line in c10d.other_versions(tmp_path)] == list(c10d.FILES)
