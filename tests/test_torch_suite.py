@@ -113,3 +113,75 @@ def test_files_of_another_commit_are_named(tmp_path):
     for name in c10d.FILES:
         (tmp_path / name).write_text("another")
     assert [line.split()[0] for line in c10d.other_versions(tmp_path)] == list(c10d.FILES)
+
+
+GATES = """
+from _torch_suite_run import PROFILED, import_tests
+tests = import_tests("ours", 5)
+assert tests.BACKEND == "gloo" and tests.os.environ["BACKEND"] == "ours"
+assert all("ours" in getattr(tests, name) for name in PROFILED)
+cases = tests.DistributedTest._DistTestBase
+for name in ("test_batch_isend_irecv_gloo", "test_sparse_all_reduce_sum", "test_gather_object"):
+    assert not hasattr(getattr(cases, name), "__unittest_skip__"), name
+assert cases.test_all_to_all_single_equal_split.__unittest_skip__, "closed to gloo, too"
+"""
+
+
+@pytest.mark.slow
+def test_what_is_opened_for_gloo_is_opened_and_nothing_else():
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest")
+    subprocess.run([sys.executable, "-c", GATES], cwd=BENCH, check=True, timeout=100)
+
+
+RANKS = """
+import io, os, sys, time, unittest
+os.environ["DISTRIBUTED_TESTS_DEFAULT_TIMEOUT"] = "3"
+from _forked_tests import ForkedRanks, Rows
+from torch.testing._internal.common_distributed import MultiProcessTestCase
+
+class Ranks(ForkedRanks, MultiProcessTestCase):
+    longest_s = 3
+    world_size = 2
+
+    def setUp(self):
+        super().setUp()
+        self._spawn_processes()
+
+    def test_good(self):
+        pass
+
+    def test_hang(self):
+        time.sleep(100)
+
+    def test_one_rank_ends_early(self):
+        if self.rank == 1:
+            os._exit(3)
+
+    def test_skip(self):
+        self.skipTest("the reason")
+
+out = io.StringIO()
+unittest.defaultTestLoader.loadTestsFromTestCase(Ranks).run(Rows(out, 3))
+sys.stderr.write(out.getvalue())
+"""
+
+
+@pytest.mark.slow
+def test_rows_say_what_became_of_every_rank():
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest")
+    done = subprocess.run(
+        [sys.executable, "-c", RANKS], cwd=BENCH, capture_output=True, text=True, timeout=100
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("{")]
+    found = {row["name"]: row for row in map(json.loads, lines)}
+    assert found["test_good"]["outcome"] == "passed"
+    assert found["test_hang"]["outcome"] == "failed"
+    assert found["test_hang"]["reason"].startswith("hung: no end within 3 s")
+    assert found["test_one_rank_ends_early"]["outcome"] == "failed"
+    assert "exit codes of ranks differ: [0, 3]" in found["test_one_rank_ends_early"]["reason"]
+    assert (found["test_skip"]["outcome"], found["test_skip"]["reason"]) == (
+        "skipped",
+        "the reason",
+    )
