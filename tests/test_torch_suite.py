@@ -90,6 +90,7 @@ def test_a_hang_is_a_failure_with_the_name_of_its_test():
     assert result["tests"]["gloo"][0]["reason"].startswith("hung: no end within 1 s")
 
 
+@pytest.mark.slow
 def test_a_test_that_gloo_passes_and_the_backend_does_not_is_named_with_its_suite():
     pytest.importorskip("torch")
     c10d = bench_module("c10d_tests")
@@ -107,6 +108,7 @@ def test_a_test_that_gloo_passes_and_the_backend_does_not_is_named_with_its_suit
     assert c10d.problems({"gloo": of("P2P", a="skipped")}, "gloo") == ["gloo passes no test"]
 
 
+@pytest.mark.slow
 def test_files_of_another_commit_are_named(tmp_path):
     pytest.importorskip("torch")
     c10d = bench_module("c10d_tests")
