@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -26,7 +27,7 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
     name : str
         Of the event, behind "multitree:", such as "all_reduce".
     inputs : int, optional
-        Place of the argument whose tensors' shapes are recorded, as a text; None for none.
+        Place of the argument whose tensors' shapes are recorded; None for none.
 
     Returns
     -------
@@ -40,17 +41,26 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
             if not torch.autograd._profiler_enabled():
                 return method(self, *arguments, **named)
             tensors = [] if inputs is None else _tensors_of(list(arguments)[inputs])
-            shapes = str([list(tensor.shape) for tensor in tensors])
-            event = torch.ops.profiler._record_function_enter_new(f"{BACKEND}:{name}", shapes)
+            event = torch.autograd._record_function_with_args_enter(f"{BACKEND}:{name}", *tensors)
+            end = functools.partial(torch.autograd._record_function_with_args_exit, event)
             try:
                 handle = method(self, *arguments, **named)
             except BaseException:
-                torch.ops.profiler._record_function_exit._RecordFunction(event)
+                end()
                 raise
-            # The Future ends it, in the thread of the group: an asynchronous event.
-            torch.ops.profiler._call_end_callbacks_on_jit_fut._RecordFunction(
-                event, handle.get_future()
-            )
+            caller = threading.get_ident()
+
+            def ended(error: BaseException | None) -> None:
+                # An event that another thread ends is an asynchronous one: the thread of the group
+                # or, where that was faster than this one, one for this alone.
+                if threading.get_ident() != caller:
+                    end()
+                    return
+                ending = threading.Thread(target=end)
+                ending.start()
+                ending.join()
+
+            handle.when_done(ended)
             return handle
 
         return untraced(start)
