@@ -23,7 +23,7 @@ from multitree.host.distributed.staging import (
     root_of,
     timeout_of,
 )
-from multitree.host.peers.failures import FailureRecord
+from multitree.host.peers.failures import CollectiveError, FailureRecord
 from multitree.host.peers.handles import Handle
 from multitree.host.tensors.invariant import needs_limbs
 
@@ -255,7 +255,11 @@ class Collectives:
             raise RuntimeError(
                 f"Rank {self.group.rank} timed out in monitoredBarrier: timeout must be above 0 s"
             )
-        self.barrier(timeout=given).wait()
+        try:
+            self.barrier(timeout=given).wait()
+        except CollectiveError as error:
+            rank = error.record.rank
+            raise RuntimeError(f"Rank {rank} failed to pass monitoredBarrier: {error}") from error
 
     @profiled("send")
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Handle:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from time import monotonic
 from typing import Protocol
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from multitree.host.distributed.execution import Run, Slices, copy_chunk
 from multitree.host.distributed.rank_program import Action, Kind
 from multitree.host.peers.connections import Connection
+from multitree.host.peers.failures import ANSWER_S
 from multitree.host.peers.frames import LARGEST_TAG, Frame, FrameKind
 from multitree.host.peers.progress import Progress, Steps, Waiting
 from multitree.host.peers.shared_memory import ALIGNMENT_BYTES, SharedMemory
@@ -253,7 +255,16 @@ class MessageTransport:
             for _ in actions:
                 raise AssertionError("messages are waited for, not yielded")
 
-        yield from self._progress.in_thread(run_all, lambda: self._waiting)
+        try:
+            yield from self._progress.in_thread(run_all, lambda: self._waiting)
+        except RuntimeError:
+            # gloo blames whoever it talks to. Where a rank has died its connection ends, too, and
+            # fails the collective with that rank's name; only if none does, gloo's error stands.
+            until_s = monotonic() + ANSWER_S
+            while monotonic() < until_s:
+                waiting = self._waiting
+                yield Waiting(waiting.peer, waiting.flow, waiting.step, until_s=until_s)
+            raise
 
     def receive(self, run: Run, action: Action) -> Steps[Slices]:
         """Wait for a message."""
