@@ -2,8 +2,8 @@
 
 ``python bench/torch_failures.py [--runs 100] [--seed 1] [--json]``. Each run starts four processes
 with a store that is in none of them, and kills (SIGKILL) or stops (SIGSTOP) one of them after a
-drawn time while all do all-reduces. Every other rank has to raise within the timeout and the time that
-ranks have to answer, name that rank, say dead or slow, and then do an all-reduce in a new group of
+drawn time while all do all-reduces. Every other rank has to raise within the timeout and the time
+that ranks have to answer, name that rank, say dead or slow, and then do an all-reduce in a group of
 those that are left. Exit status 1 if one did not.
 """
 

@@ -14,6 +14,7 @@ from multitree.host.distributed.staging import (
     Lists,
     Staged,
     Tensors,
+    check_contiguous,
     check_parts,
     check_total,
     cut_rows,
@@ -208,6 +209,8 @@ class Collectives:
     @profiled("all_to_all", 1)
     def alltoall(self, outputs: Tensors, inputs: Tensors, *more: Any, **named: Any) -> Handle:
         """Copy the i-th input of rank j to the j-th output of rank i."""
+        check_contiguous("Input", listed(inputs))
+        check_contiguous("Output", listed(outputs))
         sends, receives = dict(enumerate(listed(inputs))), dict(enumerate(listed(outputs)))
         return self._exchange("all_to_all", sends, receives, (*more, *named.values()))
 
@@ -222,6 +225,8 @@ class Collectives:
         **named: Any,
     ) -> Handle:
         """The same with tensors cut along their first axis, evenly where no sizes are given."""
+        check_contiguous("Input", [tensor])
+        check_contiguous("Output", [output])
         staged = Staged()
         num_ranks = self.group.num_ranks
         sends = cut_rows("Input", staged.read(tensor), tensor, input_splits, num_ranks)

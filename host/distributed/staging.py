@@ -10,6 +10,7 @@ __all__ = [
     "Lists",
     "Staged",
     "Tensors",
+    "check_contiguous",
     "check_parts",
     "check_total",
     "cut_rows",
@@ -125,6 +126,15 @@ def lists(tensors: Tensors | Lists) -> list[list[torch.Tensor]]:
     if items and isinstance(items[0], torch.Tensor):
         return [items]
     return [list(item) for item in items]
+
+
+def check_contiguous(what: str, tensors: Sequence[torch.Tensor]) -> None:
+    """Raise unless tensors are contiguous, as PyTorch demands of an all-to-all."""
+    for place, tensor in enumerate(tensors):
+        if not tensor.is_contiguous():
+            raise ValueError(
+                f"Tensors must be contiguous for all_to_all, but {what} {place} is not"
+            )
 
 
 def check_parts(

@@ -29,6 +29,7 @@ class Handle(dist._Work):
         self._after = after
         self._error: BaseException | None = None
         self._source = -1
+        self.sequence = 0
         self._lock = threading.Lock()
         self._is_done = False
         # Held until the end: waiting for a plain lock is cheaper than for an Event.
@@ -136,6 +137,10 @@ class Handle(dist._Work):
         """The tensors of results; waits for the end."""
         self.wait()
         return self._result
+
+    def _get_sequence_number(self) -> int:
+        """Number of the collective in its group, from 1, as PyTorch counts; 0 for a message."""
+        return self.sequence
 
     def source_rank(self) -> int:
         """Rank of the group that a message came from."""

@@ -97,6 +97,7 @@ class Member:
             self._check_open(job.text)
             job.sequence = self._jobs.num_submitted
             self._jobs.num_submitted += 1
+            job.handle.sequence = self._jobs.num_submitted
             self.progress.call(lambda: self._enqueue(job))
 
     def send(self, peer: int, tag: int, memory: memoryview, handle: Handle) -> None:

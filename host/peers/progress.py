@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -210,8 +210,9 @@ class Progress:
         """
         assert self._helper is not None, "start must have been called with a helper"
         future = self._helper.submit(function, self._wake)
+        now = cast(Waiting, _Now(waiting))
         while not future.done():
-            yield waiting()
+            yield now
         return future.result()
 
     def stop(self, timeout_s: float) -> None:
@@ -312,6 +313,16 @@ class Progress:
         os.close(self._wake_writer)
         if self._helper is not None:
             self._helper.stop()
+
+
+class _Now:
+    """What a function in the helper waits for whenever it is looked at, not when it was yielded."""
+
+    def __init__(self, waiting: Callable[[], Waiting]) -> None:
+        self._waiting = waiting
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._waiting(), name)
 
 
 class _Helper:
