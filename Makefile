@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
 LONG   := bench/synthesis.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
-  bench/figures.py bench/torch_suite.py bench/c10d_tests.py
+  bench/figures.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
 # Tests of one file share what they compile. Where a process of tests crashes, all end: what replaces it hangs.

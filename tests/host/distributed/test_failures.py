@@ -15,7 +15,7 @@ import torch.distributed as dist  # noqa: E402
 from multitree.torch import CollectiveError, FailureRecord, group_of  # noqa: E402
 from tests.host.distributed.ranks import run_ranks, start_ranks  # noqa: E402
 
-VICTIM, TIMEOUT_S = 2, 1.5
+VICTIM, TIMEOUT_S = 2, 5.0
 OTHERS = (0, 1, 3)
 
 
@@ -77,7 +77,7 @@ def test_every_other_rank_names_it_in_time_and_a_group_of_the_rest_works(
         # Where several notice it at once, the store has the record of one of them.
         assert (kept.rank, kept.state, kept.sequence) == (VICTIM, how, record.sequence)
         if how == "dead":
-            assert seconds < TIMEOUT_S + 1  # no need to wait for the timeout
+            assert seconds < TIMEOUT_S  # no need to wait for the timeout
 
 
 def disagree(rank, num_ranks, what):
@@ -149,7 +149,7 @@ def no_message(rank, num_ranks, path):
     """A receive that nothing is sent for fails alone."""
     join(rank, num_ranks, path)
     if rank == 0:
-        with pytest.raises(RuntimeError, match=r"rank 1 with tag 5 must end within 1.5 s"):
+        with pytest.raises(RuntimeError, match=f"rank 1 with tag 5 must end within {TIMEOUT_S} s"):
             dist.recv(torch.zeros(1), 1, tag=5)
     else:
         time.sleep(TIMEOUT_S - 0.3)  # so that it does not run out of time itself

@@ -1,4 +1,4 @@
-"""Training loses the same bits on every engine, and by backend, hook, FSDP2 and HSDP."""
+"""Training loses the same bits on every engine, by hook and sharded, too."""
 
 import os
 import re
