@@ -1,4 +1,4 @@
-"""Compares the bits of the PyTorch backend with `execute` and all engines."""
+"""Compares the bits of the PyTorch backend with `execute` and all engines.
 
 ``python bench/torch_bits.py [--cases 200] [--seed 1] [--json]`` draws collectives: topology,
 algorithm, collective, type, operator, length and root. Each runs on four processes, by every rank's

@@ -207,8 +207,17 @@ class MessageTransport:
                 self._connections[action.peer].send(frame)
         takes = [action for action in run.program.actions if action.kind == Kind.TAKE]
         for action in takes:
+            self._waiting = Waiting(action.peer, action.flow, action.step)
             while self._arrivals.find(run, action) is None:
-                yield Waiting(action.peer, action.flow, action.step)
+                yield self._waiting
+        try:
+            self._post(run, takes)
+        except RuntimeError:
+            yield from self._wait_for_the_cause()
+            raise
+
+    def _post(self, run: Run, takes: list[Action]) -> None:
+        """Post every receive, and number the sends."""
         # Messages between two ranks have the order of (step, flow, op), which both know.
         self._rooms, self._sends = {}, []
         for action in sorted(takes, key=lambda a: (a.step, a.flow, a.op)):
@@ -258,13 +267,19 @@ class MessageTransport:
         try:
             yield from self._progress.in_thread(run_all, lambda: self._waiting)
         except RuntimeError:
-            # gloo blames whoever it talks to. Where a rank has died its connection ends, too, and
-            # fails the collective with that rank's name; only if none does, gloo's error stands.
-            until_s = monotonic() + ANSWER_S
-            while monotonic() < until_s:
-                waiting = self._waiting
-                yield Waiting(waiting.peer, waiting.flow, waiting.step, until_s=until_s)
+            yield from self._wait_for_the_cause()
             raise
+
+    def _wait_for_the_cause(self) -> Steps[None]:
+        """Give the end of a connection time to be noticed, after an error of gloo.
+
+        gloo blames whoever it talks to. Where a rank has died its connection ends, too, and fails
+        the collective with that rank's name; only if none does, gloo's error stands.
+        """
+        until_s = monotonic() + ANSWER_S
+        while monotonic() < until_s:
+            waiting = self._waiting
+            yield Waiting(waiting.peer, waiting.flow, waiting.step, until_s=until_s)
 
     def receive(self, run: Run, action: Action) -> Steps[Slices]:
         """Wait for a message."""
