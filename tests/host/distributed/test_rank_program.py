@@ -1,0 +1,142 @@
+"""A rank's program has its rows and arrivals once each, in an order without deadlock."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from multitree import build, parse_topology
+
+pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
+
+from multitree.host.distributed.layouts import Layouts, planner_of
+from multitree.host.distributed.rank_program import Kind, program_of
+from multitree.topology.collectives import Op
+from multitree.topology.schedules.execute import flow_ranges
+
+CASES = [
+    ("torus:2x2", "multitree", "all_reduce"),
+    ("mesh:2x3", "multitree", "reduce_scatter"),
+    ("full:5", "symmetric", "all_gather"),
+    ("fat_tree:2x4", "double_tree", "all_reduce"),
+    ("ring:8", "swing", "all_reduce"),
+    ("torus:3x3", "bidirectional_ring", "all_reduce"),
+]
+EACH = pytest.mark.parametrize(("spec", "algorithm", "collective"), CASES)
+
+
+def programs(spec, algorithm, collective):
+    topology = parse_topology(spec)
+    schedule = build(topology, algorithm, collective)
+    return schedule, [program_of(schedule, rank) for rank in range(topology.num_ranks)]
+
+
+@EACH
+def test_every_row_is_sent_once_and_taken_once(spec, algorithm, collective):
+    schedule, made = programs(spec, algorithm, collective)
+    columns = (schedule.op, schedule.flow, schedule.src, schedule.dst, schedule.step)
+    rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+    for kind in Kind:
+        found = []
+        for program in made:
+            for action in program.actions:
+                if action.kind == kind:
+                    ends = (program.rank, action.peer)
+                    ends = ends if kind == Kind.SEND else ends[::-1]
+                    found.append((action.op, action.flow, *ends, action.step))
+        assert sorted(found) == rows
+
+
+@EACH
+def test_a_send_follows_all_earlier_arrivals_of_its_flow(spec, algorithm, collective):
+    _, made = programs(spec, algorithm, collective)
+    for program in made:
+        for place, action in enumerate(program.actions):
+            if action.kind == Kind.SEND:
+                later = program.actions[place + 1 :]
+                assert not any(
+                    a.kind == Kind.TAKE and a.flow == action.flow and a.step < action.step
+                    for a in later
+                )
+
+
+@EACH
+def test_contributions_are_taken_in_the_order_of_the_schedule(spec, algorithm, collective):
+    schedule, made = programs(spec, algorithm, collective)
+    order = {
+        row: (int(schedule.step[i]), int(schedule.order[i]))
+        for i, row in enumerate(zip(schedule.flow, schedule.src, schedule.dst, strict=True))
+        if schedule.op[i] == Op.REDUCE
+    }
+    for program in made:
+        for flow, actions in itertools.groupby(
+            sorted(
+                (a for a in program.actions if a.kind == Kind.TAKE and a.op == Op.REDUCE),
+                key=lambda a: a.flow,
+            ),
+            key=lambda a: a.flow,
+        ):
+            taken = [order[flow, action.peer, program.rank] for action in actions]
+            assert taken == sorted(taken)
+
+
+@EACH
+def test_programs_run_to_their_end_when_sends_never_wait(spec, algorithm, collective):
+    """Some rank can always go on: nothing is taken that was not sent, and all end."""
+    _, made = programs(spec, algorithm, collective)
+    sent, places = set(), [0] * len(made)
+    while any(place < len(p.actions) for place, p in zip(places, made, strict=True)):
+        moved = False
+        for program in made:
+            rank = program.rank
+            while places[rank] < len(program.actions):
+                action = program.actions[places[rank]]
+                row = (action.op, action.flow, action.step)
+                if action.kind == Kind.SEND:
+                    sent.add((*row, rank, action.peer))
+                elif (*row, action.peer, rank) not in sent:
+                    break
+                places[rank] += 1
+                moved = True
+        assert moved, "deadlock"
+
+
+@EACH
+def test_the_last_action_of_a_flow_and_the_end_of_a_sum_are_marked(spec, algorithm, collective):
+    schedule, made = programs(spec, algorithm, collective)
+    roots = schedule.flow_roots
+    for program in made:
+        for flow in range(schedule.num_flows):
+            actions = [a for a in program.actions if a.flow == flow]
+            assert [a.is_last for a in actions] == [False] * (len(actions) - 1) + [True] * bool(
+                actions
+            )
+            ends = [a for a in actions if a.ends_sum]
+            takes = [a for a in actions if a.kind == Kind.TAKE and a.op == Op.REDUCE]
+            assert ends == (takes[-1:] if roots[flow] == program.rank else [])
+
+
+def test_a_layout_cuts_a_buffer_as_execute_does_and_leaves_out_empty_flows():
+    topology = parse_topology("torus:2x2")
+    layouts = Layouts(planner_of(topology, "multitree"), 1)
+    for n in (0, 1, 5, 17, 1000):
+        layout = layouts.of_buffer("all_reduce", None, n, 4)
+        bounds = flow_ranges(layout.schedule, n).tolist()
+        right = [((b, e),) if b < e else () for b, e in itertools.pairwise(bounds)]
+        assert list(layout.ranges) == right
+        carried = {action.flow for action in layout.program.actions}
+        assert carried == {flow for flow, slices in enumerate(right) if slices}
+    assert layouts.of_buffer("all_reduce", None, 17, 4) is layouts.of_buffer(
+        "all_reduce", None, 17, 4
+    )
+
+
+def test_a_layout_of_parts_gives_each_flow_the_part_of_its_root():
+    topology = parse_topology("torus:2x2")
+    layouts = Layouts(planner_of(topology, "multitree"), 0)
+    sizes = (3, 0, 5, 2)
+    layout = layouts.of_parts("reduce_scatter", sizes, 4)
+    ends = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    for flow, root in enumerate(layout.program.roots):
+        begin, end = ends[root], ends[root + 1]
+        assert layout.ranges[flow] == (((begin, end),) if begin < end else ())
