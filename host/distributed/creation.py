@@ -2,6 +2,7 @@
 
 import atexit
 import multiprocessing.util
+import os
 import sys
 from datetime import timedelta
 from typing import Any
@@ -327,6 +328,18 @@ def _leave_all() -> None:
         group.shutdown()
 
 
+def _forget_all() -> None:
+    """In a forked process: groups are those of the process that made them.
+
+    Copies of sockets, in a worker that loads data, say, would keep a dead rank's connections open.
+    """
+    for group in list(_GROUPS.values()):
+        for connection in group.group.member.connections.values():
+            connection.close_copy()
+    _GROUPS.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 atexit.register(_leave_all)
 # Processes of multiprocessing end without calling what is registered at exit.
 multiprocessing.util.Finalize(None, _leave_all, exitpriority=100)

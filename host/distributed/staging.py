@@ -51,15 +51,17 @@ class Staged:
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor that is only read."""
         _check_dense(tensor)
-        return tensor.detach().to("cpu").contiguous().view(-1)
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        return plain.to("cpu").contiguous().view(-1)
 
     def write(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor that is written, or read and written."""
         _check_dense(tensor)
         mine = tensor.detach()
-        if mine.is_contiguous() and mine.device.type == "cpu":
+        is_plain = not (mine.is_conj() or mine.is_neg())
+        if is_plain and mine.is_contiguous() and mine.device.type == "cpu":
             return mine.view(-1)
-        staged = mine.to("cpu", copy=True).contiguous().view(-1)
+        staged = self.read(mine).clone()
         self._backs.append(lambda: _copy_back(mine, staged))
         return staged
 

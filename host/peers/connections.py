@@ -18,6 +18,7 @@ _SOCKET_BUFFER_BYTES = 1 << 22
 _TOKEN_BYTES = 32
 
 Payload = bytes | memoryview
+WhenSent = Callable[[Exception | None], None]
 
 
 class PeerStore(Protocol):
@@ -56,7 +57,7 @@ class Connection:
         self.descriptors: deque[int] = deque()
         self._stream = stream
         self._can_pass = stream.family == socket.AF_UNIX
-        self._outgoing: deque[tuple[memoryview, int | None, Callable[[], None] | None]] = deque()
+        self._outgoing: deque[tuple[memoryview, int | None, WhenSent | None]] = deque()
         self._pending = bytearray()
         self._payload: memoryview | None = None
         self._filled = 0
@@ -77,7 +78,7 @@ class Connection:
         payload: Payload | None = None,
         *,
         descriptor: int | None = None,
-        when_sent: Callable[[], None] | None = None,
+        when_sent: WhenSent | None = None,
     ) -> None:
         """Queue a frame, and write as much as the socket takes.
 
@@ -89,7 +90,8 @@ class Connection:
         descriptor : int, optional
             A file descriptor that goes with it; sockets of one host only.
         when_sent : callable, optional
-            Called once the last byte was given to the operating system.
+            Called once the last byte was given to the operating system, with None, or with an error
+            if that will not happen any more.
         """
         header = frame.packed()
         if payload is None or not len(payload):
@@ -110,15 +112,22 @@ class Connection:
                     count = socket.send_fds(self._stream, [view], [descriptor])
             except BlockingIOError:
                 return
-            except OSError:
-                self._outgoing.clear()
+            except OSError as error:
+                self._give_up(error)
                 return
             if count < len(view):
                 self._outgoing[0] = (view[count:], None, when_sent)
                 continue
             self._outgoing.popleft()
             if when_sent is not None:
-                when_sent()
+                when_sent(None)
+
+    def _give_up(self, error: Exception) -> None:
+        """Forget what has not been written."""
+        outgoing, self._outgoing = self._outgoing, deque()
+        for _, _, when_sent in outgoing:
+            if when_sent is not None:
+                when_sent(error)
 
     def receive(self, place: Callable[[int, Frame], memoryview]) -> Iterator[tuple[Frame, Any]]:
         """Parse all frames that are there.
@@ -196,10 +205,16 @@ class Connection:
             del self._pending[:count]
             self._filled += count
 
-    def close(self) -> None:
-        """Close the socket and descriptors that were not taken."""
+    def close_copy(self) -> None:
+        """Close this process's copy of the socket alone, after a fork, and call nothing."""
         self.is_closed = True
         self._stream.close()
+
+    def close(self) -> None:
+        """Close the socket and descriptors that were not taken; what was queued is not sent."""
+        self.is_closed = True
+        self._stream.close()
+        self._give_up(ConnectionResetError(f"Rank {self.peer} must be connected, but is gone"))
         while self.descriptors:
             os.close(self.descriptors.popleft())
 

@@ -106,7 +106,7 @@ class Mailbox:
         length = len(memory)
         if length <= EAGER_BYTES:
             frame = Frame(FrameKind.EAGER, channel, 0, tag, 0, length, fingerprint)
-            connection.send(frame, memory, when_sent=lambda: when_done(None))
+            connection.send(frame, memory, when_sent=when_done)
             return
         number = next(self._numbers) & 0x7FFFFFFF
         self._long[number] = _LongSend(peer, memory, when_done)
@@ -227,4 +227,4 @@ class Mailbox:
             )
             return
         data = Frame(FrameKind.DATA, index=frame.index, length=len(sent.memory))
-        self._connections[sent.peer].send(data, sent.memory, when_sent=lambda: sent.when_done(None))
+        self._connections[sent.peer].send(data, sent.memory, when_sent=sent.when_done)

@@ -56,7 +56,7 @@ class SharedMemory:
         copies = [os.dup(descriptor) for _ in left]
         os.close(descriptor)
         for connection, copy in zip(left, copies, strict=True):
-            connection.send(frame, descriptor=copy, when_sent=partial(os.close, copy))
+            connection.send(frame, descriptor=copy, when_sent=partial(_close, copy))
 
     def take(self, peer: int, frame: Frame, descriptor: int) -> None:
         """Map what another rank has announced."""
@@ -111,6 +111,11 @@ class SharedMemory:
             return torch.empty(0, dtype=dtype)
         memory = self._maps[rank, place >> _GENERATION_SHIFT]
         return torch.frombuffer(memory, dtype=dtype, count=num_elements, offset=place & _PLACE_MASK)
+
+
+def _close(descriptor: int, error: Exception | None) -> None:
+    """Close a descriptor that was sent, or cannot be."""
+    os.close(descriptor)
 
 
 def _anonymous_file(num_bytes: int) -> int:

@@ -1,5 +1,6 @@
 """Every collective and message does what PyTorch documents for it."""
 
+import os
 import random
 
 import pytest
@@ -8,6 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 import torch.distributed as dist  # noqa: E402
 
+from multitree.host.distributed import creation  # noqa: E402
 from multitree.torch import group_of  # noqa: E402
 from tests.host.distributed.ranks import run_ranks  # noqa: E402
 
@@ -80,8 +82,16 @@ def reductions(rank, num_ranks):
         dist.reduce(mine, root)
         right = ranks_of().sum(0) if rank == root else of_rank(rank)
         assert torch.equal(mine, right)
-    kept = of_rank(rank).requires_grad_()
-    dist.all_reduce(kept.detach())
+    with torch.inference_mode():
+        inferred = of_rank(rank)
+        dist.all_reduce(inferred)
+    assert torch.equal(inferred, ranks_of().sum(0))
+    leaf = of_rank(rank).requires_grad_()
+    dist.all_reduce(leaf.data)
+    assert torch.equal(leaf, ranks_of().sum(0))
+    conjugate = of_rank(rank, dtype=torch.complex64) * 1j
+    group.allreduce([conjugate.conj()]).wait()
+    assert torch.equal(conjugate, ranks_of(dtype=torch.complex64).sum(0) * 1j)
 
 
 def copies(rank, num_ranks):
@@ -199,8 +209,25 @@ def sparse(rank, num_ranks):
     assert report.reason == "sparse" and report.schedule_hash is None
 
 
+def forked(rank, num_ranks):
+    """A child that ends leaves its parent's groups alone."""
+    dist.barrier()
+    child = os.fork()
+    if child == 0:
+        os._exit(len(group_registry()))
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    mine = torch.ones(3)
+    dist.all_reduce(mine)
+    assert mine.tolist() == [num_ranks] * 3
+
+
+def group_registry():
+    return creation._GROUPS
+
+
 @TRANSPORTS
-@pytest.mark.parametrize("function", [reductions, copies, messages, in_flight, sparse])
+@pytest.mark.parametrize("function", [forked, reductions, copies, messages, in_flight, sparse])
 def test_on_every_transport(function, transport):
     run_ranks(function, NUM_RANKS, MULTITREE_TRANSPORT=transport)
 

@@ -156,3 +156,20 @@ def test_what_is_no_frame_is_refused():
     packed[0] ^= 1
     with pytest.raises(GroupProtocolError, match="must begin with b'MT'"):
         Frame.unpacked(packed)
+
+
+def test_what_cannot_be_sent_any_more_ends_with_an_error(pair):
+    blocked = pair.send(0, 0, bytes(EAGER_BYTES))
+    while blocked == [None]:  # until the socket takes no more
+        blocked = pair.send(0, 0, bytes(EAGER_BYTES))
+    assert blocked == []
+    pair.connections[0].close()
+    assert isinstance(blocked[0], ConnectionResetError)
+    after = pair.send(0, 0, b"more")
+    assert "must be connected, but is gone" in str(after[0])
+
+
+def test_a_message_to_a_rank_that_is_gone_ends_with_an_error(pair):
+    pair.connections[1].close()
+    sent = pair.send(0, 0, b"data")
+    assert isinstance(sent[0], OSError)
