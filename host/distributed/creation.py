@@ -27,6 +27,7 @@ from multitree.topology.networks.topology import Topology
 
 __all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "group_of"]
 
+_LONG = timedelta(days=1)
 _GROUPS: dict[str, "_Ours"] = {}
 
 
@@ -302,8 +303,9 @@ def _group_of(
         transport = SharedMemoryTransport(rank, connections, memory)
     else:
         store = dist.PrefixStore("gloo/", given.store)
-        backend = dist.ProcessGroupGloo(store, rank, num_ranks, timeout=given.timeout)
-        transport = MessageTransport(backend, "gloo", connections, member.progress)
+        # This backend's own timeouts end what waits, and find out for whom; gloo's come behind.
+        backend = dist.ProcessGroupGloo(store, rank, num_ranks, timeout=_LONG)
+        transport = MessageTransport(backend, connections, member.progress)
     member.ready = transport.arrived
     hosted = None
     if chosen.engine in ("numpy", "rtl"):

@@ -145,7 +145,7 @@ def _num_bytes(slices: Sequence[torch.Tensor]) -> int:
 
 
 class PointToPoint(Protocol):
-    """What is used of PyTorch's own gloo and NCCL: their sends and receives."""
+    """What is used of PyTorch's gloo: its sends and receives."""
 
     def send(self, tensors: list[torch.Tensor], peer: int, tag: int) -> torch.distributed.Work:
         """Begin to send."""
@@ -155,7 +155,7 @@ class PointToPoint(Protocol):
 
 
 class MessageTransport:
-    """Ranks send chunks by gloo or NCCL, in an own context of the group.
+    """Ranks send chunks by gloo, in a context of the group's own.
 
     Every rank first says over its connections what it is about to send. Receives are
     posted once these frames have come and agree, so that no message is longer or shorter than
@@ -163,23 +163,21 @@ class MessageTransport:
 
     Parameters
     ----------
-    backend : ProcessGroupGloo or ProcessGroupNCCL
+    backend : ProcessGroupGloo
         Used for nothing else.
-    name : str
-        "gloo" or "nccl".
     connections : dict
     progress : Progress
         Whose helper thread waits for messages.
     """
 
+    name = "gloo"
+
     def __init__(
         self,
         backend: PointToPoint,
-        name: str,
         connections: dict[int, Connection],
         progress: Progress,
     ) -> None:
-        self.name = name
         self._backend = backend
         self._connections = connections
         self._progress = progress

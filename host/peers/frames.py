@@ -21,7 +21,7 @@ _MAGIC = b"MT"
 HEADER_BYTES = _HEADER.size
 
 LARGEST_TAG = 2**31 - 1
-"""Largest tag of gloo and NCCL messages; counts of messages are taken modulo what follows it."""
+"""Largest tag of a message of gloo; counts of messages are taken modulo what follows it."""
 
 collective_names = (
     "all_reduce",
@@ -57,7 +57,7 @@ class FrameKind(IntEnum):
     """What a frame says."""
 
     READY = 0
-    """A row was executed: the chunk lies in shared memory, or is sent by gloo or NCCL."""
+    """A row was executed: the chunk lies in shared memory, or is sent by gloo."""
     EAGER = 1
     """A short message; its payload follows."""
     REQUEST = 2
