@@ -68,7 +68,7 @@ test-long: install-all # what takes minutes a test: samples of the campaigns, an
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
 	@$(BIN)/python -m tests.cocotb.code_coverage
 
-install-all: compiler icarus $(STAMPS)/test $(STAMPS)/triton # install what test-all needs
+install-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch $(STAMPS)/triton # install what test-all needs
 
 formal: $(STAMPS)/formal # prove the properties of tests/formal, every parameter set
 	@$(BIN)/python -m tests.formal.run
@@ -121,6 +121,12 @@ $(STAMPS)/venv: | python
 $(STAMPS)/core: pyproject.toml | $(STAMPS)/venv
 	@echo "Installing MultiTree into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+# The release that tests run on: others would take a build for GPUs, of some gigabytes.
+$(STAMPS)/torch: pyproject.toml | $(STAMPS)/venv
+	@echo "Installing MultiTree and PyTorch into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[torch]' torch==2.13.0
 	@touch $@
 
 $(STAMPS)/%: pyproject.toml | $(STAMPS)/venv
