@@ -1,4 +1,4 @@
-"""A rank's program has its rows and arrivals once each, in an order without deadlock."""
+"""A rank's program has each row and arrival once, in an order without deadlock."""
 
 import itertools
 
