@@ -1,5 +1,6 @@
 """What users' type checkers know of results: the type that went in."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,9 +46,12 @@ def checked(tmp_path, text):
     pytest.importorskip("mypy")
     program = tmp_path / "program.py"
     program.write_text(text)
+    # With a user's settings, not this project's, which leave out the types of PyTorch.
+    settings = ["--strict", "--config-file=", "--follow-imports=silent"]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", str(program)],
-        cwd=ROOT,
+        [sys.executable, "-m", "mypy", *settings, str(program)],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         check=False,
