@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -100,7 +101,7 @@ class Collective:
     flows: Callable[[], Flows]
     after: Callable[[], None] = lambda: None
 
-    @property
+    @cached_property
     def fingerprint(self) -> Fingerprint:
         """What all ranks must agree on."""
         digest = bytes(8) if self.layout is None else bytes.fromhex(self.layout.schedule.hash[:16])

@@ -7,8 +7,7 @@ import torch
 
 from multitree.host.distributed.collective import Collective
 from multitree.host.distributed.execution import Flows
-from multitree.host.distributed.group import Group
-from multitree.host.distributed.layouts import flows_of
+from multitree.host.distributed.group import Group, slices_of
 from multitree.host.peers.handles import Handle
 from multitree.host.peers.jobs import Job
 from multitree.host.peers.progress import Steps
@@ -35,21 +34,24 @@ class InvariantSums:
 
     def reduce_all(self, tensor: torch.Tensor, op: str, handle: Handle, timeout_s: float) -> None:
         """Sum elements of all ranks, in place."""
-        keys = self._find_largest(tensor, op, timeout_s)
-        limbs = torch.empty(2 * len(_real(tensor)), dtype=torch.int32)
-
-        def begin() -> torch.Tensor:
-            return limbs.copy_(limbs_of(tensor, keys).view(-1))
-
-        def after() -> None:
-            tensor.copy_(self._sum(limbs, keys, tensor.dtype, op))
-
-        self._start_buffer("all_reduce", "sum", limbs, begin, after, handle, timeout_s)
+        self._sum_buffer("all_reduce", -1, tensor, op, handle, timeout_s)
 
     def reduce(
         self, tensor: torch.Tensor, root: int, op: str, handle: Handle, timeout_s: float
     ) -> None:
         """Sum elements of all ranks at the root."""
+        self._sum_buffer("reduce", root, tensor, op, handle, timeout_s)
+
+    def _sum_buffer(
+        self,
+        name: str,
+        root: int,
+        tensor: torch.Tensor,
+        op: str,
+        handle: Handle,
+        timeout_s: float,
+    ) -> None:
+        """Start both collectives of a sum on a whole buffer."""
         keys = self._find_largest(tensor, op, timeout_s)
         limbs = torch.empty(2 * len(_real(tensor)), dtype=torch.int32)
 
@@ -57,10 +59,10 @@ class InvariantSums:
             return limbs.copy_(limbs_of(tensor, keys).view(-1))
 
         def after() -> None:
-            if self._group.rank == root:
+            if root in (-1, self._group.rank):
                 tensor.copy_(self._sum(limbs, keys, tensor.dtype, op))
 
-        self._start_buffer("reduce", "sum", limbs, begin, after, handle, timeout_s, root)
+        self._start_buffer(name, "sum", limbs, begin, after, handle, timeout_s, root)
 
     def scatter_reduced(
         self,
@@ -124,7 +126,7 @@ class InvariantSums:
 
         def flows() -> Flows:
             begin()
-            slices = {0: [buffer]} if layout is None else flows_of(layout, buffer)
+            slices = slices_of(layout, buffer)
             keeps = root in (-1, self._group.rank)
             return Flows(slices, slices if keeps else {})
 

@@ -1,10 +1,8 @@
 """Collectives of one group, on flat tensors of the CPU."""
 
 import json
-import logging
-import os
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
@@ -17,21 +15,25 @@ from multitree.host.distributed.collective import (
     name_of,
     why_not_hosted,
 )
-from multitree.host.distributed.execution import Flows, Run, Transport, run_program
+from multitree.host.distributed.execution import (
+    Flows,
+    Run,
+    Transport,
+    copy_chunk,
+    run_program,
+)
 from multitree.host.distributed.layouts import Layout, Layouts, flows_of, parts_of
 from multitree.host.peers.handles import Handle
 from multitree.host.peers.jobs import Job
-from multitree.host.peers.mailbox import COLLECTIVES, Receive
-from multitree.host.peers.member import Member, bytes_of
-from multitree.host.peers.progress import Steps, Waiting
+from multitree.host.peers.member import Member, bytes_of, exchange_messages
+from multitree.host.peers.progress import Steps
 from multitree.host.tensors.operators import check_operator
 
 if TYPE_CHECKING:
     from multitree.host.work import WorkReport
 
-__all__ = ["Group", "OtherEngine"]
+__all__ = ["Group", "OtherEngine", "slices_of"]
 
-_LOGGER = logging.getLogger("multitree.torch")
 _KEPT_REPORTS = 1000
 
 
@@ -89,7 +91,7 @@ class Group:
         layout = self.buffer_layout("all_reduce", None, tensor)
 
         def flows() -> Flows:
-            slices = _slices(layout, tensor)
+            slices = slices_of(layout, tensor)
             return Flows(slices, slices)
 
         self.start(
@@ -106,7 +108,7 @@ class Group:
         layout = self.buffer_layout("reduce", root, tensor)
 
         def flows() -> Flows:
-            slices = _slices(layout, tensor)
+            slices = slices_of(layout, tensor)
             return Flows(slices, slices if self.rank == root else {})
 
         self.start(
@@ -120,7 +122,7 @@ class Group:
         layout = self.buffer_layout("broadcast", root, tensor)
 
         def flows() -> Flows:
-            slices = _slices(layout, tensor)
+            slices = slices_of(layout, tensor)
             return Flows(slices, {}) if self.rank == root else Flows({}, slices)
 
         self.start(
@@ -262,37 +264,7 @@ class Group:
     ) -> Steps[None]:
         """All receives, then all sends, then their ends."""
         packed = collective.fingerprint.packed()
-        pending: dict[tuple[str, int], None] = {}
-        errors: list[Exception] = []
-
-        def ends(what: str, peer: int) -> Callable[[Exception | None], None]:
-            pending[what, peer] = None
-
-            def done(error: Exception | None) -> None:
-                pending.pop((what, peer), None)
-                if error is not None:
-                    errors.append(error)
-
-            return done
-
-        for peer, tensor in receives.items():
-            done = ends("recv", peer)
-            receive = Receive(peer, COLLECTIVES, sequence, bytes_of(tensor), done)
-            self.member.mailbox.receive(receive)
-        for peer, tensor in sends.items():
-            self.member.mailbox.send(
-                peer,
-                COLLECTIVES,
-                sequence,
-                bytes_of(tensor),
-                ends("send", peer),
-                fingerprint=packed,
-            )
-        while pending and not errors:
-            what, peer = next(iter(pending))
-            yield Waiting(peer, is_moving=what == "send")
-        if errors:
-            raise errors[0]
+        yield from exchange_messages(self.member.mailbox, sequence, packed, sends, receives)
 
     def send(self, peer: int, tag: int, tensor: torch.Tensor, handle: Handle) -> None:
         """Send a tensor, which must not change until the handle's end."""
@@ -365,7 +337,7 @@ class Group:
         self.counts[collective.name, engine] += 1
         if self._log is not None:
             with open(self._log, "a") as file:
-                file.write(json.dumps({"group": self.member.group, **asdict(report)}) + os.linesep)
+                file.write(json.dumps({"group": self.member.group, **asdict(report)}) + "\n")
 
     def close(self) -> None:
         """End the group's thread and its engine."""
@@ -377,12 +349,11 @@ class Group:
 def _copy_own(flows: Flows) -> None:
     """Copy what this rank itself contributes to its result."""
     for flow, slices in flows.sources.items():
-        for source, target in zip(slices, flows.targets.get(flow, []), strict=False):
-            if source.data_ptr() != target.data_ptr():
-                target.copy_(source)
+        copy_chunk(slices, flows.targets.get(flow))
 
 
-def _slices(layout: Layout | None, tensor: torch.Tensor) -> dict[int, list[torch.Tensor]]:
+def slices_of(layout: Layout | None, tensor: torch.Tensor) -> dict[int, list[torch.Tensor]]:
+    """What each flow carries of a flat tensor; one flow has all in a group of one rank."""
     return {0: [tensor]} if layout is None else flows_of(layout, tensor)
 
 

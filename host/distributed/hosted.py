@@ -10,8 +10,8 @@ from multitree.host.buffers import to_tensor
 from multitree.host.distributed.execution import Flows
 from multitree.host.distributed.layouts import FLIT_BYTES, Layout, Planner
 from multitree.host.engines import Engine, Plan, open_engine
-from multitree.host.peers.mailbox import COLLECTIVES, Mailbox, Receive
-from multitree.host.peers.member import bytes_of
+from multitree.host.peers.mailbox import Mailbox
+from multitree.host.peers.member import exchange_messages
 from multitree.host.peers.progress import Progress, Steps, Waiting
 from multitree.host.runner import Plans, run_on
 from multitree.host.work import WorkReport
@@ -78,15 +78,24 @@ class HostedEngine:
         if op == "none":
             row = row.view(torch.int32)
         report = None
+        others = [rank for rank in range(self._topology.num_ranks) if rank != HOST]
+
+        def exchange(
+            sends: dict[int, torch.Tensor], receives: dict[int, torch.Tensor]
+        ) -> Steps[None]:
+            yield from exchange_messages(self._mailbox, sequence, fingerprint, sends, receives)
+
         if self._rank != HOST:
-            yield from self._exchange(sequence, fingerprint, row)
+            yield from exchange({HOST: row.clone()}, {HOST: row})
         else:
-            rows = yield from self._collect(sequence, row)
+            rows = row.new_empty((self._topology.num_ranks, len(row)))
+            rows[HOST] = row
+            yield from exchange({}, {rank: rows[rank] for rank in others})
             plan = Plan(layout.schedule, layout.dependency)
             rows, report = yield from self._progress.in_thread(
                 lambda: self._run_engine(plan, rows, op), lambda: Waiting(HOST)
             )
-            yield from self._distribute(sequence, fingerprint, rows)
+            yield from exchange({rank: rows[rank].contiguous() for rank in others}, {})
             row = rows[HOST]
         row = row.view(_any_of(flows).dtype)
         for flow, targets in flows.targets.items():
@@ -101,46 +110,6 @@ class HostedEngine:
             image, report = run_on(self._engine, plan, rows, link_model=self._link_model, op=op)
             return to_tensor(image), report
 
-    def _exchange(self, sequence: int, fingerprint: bytes, row: torch.Tensor) -> Steps[None]:
-        """Send a row to the host, and receive what it becomes in its place."""
-        sent = row.clone()
-        ended: list[Exception | None] = []
-        memory = bytes_of(row)
-        self._mailbox.receive(Receive(HOST, COLLECTIVES, sequence, memory, ended.append))
-        self._mailbox.send(
-            HOST, COLLECTIVES, sequence, bytes_of(sent), ended.append, fingerprint=fingerprint
-        )
-        yield from _until(ended, 2, [HOST])
-
-    def _collect(self, sequence: int, row: torch.Tensor) -> Steps[torch.Tensor]:
-        """Receive every rank's row."""
-        num_ranks = self._topology.num_ranks
-        rows = row.new_empty((num_ranks, len(row)))
-        rows[HOST] = row
-        ended: list[Exception | None] = []
-        missing = [rank for rank in range(num_ranks) if rank != HOST]
-        for rank in list(missing):
-
-            def done(error: Exception | None, rank: int = rank) -> None:
-                missing.remove(rank)
-                ended.append(error)
-
-            memory = bytes_of(rows[rank])
-            self._mailbox.receive(Receive(rank, COLLECTIVES, sequence, memory, done))
-        yield from _until(ended, num_ranks - 1, missing)
-        return rows
-
-    def _distribute(self, sequence: int, fingerprint: bytes, rows: torch.Tensor) -> Steps[None]:
-        """Send every rank its row."""
-        ended: list[Exception | None] = []
-        others = [rank for rank in range(len(rows)) if rank != HOST]
-        for rank in others:
-            memory = bytes_of(rows[rank].contiguous())
-            self._mailbox.send(
-                rank, COLLECTIVES, sequence, memory, ended.append, fingerprint=fingerprint
-            )
-        yield from _until(ended, len(others), others)
-
     def close(self) -> None:
         """Give back the engine."""
         with self._in_use:
@@ -152,15 +121,6 @@ class HostedEngine:
 def _any_of(flows: Flows) -> torch.Tensor:
     """One of the tensors, for its type."""
     return next(iter([*flows.sources.values(), *flows.targets.values()]))[0]
-
-
-def _until(ended: list[Exception | None], count: int, peers: list[int]) -> Steps[None]:
-    """Wait for so many messages; the first error is raised."""
-    while len(ended) < count:
-        yield Waiting(peers[0] if peers else -1)
-    for error in ended:
-        if error is not None:
-            raise error
 
 
 def _places(layout: Layout, flows: Flows) -> tuple[dict[int, list[tuple[int, int]]], int]:

@@ -13,11 +13,11 @@ from multitree.host.peers.failures import CollectiveError, FailureRecord
 from multitree.host.peers.frames import Frame, FrameKind
 from multitree.host.peers.handles import Handle
 from multitree.host.peers.jobs import Job, Jobs
-from multitree.host.peers.mailbox import USERS, Mailbox, Receive
+from multitree.host.peers.mailbox import COLLECTIVES, USERS, Mailbox, Receive
 from multitree.host.peers.progress import Progress, Steps, Task, Waiting
 from multitree.host.peers.watch import Watch
 
-__all__ = ["Member", "bytes_of"]
+__all__ = ["Member", "bytes_of", "exchange_messages"]
 
 _LOGGER = logging.getLogger("multitree.torch")
 _MESSAGES = {FrameKind.EAGER, FrameKind.REQUEST, FrameKind.CLEAR, FrameKind.DATA}
@@ -266,3 +266,53 @@ def bytes_of(tensor: torch.Tensor) -> memoryview:
     if flat.numel() == 0:
         return memoryview(bytearray())
     return memoryview(flat.view(torch.uint8).numpy())
+
+
+def exchange_messages(
+    mailbox: Mailbox,
+    sequence: int,
+    fingerprint: bytes,
+    sends: dict[int, torch.Tensor],
+    receives: dict[int, torch.Tensor],
+) -> Steps[None]:
+    """Messages inside a collective: all receives, then all sends, then their ends.
+
+    Parameters
+    ----------
+    mailbox : Mailbox
+    sequence : int
+        Number of the collective.
+    fingerprint : bytes
+    sends, receives : dict
+        Per rank a contiguous tensor on the CPU; a message to oneself is copied.
+
+    Raises
+    ------
+    Exception
+        The first one that a message ends with.
+    """
+    pending: dict[tuple[str, int], None] = {}
+    errors: list[Exception] = []
+
+    def ends(what: str, peer: int) -> Callable[[Exception | None], None]:
+        pending[what, peer] = None
+
+        def done(error: Exception | None) -> None:
+            pending.pop((what, peer), None)
+            if error is not None:
+                errors.append(error)
+
+        return done
+
+    for peer, tensor in receives.items():
+        done = ends("recv", peer)
+        mailbox.receive(Receive(peer, COLLECTIVES, sequence, bytes_of(tensor), done))
+    for peer, tensor in sends.items():
+        done = ends("send", peer)
+        memory = bytes_of(tensor)
+        mailbox.send(peer, COLLECTIVES, sequence, memory, done, fingerprint=fingerprint)
+    while pending and not errors:
+        what, peer = next(iter(pending))
+        yield Waiting(peer, is_moving=what == "send")
+    if errors:
+        raise errors[0]
