@@ -46,7 +46,7 @@ class CollectiveReport:
         Of one rank's whole buffer.
     engine, transport : str
         What ran it: "torch", "numpy" or "rtl", and between ranks "shared_memory", "gloo" or
-        "messages".
+        "nccl", or "messages" of this project's own.
     reason : str or None
         Why another engine than the group's ran it.
     schedule_hash : str or None
@@ -90,6 +90,8 @@ class Collective:
         Makes the tensors; called when the collective begins.
     after : callable
         Called when it has ended well.
+    device : str
+        Type of the tensors' device.
     """
 
     name: str
@@ -100,13 +102,15 @@ class Collective:
     layout: Layout | None
     flows: Callable[[], Flows]
     after: Callable[[], None] = lambda: None
+    device: str = "cpu"
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """What all ranks must agree on."""
         digest = bytes(8) if self.layout is None else bytes.fromhex(self.layout.schedule.hash[:16])
         number = _DTYPES.index(self.dtype)
-        return Fingerprint(self.name, number, self.op, self.root, self.num_elements, digest)
+        agreed = self.name, number, self.op, self.root, self.num_elements, digest, self.device
+        return Fingerprint(*agreed)
 
     @property
     def text(self) -> str:

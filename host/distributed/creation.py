@@ -18,8 +18,12 @@ from multitree.host.distributed.group import Group
 from multitree.host.distributed.layouts import Layouts, Planner, planner_of
 from multitree.host.distributed.options import Options, options_of
 from multitree.host.distributed.process_group import Collectives
-from multitree.host.distributed.transports import MessageTransport, SharedMemoryTransport
-from multitree.host.peers.connections import Connection, connect_all, host_identity
+from multitree.host.distributed.transports.arrivals import Arrivals
+from multitree.host.distributed.transports.batched import BatchedMessages, NcclBatches
+from multitree.host.distributed.transports.messages import MessageTransport
+from multitree.host.distributed.transports.posted import PostedMessages
+from multitree.host.distributed.transports.shared_memory import SharedMemoryTransport
+from multitree.host.peers.connections import connect_all, host_identity
 from multitree.host.peers.member import Member
 from multitree.host.peers.shared_memory import SharedMemory
 from multitree.topology.algorithms.build import PACED
@@ -234,9 +238,9 @@ def create_group(given: Any, options: object) -> _Ours:
     is_local = _all_local(given.store, rank, num_ranks, timeout, chosen)
     connections = connect_all(given.store, rank, num_ranks, timeout=timeout, local=is_local)
     member = Member(rank, global_ranks, given.group_id, connections, given.store)
-    group = _group_of(member, num_ranks, chosen, is_local, given, connections)
-    # Waiting for gloo blocks, and so do engines.
-    member.start(with_helper=not is_local or chosen.engine != "torch")
+    group = _group_of(member, num_ranks, chosen, is_local, given)
+    # Waiting for gloo or a device blocks, and so do engines.
+    member.start(with_helper=not is_local or chosen.engine != "torch" or len(group.devices) > 1)
     is_invariant = chosen.reproducible == "invariant"
     arguments = group, given.store, timeout
     if others:
@@ -287,32 +291,48 @@ def _group_of(
     chosen: Options,
     is_local: bool,
     given: Any,
-    connections: dict[int, Connection],
 ) -> Group:
     """Put the parts of a group together."""
     rank, topology = member.rank, chosen.topology
     if num_ranks == 1:
-        return Group(member, 1, None, None, None, chosen.log)
+        return Group(member, 1, None, {}, None, chosen.log)
     assert isinstance(topology, Topology)
     assert chosen.algorithm is not None
     layouts = Layouts(_planner_of(topology, chosen.algorithm), rank)
-    transport: Transport
-    if is_local:
-        memory = SharedMemory(rank, connections)
-        member.announced, member.mark_done = memory.take, memory.mark_done
-        transport = SharedMemoryTransport(rank, connections, memory)
-    else:
-        store = dist.PrefixStore("gloo/", given.store)
-        # This backend's own timeouts end what waits, and find out for whom; gloo's come behind.
-        backend = dist.ProcessGroupGloo(store, rank, num_ranks, timeout=_LONG)
-        transport = MessageTransport(backend, connections, member.progress)
-    member.ready = transport.arrived
+    transports = _transports_of(member, num_ranks, chosen, is_local, given.store)
     hosted = None
     if chosen.engine in ("numpy", "rtl"):
         from multitree.host.distributed.hosted import HostedEngine
 
         hosted = HostedEngine(chosen.engine, topology, rank, member.mailbox, member.progress)
-    return Group(member, num_ranks, layouts, transport, hosted, chosen.log)
+    return Group(member, num_ranks, layouts, transports, hosted, chosen.log)
+
+
+def _transports_of(
+    member: Member, num_ranks: int, chosen: Options, is_local: bool, store: Any
+) -> dict[str, Transport]:
+    """Transports by type of device."""
+    rank, connections, arrivals = member.rank, member.connections, Arrivals()
+    member.ready = arrivals.add
+    transports: dict[str, Transport] = {}
+    # This backend's own timeouts end what waits, and find out for whom; others' come behind.
+    if is_local:
+        memory = SharedMemory(rank, connections)
+        member.announced, member.mark_done = memory.take, memory.mark_done
+        transports["cpu"] = SharedMemoryTransport(rank, connections, memory, arrivals)
+    else:
+        of_gloo = dist.PrefixStore("gloo/", store)
+        gloo = PostedMessages(dist.ProcessGroupGloo(of_gloo, rank, num_ranks, timeout=_LONG))
+        transports["cpu"] = MessageTransport(gloo, connections, member.progress, arrivals)
+    if chosen.transport == "nccl":
+        of_nccl = dist.PrefixStore("nccl/", store)
+        options = dist.ProcessGroupNCCL.Options()
+        options._timeout = _LONG
+        nccl = NcclBatches(dist.ProcessGroupNCCL(of_nccl, rank, num_ranks, options))
+        transports["cuda"] = MessageTransport(
+            BatchedMessages(nccl), connections, member.progress, arrivals
+        )
+    return transports
 
 
 def _planner_of(topology: Topology, algorithm: str) -> Planner:

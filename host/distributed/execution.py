@@ -6,7 +6,6 @@ from typing import Protocol
 import torch
 
 from multitree.host.distributed.rank_program import Action, Kind, RankProgram
-from multitree.host.peers.frames import Frame
 from multitree.host.peers.progress import Steps
 from multitree.host.tensors.operators import (
     combine,
@@ -87,8 +86,8 @@ class Transport(Protocol):
     def end(self, run: Run) -> Steps[None]:
         """Wait until what was sent needs this rank's tensors no more."""
 
-    def arrived(self, peer: int, frame: Frame) -> None:
-        """Take a READY frame."""
+    def close(self) -> None:
+        """Give back what it holds; what still runs ends with an error."""
 
 
 def run_program(run: Run, transport: Transport) -> Steps[None]:

@@ -1,8 +1,8 @@
-"""Collectives of one group, on flat tensors of the CPU."""
+"""Collectives of one group, on flat tensors."""
 
 import json
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
@@ -52,15 +52,18 @@ class OtherEngine(Protocol):
 
 
 class Group:
-    """One rank's collectives. Tensors are contiguous, of one dimension, on the CPU.
+    """One rank's collectives. Tensors are contiguous and of one dimension.
+
+    Collectives that execute a schedule take tensors of the devices that there are transports for,
+    all others tensors on the CPU.
 
     Parameters
     ----------
     member : Member
     layouts : Layouts or None
         None in a group of one rank.
-    transport : Transport or None
-        The same.
+    transports : dict
+        By type of device; empty in a group of one rank.
     hosted : OtherEngine or None
         The engine of another kind than each rank's own, if one was chosen.
     log : str or None
@@ -72,13 +75,13 @@ class Group:
         member: Member,
         num_ranks: int,
         layouts: Layouts | None,
-        transport: Transport | None,
+        transports: dict[str, Transport],
         hosted: OtherEngine | None,
         log: str | None,
     ) -> None:
         self.member = member
         self.rank, self.num_ranks = member.rank, num_ranks
-        self._layouts, self._transport, self._hosted = layouts, transport, hosted
+        self._layouts, self._transports, self._hosted = layouts, transports, hosted
         self._log = None if log is None else log.replace("{rank}", str(member.global_rank))
         self.reports: deque[CollectiveReport] = deque(maxlen=_KEPT_REPORTS)
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -95,7 +98,7 @@ class Group:
             return Flows(slices, slices)
 
         self.start(
-            Collective("all_reduce", op, -1, len(tensor), tensor.dtype, layout, flows),
+            _on(tensor, "all_reduce", op, -1, len(tensor), layout, flows),
             handle,
             timeout_s,
         )
@@ -112,7 +115,7 @@ class Group:
             return Flows(slices, slices if self.rank == root else {})
 
         self.start(
-            Collective("reduce", op, root, len(tensor), tensor.dtype, layout, flows),
+            _on(tensor, "reduce", op, root, len(tensor), layout, flows),
             handle,
             timeout_s,
         )
@@ -126,7 +129,7 @@ class Group:
             return Flows(slices, {}) if self.rank == root else Flows({}, slices)
 
         self.start(
-            Collective("broadcast", "none", root, len(tensor), tensor.dtype, layout, flows),
+            _on(tensor, "broadcast", "none", root, len(tensor), layout, flows),
             handle,
             timeout_s,
         )
@@ -148,7 +151,7 @@ class Group:
             return self.part_flows(layout, output, inputs)
 
         self.start(
-            Collective("reduce_scatter", op, -1, total, output.dtype, layout, flows),
+            _on(output, "reduce_scatter", op, -1, total, layout, flows),
             handle,
             timeout_s,
         )
@@ -178,7 +181,7 @@ class Group:
             return Flows({flow: [tensor] for flow in own if flow in targets}, targets)
 
         self.start(
-            Collective("all_gather", "none", -1, total, tensor.dtype, layout, flows),
+            _on(tensor, "all_gather", "none", -1, total, layout, flows),
             handle,
             timeout_s,
         )
@@ -214,11 +217,10 @@ class Group:
                 report = yield from self._hosted.run(sequence, packed, layout, flows, collective.op)
                 cycles = None if report is None else report.cycles
             else:
-                assert self._transport is not None
                 if collective.op == "none":
                     _copy_own(flows)
                 run = Run(sequence, packed, layout.program, flows, collective.op, self.num_ranks)
-                yield from run_program(run, self._transport)
+                yield from run_program(run, self._transports[collective.device])
         self.report(sequence, collective, engine, reason, cycles, perf_counter() - begun)
 
     # Collectives and messages without a schedule.
@@ -316,8 +318,8 @@ class Group:
         """Keep what ran, and append it to the log."""
         schedule = None if collective.layout is None else collective.layout.schedule
         transport = "messages"
-        if engine == "torch" and schedule is not None and self._transport is not None:
-            transport = self._transport.name
+        if engine == "torch" and schedule is not None:
+            transport = self._transports[collective.device].name
         report = CollectiveReport(
             sequence=sequence,
             collective=collective.name,
@@ -339,11 +341,32 @@ class Group:
             with open(self._log, "a") as file:
                 file.write(json.dumps({"group": self.member.group, **asdict(report)}) + "\n")
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Types of devices whose tensors need not be copied to the CPU."""
+        return tuple(self._transports) or ("cpu",)
+
     def close(self) -> None:
         """End the group's thread and its engine."""
         self.member.stop()
+        for transport in self._transports.values():
+            transport.close()
         if self._hosted is not None:
             self._hosted.close()
+
+
+def _on(
+    tensor: torch.Tensor,
+    name: str,
+    op: str,
+    root: int,
+    num_elements: int,
+    layout: Layout | None,
+    flows: Callable[[], Flows],
+) -> Collective:
+    """A collective on tensors like one, on its device."""
+    device = tensor.device.type
+    return Collective(name, op, root, num_elements, tensor.dtype, layout, flows, device=device)
 
 
 def _copy_own(flows: Flows) -> None:

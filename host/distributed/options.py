@@ -3,13 +3,15 @@
 import os
 from dataclasses import dataclass, fields, replace
 
+import torch
+
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
 
 __all__ = ["ENGINES", "REPRODUCIBLE", "TRANSPORTS", "Options", "options_of"]
 
 ENGINES = ("torch", "numpy", "rtl")
-TRANSPORTS = ("auto", "shared_memory", "gloo")
+TRANSPORTS = ("auto", "shared_memory", "gloo", "nccl")
 REPRODUCIBLE = ("schedule", "invariant")
 
 _PREFIX = "MULTITREE_"
@@ -35,7 +37,8 @@ class Options:
         runs all ranks' tables, by the definition or on emulated interfaces.
     transport : str, optional
         "auto": shared memory where all ranks are on one host, else gloo's point-to-point
-        messages; "shared_memory" or "gloo".
+        messages; "shared_memory" or "gloo". "nccl": the same as "auto" for tensors on the CPU,
+        and NCCL's messages for tensors on CUDA, which are copied to the CPU otherwise.
     reproducible : str, optional
         "schedule": the bits of the schedule on every engine; "invariant": bits that do not
         depend on topology, schedule or number of ranks.
@@ -105,6 +108,7 @@ def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Opti
     topology = _topology(
         chosen.topology, environment.get("topology"), num_ranks, is_default_group=is_default_group
     )
+    _check_transport(chosen)
     return Options(
         topology=topology,
         algorithm=chosen.algorithm or "multitree",
@@ -113,6 +117,18 @@ def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Opti
         reproducible=chosen.reproducible or REPRODUCIBLE[0],
         log=chosen.log,
     )
+
+
+def _check_transport(chosen: Options) -> None:
+    if chosen.transport != "nccl":
+        return
+    if (chosen.engine or ENGINES[0]) != ENGINES[0]:
+        raise ValueError(f"Transport nccl must have engine torch, not {chosen.engine}")
+    if not torch.distributed.is_nccl_available() or not torch.cuda.is_available():
+        raise ValueError(
+            f"Transport nccl must have a PyTorch with NCCL and a GPU, not {torch.__version__} "
+            f"with {torch.cuda.device_count()} GPUs"
+        )
 
 
 def _topology(

@@ -43,6 +43,11 @@ class Collectives:
     invariant: InvariantSums | None
     _timeout_s: float
 
+    @property
+    def _devices(self) -> tuple[str, ...]:
+        """Where tensors are reduced: invariant sums are made on the CPU."""
+        return self.group.devices if self.invariant is None else ("cpu",)
+
     def _reducer(self, op: str, tensor: torch.Tensor) -> Group | InvariantSums:
         """What reduces: the group, or integer collectives where bits would depend on order."""
         if self.invariant is not None and needs_limbs(op, tensor.dtype):
@@ -160,7 +165,7 @@ class Collectives:
     ) -> Handle:
         """The same into one tensor, one part behind the other."""
         check_total(output, tensor, self.group.num_ranks)
-        staged = Staged()
+        staged = Staged(self.group.devices)
         flat = staged.write(output)
         parts = list(flat.chunk(self.group.num_ranks)) if flat.numel() else []
         parts = parts or [flat] * self.group.num_ranks
@@ -323,7 +328,7 @@ class Collectives:
         timeout_s = timeout_of(self._timeout_s, *arguments)
         handles = []
         for item in items:
-            staged = Staged()
+            staged = Staged(self._devices)
             handle = Handle(list(result), after=staged.give_back)
             begin(item, staged, handle, timeout_s)
             handles.append(handle)

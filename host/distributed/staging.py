@@ -1,4 +1,4 @@
-"""Users' tensors as flat tensors on the CPU, and results on their way back."""
+"""Users' tensors as flat tensors, and results on their way back."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -37,31 +37,44 @@ _OPERATORS = {
 
 
 class Staged:
-    """Tensors of one call; those that are not contiguous, or on a device, are copied.
+    """Tensors of one call; those that are not contiguous, or on another device, are copied.
+
+    Parameters
+    ----------
+    devices : sequence of str
+        Types of devices whose tensors are taken where they are. Others are copied to the CPU.
 
     Notes
     -----
-    A tensor on a device is copied to the host and back, which is one of the ways that a group
-    on the CPU serves a device; no kernel of ours runs there.
+    On CUDA, whoever takes the tensors works on the default stream. It waits for what the caller's
+    stream holds now; that stream waits for nothing, since results have been written when the
+    collective ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, devices: Sequence[str] = ("cpu",)) -> None:
+        self._devices = devices
         self._backs: list[Callable[[], None]] = []
 
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor that is only read."""
         _check_dense(tensor)
         plain = tensor.detach().resolve_conj().resolve_neg()
-        return plain.to("cpu").contiguous().view(-1)
+        if tensor.device.type not in self._devices:
+            plain = plain.to("cpu")
+        flat = plain.contiguous().view(-1)
+        _queue_behind_caller(flat)
+        return flat
 
     def write(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor that is written, or read and written."""
         _check_dense(tensor)
         mine = tensor.detach()
         is_plain = not (mine.is_conj() or mine.is_neg())
-        if is_plain and mine.is_contiguous() and mine.device.type == "cpu":
+        if is_plain and mine.is_contiguous() and mine.device.type in self._devices:
+            _queue_behind_caller(mine)
             return mine.view(-1)
         staged = self.read(mine).clone()
+        _queue_behind_caller(staged)
         self._backs.append(lambda: _copy_back(mine, staged))
         return staged
 
@@ -73,6 +86,15 @@ class Staged:
 
 def _copy_back(tensor: torch.Tensor, staged: torch.Tensor) -> None:
     tensor.copy_(staged.view(tensor.shape))
+    if tensor.is_cuda:
+        torch.cuda.current_stream(tensor.device).synchronize()
+
+
+def _queue_behind_caller(tensor: torch.Tensor) -> None:
+    """Let the default stream wait for the caller's."""
+    if tensor.is_cuda:
+        now = torch.cuda.current_stream(tensor.device).record_event()
+        torch.cuda.default_stream(tensor.device).wait_event(now)
 
 
 def _check_dense(tensor: torch.Tensor) -> None:

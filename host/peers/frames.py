@@ -6,24 +6,26 @@ from enum import IntEnum
 from typing import NamedTuple
 
 __all__ = [
+    "COLLECTIVE_NAMES",
+    "DEVICES",
     "HEADER_BYTES",
     "LARGEST_TAG",
     "Fingerprint",
     "Frame",
     "FrameKind",
     "GroupProtocolError",
-    "collective_names",
 ]
 
 _HEADER = struct.Struct("<2sBBiqqq24s")
-_FINGERPRINT = struct.Struct("<BBBxiq8s")
+_FINGERPRINT = struct.Struct("<BBBBiq8s")
 _MAGIC = b"MT"
 HEADER_BYTES = _HEADER.size
 
 LARGEST_TAG = 2**31 - 1
 """Largest tag of a message of gloo; counts of messages are taken modulo what follows it."""
 
-collective_names = (
+DEVICES = ("cpu", "cuda")
+COLLECTIVE_NAMES = (
     "all_reduce",
     "reduce_scatter",
     "all_gather",
@@ -88,9 +90,9 @@ class Fingerprint(NamedTuple):
     Parameters
     ----------
     collective : str
-        One of `collective_names`.
+        One of `COLLECTIVE_NAMES`.
     dtype : int
-        Number of the type of elements, as `dtypes.numbers` has it.
+        Number of the type of elements.
     operator : str
         One of `OPERATORS`, or "none".
     root : int
@@ -99,6 +101,8 @@ class Fingerprint(NamedTuple):
         Of one rank's whole buffer.
     schedule : bytes
         First 8 bytes of the schedule's hash; zeros without a schedule.
+    device : str
+        One of `DEVICES`, on which it runs: transports differ.
     """
 
     collective: str
@@ -107,13 +111,15 @@ class Fingerprint(NamedTuple):
     root: int
     num_elements: int
     schedule: bytes
+    device: str = "cpu"
 
     def packed(self) -> bytes:
         """The fingerprint as 24 bytes."""
         return _FINGERPRINT.pack(
-            collective_names.index(self.collective),
+            COLLECTIVE_NAMES.index(self.collective),
             self.dtype,
             _OPERATOR_NAMES.index(self.operator),
+            DEVICES.index(self.device),
             self.root,
             self.num_elements,
             self.schedule,
@@ -122,9 +128,11 @@ class Fingerprint(NamedTuple):
     @classmethod
     def unpacked(cls, packed: bytes) -> "Fingerprint":
         """The inverse of `packed`."""
-        collective, dtype, operator, root, num_elements, schedule = _FINGERPRINT.unpack(packed)
-        names = collective_names[collective], _OPERATOR_NAMES[operator]
-        return cls(names[0], dtype, names[1], root, num_elements, schedule)
+        collective, dtype, operator, device, root, num_elements, schedule = _FINGERPRINT.unpack(
+            packed
+        )
+        names = COLLECTIVE_NAMES[collective], _OPERATOR_NAMES[operator], DEVICES[device]
+        return cls(names[0], dtype, names[1], root, num_elements, schedule, names[2])
 
 
 NO_FINGERPRINT = bytes(_FINGERPRINT.size)

@@ -125,7 +125,7 @@ class Handle(dist._Work):
         """A Future whose value is the list of results."""
         with self._lock:
             if self._future is None:
-                self._future = torch.futures.Future()
+                self._future = torch.futures.Future(devices=_devices_of(self._result))
                 ended = self._is_done
             else:
                 return self._future
@@ -147,3 +147,9 @@ class Handle(dist._Work):
         return self._source
 
     _source_rank = source_rank
+
+
+def _devices_of(result: list[Any]) -> list[torch.device]:
+    """Devices of tensors that a Future has to be told of: all but the CPU."""
+    tensors = [item for item in result if isinstance(item, torch.Tensor)]
+    return sorted({t.device for t in tensors if t.device.type != "cpu"}, key=str)

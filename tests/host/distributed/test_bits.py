@@ -1,6 +1,7 @@
 """The backend has the bits of execute, on every transport, for every collective."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 import torch.distributed as dist  # noqa: E402
 
+from multitree.host.distributed import creation  # noqa: E402
+from multitree.host.distributed.transports.batched import BatchedMessages  # noqa: E402
+from multitree.host.distributed.transports.posted import PostedMessages  # noqa: E402
 from multitree.torch import Options, group_of  # noqa: E402
 
 LENGTHS = (0, 1, 5, 64, 1000, 40_001)
@@ -46,8 +50,36 @@ def as_words(tensor):
     return tensor.view(words).numpy().view(f"u{tensor.element_size()}")
 
 
+class GlooBatches:
+    """Batches of gloo, which may come in any order between two ranks but for their tags."""
+
+    name = "batches"
+
+    def __init__(self, backend):
+        self.backend, self.tags = backend, Counter()
+
+    def run(self, receives, sends):
+        works = []
+        for move, side in ((self.backend.recv, receives), (self.backend.send, sends)):
+            for memory, peer in side:
+                works.append(move([memory], peer, self.tags[move.__name__, peer]))
+                self.tags[move.__name__, peer] += 1
+        for work in works:
+            work.wait()
+
+    def end(self):
+        pass
+
+    def close(self):
+        pass
+
+
 def all_reduces(rank, num_ranks, spec, algorithm, transport):
     """Words of every all-reduce at this rank."""
+    if transport == "batches":
+        # In this process alone.
+        creation.PostedMessages = lambda backend: BatchedMessages(GlooBatches(backend))
+        transport = "gloo"
     options = Options(topology=spec, algorithm=algorithm, transport=transport)
     group = dist.new_group(backend="multitree", pg_options=options)
     results = []
@@ -58,10 +90,12 @@ def all_reduces(rank, num_ranks, spec, algorithm, transport):
         dist.all_reduce(tensor, getattr(dist.ReduceOp, OPS[op]), group=group)
         results.append(as_words(tensor))
     assert {engine for _, engine in group_of(group).counts} == {"torch"}
+    expected = "batches" if creation.PostedMessages is not PostedMessages else transport
+    assert {report.transport for report in group_of(group).reports} == {expected}
     return results
 
 
-@pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
+@pytest.mark.parametrize("transport", ["shared_memory", "gloo", "batches"])
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_an_all_reduce_has_the_bits_of_execute_on_every_rank(spec, algorithm, transport):
     ranks = run_ranks(all_reduces, 4, spec, algorithm, transport)

@@ -11,6 +11,7 @@ import torch.distributed as dist  # noqa: E402
 
 from multitree import torus  # noqa: E402
 from multitree.host.distributed.options import Options, options_of  # noqa: E402
+from multitree.host.distributed.staging import Staged  # noqa: E402
 from tests.host.distributed.ranks import RankError, run_ranks  # noqa: E402
 
 
@@ -58,6 +59,28 @@ def test_an_unknown_choice_is_refused_wherever_it_comes_from(name, monkeypatch):
     monkeypatch.setenv(f"MULTITREE_{name.upper()}", "x")
     with pytest.raises(ValueError, match=f"{name.capitalize()} must be one of .*, not 'x'"):
         chosen()
+
+
+@pytest.mark.parametrize("engine", ["numpy", "rtl"])
+def test_nccl_needs_each_rank_its_own_engine(engine):
+    with pytest.raises(ValueError, match=f"nccl must have engine torch, not {engine}"):
+        chosen(Options(transport="nccl", engine=engine))
+
+
+def test_nccl_without_a_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("MULTITREE_TRANSPORT", "nccl")
+    with pytest.raises(ValueError, match="nccl must have a PyTorch with NCCL and a GPU"):
+        chosen()
+
+
+def test_tensors_stay_on_a_device_that_has_a_transport_and_else_are_copied():
+    there = torch.empty(2, 3, device="meta")
+    stays = Staged(("cpu", "meta"))
+    assert stays.read(there).device == stays.write(there).device == there.device
+    assert stays.write(there.t()).shape == (6,)
+    with pytest.raises(NotImplementedError, match="meta"):
+        Staged().read(there)
 
 
 def test_options_of_another_backend_are_refused():
