@@ -79,7 +79,7 @@ formal-mutants: $(STAMPS)/formal # seed a fault per property; each has to be cau
 mutation: compiler $(STAMPS)/test # 305 mutants of topology, nic and hw, each to be noticed; hours
 	@$(BIN)/python bench/mutation.py
 
-docs: $(STAMPS)/docs # the documentation as a site: build/docs/index.html
+docs: $(STAMPS)/docs $(STAMPS)/torch # the documentation as a site: build/docs/index.html
 	@$(BIN)/sphinx-build -q -W --keep-going docs build/docs
 	@echo "build/docs/index.html"
 

@@ -1,9 +1,10 @@
 """Times all-reduces of the PyTorch backend against gloo's, both in one run.
 
 ``python bench/torch_speed.py [--ranks 4 8] [--sizes 1KiB 64KiB 1MiB 16MiB] [--json]``. For every
-number of ranks, topology and transport both backends have a group of the same processes; they take
-turns, a block of each at a time. A ratio is the median over turns of our seconds by gloo's. What
-processes of one machine take depends on its cores, so that only ratios are compared.
+number of ranks, topology and transport there are groups of the same processes: ours, ours with
+invariant sums, and gloo's. They take turns, a block of each at a time. A ratio is the median over
+turns of our seconds by gloo's, or of invariant sums' by those of the default. What processes of one
+machine take depends on its cores, so that only ratios are compared.
 """
 
 import argparse
@@ -38,29 +39,40 @@ def measure(
     for spec in topologies:
         options = Options(topology=spec, transport=transport)
         ours = dist.new_group(backend="multitree", pg_options=options)
+        options = Options(topology=spec, transport=transport, reproducible="invariant")
+        invariant = dist.new_group(backend="multitree", pg_options=options)
+        groups = [ours, invariant, gloo]
         for size in sizes:
             tensor = torch.ones(size // 4)
             repeats = max(1, min(200, (4 << 20) // size))
-            pairs = []
+            taken = []
             for turn in range(TURNS + 1):
-                # Who goes first changes, so that neither always follows the other's cache.
-                order = (ours, gloo) if turn % 2 else (gloo, ours)
+                # Who goes first changes, so that none always follows another's cache.
+                order = [groups[(turn + place) % 3] for place in range(3)]
                 seconds = {group: block(tensor, group, repeats, gloo) for group in order}
                 if turn:
-                    pairs.append((seconds[ours], seconds[gloo]))
+                    taken.append([seconds[group] for group in groups])
             rows.append(
                 {
                     "ranks": num_ranks,
                     "topology": spec,
                     "transport": transport,
                     "size_bytes": size,
-                    "ratio_to_gloo": statistics.median(a / b for a, b in pairs),
-                    "milliseconds": 1000 * statistics.median(a for a, _ in pairs),
-                    "gloo_milliseconds": 1000 * statistics.median(b for _, b in pairs),
+                    "ratio_to_gloo": statistics.median(ours / gloo for ours, _, gloo in taken),
+                    "invariant_ratio_to_default": statistics.median(b / a for a, b, _ in taken),
+                    **milliseconds(taken),
                 }
             )
         dist.destroy_process_group(ours)
+        dist.destroy_process_group(invariant)
     return rows
+
+
+def milliseconds(taken: list[list[float]]) -> dict[str, float]:
+    """Medians of ours, invariant and gloo."""
+    names = ("milliseconds", "invariant_milliseconds", "gloo_milliseconds")
+    columns = zip(*taken, strict=True)
+    return {n: 1000 * statistics.median(c) for n, c in zip(names, columns, strict=True)}
 
 
 def block(tensor: torch.Tensor, group: Any, repeats: int, gloo: Any) -> float:
@@ -94,13 +106,12 @@ def main() -> int:
                 print(
                     f"{row['ranks']} ranks, {row['topology']}, {row['transport']}, "
                     f"{format_size(row['size_bytes'])}: {row['ratio_to_gloo']:.2f} x gloo "
-                    f"({row['milliseconds']:.2f} against {row['gloo_milliseconds']:.2f} ms)",
+                    f"({row['milliseconds']:.2f} against {row['gloo_milliseconds']:.2f} ms); "
+                    f"invariant {row['invariant_ratio_to_default']:.1f} x the default",
                     flush=True,
                 )
-    largest = {
-        transport: max((r["ratio_to_gloo"] for r in rows if _counts(r, transport)), default=None)
-        for transport in arguments.transports
-    }
+    largest = _largest(rows, arguments.transports, "ratio_to_gloo")
+    of_invariant = _largest(rows, arguments.transports, "invariant_ratio_to_default")
     if arguments.json:
         print(
             json.dumps(
@@ -109,17 +120,25 @@ def main() -> int:
                     "cores": os.cpu_count(),
                     "rows": rows,
                     "largest_ratio_from_1_mib": largest,
+                    "largest_invariant_ratio_from_1_mib": of_invariant,
                 },
                 indent=2,
             )
         )
     else:
-        print(f"largest ratio from 1 MiB: {largest}")
+        print(f"largest ratio from 1 MiB: {largest}, of invariant sums: {of_invariant}")
     return 0
 
 
-def _counts(row: dict[str, Any], transport: str) -> bool:
-    return row["transport"] == transport and row["size_bytes"] >= 1 << 20
+def _largest(
+    rows: list[dict[str, Any]], transports: list[str], key: str
+) -> dict[str, float | None]:
+    """The largest ratio of each transport from 1 MiB on."""
+    big = [row for row in rows if row["size_bytes"] >= 1 << 20]
+    return {
+        transport: max((row[key] for row in big if row["transport"] == transport), default=None)
+        for transport in transports
+    }
 
 
 if __name__ == "__main__":

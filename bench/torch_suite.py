@@ -144,6 +144,7 @@ def main() -> int:
     if arguments.json:
         counts = {b: Counter(row["outcome"] for row in rows) for b, rows in results.items()}
         values = {"counts": counts, "gloo_only": sorted(lost), "problems": found}
+        values["num_problems"] = len(found)
         print(json.dumps({**values, "tests": results}, indent=2))
         return int(bool(found))
     for backend, rows in results.items():
