@@ -150,6 +150,6 @@ class Handle(dist._Work):
 
 
 def _devices_of(result: list[Any]) -> list[torch.device]:
-    """Devices of tensors that a Future has to be told of: all but the CPU."""
+    """Devices of tensors that a Future has to know: all but the CPU."""
     tensors = [item for item in result if isinstance(item, torch.Tensor)]
     return sorted({t.device for t in tensors if t.device.type != "cpu"}, key=str)

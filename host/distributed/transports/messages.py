@@ -178,7 +178,7 @@ class MessageTransport:
         self._messages.close()
 
     def _waits_for(self, action: Action) -> None:
-        # Who sends has said so, who receives has heard it, and both leave only when it is done.
+        # Both ends know that it is sent, and leave only when it is done.
         self._waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
 
 
