@@ -78,7 +78,7 @@ class MessageTransport:
         self._connections = connections
         self._progress = progress
         self._arrivals = arrivals
-        self._landings: dict[tuple[int, int, int], torch.Tensor] = {}
+        self._landings: dict[Action, torch.Tensor] = {}
         self._rooms: dict[int, torch.Tensor] = {}
         self._scratch = _Scratch()
         self._waiting = Waiting(-1)
@@ -104,7 +104,7 @@ class MessageTransport:
                 yield self._waiting
         self._rooms = {}
         receives = [(action, self._landing(run, action)) for action in of_kind[Kind.TAKE]]
-        self._landings = {_place(action): memory for action, memory in receives}
+        self._landings = dict(receives)
         try:
             self._messages.post(receives, of_kind[Kind.SEND])
         except RuntimeError:
@@ -158,7 +158,7 @@ class MessageTransport:
 
     def receive(self, run: Run, action: Action) -> Steps[Slices]:
         """Wait for a message."""
-        memory = self._landings.pop(_place(action))
+        memory = self._landings.pop(action)
         self._messages.receive(action, self._waits_for)
         return split_like(memory, run.flows.template(action.flow))
         yield from ()
@@ -180,10 +180,6 @@ class MessageTransport:
     def _waits_for(self, action: Action) -> None:
         # Both ends know that it is sent, and leave only when it is done.
         self._waiting = Waiting(action.peer, action.flow, action.step, is_moving=True)
-
-
-def _place(action: Action) -> tuple[int, int, int]:
-    return action.peer, action.op, action.flow
 
 
 class _Scratch:
