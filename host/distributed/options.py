@@ -108,8 +108,7 @@ def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Opti
     topology = _topology(
         chosen.topology, environment.get("topology"), num_ranks, is_default_group=is_default_group
     )
-    _check_transport(chosen)
-    return Options(
+    complete = Options(
         topology=topology,
         algorithm=chosen.algorithm or "multitree",
         engine=chosen.engine or ENGINES[0],
@@ -117,12 +116,14 @@ def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Opti
         reproducible=chosen.reproducible or REPRODUCIBLE[0],
         log=chosen.log,
     )
+    _check_transport(complete)
+    return complete
 
 
 def _check_transport(chosen: Options) -> None:
     if chosen.transport != "nccl":
         return
-    if (chosen.engine or ENGINES[0]) != ENGINES[0]:
+    if chosen.engine != ENGINES[0]:
         raise ValueError(f"Transport nccl must have engine torch, not {chosen.engine}")
     if not torch.distributed.is_nccl_available() or not torch.cuda.is_available():
         raise ValueError(
