@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from amaranth.lib import data
 
+from multitree.hw.checked_queue import check_width
 from multitree.hw.lanes import DType
 from multitree.hw.link.link import Kind
 from multitree.topology.collectives import Op
@@ -29,6 +30,7 @@ __all__ = [
     "SHARED_ROW",
     "UNKNOWN",
     "Config",
+    "beginning_layout",
     "descriptor_layout",
     "flit_stream",
     "head_layout",
@@ -54,6 +56,7 @@ LIMITS = {
     "num_classes": (0, 2),
     "max_children": (1, 64),
     "wave_width": (0, 16),
+    "forward_flits": (0, 4096),
 }
 """The least and the most that each size may be."""
 MOST_SHARED_ROWS = 16384
@@ -103,6 +106,10 @@ class Config:
     wave_width : int
         Bits of a wave's number: how often a periodic table can be repeated, on private links only;
         with 0 tables run once. Counts of arrivals, which have 32 bits, hold it, too.
+    forward_flits : int
+        Flits that each port keeps of what it has written last, a power of two from 32 on, for
+        senders and siblings that need not wait for memory then; on private links only. With 0
+        they wait until memory has acknowledged a sub-message, and read it back.
 
     Raises
     ------
@@ -123,6 +130,7 @@ class Config:
     num_classes: int = 0
     max_children: int = 8
     wave_width: int = 0
+    forward_flits: int = 0
 
     def __post_init__(self) -> None:
         """Check every field against its range."""
@@ -149,6 +157,8 @@ class Config:
             raise ValueError(
                 f"Config wave_width must be 0 on shared links, not {self.wave_width!r}"
             )
+        if self.forward_flits:
+            self._check_forwarding()
         if self.wave_width > self.most_wave_width:
             raise ValueError(
                 f"Config wave_width must be at most {self.most_wave_width} where addresses have "
@@ -161,6 +171,15 @@ class Config:
             raise ValueError(f"Config dtypes must be some of {known}, not {given}")
         ordered = tuple(name for name in LANE_TYPES if name in self.dtypes)
         object.__setattr__(self, "dtypes", ordered)
+
+    def _check_forwarding(self) -> None:
+        flits = self.forward_flits
+        if flits & (flits - 1) or flits < 32:
+            raise ValueError(
+                f"Config forward_flits must be 0 or a power of two from 32 on, not {flits!r}"
+            )
+        if self.shared:
+            raise ValueError(f"Config forward_flits must be 0 on shared links, not {flits!r}")
 
     @property
     def shared(self) -> bool:
@@ -201,6 +220,20 @@ class Config:
         counts are compared as they are.
         """
         return self.part_width + self.wave_width
+
+    @property
+    def position_width(self) -> int:
+        """Bits of a flit's place among all that a port writes in a collective.
+
+        Each address is written at most twice, by a REDUCE and a GATHER; one bit more tells which
+        of two places is before the other.
+        """
+        return self.address_width + 2
+
+    @property
+    def kept_width(self) -> int:
+        """Bits of a flit that a port keeps: with check bits, which are looked at where it goes."""
+        return 8 * self.flit_bytes + check_width(8 * self.flit_bytes)
 
     @property
     def most_wave_width(self) -> int:
@@ -360,6 +393,12 @@ def mark_layout(config: Config) -> data.StructLayout:
     fields = {"op": 1, "flow": 16, "count": config.count_width, "last": 1}
     place = {"order": ORDER_WIDTH, "staged": 1, "final": 1} if config.shared else {}
     return data.StructLayout(fields | place)
+
+
+def beginning_layout(config: Config) -> data.StructLayout:
+    """Where a message begins among what its port writes: flow, port and op are known."""
+    fields = {"position": config.position_width, "begun": 1, "wave": config.wave_width}
+    return data.StructLayout(fields)
 
 
 def words_of(layout: data.StructLayout, **fields: int) -> list[int]:

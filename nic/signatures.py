@@ -8,11 +8,14 @@ from multitree.nic.config import FLOW_ENTRY, ORDER_WIDTH, Config, mark_layout, s
 
 __all__ = [
     "ArrivalSignature",
+    "ForwardSignature",
     "LookupSignature",
     "MemoryReadSignature",
     "MemorySignature",
     "MemoryWriteSignature",
+    "PositionsSignature",
     "QuerySignature",
+    "ReportSignature",
     "ReservationSignature",
     "RunSignature",
     "TurnSignature",
@@ -152,6 +155,12 @@ class QuerySignature(wiring.Signature):
     The client holds the question stable while `valid`, lowers `valid` for at least one cycle
     between two questions, and takes an answer only if the question stood in the cycle before.
 
+    Parameters
+    ----------
+    config : Config
+    width : int, optional
+        Bits of an answer; by default those of a count.
+
     Members
     -------
     valid, port, op, flow : Out
@@ -160,10 +169,10 @@ class QuerySignature(wiring.Signature):
         `count` is the answer to the question that stood in the cycle before.
     count : In(count_width)
         Sub-messages that are in of the last wave that began to come in, in this collective, and
-        above them its number.
+        above them its number; or what else is tracked, a `beginning_layout`.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, *, width: int | None = None):
         super().__init__(
             {
                 "valid": Out(1),
@@ -171,7 +180,69 @@ class QuerySignature(wiring.Signature):
                 "op": Out(1),
                 "flow": Out(16),
                 "answered": In(1),
-                "count": In(config.count_width),
+                "count": In(width or config.count_width),
+            }
+        )
+
+
+class ReportSignature(wiring.Signature):
+    """What the dependency tracker keeps of a flow, port and op from now on.
+
+    Parameters
+    ----------
+    width : int
+        Bits that it keeps.
+
+    Members
+    -------
+    valid : Out(1)
+        Strobe.
+    op, flow : Out
+        Of a message.
+    count : Out(width)
+        Sub-messages of it that are in memory, and above them its wave; or where it begins, a
+        `beginning_layout`.
+    """
+
+    def __init__(self, width: int):
+        super().__init__({"valid": Out(1), "op": Out(1), "flow": Out(16), "count": Out(width)})
+
+
+class PositionsSignature(wiring.Signature):
+    """How far a port has come in a collective, in flits that it has written.
+
+    Members
+    -------
+    written, acknowledged : Out(position_width)
+        Flits that were handed to memory, and that memory has acknowledged.
+    """
+
+    def __init__(self, config: Config):
+        width = config.position_width
+        super().__init__({"written": Out(width), "acknowledged": Out(width)})
+
+
+class ForwardSignature(wiring.Signature):
+    """What a block sees of all that ports have written, to go on with it.
+
+    Members
+    -------
+    written, acknowledged : In(position_width), one per port
+        How far each has come.
+    address : Out(range(forward_flits))
+        Lowest bits of a position, of all ports.
+    kept : In(kept_width), one per port
+        The flit that was written there, with check bits, in the cycle behind.
+    """
+
+    def __init__(self, config: Config):
+        ports, width = config.num_ports, config.position_width
+        super().__init__(
+            {
+                "written": In(width).array(ports),
+                "acknowledged": In(width).array(ports),
+                "address": Out(range(config.forward_flits)),
+                "kept": In(config.kept_width).array(ports),
             }
         )
 

@@ -9,9 +9,9 @@ from amaranth.utils import ceil_log2
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.checked_queue import check_of, check_width, is_intact
 from multitree.nic.config import Config
-from multitree.nic.signatures import ArrivalSignature, QuerySignature
+from multitree.nic.signatures import QuerySignature, ReportSignature
 
-__all__ = ["DependencyTracker", "ask_always"]
+__all__ = ["DependencyTracker", "ask_always", "connect_report"]
 
 
 def ask_always(m, query, select, changed):
@@ -40,6 +40,21 @@ def ask_always(m, query, select, changed):
     return count
 
 
+def connect_report(m, given, report):
+    """Give the tracker what it keeps of an arrival, or of a message that has begun.
+
+    Parameters
+    ----------
+    m : Module
+    given : ArrivalSignature or ReportSignature
+    report : ReportSignature
+        One of the tracker's `arrivals`.
+    """
+    m.d.comb += [
+        getattr(report, name).eq(getattr(given, name)) for name in report.signature.members
+    ]
+
+
 class DependencyTracker(wiring.Component):
     """Per port, flow and op one count of the sub-messages that are in memory.
 
@@ -59,6 +74,9 @@ class DependencyTracker(wiring.Component):
     config : Config
     num_clients : int
         Blocks that ask.
+    width : int, optional
+        Bits of what is kept; by default those of a count. It may be something else that is 0 as
+        long as nothing came in.
 
     Members
     -------
@@ -72,17 +90,18 @@ class DependencyTracker(wiring.Component):
         Start to set all counts of the other bank to 0; `bank` must stay until that is done.
     clearing : Out(1)
         They are being set to 0, in `2 * num_flows` cycles without an arrival.
-    arrivals : In(ArrivalSignature), one per port
-        What came in.
+    arrivals : In(ReportSignature), one per port
+        What came in, or began to.
     queries : In(QuerySignature), one per client
         Questions.
     state_error : Out(num_ports)
         Strobe per port: a count that was read has flipped bits.
     """
 
-    def __init__(self, config: Config, *, num_clients: int):
+    def __init__(self, config: Config, *, num_clients: int, width: int | None = None):
         self.config = config
         self.num_clients = num_clients
+        self.width = width or config.count_width
         super().__init__(
             {
                 "running": In(1),
@@ -90,8 +109,8 @@ class DependencyTracker(wiring.Component):
                 "bank": In(1),
                 "clear": In(1),
                 "clearing": Out(1),
-                "arrivals": In(ArrivalSignature(config)).array(config.num_ports),
-                "queries": In(QuerySignature(config)).array(num_clients),
+                "arrivals": In(ReportSignature(self.width)).array(config.num_ports),
+                "queries": In(QuerySignature(config, width=self.width)).array(num_clients),
                 "state_error": Out(config.num_ports),
             }
         )
@@ -101,7 +120,7 @@ class DependencyTracker(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.arbiter = arbiter = RoundRobin(count=self.num_clients)
-        entry = data.StructLayout({"count": config.count_width, "phase": 1})
+        entry = data.StructLayout({"count": self.width, "phase": 1})
         sweep = Signal(ceil_log2(2 * config.num_flows))
         idle = ~Cat(arrival.valid for arrival in self.arrivals).any()
         with m.If(self.clear):
@@ -117,7 +136,7 @@ class DependencyTracker(wiring.Component):
         asked_port = Signal(4)
         m.d.comb += arbiter.advance.eq(1)
         m.d.sync += asked_port.eq(port)
-        found_count, count = Signal(config.count_width), Signal(config.count_width)
+        found_count, count = Signal(self.width), Signal(self.width)
         raw, read_now = Signal(entry.size + check_width(entry.size)), Signal()
         # Block memories are slow: what was read is registered once more.
         m.d.sync += count.eq(found_count)
@@ -170,7 +189,7 @@ class DependencyTracker(wiring.Component):
         """Whether a port reports what a client asks for; that it did, a cycle later; its count."""
         concerned = Signal(name=f"concerned_{client}")
         overheard = Signal(name=f"overheard_{client}")
-        newest = Signal(self.config.count_width, name=f"newest_{client}", reset_less=True)
+        newest = Signal(self.width, name=f"newest_{client}", reset_less=True)
         m.d.sync += overheard.eq(concerned)
         # At most one report fits, since the port is part of the question.
         for number, arrival in enumerate(self.arrivals):

@@ -1,5 +1,7 @@
 """Header check: reads heads in order and passes their flits on when they may."""
 
+from typing import NamedTuple
+
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -18,7 +20,21 @@ from multitree.nic.signatures import (
     WaitSignature,
 )
 
-__all__ = ["HeaderCheck"]
+__all__ = ["HeaderCheck", "InHand"]
+
+
+class InHand(NamedTuple):
+    """What is known of the message in hand; all are registers."""
+
+    op: Signal
+    flow: Signal
+    wave: Signal
+    after: Signal
+    """It waits for a sibling."""
+    left: Signal
+    """Payload flits that have not passed."""
+    next_count: Signal
+    """What the sub-message that passes will be reported as."""
 
 
 class HeaderCheck(wiring.Component):
@@ -71,14 +87,19 @@ class HeaderCheck(wiring.Component):
                 "flits": In(stream.Signature(flit_stream(config))),
                 "run": In(RunSignature(config)),
                 "lookup": Out(LookupSignature()),
-                "query": Out(QuerySignature(config)),
                 "items": Out(stream.Signature(item_layout(config))),
                 "drained": In(1),
                 "empty": Out(ArrivalSignature(config)),
                 "fault": Out(8),
                 "wait": Out(WaitSignature(config)),
+                **self._more(config),
             }
         )
+
+    @staticmethod
+    def _more(config):
+        """Members by which it learns whether a sub-message may pass."""
+        return {"query": Out(QuerySignature(config))}
 
     def elaborate(self, platform):
         """One state machine: AWAIT_HEAD, LOOK_UP, READ, CHECK, MOVE, PASS, NEXT_HEAD, REPORT."""
@@ -90,12 +111,15 @@ class HeaderCheck(wiring.Component):
         wave = Signal(self.config.wave_width)
         first = Cat(Const(1, self.config.part_width), head.wave[: len(wave)])
         size = Signal.like(head.size)
-        after, left, next_count, known, asked, gate = self._progress(m)
+        after, left = Signal(), Signal(self.config.address_width)
+        next_count = Signal(self.config.count_width)
+        message = InHand(op, flow, wave, after, left, next_count)
+        gate = self._gate(m, message)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
         m.d.comb += [expectation.entry.eq(self.lookup.entry), expectation.op.eq(op)]
         m.d.comb += expectation.port.eq(self.port)
         m.d.comb += [expectation.single.eq(single), self.lookup.flow.eq(flow)]
-        m.d.comb += [self.query.op.eq(0), self.query.flow.eq(flow), self.wait.flow.eq(flow)]
+        m.d.comb += self.wait.flow.eq(flow)
         self._item(m, op, flow, left, next_count)
         scoreboard = self._scoreboard(m, op, flow, phase, wave)
         reported_wave = [self.wait.wave] if len(wave) else []
@@ -104,7 +128,7 @@ class HeaderCheck(wiring.Component):
             with m.State("AWAIT_HEAD"):
                 m.d.comb += self.wait.flow.eq(Mux(is_head, head.flow, UNKNOWN))
                 m.d.comb += [each.eq(head.wave) for each in reported_wave]
-                m.d.sync += [op.eq(head.op), flow.eq(head.flow), known.eq(0), asked.eq(0)]
+                m.d.sync += [op.eq(head.op), flow.eq(head.flow)]
                 m.d.sync += [single.eq(flit.kind == Kind.SINGLE), next_count.eq(first)]
                 m.d.sync += [wave.eq(head.wave), phase.eq(head.sequence[0]), size.eq(head.size)]
                 with m.If(self.flits.valid & run.running):
@@ -120,11 +144,11 @@ class HeaderCheck(wiring.Component):
                 entry = self.lookup.entry
                 m.d.sync += self.items.payload.address.eq(run.window_base + entry.base)
                 m.d.sync += [left.eq(entry.size), after.eq(expectation.after)]
-                m.d.sync += self.query.port.eq(expectation.sibling)
                 stale = phase != run.sequence[0]
                 self._refuse(m, expectation, scoreboard, stale, size != entry.size[: len(size)])
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
+                    self._expect(m, message, single, expectation)
                     m.d.comb += scoreboard.mark.eq(1)
                     m.next = "MOVE" if self.config.wave_width else "PASS"
                     with m.If(single):
@@ -133,7 +157,8 @@ class HeaderCheck(wiring.Component):
             with m.State("PASS"):
                 self._pass(m, after, left, next_count, gate)
             with m.State("REPORT"):
-                m.d.comb += [self.query.valid.eq(after), self.empty.valid.eq(gate & self.drained)]
+                m.d.comb += self.empty.valid.eq(gate & self.drained)
+                self._ask(m, after)
                 self._await_sibling(m, gate)
                 with m.If(self.empty.valid | run.faulted):
                     m.next = "AWAIT_HEAD"
@@ -178,7 +203,8 @@ class HeaderCheck(wiring.Component):
         if len(wave):
             same &= head.wave == wave
         same &= head.continued
-        m.d.comb += [self.query.valid.eq(after), self.flits.ready.eq(self.run.running)]
+        self._ask(m, after)
+        m.d.comb += self.flits.ready.eq(self.run.running)
         with m.If(self.flits.valid & self.run.running):
             m.next = "PASS"
             with m.If((self.flits.payload.kind != Kind.HEAD) | ~same):
@@ -221,22 +247,41 @@ class HeaderCheck(wiring.Component):
                 m.d.comb += self.flits.ready.eq(1)
                 m.next = "LOOK_UP"
 
-    def _progress(self, m):
-        """State of the message in hand, and whether its next sub-message may pass."""
-        config = self.config
-        after, asked = Signal(), Signal()
-        left = Signal(config.address_width)
-        next_count, known = Signal(config.count_width), Signal(config.count_width)
-        gate = Signal()
+    def _gate(self, m, message):
+        """Whether the next sub-message of the message in hand may pass."""
+        known, asked, gate = Signal(self.config.count_width), Signal(), Signal()
         fresh = self.query.answered & asked
+        m.d.comb += [self.query.op.eq(0), self.query.flow.eq(message.flow)]
         # A sub-message may pass once the sibling has the count that it will report itself.
         m.d.comb += gate.eq(
-            ~after | (known >= next_count) | (fresh & (self.query.count >= next_count))
+            ~message.after
+            | (known >= message.next_count)
+            | (fresh & (self.query.count >= message.next_count))
         )
         m.d.sync += asked.eq(self.query.valid)
         with m.If(fresh):
             m.d.sync += known.eq(self.query.count)
-        return after, left, next_count, known, asked, gate
+        # What was asked for another message does not count.
+        with m.If(self.lookup.valid):
+            m.d.sync += [known.eq(0), asked.eq(0)]
+        return gate
+
+    def _expect(self, m, message, single, expectation):
+        """Note after whom the message in hand has to wait, once it is known to be right."""
+        m.d.sync += self.query.port.eq(expectation.sibling)
+
+    def _ask(self, m, after):
+        """Ask how far the sibling is."""
+        m.d.comb += self.query.valid.eq(after)
+
+    def _await_sibling(self, m, gate):
+        """Say so while the gate is closed: it is always a REDUCE that waits for another."""
+        with m.If(~gate):
+            m.d.comb += [
+                self.wait.awaited.eq(Awaited.SIBLING),
+                self.wait.port.eq(self.query.port),
+                self.wait.op.eq(self.query.op),
+            ]
 
     def _item(self, m, op, flow, left, next_count):
         """Fields of the flit handed to the reducer, and of the report of an empty message."""
@@ -270,7 +315,6 @@ class HeaderCheck(wiring.Component):
         last = (left == 1) | (item.end & self.run.packets)
         right_kind = Mux(last, flit.kind == Kind.TAIL, flit.kind == Kind.BODY)
         m.d.comb += [
-            self.query.valid.eq(after),
             self.items.valid.eq(self.flits.valid & gate & right_kind & self.run.running),
             self.flits.ready.eq(self.items.valid & self.items.ready),
             self.wait.port.eq(self.port),
@@ -278,6 +322,7 @@ class HeaderCheck(wiring.Component):
         ]
         with m.If(~self.flits.valid):
             m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
+        self._ask(m, after)
         self._await_sibling(m, gate)
         # The flit stays in front until the fault holds, and is dropped then.
         with m.If(self.flits.valid & ~right_kind & self.run.running):
@@ -291,12 +336,3 @@ class HeaderCheck(wiring.Component):
         # The later assignment wins: with packets a message's last flit ends a packet, too.
         with m.If(self.run.faulted | (self.items.valid & self.items.ready & (left == 1))):
             m.next = "AWAIT_HEAD"
-
-    def _await_sibling(self, m, gate):
-        """Say so while the gate is closed: it is always a REDUCE that waits for another."""
-        with m.If(~gate):
-            m.d.comb += [
-                self.wait.awaited.eq(Awaited.SIBLING),
-                self.wait.port.eq(self.query.port),
-                self.wait.op.eq(self.query.op),
-            ]

@@ -71,18 +71,29 @@ class Receiver(wiring.Component):
                 "fault": Out(8),
                 "wait": Out(WaitSignature(config)),
                 "state_error": Out(1),
+                **self._more(config),
             }
         )
+
+    @staticmethod
+    def _more(config):
+        """Members of a receiver that forwards."""
+        return {}
+
+    def _blocks(self, m):
+        """Header check and reducer, and which of them asks the dependency tracker."""
+        header_check = HeaderCheck(self.config)
+        return header_check, Reducer(self.config), header_check.query
 
     def elaborate(self, platform):
         """Wire header check and reducer; an empty message reports while the reducer is idle."""
         m = Module()
-        m.submodules.header_check = header_check = HeaderCheck(self.config)
-        m.submodules.reducer = reducer = Reducer(self.config)
+        header_check, reducer, query = self._blocks(m)
+        m.submodules.header_check, m.submodules.reducer = header_check, reducer
         for name in ("flits", "run"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(header_check, name))
-        for name in ("lookup", "query"):
-            wiring.connect(m, getattr(header_check, name), wiring.flipped(getattr(self, name)))
+        wiring.connect(m, header_check.lookup, wiring.flipped(self.lookup))
+        wiring.connect(m, query, wiring.flipped(self.query))
         for name in ("fetch", "write"):
             wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
         wiring.connect(m, header_check.items, reducer.items)
@@ -96,7 +107,7 @@ class Receiver(wiring.Component):
         # Both together, so that a fault comes with what it concerns.
         m.d.sync += self.fault.eq(header_check.fault)
         for name in self.wait.signature.members:
-            m.d.sync += getattr(self.wait, name).eq(getattr(header_check.wait, name))
+            m.d.sync += getattr(self.wait, name).eq(self._wait(header_check, reducer, name))
         # Nothing can come in with it: the reducer was idle, and no message gets there sooner.
         empty = ArrivalSignature(self.config).create()
         for name in empty.signature.members:
@@ -104,3 +115,7 @@ class Receiver(wiring.Component):
             chosen = Mux(empty.valid, getattr(empty, name), getattr(reducer.arrival, name))
             m.d.comb += getattr(self.arrival, name).eq(chosen)
         return m
+
+    def _wait(self, header_check, reducer, name):
+        """A field of what is awaited."""
+        return getattr(header_check.wait, name)

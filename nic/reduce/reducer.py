@@ -155,8 +155,14 @@ class Reducer(wiring.Component):
                 "arrival": Out(ArrivalSignature(config)),
                 "idle": Out(1),
                 "state_error": Out(1),
+                **self._more(config),
             }
         )
+
+    @staticmethod
+    def _more(config):
+        """Members of a reducer that forwards."""
+        return {}
 
     def elaborate(self, platform):
         """Operand and response queues, adder with a bypass, write queue."""
@@ -165,13 +171,12 @@ class Reducer(wiring.Component):
         width, depth = 8 * config.flit_bytes, config.memory_queue_flits
         item = self.items.payload
         place = {"payload": width, "address": config.address_width, "end": 1}
+        place |= {"last": 1} if config.forward_flits else {}
         operand = data.StructLayout({**place, "replace": 1})
         m.submodules.operands = operands = Checked(QuickFifo, shape=operand, depth=depth)
-        m.submodules.responses = responses = Checked(QuickFifo, shape=width, depth=depth)
         place = data.StructLayout(place)
         m.submodules.writes = writes = Checked(QuickFifo, shape=place, depth=depth)
         m.submodules.marks = marks = Checked(Fifo, shape=mark_layout(config), depth=depth)
-        m.submodules.reads = reads = Checked(Register, shape=config.address_width)
         m.submodules.adder = adder = LaneUnit(
             flit_bytes=config.flit_bytes, dtypes=config.lane_types
         )
@@ -182,9 +187,9 @@ class Reducer(wiring.Component):
         take, written = Signal(), Signal()
         m.d.sync += inflight.eq(inflight + take - written)
         room = (inflight != depth) & marks.i.ready & operands.i.ready
+        may_take, source, errors = self._read_memory(m, take)
         m.d.comb += [
-            # A flit to replace needs no read, and does not wait for the read channel.
-            self.items.ready.eq(room & (item.replace | reads.i.ready)),
+            self.items.ready.eq(room & may_take),
             take.eq(self.items.valid & self.items.ready),
             operands.i.valid.eq(take),
             operands.i.payload.payload.eq(item.payload),
@@ -193,6 +198,37 @@ class Reducer(wiring.Component):
             operands.i.payload.replace.eq(item.replace),
             marks.i.valid.eq(take & item.end),
             marks.i.payload.eq(item.mark),
+        ]
+        self._add(m, operands, source, adder, writes)
+        may_write = acknowledger.room & self._may_write(m, operands, writes)
+        queues = (operands, writes, marks, acknowledger)
+        m.d.comb += [
+            self.write.valid.eq(writes.o.valid & may_write),
+            self.write.address.eq(writes.o.payload.address),
+            self.write.data.eq(writes.o.payload.payload),
+            written.eq(self.write.valid & self.write.ready),
+            writes.o.ready.eq(may_write & self.write.ready),
+            acknowledger.taken.eq(written),
+            acknowledger.end.eq(writes.o.payload.end),
+            acknowledger.ack.eq(self.write.ack),
+            self.idle.eq((inflight == 0) & acknowledger.idle & ~self.arrival.valid),
+            self.state_error.eq(Cat(*(block.state_error for block in queues), *errors).any()),
+        ]
+        wiring.connect(m, marks.o, acknowledger.marks)
+        wiring.connect(m, acknowledger.arrival, wiring.flipped(self.arrival))
+        return m
+
+    def _may_write(self, m, operands, writes):
+        """Whether the next write may go: receivers have waited for all at its address."""
+        return 1
+
+    def _read_memory(self, m, take):
+        """Read what flits are added to: whether one may be taken, the data, what is wrong."""
+        config, item = self.config, self.items.payload
+        width, depth = 8 * config.flit_bytes, config.memory_queue_flits
+        m.submodules.responses = responses = Checked(QuickFifo, shape=width, depth=depth)
+        m.submodules.reads = reads = Checked(Register, shape=config.address_width)
+        m.d.comb += [
             reads.i.valid.eq(take & ~item.replace),
             reads.i.payload.eq(item.address),
             self.fetch.valid.eq(reads.o.valid),
@@ -201,46 +237,34 @@ class Reducer(wiring.Component):
             responses.i.valid.eq(self.fetch.data_valid),
             responses.i.payload.eq(self.fetch.data),
         ]
-        self._add(m, operands, responses, adder, writes)
-        queues = (operands, responses, writes, marks, reads, acknowledger)
-        m.d.comb += [
-            self.write.valid.eq(writes.o.valid & acknowledger.room),
-            self.write.address.eq(writes.o.payload.address),
-            self.write.data.eq(writes.o.payload.payload),
-            written.eq(self.write.valid & self.write.ready),
-            writes.o.ready.eq(acknowledger.room & self.write.ready),
-            acknowledger.taken.eq(written),
-            acknowledger.end.eq(writes.o.payload.end),
-            acknowledger.ack.eq(self.write.ack),
-            self.idle.eq((inflight == 0) & acknowledger.idle & ~self.arrival.valid),
-            self.state_error.eq(Cat(block.state_error for block in queues).any()),
-        ]
-        wiring.connect(m, marks.o, acknowledger.marks)
-        wiring.connect(m, acknowledger.arrival, wiring.flipped(self.arrival))
-        return m
+        # A flit to replace needs no read, and does not wait for the read channel.
+        may_take = item.replace | reads.i.ready
+        return may_take, responses.o, (responses.state_error, reads.state_error)
 
-    def _add(self, m, operands, responses, adder, writes):
+    def _add(self, m, operands, source, adder, writes):
         """Pair operands with responses; the address is delayed like the adder.
 
         A flit to replace passes by the adder while that is empty. Behind a flit that is being
         added it goes through as the second operand as it is, so that writes stay in order.
         """
         operand = operands.o.payload
-        pair = operands.o.valid & (operand.replace | responses.o.valid)
+        pair = operands.o.valid & (operand.replace | source.valid)
         added, passes = Signal(), Signal()
-        stage, busy = Cat(added, operand.end, operand.address), []
+        # What goes with the payload of a write.
+        fields = [name for name, _ in writes.i.payload.shape() if name != "payload"]
+        stage, busy = Cat(added, *(operand[name] for name in fields)), []
         for index in range(LaneUnit.LATENCY):
             delayed = Signal(len(stage), name=f"delayed_{index}")
             m.d.sync += delayed.eq(stage)
             stage = delayed
             busy.append(delayed[0])
-        place = Mux(passes, Cat(operand.end, operand.address), stage[1:])
+        place = Mux(passes, Cat(operand[name] for name in fields), stage[1:])
         m.d.comb += [
             passes.eq(operands.o.valid & operand.replace & ~Cat(busy).any()),
             added.eq(pair & ~passes),
             operands.o.ready.eq(pair),
-            responses.o.ready.eq(pair & ~operand.replace),
-            adder.a.eq(responses.o.payload),
+            source.ready.eq(pair & ~operand.replace),
+            adder.a.eq(source.payload),
             adder.b.eq(operand.payload),
             adder.dtype.eq(self.dtype),
             adder.op.eq(
@@ -252,6 +276,6 @@ class Reducer(wiring.Component):
             ),
             # Ready is not looked at: `inflight` keeps room, since the adder cannot wait.
             writes.i.valid.eq(stage[0] | passes),
-            Cat(writes.i.payload.end, writes.i.payload.address).eq(place),
+            Cat(writes.i.payload[name] for name in fields).eq(place),
             writes.i.payload.payload.eq(Mux(passes, operand.payload, adder.o)),
         ]

@@ -8,14 +8,14 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.instances import add_instances
 from multitree.hw.link.link import LinkSignature
-from multitree.nic.config import Config
+from multitree.nic.config import Config, beginning_layout
 from multitree.nic.control.checker import SettingsCheck
 from multitree.nic.control.control import Control
 from multitree.nic.control.counters import count_activity
 from multitree.nic.control.monitor import FaultMonitor, FaultRelay, Watchdog
 from multitree.nic.control.register_file import readable, writable
 from multitree.nic.control.tables import Tables
-from multitree.nic.control.tracker import DependencyTracker, ask_always
+from multitree.nic.control.tracker import DependencyTracker, ask_always, connect_report
 from multitree.nic.faults import FaultCode
 from multitree.nic.registers import identity, register_view
 from multitree.nic.send.fetcher import Fetcher
@@ -71,6 +71,10 @@ class Core(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         self._tracker = self._make_tracker()
+        if config.forward_flits:
+            self._beginnings = DependencyTracker(
+                config, num_clients=2 * config.num_ports, width=beginning_layout(config).size
+            )
         self._readable = readable(shared=config.shared, waves=config.wave_width > 0)
         ports = config.num_ports
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
@@ -209,22 +213,41 @@ class Core(wiring.Component):
         for number, port in enumerate(ports):
             wiring.connect(m, port.send_query, tracker.queries[2 * number])
             wiring.connect(m, port.receive_query, tracker.queries[2 * number + 1])
+            connect_report(m, port.arrival, tracker.arrivals[number])
             for name in port.arrival.signature.members:
-                value = getattr(port.arrival, name)
-                m.d.comb += [
-                    getattr(tracker.arrivals[number], name).eq(value),
-                    getattr(self.arrivals[number], name).eq(value),
-                ]
+                m.d.comb += getattr(self.arrivals[number], name).eq(getattr(port.arrival, name))
         changed = self.changed[writable().index("COUNT_SELECT")]
         count = ask_always(m, tracker.queries[-1], select, changed)
-        m.d.comb += [
-            tracker.running.eq(control.running),
-            tracker.phase.eq(control.sequence[0]),
-            tracker.bank.eq(control.bank),
-            tracker.clear.eq(control.check),
-            control.clearing.eq(tracker.clearing),
-        ]
+        trackers = [tracker, *self._forward(m, ports)]
+        for each in trackers:
+            m.d.comb += [
+                each.running.eq(control.running),
+                each.phase.eq(control.sequence[0]),
+                each.bank.eq(control.bank),
+                each.clear.eq(control.check),
+            ]
+        m.d.comb += control.clearing.eq(Cat(each.clearing for each in trackers).any())
         return count
+
+    def _forward(self, m, ports):
+        """What ports write, to all senders and receivers; the tracker of where messages begin."""
+        if not self.config.forward_flits:
+            return []
+        m.submodules.beginnings = beginnings = self._beginnings
+        for number, port in enumerate(ports):
+            wiring.connect(m, port.send_beginning, beginnings.queries[2 * number])
+            wiring.connect(m, port.receive_beginning, beginnings.queries[2 * number + 1])
+            connect_report(m, port.report, beginnings.arrivals[number])
+            ends = port.send_forward, port.receive_forward
+            for reader, end in enumerate(ends, 2 * number):
+                for source, other in enumerate(ports):
+                    m.d.comb += [
+                        end.written[source].eq(other.positions.written),
+                        end.acknowledged[source].eq(other.positions.acknowledged),
+                        other.addresses[reader].eq(end.address),
+                        end.kept[source].eq(other.kept[reader]),
+                    ]
+        return [beginnings]
 
     def _wire_control(self, m, ports, fetcher, control):
         """Commands in, collective out."""
@@ -270,7 +293,8 @@ class Core(wiring.Component):
     def _check_state(self, m, monitor):
         """Counts that have flipped are the fault of their port; reported a cycle later."""
         flipped = Signal(self.config.num_ports)
-        m.d.sync += flipped.eq(self._tracker.state_error)
+        lost = self._beginnings.state_error if self.config.forward_flits else 0
+        m.d.sync += flipped.eq(self._tracker.state_error | lost)
         for number, code in enumerate(monitor.ports):
             # The later assignment wins over what the port itself reports in this cycle.
             with m.If(flipped[number]):

@@ -9,19 +9,24 @@ from multitree.hw.link.link import Kind, LinkSignature, fault_record_width
 from multitree.hw.link.port import LinkPort
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
-from multitree.nic.config import JOB_QUEUE_DEPTH, Config, job_layout
+from multitree.nic.config import JOB_QUEUE_DEPTH, Config, beginning_layout, job_layout
 from multitree.nic.control.counters import ActivitySignature
 from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.receive.forwarding_receiver import ForwardingReceiver
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reducer import item_layout
+from multitree.nic.send.forwarding_sender import ForwardingSender
 from multitree.nic.send.sender import Sender
 from multitree.nic.signatures import (
     ArrivalSignature,
+    ForwardSignature,
     LookupSignature,
     MemoryReadSignature,
     MemorySignature,
+    PositionsSignature,
     QuerySignature,
+    ReportSignature,
     ReservationSignature,
     RunSignature,
     TurnSignature,
@@ -81,6 +86,19 @@ class Port(wiring.Component):
         Reads of staged contributions, which share the sender's channel.
     arrival : Out(ArrivalSignature)
         A sub-message is in memory; on shared links, a message.
+    send_beginning, receive_beginning : Out(QuerySignature)
+        Sender's and receiver's questions to the tracker of beginnings; where flits are forwarded,
+        as the next ones.
+    report : Out(ReportSignature)
+        A message has begun to come in.
+    send_forward, receive_forward : Out(ForwardSignature)
+        What ports have written, for the sender and for the receiver.
+    positions : Out(PositionsSignature)
+        How far this port has come.
+    addresses : In(range(forward_flits)), one per reader
+        Positions that senders, with even numbers, and receivers of all ports read here.
+    kept : Out(kept_width), one per reader
+        Flits that were written there, a cycle later.
     sender_wait, receiver_wait : Out(WaitSignature)
         What is awaited.
     activity : Out(ActivitySignature)
@@ -119,6 +137,18 @@ class Port(wiring.Component):
             }
         else:
             receiving = {"receive_query": Out(QuerySignature(config))}
+        if config.forward_flits:
+            readers, begins = 2 * config.num_ports, beginning_layout(config).size
+            receiving |= {
+                "send_beginning": Out(QuerySignature(config, width=begins)),
+                "receive_beginning": Out(QuerySignature(config, width=begins)),
+                "report": Out(ReportSignature(begins)),
+                "send_forward": Out(ForwardSignature(config)),
+                "receive_forward": Out(ForwardSignature(config)),
+                "positions": Out(PositionsSignature(config)),
+                "addresses": In(range(config.forward_flits)).array(readers),
+                "kept": Out(config.kept_width).array(readers),
+            }
         super().__init__(
             {
                 "port": In(4),
@@ -153,9 +183,13 @@ class Port(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
-        m.submodules.sender = sender = Sender(config)
-        receiver = (SharedReceiver if config.shared else Receiver)(config)
+        forwards = config.forward_flits > 0
+        m.submodules.sender = sender = (ForwardingSender if forwards else Sender)(config)
+        receiving = ForwardingReceiver if forwards else Receiver
+        receiver = (SharedReceiver if config.shared else receiving)(config)
         m.submodules.receiver = receiver
+        if forwards:
+            self._forward(m, sender, receiver)
         m.submodules.guard = guard = MemoryGuard(config)
         m.submodules.link = link = LinkPort(
             num_vcs=config.num_vcs,
@@ -186,6 +220,23 @@ class Port(wiring.Component):
         with m.If(guard.fault.any()):
             m.d.comb += [self.fault.eq(guard.fault), self.fault_awaited.eq(guard.awaited)]
         return m
+
+    def _forward(self, m, sender, receiver):
+        """What others take from this port, and what its sender and receiver take from others."""
+        for inner, outer in (
+            (sender.beginning, self.send_beginning),
+            (receiver.beginning, self.receive_beginning),
+            (sender.forward, self.send_forward),
+            (receiver.forward, self.receive_forward),
+            (receiver.report, self.report),
+            (receiver.positions, self.positions),
+        ):
+            wiring.connect(m, inner, wiring.flipped(outer))
+        for number, address in enumerate(self.addresses):
+            m.d.comb += [
+                receiver.addresses[number].eq(address),
+                self.kept[number].eq(receiver.kept[number]),
+            ]
 
     def _move_flits(self, m, sender, receiver, link):
         """Flits out on their channel when that has a credit; flits in, channel by channel."""

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 
 from multitree.nic.config import Config
 from multitree.nic.control.register_file import writable
-from multitree.nic.control.tracker import DependencyTracker, ask_always
+from multitree.nic.control.tracker import DependencyTracker, ask_always, connect_report
 from multitree.nic.faults import FaultCode
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
@@ -83,7 +83,7 @@ class SharedCore(Core):
             for name in port.arrival.signature.members:
                 came = getattr(sequencer.arrivals[number], name)
                 m.d.comb += came.eq(getattr(port.arrival, name))
-        wiring.connect(m, sequencer.arrival, tracker.arrivals[0])
+        connect_report(m, sequencer.arrival, tracker.arrivals[0])
         # Not those of the ports: what has no payload is in no memory, what is staged not yet.
         for name in ("op", "flow", "order", "last"):
             given = getattr(self.arrivals[0], name)

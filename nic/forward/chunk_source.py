@@ -1,0 +1,191 @@
+"""The flits of chunks in order, whether they lie in memory or are being written."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.checked_queue import Checked
+from multitree.hw.memory_channel import ReadShare
+from multitree.hw.stream import QuickFifo
+from multitree.nic.config import Config, beginning_layout, job_layout
+from multitree.nic.forward.chunk_finder import ChunkFinder, found_layout
+from multitree.nic.forward.chunk_reader import ChunkReader
+from multitree.nic.forward.local_reader import LocalReader
+from multitree.nic.signatures import (
+    ForwardSignature,
+    MemoryReadSignature,
+    QuerySignature,
+    RunSignature,
+    WaitSignature,
+)
+from multitree.topology.collectives import Op
+
+__all__ = ["ChunkSource"]
+
+_QUEUED_JOBS = 4
+
+
+class ChunkSource(wiring.Component):
+    """Gets the chunks of jobs, flit by flit and in order, each flit as soon as it is to be had.
+
+    A chunk that needs no message is read from memory ahead of its turn, whatever the jobs before
+    it wait for. Any other one is found and read as its message comes in.
+
+    Parameters
+    ----------
+    config : Config
+    op : Op, optional
+        Only jobs of this op have flits read for them; by default all.
+
+    Members
+    -------
+    run : In(RunSignature)
+        The collective that runs.
+    jobs : In(stream)
+        Chunks in order (`job_layout`); `base` is a memory address.
+    begun : Out(stream)
+        The same jobs in order, each as soon as its chunk may be read (`found_layout`).
+    o : Out(stream)
+        Flits of the chunks in order.
+    query, beginning : Out(QuerySignature)
+        Questions to the dependency tracker, and to that of beginnings.
+    forward : Out(ForwardSignature)
+        What ports have written.
+    memory : Out(MemoryReadSignature)
+        Read channel.
+    forwarded : Out(1)
+        Strobe: a flit is taken that was not read from memory.
+    wait : Out(WaitSignature)
+        The message that is awaited, by the chunk that is read, else by the next one.
+    held : Out(1)
+        It is the chunk that is read.
+    idle : Out(1)
+        No job in hand, and all flits taken.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
+    """
+
+    def __init__(self, config: Config, *, op: Op | None = None):
+        self.config = config
+        self.op = op
+        super().__init__(
+            {
+                "run": In(RunSignature(config)),
+                "jobs": In(stream.Signature(job_layout(config))),
+                "begun": Out(stream.Signature(found_layout(config))),
+                "o": Out(stream.Signature(8 * config.flit_bytes)),
+                "query": Out(QuerySignature(config)),
+                "beginning": Out(QuerySignature(config, width=beginning_layout(config).size)),
+                "forward": Out(ForwardSignature(config)),
+                "memory": Out(MemoryReadSignature(config)),
+                "forwarded": Out(1),
+                "wait": Out(WaitSignature(config)),
+                "held": Out(1),
+                "idle": Out(1),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Jobs in three queues: all, those to be found, and what to take flits from."""
+        m = Module()
+        config = self.config
+        jobs, depth = job_layout(config), _QUEUED_JOBS
+        parts = data.StructLayout({"is_local": 1, "size": config.address_width})
+        m.submodules.all = order = Checked(QuickFifo, shape=jobs, depth=depth)
+        m.submodules.searched = searched = Checked(QuickFifo, shape=jobs, depth=depth)
+        m.submodules.sequence = sequence = Checked(QuickFifo, shape=parts, depth=2 * depth)
+        m.submodules.finder = finder = ChunkFinder(config)
+        m.submodules.reader = reader = ChunkReader(config)
+        m.submodules.local = local = LocalReader(config)
+        wiring.connect(m, wiring.flipped(self.run), finder.run)
+        wiring.connect(m, searched.o, finder.jobs)
+        for name in ("query", "beginning"):
+            wiring.connect(m, getattr(finder, name), wiring.flipped(getattr(self, name)))
+        wiring.connect(m, reader.forward, wiring.flipped(self.forward))
+        self._split(m, order, searched, sequence, local)
+        self._release(m, order, finder, reader)
+        self._share(m, reader, local)
+        left = self._join(m, sequence, reader, local)
+        held = reader.wait.awaited.any()
+        queues = (order, searched, sequence)
+        m.d.comb += [
+            *(block.running.eq(self.run.running) for block in (reader, local)),
+            self.forwarded.eq(reader.forwarded),
+            self.held.eq(held),
+            self.idle.eq(Cat(queue.level == 0 for queue in queues).all() & (left == 0)),
+            self.state_error.eq(Cat(b.state_error for b in (*queues, reader, local)).any()),
+        ]
+        for name in self.wait.signature.members:
+            value = Mux(held, getattr(reader.wait, name), getattr(finder.wait, name))
+            m.d.comb += getattr(self.wait, name).eq(value)
+        return m
+
+    def _split(self, m, order, searched, sequence, local):
+        """A job goes into all queues that it concerns, or waits."""
+        job = self.jobs.payload
+        room = order.i.ready & sequence.i.ready
+        to_local, to_finder = room & ~job.needs, room & job.needs
+        m.d.comb += [
+            local.chunks.valid.eq(self.jobs.valid & to_local),
+            searched.i.valid.eq(self.jobs.valid & to_finder),
+            self.jobs.ready.eq(
+                Mux(job.needs, to_finder & searched.i.ready, to_local & local.chunks.ready)
+            ),
+            *(queue.i.valid.eq(self.jobs.valid & self.jobs.ready) for queue in (order, sequence)),
+            *(queue.i.payload.eq(job) for queue in (order, searched)),
+            local.chunks.payload.base.eq(job.base),
+            local.chunks.payload.size.eq(self._size_of(job)),
+            sequence.i.payload.is_local.eq(~job.needs),
+            sequence.i.payload.size.eq(self._size_of(job)),
+        ]
+
+    def _size_of(self, job):
+        """Flits that are read for a job."""
+        return job.size if self.op is None else Mux(job.op == int(self.op), job.size, 0)
+
+    def _release(self, m, order, finder, reader):
+        """Jobs leave in order: a local one at once, any other one when it is found."""
+        job, found = order.o.payload, finder.found
+        is_next = order.o.valid & job.needs
+        m.d.comb += [
+            *(self.begun.payload[name].eq(job[name]) for name, _ in job.shape()),
+            self.begun.payload.tracked.eq(job.needs & found.payload.tracked),
+            self.begun.payload.position.eq(found.payload.position),
+            self.begun.valid.eq(order.o.valid & (~job.needs | (found.valid & reader.chunks.ready))),
+            order.o.ready.eq(self.begun.valid & self.begun.ready),
+            reader.chunks.payload.eq(found.payload),
+            reader.chunks.payload.size.eq(self._size_of(found.payload)),
+            reader.chunks.valid.eq(found.valid & is_next & self.begun.ready),
+            found.ready.eq(reader.chunks.ready & is_next & self.begun.ready),
+        ]
+
+    def _share(self, m, reader, local):
+        """One read channel; what is being written is read first, since it is awaited."""
+        config = self.config
+        m.submodules.share = share = ReadShare(
+            address_width=config.address_width,
+            flit_bytes=config.flit_bytes,
+            depth=2 * config.memory_queue_flits,
+        )
+        wiring.connect(m, reader.memory, share.first)
+        wiring.connect(m, local.memory, share.second)
+        wiring.connect(m, share.channel, wiring.flipped(self.memory))
+
+    def _join(self, m, sequence, reader, local):
+        """Flits of one chunk after the other; how many of the one in hand are left."""
+        left, is_local = Signal(self.config.address_width), Signal()
+        source_valid = Mux(is_local, local.o.valid, reader.o.valid)
+        moved = self.o.valid & self.o.ready
+        m.d.comb += [
+            self.o.valid.eq(source_valid & (left != 0)),
+            self.o.payload.eq(Mux(is_local, local.o.payload, reader.o.payload)),
+            local.o.ready.eq(moved & is_local),
+            reader.o.ready.eq(moved & ~is_local),
+            sequence.o.ready.eq((left == 0) | (moved & (left == 1))),
+        ]
+        with m.If(moved):
+            m.d.sync += left.eq(left - 1)
+        with m.If(sequence.o.valid & sequence.o.ready):
+            m.d.sync += [left.eq(sequence.o.payload.size), is_local.eq(sequence.o.payload.is_local)]
+        return left

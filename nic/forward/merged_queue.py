@@ -1,0 +1,91 @@
+"""Flits from two sources in the order in which they were asked for."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.checked_queue import Checked, is_intact
+from multitree.hw.stream import QuickFifo
+from multitree.nic.config import Config
+
+__all__ = ["MergedQueue"]
+
+
+class MergedQueue(wiring.Component):
+    """Puts flits that are kept and flits that memory reads back in order.
+
+    At most `memory_queue_flits` may be asked for and not yet taken; whoever asks counts them.
+    Both sources deliver in order, and always have room then. Latency 1 cycle from the later one of
+    a flit and what asks for it.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    asked : In(1)
+        A flit is asked for.
+    of_kept : In(1)
+        It is one that is kept, else one of memory.
+    kept_valid, kept : In
+        A kept flit with its check bits.
+    read_valid, read : In
+        A flit of memory.
+    o : Out(stream)
+        Flits in order.
+    empty : Out(1)
+        None is asked for that was not taken.
+    state_error : Out(1)
+        Strobe: bits of a flit that was taken in the cycle before have flipped.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        width = 8 * config.flit_bytes
+        super().__init__(
+            {
+                "asked": In(1),
+                "of_kept": In(1),
+                "kept_valid": In(1),
+                "kept": In(config.kept_width),
+                "read_valid": In(1),
+                "read": In(width),
+                "o": Out(stream.Signature(width)),
+                "empty": Out(1),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A queue for each source and one that says whose turn it is."""
+        m = Module()
+        depth, width = self.config.memory_queue_flits, 8 * self.config.flit_bytes
+        m.submodules.order = order = Checked(QuickFifo, shape=1, depth=depth)
+        m.submodules.reads = reads = Checked(QuickFifo, shape=width, depth=depth)
+        # Check bits are as old as the flit: they are looked at here and not made anew.
+        m.submodules.kept = kept = QuickFifo(shape=self.config.kept_width, depth=depth)
+        of_kept = order.o.payload
+        arrived = Mux(of_kept, kept.o.valid, reads.o.valid)
+        taken = self.o.valid & self.o.ready
+        left, intact = Signal(), Signal(reset_less=True)
+        m.d.comb += [
+            order.i.valid.eq(self.asked),
+            order.i.payload.eq(self.of_kept),
+            kept.i.valid.eq(self.kept_valid),
+            kept.i.payload.eq(self.kept),
+            reads.i.valid.eq(self.read_valid),
+            reads.i.payload.eq(self.read),
+            self.o.valid.eq(order.o.valid & arrived),
+            self.o.payload.eq(Mux(of_kept, kept.o.payload[:width], reads.o.payload)),
+            order.o.ready.eq(taken),
+            kept.o.ready.eq(taken & of_kept),
+            reads.o.ready.eq(taken & ~of_kept),
+            self.empty.eq(order.level == 0),
+            self.state_error.eq(Cat(order.state_error, reads.state_error, left & ~intact).any()),
+        ]
+        m.d.sync += [
+            left.eq(kept.o.ready),
+            intact.eq(is_intact(kept.o.payload[:width], kept.o.payload[width:])),
+        ]
+        return m

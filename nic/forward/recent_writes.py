@@ -1,0 +1,88 @@
+"""What a port has written last, kept for those that go on with it."""
+
+from amaranth import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from multitree.hw.checked_queue import check_of
+from multitree.nic.config import Config
+from multitree.nic.signatures import PositionsSignature
+
+__all__ = ["RecentWrites"]
+
+
+class RecentWrites(wiring.Component):
+    """Keeps the last `forward_flits` flits that a port has handed to memory.
+
+    A flit's position is its number among all that the port has written in the collective. It is
+    kept from the cycle behind `put` on, until so many others have followed. Whoever reads may know
+    of positions that are some cycles old and has to leave as many flits of room. Nothing ever
+    waits here: readers that are too late find the flit in memory, where it is once its position is
+    below `acknowledged`.
+
+    Latency 1 cycle from `put` to the positions, 1 from an address to its flit.
+
+    Parameters
+    ----------
+    config : Config
+    num_readers : int
+        Blocks that read, each one flit per cycle.
+
+    Members
+    -------
+    clear : In(1)
+        No collective runs: positions begin at 0.
+    put : In(1)
+        A flit goes to memory.
+    payload : In
+        The flit.
+    ack : In(1)
+        Memory has acknowledged one, in order.
+    positions : Out(PositionsSignature)
+        How many were put and acknowledged.
+    addresses : In(range(forward_flits)), one per reader
+        Lowest bits of a position.
+    kept : Out(kept_width), one per reader
+        The flit of the address in the cycle before, with check bits.
+    """
+
+    def __init__(self, config: Config, *, num_readers: int):
+        self.config = config
+        self.num_readers = num_readers
+        super().__init__(
+            {
+                "clear": In(1),
+                "put": In(1),
+                "payload": In(8 * config.flit_bytes),
+                "ack": In(1),
+                "positions": Out(PositionsSignature(config)),
+                "addresses": In(range(config.forward_flits)).array(num_readers),
+                "kept": Out(config.kept_width).array(num_readers),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A ring in memory with a read port for each reader."""
+        m = Module()
+        depth, positions = self.config.forward_flits, self.positions
+        # A flit that is read is never the one that is being written.
+        attrs = {"no_rw_check": 1}
+        shape = self.config.kept_width
+        m.submodules.ring = ring = Memory(shape=shape, depth=depth, init=[], attrs=attrs)
+        write = ring.write_port()
+        m.d.comb += [
+            write.en.eq(self.put),
+            write.addr.eq(positions.written[: len(write.addr)]),
+            write.data.eq(Cat(self.payload, check_of(self.payload))),
+        ]
+        m.d.sync += [
+            positions.written.eq(positions.written + self.put),
+            positions.acknowledged.eq(positions.acknowledged + self.ack),
+        ]
+        with m.If(self.clear):
+            m.d.sync += [positions.written.eq(0), positions.acknowledged.eq(0)]
+        for address, kept in zip(self.addresses, self.kept, strict=True):
+            read = ring.read_port()
+            m.d.comb += [read.addr.eq(address), kept.eq(read.data)]
+        return m

@@ -1,0 +1,79 @@
+"""A port's receiver that forwards what it writes."""
+
+from amaranth import Mux
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from multitree.nic.config import beginning_layout
+from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
+from multitree.nic.receive.receiver import Receiver
+from multitree.nic.reduce.forwarding_reducer import ForwardingReducer
+from multitree.nic.signatures import (
+    ForwardSignature,
+    PositionsSignature,
+    QuerySignature,
+    ReportSignature,
+)
+
+__all__ = ["ForwardingReceiver"]
+
+
+class ForwardingReceiver(Receiver):
+    """A `Receiver` that says where messages begin, and keeps what it has written for others.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    beginning : Out(QuerySignature)
+        Question to the tracker of beginnings.
+    report : Out(ReportSignature)
+        A message has begun to come in.
+    forward : Out(ForwardSignature)
+        What ports have written, to add to it.
+    positions : Out(PositionsSignature)
+        How far this port has come.
+    addresses : In(range(forward_flits)), one per reader
+        Positions to read.
+    kept : Out(kept_width), one per reader
+        Flits that were written there, a cycle later.
+
+    Notes
+    -----
+    The other members are those of `Receiver`.
+    """
+
+    @staticmethod
+    def _more(config):
+        readers = 2 * config.num_ports
+        return {
+            "beginning": Out(QuerySignature(config, width=beginning_layout(config).size)),
+            "report": Out(ReportSignature(beginning_layout(config).size)),
+            "forward": Out(ForwardSignature(config)),
+            "positions": Out(PositionsSignature(config)),
+            "addresses": In(range(config.forward_flits)).array(readers),
+            "kept": Out(config.kept_width).array(readers),
+        }
+
+    def _blocks(self, m):
+        """The blocks that forward, and what goes between them and to others."""
+        header_check = ForwardingHeaderCheck(self.config)
+        reducer = ForwardingReducer(self.config)
+        wiring.connect(m, header_check.jobs, reducer.jobs)
+        wiring.connect(m, wiring.flipped(self.run), reducer.run)
+        wiring.connect(m, header_check.report, wiring.flipped(self.report))
+        for name in ("beginning", "forward", "positions"):
+            wiring.connect(m, getattr(reducer, name), wiring.flipped(getattr(self, name)))
+        for number, address in enumerate(self.addresses):
+            m.d.comb += [
+                reducer.addresses[number].eq(address),
+                self.kept[number].eq(reducer.kept[number]),
+            ]
+        return header_check, reducer, reducer.query
+
+    def _wait(self, header_check, reducer, name):
+        """A field of what is awaited: a sibling before anything else."""
+        waits = reducer.wait.awaited.any()
+        return Mux(waits, getattr(reducer.wait, name), getattr(header_check.wait, name))
