@@ -151,7 +151,8 @@ class ChunkSource(wiring.Component):
         m.d.comb += [
             *(self.begun.payload[name].eq(job[name]) for name, _ in job.shape()),
             self.begun.payload.tracked.eq(job.needs & found.payload.tracked),
-            self.begun.payload.position.eq(found.payload.position),
+            # What is offered stays as it is, even where it means nothing.
+            self.begun.payload.position.eq(Mux(job.needs, found.payload.position, 0)),
             self.begun.valid.eq(order.o.valid & (~job.needs | (found.valid & reader.chunks.ready))),
             order.o.ready.eq(self.begun.valid & self.begun.ready),
             reader.chunks.payload.eq(found.payload),

@@ -21,7 +21,7 @@ class LocalReader(wiring.Component):
     """Reads chunks in order, up to `memory_queue_flits` flits ahead of what is taken.
 
     One flit per cycle, and no cycle between two chunks. Latency from a chunk to its first flit:
-    the memory's read latency and 4 cycles.
+    the memory's read latency and 3 cycles.
 
     Parameters
     ----------

@@ -1,0 +1,72 @@
+"""Tests of the merged queue: flits come in the order in which they were asked for."""
+
+import pytest
+
+from multitree.nic.forward.merged_queue import MergedQueue
+from tests.hw.streams import PATTERNS, go, receive, run
+from tests.nic.blocks import seeded
+from tests.nic.forward.ports import FORWARDING, encoded
+
+ROOM = FORWARDING.memory_queue_flits
+
+
+@pytest.mark.parametrize("stall_reads", PATTERNS)
+@pytest.mark.parametrize("stall_taker", ["never", "often"])
+def test_flits_of_both_sources_leave_in_order_whenever_they_come(stall_reads, stall_taker):
+    rng = seeded(f"{stall_reads} {stall_taker}")
+    block = MergedQueue(FORWARDING)
+    flits = [rng.getrandbits(64) for _ in range(200)]
+    kinds = [rng.randrange(2) for _ in flits]
+    got, taken = [], 0
+
+    async def ask(ctx):
+        reads, kept, moves, asked = [], None, go(stall_reads, 1), 0
+        while taken < len(flits):
+            may = asked < len(flits) and asked - taken < ROOM and rng.random() < 0.7
+            ctx.set(block.asked, may)
+            ctx.set(block.of_kept, may and kinds[asked])
+            ctx.set(block.kept_valid, kept is not None)
+            ctx.set(block.kept, encoded(kept or 0))
+            comes = bool(reads) and next(moves)
+            ctx.set(block.read_valid, comes)
+            ctx.set(block.read, reads.pop(0) if comes else 0)
+            kept = None
+            if may:
+                if kinds[asked]:
+                    kept = flits[asked]
+                else:
+                    reads.append(flits[asked])
+                asked += 1
+            await ctx.tick()
+            assert not ctx.get(block.state_error)
+
+    async def take(ctx):
+        nonlocal taken
+        moves = go(stall_taker, 2)
+        for _ in flits:
+            got.extend(await receive(ctx, block.o, 1, moves))
+            taken += 1
+        ctx.set(block.o.ready, 0)
+        await ctx.tick()
+        assert ctx.get(block.empty)
+
+    run(block, ask, take)
+    assert got == flits
+
+
+def test_a_kept_flit_whose_bits_have_flipped_is_reported_when_it_was_taken():
+    block = MergedQueue(FORWARDING)
+    seen = []
+
+    async def process(ctx):
+        ctx.set(block.o.ready, 1)
+        for cycle in range(12):
+            ctx.set(block.asked, cycle in (0, 4))
+            ctx.set(block.of_kept, 1)
+            ctx.set(block.kept_valid, cycle in (1, 5))
+            ctx.set(block.kept, encoded(77) ^ (1 << 3 if cycle == 5 else 0))
+            await ctx.tick()
+            seen.append(ctx.get(block.state_error))
+
+    run(block, process)
+    assert sum(seen) == 1 and seen.index(1) > 4

@@ -1,0 +1,60 @@
+"""Tests of the ring: a flit is kept until as many others have followed as there is room for."""
+
+import pytest
+
+from multitree.nic.forward.recent_writes import RecentWrites
+from tests.hw.streams import PATTERNS, go, run
+from tests.nic.blocks import seeded
+from tests.nic.forward.ports import FORWARDING, encoded
+
+SIZE = FORWARDING.forward_flits
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_reader_finds_each_of_the_last_flits_at_its_position(pattern):
+    rng, moves = seeded(pattern), go(pattern, 1)
+    block = RecentWrites(FORWARDING, num_readers=3)
+    flits, checked = [], 0
+
+    async def process(ctx):
+        nonlocal checked
+        asked = []
+        for _ in range(400):
+            for reader, position in enumerate(asked):
+                if len(flits) - position < SIZE:
+                    assert ctx.get(block.kept[reader]) == encoded(flits[position])
+                    checked += 1
+            assert ctx.get(block.positions.written) == len(flits)
+            put, flit = next(moves), rng.getrandbits(64)
+            ctx.set(block.put, put)
+            ctx.set(block.payload, flit)
+            oldest = max(len(flits) - SIZE + 1, 0)
+            asked = [rng.randrange(oldest, len(flits)) for _ in range(3)] if flits else []
+            for reader, position in enumerate(asked):
+                ctx.set(block.addresses[reader], position % SIZE)
+            await ctx.tick()
+            flits.extend([flit] if put else [])
+
+    run(block, process)
+    assert checked > 100
+
+
+def test_positions_begin_at_0_when_no_collective_runs_and_count_acknowledgements():
+    block = RecentWrites(FORWARDING, num_readers=1)
+
+    async def process(ctx):
+        for put, ack, clear, written, acknowledged in (
+            (1, 0, 0, 1, 0),
+            (1, 1, 0, 2, 1),
+            (0, 1, 0, 2, 2),
+            (1, 0, 1, 0, 0),
+            (1, 0, 0, 1, 0),
+        ):
+            ctx.set(block.put, put)
+            ctx.set(block.ack, ack)
+            ctx.set(block.clear, clear)
+            await ctx.tick()
+            assert ctx.get(block.positions.written) == written
+            assert ctx.get(block.positions.acknowledged) == acknowledged
+
+    run(block, process)
