@@ -4,6 +4,7 @@ from tests.formal.control import checker, control, faults, memories, registers, 
 from tests.formal.hw import axi, axi_progress, link, session, streams, switch
 from tests.formal.path import (
     fetcher,
+    forward,
     framer,
     guard,
     header_check,
@@ -31,6 +32,7 @@ MODULES = (
     reducer,
     issuer,
     sender,
+    forward,
     tracker,
     framer,
     header_check,
