@@ -49,6 +49,8 @@ def found(bench, *, wave_width):
     is_whole = stood[1] & (count >= Cat(part[: config.part_width], job.wave))
     if wave_width:
         is_begun &= answer.wave == job.wave
+    # A message begins at one position.
+    bench.assume(~(is_begun & begun) | (answer.position == position))
     now_begun, now_whole = begun | is_begun, whole | is_whole
     with m.If(~taken):
         m.d.sync += [begun.eq(now_begun), whole.eq(now_whole)]
