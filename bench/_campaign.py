@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -34,18 +35,27 @@ class Campaign(Generic[Outcome]):
         Print the rows for people.
     chunk : int
         Seeds that one process takes at a time.
+    can_forward : bool
+        `run` takes `forward_flits`, too, which is an option of the command line then.
     """
 
-    run: Callable[[int], Outcome]
+    run: Callable[..., Outcome]
     outcome: type[Outcome]
     problem: Callable[[Outcome], str | None]
     table_of: Callable[[Sequence[Outcome]], list[dict[str, Any]]]
     show: Callable[[list[dict[str, Any]]], None]
     chunk: int = 1
+    can_forward: bool = False
 
     def main(self, description: str | None, *, runs: int) -> int:
         """Run what the command line says; exit status 1 where an outcome has a problem."""
-        arguments = _parse(description, runs)
+        arguments = self._parse(description, runs)
+        if self.can_forward:
+            forwards = partial(self.run, forward_flits=arguments.forward_flits)
+            return replace(self, run=forwards)._main(arguments)
+        return self._main(arguments)
+
+    def _main(self, arguments: argparse.Namespace) -> int:
         if arguments.only is not None:
             outcome = self.run(arguments.only)
             print(outcome)
@@ -82,6 +92,18 @@ class Campaign(Generic[Outcome]):
                     print(f"{number} of {len(rest)} runs", file=sys.stderr, flush=True)
         return [known[seed] for seed in seeds]
 
+    def _parse(self, description: str | None, runs: int) -> argparse.Namespace:
+        parser = argparse.ArgumentParser(description=description)
+        parser.add_argument("--runs", type=int, default=runs)
+        parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
+        parser.add_argument("--jobs", type=int, default=2)
+        parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
+        parser.add_argument("--results", type=Path, help="file that keeps outcomes, to go on later")
+        parser.add_argument("--json", action="store_true")
+        if self.can_forward:
+            parser.add_argument("--forward-flits", type=int, default=0, help="on private links")
+        return parser.parse_args()
+
     def _read(self, results: Path | None) -> Iterator[tuple[int, Outcome]]:
         if results is None or not results.exists():
             return
@@ -117,17 +139,19 @@ Run = TypeVar("Run", bound=Exactness)
 
 
 def exact_campaign(
-    run: Callable[[int], Run],
+    run: Callable[..., Run],
     outcome: type[Run],
     networks: Iterable[str],
     line: str,
     more: Callable[[Sequence[Run]], dict[str, Any]] = lambda group: {},
+    *,
+    can_forward: bool = False,
 ) -> Campaign[Run]:
     """A campaign whose runs have to be exact, with a row for each network and one for all.
 
     Parameters
     ----------
-    run, outcome
+    run, outcome, can_forward
         As of a `Campaign`.
     networks : iterable of str
         What `spec` of an outcome may be.
@@ -158,7 +182,9 @@ def exact_campaign(
         for row in rows:
             print(line.format(*(_cell(name, value) for name, value in row.items())))
 
-    return Campaign(run, outcome, lambda each: each.problem, table_of, show)
+    return Campaign(
+        run, outcome, lambda each: each.problem, table_of, show, can_forward=can_forward
+    )
 
 
 def _cell(name: str, value: Any) -> Any:
@@ -177,14 +203,3 @@ def by_network(
     return [
         row(name, [o for o in outcomes if name in (o.spec, "all")]) for name in (*networks, "all")
     ]
-
-
-def _parse(description: str | None, runs: int) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--runs", type=int, default=runs)
-    parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
-    parser.add_argument("--results", type=Path, help="file that keeps outcomes, to go on later")
-    parser.add_argument("--json", action="store_true")
-    return parser.parse_args()

@@ -118,8 +118,16 @@ def twin(num_ranks: int) -> Topology:
     return Topology(f"twin:{num_ranks}", num_ranks, 2, links, 16.0, 8.0)
 
 
-def draw(seed: int) -> Case:
-    """Everything about one run, of which every second one is on a network with switches."""
+def config_of(model: LinkModel, shared: bool) -> Config:
+    """Interfaces of a run."""
+    return SHARED_CONFIG if shared else replace(CONFIG, forward_flits=model.forward_flits)
+
+
+def draw(seed: int, forward_flits: int = 0) -> Case:
+    """Everything about one run, of which every second one is on a network with switches.
+
+    On private links interfaces keep so many flits to forward them.
+    """
     rng = np.random.default_rng(seed)
     networks = SWITCHED if seed % 2 else NETWORKS
     network = str(rng.choice(list(networks), p=list(networks.values())))
@@ -131,6 +139,7 @@ def draw(seed: int) -> Case:
         buffer_flits=CONFIG.buffer_flits,
         dependency=str(rng.choice(["chunk", "submessage"])),
         flow_control=str(rng.choice(["message", "packet"])),
+        forward_flits=forward_flits,
     )
     if networks is SWITCHED:
         algorithms = ["multitree", "ring", "double_tree", "halving_doubling"]
@@ -165,7 +174,8 @@ def draw(seed: int) -> Case:
         case = replace(case, lockstep=lockstep, skews=skewed)
     horizon = _guess_cycles(case, schedule)
     return replace(
-        case, faults=tuple(draw_fault(rng, kind, schedule, horizon) for kind in case.kinds)
+        case,
+        faults=tuple(draw_fault(rng, kind, schedule, horizon, case.model) for kind in case.kinds),
     )
 
 
@@ -176,7 +186,9 @@ def _guess_cycles(case: Case, schedule: Schedule) -> int:
     return int(1.2 * case.num_collectives * collective) + max(case.skews, default=0)
 
 
-def draw_fault(rng: np.random.Generator, kind: str, schedule: Schedule, horizon: int) -> Injection:
+def draw_fault(
+    rng: np.random.Generator, kind: str, schedule: Schedule, horizon: int, model: LinkModel
+) -> Injection:
     """A fault of a kind, somewhere."""
     topology = schedule.topology
     rank = int(rng.integers(topology.num_ranks))
@@ -191,12 +203,12 @@ def draw_fault(rng: np.random.Generator, kind: str, schedule: Schedule, horizon:
     if kind in OF_STATE:
         # Rows are read early.
         when = cycle // 2 if kind in ("flip row", "flip flow") else cycle
-        return flip_state(rng, kind, schedule, rank, when)
+        return flip_state(rng, kind, schedule, rank, when, model)
     channel, cycles = MemoryChannel(int(rng.integers(3))), int(rng.integers(1, MAX_MUTE_CYCLES))
     delay, for_good = int(rng.integers(1, MAX_DELAY_CYCLES)), bool(rng.random() < 0.5)
     made: dict[str, Callable[[], Injection]] = {
         "flip write": lambda: injection.FlipWrite(rank, cycle, bit),
-        "flip switch": lambda: flip_state(rng, kind, schedule, switch, cycle),
+        "flip switch": lambda: flip_state(rng, kind, schedule, switch, cycle, model),
         "drop flit": lambda: injection.DropFlit(node, cycle, port),
         "duplicate flit": lambda: injection.DuplicateFlit(node, cycle, port),
         "delay flit": lambda: injection.DelayFlit(node, cycle, port, delay),
@@ -213,9 +225,8 @@ def draw_fault(rng: np.random.Generator, kind: str, schedule: Schedule, horizon:
 
 
 @cache
-def states_of(shared: bool, switch: bool) -> list[State]:
+def states_of(config: Config, switch: bool) -> list[State]:
     """State of an interface, or of a switch, whose bits can be flipped; by number."""
-    config = SHARED_CONFIG if shared else CONFIG
     text = switch_verilog(config, NUM_SWITCH_PORTS) if switch else interface_verilog(config)
     return expose(text)[1]
 
@@ -225,7 +236,7 @@ def is_of_kind(kind: str, name: str) -> bool:
     places = {
         "flip row": ("tables.table.",),
         "flip flow": ("tables.flows.",),
-        "flip count": ("tracker.counts_", "sequencer.states"),
+        "flip count": ("tracker.counts_", "beginnings.counts_", "sequencer.states"),
         "flip mark": ("scoreboard.marks_",),
         "flip buffer": (".link.",),
         "flip switch": ("",),
@@ -236,11 +247,17 @@ def is_of_kind(kind: str, name: str) -> bool:
 
 
 def flip_state(
-    rng: np.random.Generator, kind: str, schedule: Schedule, node: int, cycle: int
+    rng: np.random.Generator,
+    kind: str,
+    schedule: Schedule,
+    node: int,
+    cycle: int,
+    model: LinkModel,
 ) -> Injection:
     """One or two bits of an entry, or the same ones of every entry, of some state of a node."""
     topology = schedule.topology
-    states = states_of(topology.num_switches > 0, node >= topology.num_ranks)
+    config = config_of(model, topology.num_switches > 0)
+    states = states_of(config, node >= topology.num_ranks)
     used = [f"port_{port}." for port in range(int(topology.degree[node]))]
     numbers = [
         number

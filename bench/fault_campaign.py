@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 from _campaign import Campaign
 from _fault_cases import (
-    CONFIG,
     KINDS,
     NUM_SWITCH_PORTS,
-    SHARED_CONFIG,
     Case,
+    config_of,
     draw,
     schedule_of,
 )
 
 from multitree.host.simulator import make_buffers
+from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError, FaultCode
 from multitree.sim.emulator.library import network_library
 from multitree.sim.rtl.loads import Upcoming, limits_of
@@ -55,13 +55,20 @@ class Outcome:
     text: str
 
 
+@cache
+def library_of(config: Config) -> Path:
+    """The compiled network of interfaces, and of switches where they share links."""
+    switches = {"num_switch_ports": NUM_SWITCH_PORTS} if config.shared else {}
+    return network_library(config, pokes=True, **switches)
+
+
 class Run:
     """A case that is run: what happens, and whether it recovers."""
 
-    def __init__(self, case: Case, libraries: Sequence[Path]) -> None:
+    def __init__(self, case: Case) -> None:
         self.case = case
         self.schedule = schedule_of(case.network, case.algorithm, case.latency_cycles)
-        self.config = SHARED_CONFIG if self.schedule.topology.num_switches else CONFIG
+        self.config = config_of(case.model, self.schedule.topology.num_switches > 0)
         self.share = 0.0
         self.num_resets = 1
         self._session = RtlSession(
@@ -69,7 +76,7 @@ class Run:
             link_model=case.model,
             memory_timing=case.timing,
             config=self.config,
-            library=libraries[self.config.shared],
+            library=library_of(self.config),
             num_threads=1,
         )
         self._upcoming = Upcoming(self.schedule, case.num_elements, case.dtype, case.op)
@@ -181,16 +188,9 @@ def name_of(text: str) -> str:
     return known[0] if known else "UNNAMED"
 
 
-@cache
-def libraries_of() -> tuple[Path, Path]:
-    """Compiled networks with private links, and with switches."""
-    switched = network_library(SHARED_CONFIG, num_switch_ports=NUM_SWITCH_PORTS, pokes=True)
-    return network_library(CONFIG, pokes=True), switched
-
-
-def run_once(seed: int) -> Outcome:
+def run_once(seed: int, forward_flits: int = 0) -> Outcome:
     """The outcome of one run."""
-    return Run(draw(seed), libraries_of()).outcome()
+    return Run(draw(seed, forward_flits)).outcome()
 
 
 def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -233,7 +233,7 @@ def problem(outcome: Outcome) -> str | None:
     return f"{outcome.name}: {outcome.text}" if outcome.name in BAD else None
 
 
-CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show, chunk=25)
+CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show, chunk=25, can_forward=True)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=100))

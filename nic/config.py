@@ -18,6 +18,7 @@ __all__ = [
     "HOP_WIDTH",
     "JOB_QUEUE_DEPTH",
     "LANE_TYPES",
+    "LEAST_FORWARD_FLITS",
     "LIMITS",
     "MOST_SHARED_ROWS",
     "NO_PORT",
@@ -59,6 +60,8 @@ LIMITS = {
     "forward_flits": (0, 4096),
 }
 """The least and the most that each size may be."""
+LEAST_FORWARD_FLITS = 32
+"""The least flits that are kept, if any."""
 MOST_SHARED_ROWS = 16384
 """Rows of a table on shared links: for so many the register bus has room for routes."""
 
@@ -174,9 +177,10 @@ class Config:
 
     def _check_forwarding(self) -> None:
         flits = self.forward_flits
-        if flits & (flits - 1) or flits < 32:
+        if flits & (flits - 1) or flits < LEAST_FORWARD_FLITS:
             raise ValueError(
-                f"Config forward_flits must be 0 or a power of two from 32 on, not {flits!r}"
+                f"Config forward_flits must be 0 or a power of two from {LEAST_FORWARD_FLITS} on, "
+                f"not {flits!r}"
             )
         if self.shared:
             raise ValueError(f"Config forward_flits must be 0 on shared links, not {flits!r}")

@@ -81,6 +81,9 @@ class LinkModel:
         "message": one head flit per message. "packet": one per sub-message.
     memory_read_cycles, memory_write_cycles : int
         From a read taken to its data, and from a write taken to its acknowledgement.
+    forward_flits : int
+        Flits that a port keeps for those that go on with them before memory has acknowledged them,
+        see `Config`; with 0 they wait for memory. On private links only.
 
     Raises
     ------
@@ -153,6 +156,7 @@ class LinkModel:
     flow_control: str = "message"
     memory_read_cycles: int = 4
     memory_write_cycles: int = 4
+    forward_flits: int = 0
 
     add_cycles: ClassVar[int] = LaneUnit.LATENCY
     start_cycles: ClassVar[int] = 15
@@ -209,8 +213,9 @@ class LinkModel:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TypeError(f"LinkModel {field.name} must be an int, not {value!r}")
-            if value < 1:
-                raise ValueError(f"LinkModel {field.name} must be at least 1, not {value!r}")
+            least = 0 if field.name == "forward_flits" else 1
+            if value < least:
+                raise ValueError(f"LinkModel {field.name} must be at least {least}, not {value!r}")
 
     def with_memory(self, memory_cycles: int) -> "LinkModel":
         """The same with another memory, whose reads take as long as its writes, or one more.

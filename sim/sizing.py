@@ -81,12 +81,18 @@ def config_for(
     TopologyError
         If a rank has more links than an interface can have ports.
     ScheduleError
-        If there are several waves where links are shared.
+        If there are several waves, or flits to forward, where links are shared.
     ValueError
         If something else is beyond what an interface can have.
     """
     most = int(topology.num_ports[: topology.num_ranks].max(initial=0))
-    _check_network(topology, most, num_waves, num_classes > 0 or topology.num_switches > 0)
+    shared = num_classes > 0 or topology.num_switches > 0
+    _check_network(topology, most, num_waves, shared)
+    if shared and link_model.forward_flits:
+        raise ScheduleError(
+            f"{topology.name}: forward_flits must be 0 in interfaces on shared links, not "
+            f"{link_model.forward_flits}"
+        )
     config = Config(
         num_ports=_power_of_two(most, 2),
         flit_bytes=link_model.flit_bytes,
@@ -101,6 +107,7 @@ def config_for(
         # Links are shared wherever there is a switch, even if no route of the schedule takes it.
         num_classes=max(num_classes, min(topology.num_switches, 1)),
         max_children=_power_of_two(max_children, _DEFAULTS.max_children),
+        forward_flits=link_model.forward_flits,
     )
     if num_waves == 1:
         return config

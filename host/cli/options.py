@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from multitree.nic.config import LIMITS
+from multitree.nic.config import LEAST_FORWARD_FLITS, LIMITS
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.topology.errors import TopologyError, TopologyWarning
@@ -214,6 +214,14 @@ class ClockOptions:
             metavar="N",
         ),
     ] = None
+    forward_flits: Annotated[
+        int,
+        typer.Option(
+            help="Flits that a port keeps, to forward them before memory has them: 0, or a power "
+            "of two from 32 on; private links only.",
+            metavar="N",
+        ),
+    ] = _DEFAULTS.forward_flits
 
     def model(self, **others: Any) -> LinkModel:
         """The link model of these, and of other figures.
@@ -223,14 +231,21 @@ class ClockOptions:
         ValueError
             If interfaces cannot be built like this.
         """
-        for name in ("flit_bytes", "buffer_flits"):
+        for name in ("flit_bytes", "buffer_flits", "forward_flits"):
             value, (low, high) = getattr(self, name), LIMITS[name]
             option = "--" + name.replace("_", "-")
             if value is not None and not low <= value <= high:
                 raise ValueError(f"{option} must be within {low}..{high}, not {value}")
         if self.flit_bytes & (self.flit_bytes - 1):
             raise ValueError(f"--flit-bytes must be a power of two, not {self.flit_bytes}")
+        kept = self.forward_flits
+        if kept & (kept - 1) or 0 < kept < LEAST_FORWARD_FLITS:
+            raise ValueError(
+                f"--forward-flits must be 0 or a power of two from {LEAST_FORWARD_FLITS} on, not "
+                f"{kept}"
+            )
         mine: dict[str, Any] = {"clock_ghz": self.clock_ghz, "flit_bytes": self.flit_bytes}
+        mine["forward_flits"] = kept
         return LinkModel(**mine, buffer_flits=self.buffer_flits, **others)
 
     def figures(self, network: Topology, model: LinkModel) -> dict[str, Any]:
@@ -239,6 +254,7 @@ class ClockOptions:
             "clock_ghz": model.clock_ghz,
             "flit_bytes": model.flit_bytes,
             "buffer_flits": model.buffer_flits_on(network),
+            "forward_flits": model.forward_flits,
             "limits": [vars(limit) for limit in link_limits(network, model)],
         }
 

@@ -64,7 +64,7 @@ class MergedQueue(wiring.Component):
         m.submodules.order = order = Checked(QuickFifo, shape=1, depth=depth)
         m.submodules.reads = reads = Checked(QuickFifo, shape=width, depth=depth)
         # Check bits are as old as the flit: they are looked at here and not made anew.
-        m.submodules.kept = kept = QuickFifo(shape=self.config.kept_width, depth=depth)
+        m.submodules.kept_flits = kept = QuickFifo(shape=self.config.kept_width, depth=depth)
         of_kept = order.o.payload
         arrived = Mux(of_kept, kept.o.valid, reads.o.valid)
         taken = self.o.valid & self.o.ready

@@ -1,6 +1,6 @@
 """What a port has written last, kept for those that go on with it."""
 
-from amaranth import Cat, Module
+from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -16,12 +16,14 @@ class RecentWrites(wiring.Component):
     """Keeps the last `forward_flits` flits that a port has handed to memory.
 
     A flit's position is its number among all that the port has written in the collective. It is
-    kept from the cycle behind `put` on, until so many others have followed. Whoever reads may know
-    of positions that are some cycles old and has to leave as many flits of room. Nothing ever
+    kept from the cycle behind `put` on, until so many others have followed. Whoever reads looks at
+    positions first, a cycle before it asks for a flit at the earliest, so that positions count what
+    is put a cycle later, too; it may know of positions that are some cycles old and has to leave
+    as many flits of room. Nothing ever
     waits here: readers that are too late find the flit in memory, where it is once its position is
     below `acknowledged`.
 
-    Latency 1 cycle from `put` to the positions, 1 from an address to its flit.
+    Latency 1 cycle from `coming` and `ack` to the positions, 1 from an address to its flit.
 
     Parameters
     ----------
@@ -33,8 +35,10 @@ class RecentWrites(wiring.Component):
     -------
     clear : In(1)
         No collective runs: positions begin at 0.
+    coming : In(1)
+        A flit goes to memory, in this cycle or in the next one.
     put : In(1)
-        A flit goes to memory.
+        It goes.
     payload : In
         The flit.
     ack : In(1)
@@ -53,6 +57,7 @@ class RecentWrites(wiring.Component):
         super().__init__(
             {
                 "clear": In(1),
+                "coming": In(1),
                 "put": In(1),
                 "payload": In(8 * config.flit_bytes),
                 "ack": In(1),
@@ -70,18 +75,19 @@ class RecentWrites(wiring.Component):
         attrs = {"no_rw_check": 1}
         shape = self.config.kept_width
         m.submodules.ring = ring = Memory(shape=shape, depth=depth, init=[], attrs=attrs)
-        write = ring.write_port()
+        write, place = ring.write_port(), Signal(range(depth))
         m.d.comb += [
             write.en.eq(self.put),
-            write.addr.eq(positions.written[: len(write.addr)]),
+            write.addr.eq(place),
             write.data.eq(Cat(self.payload, check_of(self.payload))),
         ]
         m.d.sync += [
-            positions.written.eq(positions.written + self.put),
+            place.eq(place + self.put),
+            positions.written.eq(positions.written + self.coming),
             positions.acknowledged.eq(positions.acknowledged + self.ack),
         ]
         with m.If(self.clear):
-            m.d.sync += [positions.written.eq(0), positions.acknowledged.eq(0)]
+            m.d.sync += [place.eq(0), positions.written.eq(0), positions.acknowledged.eq(0)]
         for address, kept in zip(self.addresses, self.kept, strict=True):
             read = ring.read_port()
             m.d.comb += [read.addr.eq(address), kept.eq(read.data)]

@@ -29,7 +29,7 @@ class ForwardingReducer(Reducer):
     has it; so writes wait here until what other ports have written to the same addresses, by the
     sibling before or for a result by the last child, is in memory.
 
-    Latency from a flit to its position: adder + 2 cycles while operands are there, 2 for a flit to
+    Latency from a flit to its position: adder + 1 cycles while operands are there, 2 for a flit to
     replace while nothing is being added.
 
     Parameters
@@ -83,6 +83,7 @@ class ForwardingReducer(Reducer):
         m.submodules.recent = recent = RecentWrites(self.config, num_readers=len(self.addresses))
         m.d.comb += [
             recent.clear.eq(~self.run.running),
+            recent.coming.eq(self._coming),
             recent.put.eq(writes.valid),
             recent.payload.eq(writes.payload.payload),
             recent.ack.eq(self.write.ack),
@@ -109,6 +110,8 @@ class ForwardingReducer(Reducer):
         wiring.connect(m, source.memory, wiring.flipped(self.fetch))
         for name in self.wait.signature.members:
             m.d.comb += getattr(self.wait, name).eq(getattr(source.wait, name))
+        # Siblings follow each other flit by flit even where rows wait for whole chunks.
+        m.d.comb += source.run.cut_through.eq(1)
         with m.If(source.wait.awaited.any()):
             m.d.comb += self.wait.awaited.eq(Awaited.SIBLING)
         m.submodules.write_order = write_order = WriteOrder(self.config)

@@ -250,6 +250,8 @@ class Reducer(wiring.Component):
         operand = operands.o.payload
         pair = operands.o.valid & (operand.replace | source.valid)
         added, passes = Signal(), Signal()
+        # A write is in the queue in the next cycle: of what is added it is known a cycle earlier.
+        self._coming = Signal()
         # What goes with the payload of a write.
         fields = [name for name, _ in writes.i.payload.shape() if name != "payload"]
         stage, busy = Cat(added, *(operand[name] for name in fields)), []
@@ -276,6 +278,7 @@ class Reducer(wiring.Component):
             ),
             # Ready is not looked at: `inflight` keeps room, since the adder cannot wait.
             writes.i.valid.eq(stage[0] | passes),
+            self._coming.eq(Cat(added, *busy)[-2] | passes),
             Cat(writes.i.payload[name] for name in fields).eq(place),
             writes.i.payload.payload.eq(Mux(passes, operand.payload, adder.o)),
         ]

@@ -3,10 +3,20 @@
 from amaranth import Array, Cat, Mux, Signal
 from amaranth.lib import data
 
-from multitree.nic.config import Config, beginning_layout, job_layout
+from multitree.nic.config import (
+    FLOW_ENTRY,
+    NO_PORT,
+    OP_GATHER,
+    Config,
+    beginning_layout,
+    job_layout,
+    sequence_width,
+)
+from multitree.nic.control.checker import FlowCheck
 from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.write_order import WriteOrder
 from tests.formal.bench import Property, driven
+from tests.formal.path.header_check import free_header_check, small_config
 
 __all__ = ["PROPERTIES"]
 
@@ -71,45 +81,105 @@ def found(bench, *, wave_width):
         bench.cover("lost", offered & ~chunk.tracked & job.needs & cut_through)
 
 
-def order(bench):
+def order(bench, *, messages):
     """No flit may go before the one that it follows is acknowledged."""
     m, config = bench.m, _config()
+    bench.replace("multitree.nic.forward.write_order._MESSAGES", messages)
     m.submodules.block = block = WriteOrder(config)
     driven(bench, "messages", block.messages)
+    most = (1 << config.position_width - 1) - 1
     counts = [Signal(config.position_width, name=f"count_{k}") for k in range(config.num_ports)]
     for number, count in enumerate(counts):
-        more = bench.free(f"more_{number}")
-        m.d.sync += count.eq(count + (more & (count < 1 << config.address_width + 1)))
+        m.d.sync += count.eq(count + (bench.free(f"more_{number}") & (count < most)))
         m.d.comb += block.acknowledged[number].eq(count)
     moved, last = bench.free("moved"), bench.free("last")
     m.d.comb += [block.moved.eq(moved), block.last.eq(last)]
     bench.assume(~moved | block.may)
-    # One message of all, any one: the flits that were moved before it are counted away.
-    watched, place = bench.free("watched"), Signal(range(40))
-    before, chosen = Signal(range(40)), Signal()
-    tracked, port, position = Signal(), Signal(4), Signal(config.position_width)
-    came, ended = block.messages.valid & block.messages.ready, moved & last
-    offered = block.messages.payload
-    bench.assume(~came | (offered.position < 1 << config.address_width + 1))
-    bench.assume(~came | (offered.need_port < config.num_ports))
-    is_first = watched & came & ~chosen
-    with m.If(is_first):
-        m.d.sync += [chosen.eq(1), tracked.eq(offered.tracked), port.eq(offered.need_port)]
-        m.d.sync += position.eq(offered.position)
-    with m.If(chosen & (before == 0)):
-        m.d.sync += place.eq(place + moved)
-    with m.If(~chosen):
-        m.d.sync += before.eq(before + came - ended - is_first)
-    with m.Elif(before != 0):
-        m.d.sync += before.eq(before - ended)
-    over = Signal()
-    with m.If(chosen & (before == 0) & ended):
-        m.d.sync += over.eq(1)
-    known = Array(counts)[port]
-    mine = chosen & (before == 0) & ~over & block.may
-    bench.assume(place < 15)
-    bench.check(~(mine & tracked) | (known > position + place))
-    bench.cover("second", mine & tracked & moved & (place == 1) & (position == 3))
+    # A queue of the bench's own, whose first entry moves on with each flit.
+    entry = data.StructLayout({"tracked": 1, "port": 1, "position": config.position_width})
+    queued = Signal(data.ArrayLayout(entry, messages + 3))
+    held, offered = Signal(range(messages + 4)), block.messages.payload
+    came, left = block.messages.valid & block.messages.ready, moved & last
+    bench.assume(~came | ((offered.position < most) & (offered.need_port < config.num_ports)))
+    # No message is so long that positions would wrap.
+    first = queued[0]
+    bench.assume(~moved | (first.position < most))
+    m.d.sync += held.eq(held + came - left)
+    with m.If(left):
+        m.d.sync += [queued[k].eq(queued[k + 1]) for k in range(messages + 2)]
+    with m.Elif(moved):
+        m.d.sync += first.position.eq(first.position + 1)
+    with m.If(came):
+        new = queued[(held - left)[: len(held)]]
+        m.d.sync += [new.tracked.eq(offered.tracked), new.port.eq(offered.need_port)]
+        m.d.sync += new.position.eq(offered.position)
+    bench.check(~block.may | (held != 0))
+    bench.check(~block.may | ~first.tracked | (Array(counts)[first.port] > first.position))
+    bench.check(~block.empty | (held == 0))
+    bench.cover("second", moved & first.tracked & (first.position == 3) & bench.past(left))
+
+
+def jobs(bench, *, wave_width):
+    """Each message is announced with its position, and no flit of it passes before its job."""
+    m, config = bench.m, small_config(4, 2, wave_width, 32)
+    block = free_header_check(bench, config, bench.constant("sequence", sequence_width(config)))
+    m.submodules.flow_check = check = FlowCheck(config)
+    entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
+    m.d.comb += [
+        check.entry.eq(entry),
+        check.window_flits.eq(15),
+        block.lookup.entry.eq(entry),
+        block.run.last_wave.eq(bench.constant("last_wave", wave_width)),
+        block.port.eq(bench.constant("port", 1)),
+    ]
+    bench.assume((check.code == 0) & (entry.stride == 0))
+    # A collective ends with a fault, or when no message is in hand.
+    bench.assume(~bench.past(block.run.running) | block.run.running | block.run.faulted)
+    item, job, report = block.items.payload, block.jobs.payload, block.report
+    moved, taken = block.items.valid & block.items.ready, block.jobs.valid & block.jobs.ready
+    begins = data.View(beginning_layout(config), report.count)
+    # How many flits passed; the message whose flits pass, and the job that is theirs.
+    passed, place = Signal(config.position_width), Signal(config.address_width)
+    given, announced = Signal(), Signal()
+    m.d.sync += [passed.eq(passed + moved), announced.eq(announced | report.valid)]
+    with m.If(taken):
+        m.d.sync += given.eq(1)
+    with m.If(moved):
+        m.d.sync += place.eq(place + 1)
+        with m.If(item.mark.last):
+            m.d.sync += [place.eq(0), given.eq(0), announced.eq(0)]
+    with m.If(block.empty.valid):
+        m.d.sync += given.eq(0)
+    # Its report comes a cycle behind an empty one, which is no beginning of flits.
+    with m.If(bench.past(block.empty.valid)):
+        m.d.sync += announced.eq(0)
+    with m.If(~block.run.running):
+        m.d.sync += passed.eq(0)
+    starts = moved & (place == 0)
+    bench.check(~moved | given | taken)
+    bench.check(~block.empty.valid | given | taken | ~block.run.running)
+    bench.check(~starts | announced | report.valid)
+    bench.check(~taken | ~given)
+    with_payload = report.valid & ~bench.past(block.empty.valid)
+    bench.check(~with_payload | (begins.position == bench.past(passed)) | ~block.run.running)
+    bench.check(~(with_payload & announced))
+    # What a message follows: a contribution the child before its own, a result the last child.
+    follows, port = Signal(), Signal(4)
+    for k in range(8):
+        is_last = entry.children[k] != NO_PORT
+        is_last &= 1 if k == 7 else entry.children[k + 1] == NO_PORT
+        with m.If(is_last & (job.op == OP_GATHER)):
+            m.d.comb += [follows.eq(1), port.eq(entry.children[k])]
+        if k:
+            with m.If((entry.children[k] == block.port) & (job.op != OP_GATHER)):
+                m.d.comb += [follows.eq(1), port.eq(entry.children[k - 1])]
+    empty = entry.size == 0
+    bench.check(~taken | empty | (job.needs == follows))
+    bench.check(~(taken & job.needs & ~empty) | (job.need_port == port))
+    bench.check(~taken | (job.size == entry.size))
+    bench.check(~(taken & ~empty) | (job.base == (block.run.window_base + entry.base)[:4]))
+    bench.cover("second", starts & (passed == 3) & job.needs)
+    bench.cover("gather", taken & (job.op == OP_GATHER) & job.needs)
 
 
 PROPERTIES = (
@@ -120,9 +190,17 @@ PROPERTIES = (
         ({"wave_width": 0}, {"wave_width": 2}),
     ),
     Property(
+        "header_check.jobs",
+        "every message is announced at its position; no flit passes before the job of its message",
+        jobs,
+        ({"wave_width": 0}, {"wave_width": 1}),
+        depth=20,
+        quick_depth=14,
+    ),
+    Property(
         "write_order.order",
         "no write before the one at its address that it follows is acknowledged",
         order,
-        ({},),
+        ({"messages": 3},),
     ),
 )

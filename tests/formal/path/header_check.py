@@ -7,13 +7,14 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import FLOW_ENTRY, NO_PORT, Config, head_layout, sequence_width
 from multitree.nic.control.checker import FlowCheck
 from multitree.nic.faults import FaultCode
+from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.reduce.reducer import Reducer
 from tests.formal.bench import Property, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
-__all__ = ["PROPERTIES"]
+__all__ = ["PROPERTIES", "free_header_check", "small_config"]
 
 WAVES_CYCLES = 22
 """Cycles searched for waves: two of them, of three flits each, take 20."""
@@ -41,10 +42,11 @@ def flow_check(bench, *, num_ports, address_width):
     bench.cover("legal", legal & (entry.size > 4) & (entry.children[0] != NO_PORT))
 
 
-def _header_check(bench, config, sequence):
+def free_header_check(bench, config, sequence):
     """The block with free flits, grants, answers and state; what faults stays faulted."""
     m = bench.m
-    m.submodules.block = block = HeaderCheck(config)
+    block = (ForwardingHeaderCheck if config.forward_flits else HeaderCheck)(config)
+    m.submodules.block = block
     driven(bench, "flits", block.flits)
     faulted = Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
@@ -59,16 +61,23 @@ def _header_check(bench, config, sequence):
         block.run.bank.eq(bench.constant("bank")),
         block.lookup.intact.eq(bench.free("intact")),
         block.lookup.granted.eq(block.lookup.valid & bench.free("granted")),
-        block.query.answered.eq(bench.free("answered")),
-        block.query.count.eq(bench.free("count", config.count_width)),
         block.items.ready.eq(bench.free("items_ready")),
         block.drained.eq(bench.free("drained")),
+    ]
+    if config.forward_flits:
+        m.d.comb += block.jobs.ready.eq(bench.free("jobs_ready"))
+        return block
+    m.d.comb += [
+        block.query.answered.eq(bench.free("answered")),
+        block.query.count.eq(bench.free("count", config.count_width)),
     ]
     return block
 
 
-def _config(address_width, submessage_flits, wave_width=0):
+def small_config(address_width, submessage_flits, wave_width=0, forward_flits=0):
+    """An interface of two ports and two flows."""
     return Config(
+        forward_flits=forward_flits,
         wave_width=wave_width,
         num_ports=2,
         num_flows=2,
@@ -78,11 +87,11 @@ def _config(address_width, submessage_flits, wave_width=0):
     )
 
 
-def window(bench, *, address_width, submessage_flits):
+def window(bench, *, address_width, submessage_flits, forward_flits=0):
     """Whatever an entry that passes the check and whatever the flits say."""
     m = bench.m
-    config = _config(address_width, submessage_flits)
-    block = _header_check(bench, config, bench.free("sequence", sequence_width(config)))
+    config = small_config(address_width, submessage_flits, forward_flits=forward_flits)
+    block = free_header_check(bench, config, bench.free("sequence", sequence_width(config)))
     m.submodules.flow_check = check = FlowCheck(config)
     entry = bench.free("entry", check.entry.shape().size)
     window_flits = bench.constant("window_flits", address_width)
@@ -109,14 +118,15 @@ def window(bench, *, address_width, submessage_flits):
     bench.check(~block.items.valid | inside)
     bench.check(~block.items.valid | block.run.running)
     bench.cover("last", block.items.valid & (address == end - 1) & (window_flits > 3))
-    bench.cover("sibling", block.items.valid & block.query.valid)
+    waits = block.jobs.valid & block.jobs.payload.needs if forward_flits else block.query.valid
+    bench.cover("sibling", block.items.valid & waits)
 
 
-def once(bench, *, address_width, submessage_flits):
+def once(bench, *, address_width, submessage_flits, forward_flits=0):
     """In one collective each message of a flow is admitted once, and none by a broken entry."""
     m = bench.m
-    config = _config(address_width, submessage_flits)
-    block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
+    config = small_config(address_width, submessage_flits, forward_flits=forward_flits)
+    block = free_header_check(bench, config, bench.constant("sequence", sequence_width(config)))
     bench.assume(block.run.num_flows <= config.num_flows)
     entry = bench.constant("entry", block.lookup.entry.shape().size)
     m.d.comb += block.lookup.entry.eq(data.View(block.lookup.entry.shape(), entry))
@@ -136,11 +146,11 @@ def once(bench, *, address_width, submessage_flits):
     bench.cover("again", came & (block.fault == FaultCode.DUPLICATE_MESSAGE))
 
 
-def waves(bench, *, address_width, submessage_flits, wave_width):
+def waves(bench, *, address_width, submessage_flits, wave_width, forward_flits=0):
     """In one collective each wave of a message is admitted once, in order, to its own place."""
     m = bench.m
-    config = _config(address_width, submessage_flits, wave_width)
-    block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
+    config = small_config(address_width, submessage_flits, wave_width, forward_flits)
+    block = free_header_check(bench, config, bench.constant("sequence", sequence_width(config)))
     run = block.run
     last_wave = bench.constant("last_wave", wave_width)
     m.d.comb += run.last_wave.eq(last_wave)
@@ -188,7 +198,7 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
 def receiver(bench, *, address_width):
     """Every sub-message that is in is reported once, with payload or without; so are faults."""
     m = bench.m
-    config = _config(address_width, 2)
+    config = small_config(address_width, 2)
     header_check, reducer = hollow(HeaderCheck)(config), hollow(Reducer)(config)
     hand_out(bench, "multitree.nic.receive.receiver.HeaderCheck", header_check)
     hand_out(bench, "multitree.nic.receive.receiver.Reducer", reducer)
@@ -234,6 +244,7 @@ PROPERTIES = (
         (
             {"address_width": 4, "submessage_flits": 2},
             {"address_width": 4, "submessage_flits": 4},
+            {"address_width": 4, "submessage_flits": 2, "forward_flits": 32},
         ),
         quick_depth=14,
     ),
@@ -244,6 +255,7 @@ PROPERTIES = (
         (
             {"address_width": 4, "submessage_flits": 2},
             {"address_width": 4, "submessage_flits": 4},
+            {"address_width": 4, "submessage_flits": 2, "forward_flits": 32},
         ),
     ),
     Property(
@@ -253,6 +265,7 @@ PROPERTIES = (
         (
             {"address_width": 4, "submessage_flits": 2, "wave_width": 1},
             {"address_width": 4, "submessage_flits": 4, "wave_width": 2},
+            {"address_width": 4, "submessage_flits": 2, "wave_width": 1, "forward_flits": 32},
         ),
         depth=WAVES_CYCLES,
         quick_depth=16,

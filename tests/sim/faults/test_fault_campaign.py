@@ -32,20 +32,17 @@ def cases():
 
 
 @pytest.fixture(scope="module")
-def libraries(campaign):
-    return campaign.libraries_of()
-
-
-@pytest.fixture(scope="module")
-def exact_seed(campaign, libraries):
+def exact_seed(campaign):
     """A run that a fault does not disturb."""
-    runs = (campaign.Run(campaign.draw(seed), libraries).outcome() for seed in range(50))
+    runs = (campaign.Run(campaign.draw(seed)).outcome() for seed in range(50))
     return next(outcome.seed for outcome in runs if outcome.name == campaign.EXACT)
 
 
-def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(libraries):
+@pytest.mark.parametrize("forward_flits", ["0", "32"])
+def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(forward_flits):
     print(f"seed {SEED}")
     command = [sys.executable, str(BENCH / "fault_campaign.py"), "--json", "--seed", str(SEED)]
+    command += ["--forward-flits", forward_flits]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
@@ -56,13 +53,16 @@ def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(libraries):
     assert everything["worst_time_over_bound"] < 1
 
 
-def struck(campaign, cases, *, switched):
+def struck(campaign, cases, links):
     """A case with enough to do, and the states of a rank whose bits may flip in it, by number."""
+    model = LinkModel(buffer_flits=cases.CONFIG.buffer_flits)
+    if links == "forwarding":
+        model = replace(model, forward_flits=32, dependency="submessage")
     case = replace(
         campaign.draw(SEED),
-        network="twin:4" if switched else "full:4",
+        network="twin:4" if links == "switched" else "full:4",
         algorithm="multitree",
-        model=LinkModel(buffer_flits=campaign.CONFIG.buffer_flits),
+        model=model,
         timing=MemoryTiming(seed=SEED),
         num_elements=599,
         op="sum",
@@ -72,7 +72,7 @@ def struck(campaign, cases, *, switched):
         skews=(),
         kinds=("flip queue",),
     )
-    return case, cases.states_of(switched, False)
+    return case, cases.states_of(cases.config_of(model, links == "switched"), False)
 
 
 def flips(states, node, name, distance, every):
@@ -84,36 +84,46 @@ def flips(states, node, name, distance, every):
 
 
 USED = {
-    False: (
+    "private": (
         *("link.buffer.queue.o__payload", "port_0.queue.queue.storage", "scoreboard.marks_1"),
         *("reads.queue.o__payload", "acknowledger.ends.queue.storage", "marks.queue.storage"),
         *("operands.queue.o__payload", "responses.queue.o__payload", "writes.queue.o__payload"),
         *("sender.payload.queue.o__payload", "bank_1", "tracker.counts_0"),
     ),
-    True: (
+    "switched": (
         *("sequencer.states", "arrivals_0.queue.storage", "buffer_0.queue.o__payload"),
         *("port_0.queue.queue.storage", "lane_0.ahead.queue.o__payload", "reads.queue.o__payload"),
         *("acknowledger.ends.queue.storage", "marks.queue.storage", "operands.queue.o__payload"),
         *("responses.queue.o__payload", "writes.queue.o__payload", "payload.queue.o__payload"),
         *("bank_1", "tracker.counts_0"),
     ),
+    "forwarding": (
+        *("link.buffer.queue.o__payload", "port_0.queue.queue.storage", "scoreboard.marks_1"),
+        *("acknowledger.ends.queue.storage", "marks.queue.storage", "operands.queue.o__payload"),
+        *("writes.queue.o__payload", "recent.ring", "source.all.queue.o__payload"),
+        *("local.queue.queue.o__payload", "local.reads.queue.o__payload"),
+        *("reader.chunks.queue.o__payload", "queue.order.queue.o__payload"),
+        *("source.searched.queue.o__payload", "source.sequence.queue.o__payload"),
+        *("write_order.queue.queue.o__payload", "descriptors.queue.o__payload"),
+        *("bank_1", "tracker.counts_0", "beginnings.counts_0"),
+    ),
 }
-"""Ends of the names of what is in use, on private links and with switches; all must be reported."""
+"""Ends of the names of what is in use, by the kind of links; all must be reported."""
 
 
-@pytest.mark.parametrize("switched", [False, True])
+@pytest.mark.parametrize("links", list(USED))
 @pytest.mark.parametrize("distance", [0, 1])
 def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
-    campaign, cases, libraries, switched, distance
+    campaign, cases, links, distance
 ):
-    case, states = struck(campaign, cases, switched=switched)
+    case, states = struck(campaign, cases, links)
     names = {}
     for state in states:
         if "port_" not in state.name or "port_0" in state.name:
             # Once what stays; what is held for a cycle in that, and what is held longer not twice.
             for every in (1400, 3, 1):
                 faults = flips(states, 1, state.name, distance, every)
-                outcome = campaign.Run(replace(case, faults=faults), libraries).outcome()
+                outcome = campaign.Run(replace(case, faults=faults)).outcome()
                 names[state.name] = outcome.name
                 if outcome.name != campaign.EXACT:
                     break
@@ -121,24 +131,24 @@ def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
     for name, outcome in names.items():
         code = "TABLE_PARITY" if "tables." in name else "STATE_PARITY"
         assert outcome in (code, campaign.EXACT), name
-        if any(name.endswith(end) for end in USED[switched]) and "reorder_buffer" not in name:
+        if any(name.endswith(end) for end in USED[links]) and "reorder_buffer" not in name:
             assert outcome == code, name
 
 
-def test_a_run_is_the_same_when_it_is_run_again(campaign, libraries):
-    first, again = (campaign.Run(campaign.draw(SEED), libraries).outcome() for _ in range(2))
+def test_a_run_is_the_same_when_it_is_run_again(campaign):
+    first, again = (campaign.Run(campaign.draw(SEED)).outcome() for _ in range(2))
     assert first == again
 
 
-def test_a_wrong_sum_without_a_fault_is_reported(campaign, libraries, exact_seed, monkeypatch):
+def test_a_wrong_sum_without_a_fault_is_reported(campaign, exact_seed, monkeypatch):
     monkeypatch.setattr(campaign, "execute", lambda schedule, buffers, op: buffers + 1)
-    outcome = campaign.Run(campaign.draw(exact_seed), libraries).outcome()
+    outcome = campaign.Run(campaign.draw(exact_seed)).outcome()
     assert outcome.name == "WRONG" and campaign.table_of([outcome])[-1]["bad"] == 1
 
 
-def test_a_run_beyond_its_bound_is_reported(campaign, libraries, exact_seed, monkeypatch):
+def test_a_run_beyond_its_bound_is_reported(campaign, exact_seed, monkeypatch):
     monkeypatch.setattr(campaign.Run, "_bound", lambda *sizes, ahead: 1)
-    outcome = campaign.Run(campaign.draw(exact_seed), libraries).outcome()
+    outcome = campaign.Run(campaign.draw(exact_seed)).outcome()
     assert outcome.name == "HANG" and campaign.table_of([outcome])[-1]["bad"] == 1
 
 

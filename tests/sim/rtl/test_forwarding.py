@@ -1,0 +1,128 @@
+"""Interfaces that forward in RTL: sums are exact, whatever memory, links and starts are like."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.faults.injection import FailedMemory, MemoryChannel, StuckMemory
+from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.rtl.session import RtlSession
+from multitree.sim.sizing import config_for, least_sizes
+from multitree.topology.algorithms.build import build
+from multitree.topology.checks.verify import verify
+from multitree.topology.errors import ScheduleError
+from multitree.topology.families.direct import mesh, torus
+from multitree.topology.families.switched import fat_tree
+from multitree.topology.schedules.execute import execute
+
+MODEL = LinkModel(dependency="submessage", forward_flits=32)
+NETWORK = mesh(2, 3)
+JITTER = MemoryTiming(extra_cycles=80, stall_percent=30, seed=3)
+
+
+def run(schedule, num_elements, *, model=MODEL, dtype=np.float32, num_collectives=1, **options):
+    """Sums of an RTL network, each compared bit by bit; returns the traces."""
+    rng = np.random.default_rng(num_elements)
+    shape = (schedule.topology.num_ranks, num_elements)
+    buffers = [rng.standard_normal(shape).astype(dtype) for _ in range(num_collectives)]
+    sizes = least_sizes(schedule, model.num_flits(num_elements, 4))
+    timing = {"memory_timing": options.pop("memory_timing", None)}
+    with RtlSession(schedule.topology, link_model=model, **timing, **sizes) as session:
+        runs = session.run(schedule, buffers, **options)
+    for buffer, (memory, _) in zip(buffers, runs, strict=True):
+        assert memory.tobytes() == execute(schedule, buffer).tobytes()
+    return [trace for _, trace in runs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_elements", [1, 5, 70, 1300, 9001])
+@pytest.mark.parametrize("memory_timing", [None, JITTER], ids=["steady", "jitter"])
+@pytest.mark.parametrize("dependency", ["submessage", "chunk"])
+def test_sums_are_exact_with_tiny_and_empty_chunks_and_any_memory(
+    num_elements, memory_timing, dependency
+):
+    model = replace(MODEL, dependency=dependency)
+    run(build(NETWORK, "multitree"), num_elements, model=model, memory_timing=memory_timing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory_timing", [None, JITTER], ids=["steady", "jitter"])
+def test_the_second_collective_takes_nothing_of_the_first_one(memory_timing):
+    schedule = build(NETWORK, "multitree")
+    run(schedule, 3000, num_collectives=3, memory_timing=memory_timing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flow_control", ["message", "packet"])
+def test_buffers_smaller_than_a_message_and_late_starts_are_no_matter(flow_control):
+    model = replace(MODEL, buffer_flits=40, flow_control=flow_control)
+    skews = [0, 900, 5, 2000, 77, 300]
+    run(
+        build(NETWORK, "multitree"),
+        3000,
+        model=model,
+        memory_timing=JITTER,
+        start_skew_cycles=skews,
+    )
+
+
+@pytest.mark.slow
+def test_unequal_links_are_no_matter():
+    links = np.arange(NETWORK.num_links)
+    speed = NETWORK.bandwidth_gbytes_per_s * np.where(links % 3 == 0, 0.4, 1.0)
+    unequal = replace(NETWORK, bandwidth_gbytes_per_s=speed, latency_ns=10.0 + 40 * (links % 5))
+    run(build(unequal, "multitree"), 3000, memory_timing=JITTER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("period", [2, 8])
+def test_waves_forward_their_own_flits(period):
+    schedule = replace(build(NETWORK, "multitree"), num_waves=9, period=period)
+    verify(schedule)
+    run(schedule, 9 * 700, memory_timing=JITTER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "reduce_scatter", "all_gather"])
+def test_other_collectives_are_exact(collective):
+    root = 2 if collective in ("broadcast", "reduce") else None
+    run(build(NETWORK, "multitree", collective, root), 2000, memory_timing=JITTER)
+
+
+@pytest.mark.slow
+def test_a_hop_takes_as_long_with_slow_memory_as_with_fast_one():
+    chain, cycles = build(mesh(6), "multitree", "broadcast", 0), []
+    for memory_cycles in (12, 300):
+        model = replace(MODEL, forward_flits=512).with_memory(memory_cycles)
+        cycles.append(run(chain, 4000, model=model)[0].cycles)
+    # The source reads its chunk, and the last rank awaits its acknowledgement: no hop does.
+    assert cycles[1] - cycles[0] <= (300 - 12) + 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [FailedMemory, StuckMemory], ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("channel", list(MemoryChannel), ids=lambda channel: channel.name)
+def test_a_rank_whose_memory_fails_is_named_though_its_flits_went_on(fault, channel):
+    schedule = build(NETWORK, "multitree")
+    (trace,) = run(schedule, 3000)
+    # Senders read their own chunks only, early; all that comes in is forwarded.
+    cycle = 1 if channel == MemoryChannel.SEND else int(np.median(trace.sent))
+    with pytest.raises(DeviceError, match=r"Rank 1, .*(MEMORY|WATCHDOG)") as caught:
+        run(schedule, 3000, faults=[fault(1, cycle, 0, channel)])
+    print(caught.value)
+
+
+def test_shared_links_do_not_forward():
+    with pytest.raises(ScheduleError, match=r"fat_tree.*forward_flits must be 0.*not 32"):
+        config_for(fat_tree(2, 2), MODEL)
+
+
+def test_the_link_model_sizes_what_ports_keep():
+    assert config_for(torus(4, 4), MODEL).forward_flits == 32
+    assert config_for(torus(4, 4), LinkModel()).forward_flits == 0
+    with pytest.raises(ValueError, match="forward_flits must be at least 0, not -1"):
+        replace(MODEL, forward_flits=-1)
+    with pytest.raises(ValueError, match="power of two from 32 on, not 48"):
+        config_for(torus(4, 4), replace(MODEL, forward_flits=48))
