@@ -73,11 +73,17 @@ def main() -> int:
     parser.add_argument("--sizes", default="32KiB,1MiB")
     parser.add_argument("--dependency", choices=DEPENDENCIES, default=DEPENDENCIES[0])
     parser.add_argument("--flow-control", choices=FLOW_CONTROLS, default=FLOW_CONTROLS[0])
+    parser.add_argument("--forward-flits", type=int, default=0, help="that ports keep")
+    parser.add_argument("--memory-cycles", type=int, default=12, help="of a read, sum and write")
     parser.add_argument("--tolerance", type=float, default=0.02, help="of the ratio to 1")
     parser.add_argument("--seed", type=int, default=1, help="of the buffers")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    model = LinkModel(dependency=arguments.dependency, flow_control=arguments.flow_control)
+    model = LinkModel(
+        dependency=arguments.dependency,
+        flow_control=arguments.flow_control,
+        forward_flits=arguments.forward_flits,
+    ).with_memory(arguments.memory_cycles)
     if not arguments.json:
         columns = (
             "topology",

@@ -14,6 +14,7 @@ from typing import Any
 
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import parse_size
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import least_sizes
@@ -81,11 +82,14 @@ def hops(memory_cycles: int, forward_flits: int) -> dict[str, Any]:
 def compare(spec: str, algorithm: str, size: str, memory_cycles: int, flits: int) -> dict[str, Any]:
     """Cycles of an all-reduce without forwarding and with it."""
     schedule, cycles, begin = build(parse_topology(spec), algorithm), [], time.process_time()
+    num_elements, predicted = parse_size(size) // 4, []
     for forward_flits in (0, flits):
         model = model_of(memory_cycles, forward_flits)
-        cycles.append(run(schedule, parse_size(size) // 4, model))
+        cycles.append(run(schedule, num_elements, model))
+        predicted.append(analytic(schedule, model.num_flits(num_elements, 4), model).cycles)
     row = {"topology": spec, "algorithm": algorithm, "size": size, "memory_cycles": memory_cycles}
     row |= {"cycles": cycles[0], "forwarded_cycles": cycles[1], "ratio": cycles[1] / cycles[0]}
+    row |= {"analytic_cycles": predicted[1], "analytic_ratio": predicted[1] / cycles[1]}
     return row | {"cpu_seconds": time.process_time() - begin}
 
 
@@ -119,6 +123,7 @@ def main() -> int:
         row = compare(spec, algorithm, size, memory_cycles, flits)
         found["networks"].append(row)
         took = f"{row['cycles']} cycles, forwarded {row['forwarded_cycles']}"
+        took += f", by the analytic engine {row['analytic_cycles']}"
         report(f"{spec} {algorithm} {size} at memory {memory_cycles}: {took}", quiet)
     if arguments.json:
         print(json.dumps(found, indent=2))

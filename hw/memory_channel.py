@@ -1,11 +1,13 @@
 """SRAM-style memory channels, and two readers on one of them."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import stay
 from multitree.hw.arguments import check_integer
+from multitree.hw.checked_queue import check_of, check_width, is_intact
 
 __all__ = [
     "ReadChannelSignature",
@@ -128,6 +130,8 @@ class ReadShare(wiring.Component):
         The readers' channels.
     channel : Out(ReadChannelSignature)
         The memory's.
+    state_error : Out(1)
+        Strobe: whose a read is has flipped bits; a cycle behind its data.
 
     Raises
     ------
@@ -141,7 +145,14 @@ class ReadShare(wiring.Component):
         self.depth = check_integer("Depth", depth, least=1)
         channel = ReadChannelSignature(address_width=address_width, flit_bytes=flit_bytes)
         self.address_width, self.flit_bytes = address_width, flit_bytes
-        super().__init__({"first": In(channel), "second": In(channel), "channel": Out(channel)})
+        super().__init__(
+            {
+                "first": In(channel),
+                "second": In(channel),
+                "channel": Out(channel),
+                "state_error": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         """One read at a time, the first reader's before the second's."""
@@ -167,14 +178,15 @@ class ReadShare(wiring.Component):
     def _owner(self, m, taken, second):
         """Whose the oldest read in flight is: known in the cycle after it was taken.
 
-        Memory may answer then, which is sooner than a queue in memory would know.
+        Memory may answer then, so that this ring is read without a register behind it.
         """
-        owners, after = Signal(self.depth), Signal(self.depth)
-        count, last = Signal(range(self.depth + 1)), Signal(range(self.depth + 1))
-        answered = self.channel.data_valid
-        # `last` is the place behind the reads that are left once this cycle's answer has gone.
-        m.d.comb += [after.eq(owners >> answered), last.eq(count - answered)]
-        m.d.sync += [owners.eq(after), count.eq(last + taken)]
-        with m.If(taken):
-            m.d.sync += owners.bit_select(last, 1).eq(second)
-        return owners[0]
+        shape, answered = 1 + check_width(1), self.channel.data_valid
+        m.submodules.owners = owners = Memory(shape=shape, depth=self.depth, init=[])
+        write, read = owners.write_port(), owners.read_port(domain="comb")
+        for port, moves in ((write, taken), (read, answered)):
+            with m.If(moves):
+                m.d.sync += port.addr.eq(Mux(port.addr == self.depth - 1, 0, port.addr + 1))
+        owner, check = read.data[:1], read.data[1:]
+        m.d.comb += [write.en.eq(taken), write.data.eq(Cat(second, check_of(second)))]
+        m.d.sync += self.state_error.eq(answered & ~is_intact(owner, check))
+        return owner

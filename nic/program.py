@@ -116,6 +116,8 @@ class PortCounts:
         memory, a contribution for a sibling that is added before it.
     credits_low : int
         Least credits that were left, in flits.
+    flits_forwarded : int
+        Payload flits that were taken from what ports keep, not from memory, to be sent.
     """
 
     flits_sent: int
@@ -125,6 +127,7 @@ class PortCounts:
     stall_memory_cycles: int
     stall_sibling_cycles: int
     credits_low: int
+    flits_forwarded: int
 
 
 _COUNTERS = [

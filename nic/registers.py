@@ -28,7 +28,7 @@ __all__ = [
 
 ID = 0x4D544E49
 """'MTNI', the value of the ID register."""
-VERSION = 2
+VERSION = 3
 """Version of this register map."""
 
 
@@ -101,6 +101,7 @@ PORT_COUNTERS = (
     "STALL_MEMORY",
     "STALL_SIBLING",
     "CREDITS_LOW",
+    "FLITS_FORWARDED",
 )
 """Counters of a port, in the order of their words."""
 
@@ -112,6 +113,7 @@ _COUNTED = (
     "Cycles a payload flit waited for memory.",
     "Cycles a contribution waited for a sibling.",
     "Least credits left.",
+    "Payload flits taken from what ports keep, not from memory, to be sent.",
 )
 
 PORT_WINDOW = Window(

@@ -158,6 +158,16 @@ class LinkModel:
     memory_write_cycles: int = 4
     forward_flits: int = 0
 
+    source_queue_rows: ClassVar[int] = 5
+    follow_cycles: ClassVar[int] = 2
+    ahead_cycles: ClassVar[int] = -1
+    operand_cycles: ClassVar[int] = 2
+    forward_cycles: ClassVar[int] = 2
+    found_cycles: ClassVar[int] = 6
+    whole_cycles: ClassVar[int] = 2
+    replaced_cycles: ClassVar[int] = 3
+    added_cycles: ClassVar[int] = 2
+    acknowledged_cycles: ClassVar[int] = 1
     add_cycles: ClassVar[int] = LaneUnit.LATENCY
     start_cycles: ClassVar[int] = 15
     # These are the states READ_ROW to PUSH of nic/send/fetcher.py.

@@ -6,7 +6,7 @@
 #include "multitree_nic.h"
 
 #define ID 0x4D544E49u
-#define VERSION 2u
+#define VERSION 3u
 #define NO_PORT 15u
 #define UNKNOWN 0xFFFFu
 #define RESETTING (MULTITREE_NIC_STATUS_BUSY_MASK | MULTITREE_NIC_STATUS_FAULT_MASK)

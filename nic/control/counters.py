@@ -16,6 +16,7 @@ _EVENTS = {
     "STALL_CREDIT": "credit",
     "STALL_MEMORY": "memory",
     "STALL_SIBLING": "sibling",
+    "FLITS_FORWARDED": "forwarded",
 }
 """What each counter counts, by its register; the other one keeps the least credits."""
 
@@ -30,6 +31,8 @@ class ActivitySignature(wiring.Signature):
     dependency, credit, memory, sibling : Out(1)
         A row waits for its dependency, a flit for a credit, a payload flit for memory, a
         contribution for a sibling.
+    forwarded : Out(1)
+        The sender takes a flit that a port keeps.
     credits : Out
         Credits that are left.
     """

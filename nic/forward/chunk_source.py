@@ -105,7 +105,7 @@ class ChunkSource(wiring.Component):
         wiring.connect(m, reader.forward, wiring.flipped(self.forward))
         self._split(m, order, searched, sequence, local)
         self._release(m, order, finder, reader)
-        self._share(m, reader, local)
+        share = self._share(m, reader, local)
         left = self._join(m, sequence, reader, local)
         held = reader.wait.awaited.any()
         queues = (order, searched, sequence)
@@ -114,7 +114,7 @@ class ChunkSource(wiring.Component):
             self.forwarded.eq(reader.forwarded),
             self.held.eq(held),
             self.idle.eq(Cat(queue.level == 0 for queue in queues).all() & (left == 0)),
-            self.state_error.eq(Cat(b.state_error for b in (*queues, reader, local)).any()),
+            self.state_error.eq(Cat(b.state_error for b in (*queues, reader, local, share)).any()),
         ]
         for name in self.wait.signature.members:
             value = Mux(held, getattr(reader.wait, name), getattr(finder.wait, name))
@@ -172,6 +172,7 @@ class ChunkSource(wiring.Component):
         wiring.connect(m, reader.memory, share.first)
         wiring.connect(m, local.memory, share.second)
         wiring.connect(m, share.channel, wiring.flipped(self.memory))
+        return share
 
     def _join(self, m, sequence, reader, local):
         """Flits of one chunk after the other; how many of the one in hand are left."""

@@ -15,8 +15,8 @@ class MergedQueue(wiring.Component):
     """Puts flits that are kept and flits that memory reads back in order.
 
     At most `memory_queue_flits` may be asked for and not yet taken; whoever asks counts them.
-    Both sources deliver in order, and always have room then. Latency 1 cycle from the later one of
-    a flit and what asks for it.
+    Both sources deliver in order, a cycle behind what asks for them at the earliest, and always
+    have room then. Latency 1 cycle from a flit.
 
     Parameters
     ----------
@@ -69,9 +69,13 @@ class MergedQueue(wiring.Component):
         arrived = Mux(of_kept, kept.o.valid, reads.o.valid)
         taken = self.o.valid & self.o.ready
         left, intact = Signal(), Signal(reset_less=True)
+        # A cycle later, as a kept flit comes: what stood in its queue for that cycle would let
+        # those behind it wait for two.
+        asked, of_late = Signal(), Signal()
+        m.d.sync += [asked.eq(self.asked), of_late.eq(self.of_kept)]
         m.d.comb += [
-            order.i.valid.eq(self.asked),
-            order.i.payload.eq(self.of_kept),
+            order.i.valid.eq(asked),
+            order.i.payload.eq(of_late),
             kept.i.valid.eq(self.kept_valid),
             kept.i.payload.eq(self.kept),
             reads.i.valid.eq(self.read_valid),
@@ -81,7 +85,7 @@ class MergedQueue(wiring.Component):
             order.o.ready.eq(taken),
             kept.o.ready.eq(taken & of_kept),
             reads.o.ready.eq(taken & ~of_kept),
-            self.empty.eq(order.level == 0),
+            self.empty.eq((order.level == 0) & ~asked),
             self.state_error.eq(Cat(order.state_error, reads.state_error, left & ~intact).any()),
         ]
         m.d.sync += [

@@ -295,6 +295,7 @@ class Port(wiring.Component):
             self.activity.memory.eq(wait.awaited == Awaited.MEMORY_READ),
             self.activity.credit.eq(wait.awaited == Awaited.CREDIT),
             self.activity.credits.eq(credits),
+            self.activity.forwarded.eq(sender.forwarded if self.config.forward_flits else 0),
             self.idle.eq(sender.idle & (queue.level == 0)),
             self.delivered.eq(
                 self.idle & Cat(left == self.config.buffer_flits for left in link.available).all()
@@ -312,7 +313,10 @@ class Port(wiring.Component):
     def _name_faults(self, m, queue, sender, receiver, link):
         """The port's fault: of several that hold, the one nearest to the cause."""
         flipped = Signal()
-        errors = Cat(block.state_error for block in (link, queue, sender, receiver))
+        blocks = [link, queue, sender, receiver]
+        if self.config.shared:
+            blocks.append(m.submodules.share)
+        errors = Cat(block.state_error for block in blocks)
         # Registered, since the parities of all queues together make a long path.
         m.d.sync += flipped.eq(errors.any())
         m.d.comb += self.fault.eq(receiver.fault)

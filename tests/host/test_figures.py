@@ -75,9 +75,9 @@ def test_the_totals_of_a_report_are_sums_and_the_least_credits():
     found = report(build(torus(4, 4), "multitree"), 61440)
     assert found.ports is found.totals is None
     assert "port-cycles" not in str(found)
-    ports = (PortCounts(1, 2, 3, 4, 5, 6, 70), PortCounts(10, 20, 30, 40, 50, 60, 7))
+    ports = (PortCounts(1, 2, 3, 4, 5, 6, 70, 8), PortCounts(10, 20, 30, 40, 50, 60, 7, 80))
     found = dataclasses.replace(found, ports=(ports, (), ports[:1]))
-    assert found.totals == PortCounts(12, 24, 36, 48, 60, 72, 7)
+    assert found.totals == PortCounts(12, 24, 36, 48, 60, 72, 7, 96)
     text = "port-cycles waited: dependency 36, credit 48, memory 60, sibling 72"
     assert f"{text}; least credits left 7" in str(found)
 

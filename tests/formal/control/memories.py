@@ -222,7 +222,7 @@ PROPERTIES = (
         "read_share.owners",
         "each reader gets the data that it asked for, in order; what is offered stays",
         share,
-        ({"depth": 3, "width": 2}, {"depth": 6, "width": 2}),
+        ({"depth": 3, "width": 2}, {"depth": 7, "width": 2}),
     ),
     Property(
         "drain.answered",

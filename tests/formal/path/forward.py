@@ -3,6 +3,7 @@
 from amaranth import Array, Cat, Mux, Signal
 from amaranth.lib import data
 
+from multitree.hw.link.link import Kind
 from multitree.nic.config import (
     FLOW_ENTRY,
     NO_PORT,
@@ -14,11 +15,17 @@ from multitree.nic.config import (
 )
 from multitree.nic.control.checker import FlowCheck
 from multitree.nic.forward.chunk_finder import ChunkFinder
+from multitree.nic.forward.chunk_reader import ChunkReader
+from multitree.nic.forward.merged_queue import MergedQueue
 from multitree.nic.forward.write_order import WriteOrder
 from tests.formal.bench import Property, driven
 from tests.formal.path.header_check import free_header_check, small_config
+from tests.formal.stand_ins import hand_out, hollow
 
 __all__ = ["PROPERTIES"]
+
+KEPT_FLITS, STALE_FLITS = 8, 2
+"""Flits that a port keeps here, so that positions go beyond, and those left as room of them."""
 
 
 def _config(wave_width=0):
@@ -160,6 +167,9 @@ def jobs(bench, *, wave_width):
     bench.check(~block.empty.valid | given | taken | ~block.run.running)
     bench.check(~starts | announced | report.valid)
     bench.check(~taken | ~given)
+    # The last flit, and only that, is a tail: a message that is shorter or longer does not end.
+    is_tail = block.flits.payload.kind == Kind.TAIL
+    bench.check(~moved | block.run.packets | (is_tail == item.mark.last))
     with_payload = report.valid & ~bench.past(block.empty.valid)
     bench.check(~with_payload | (begins.position == bench.past(passed)) | ~block.run.running)
     bench.check(~(with_payload & announced))
@@ -182,12 +192,94 @@ def jobs(bench, *, wave_width):
     bench.cover("gather", taken & (job.op == OP_GATHER) & job.needs)
 
 
+class _Ports:
+    """What ports have written: announced, put a cycle later at most, acknowledged behind that."""
+
+    def __init__(self, bench, config):
+        m, width = bench.m, config.position_width
+        self.most = (1 << width - 1) - 1
+        self.written, self.put, self.acknowledged = (
+            Array(Signal(width, name=f"{name}_{k}") for k in range(config.num_ports))
+            for name in ("written", "put", "acknowledged")
+        )
+        for k in range(config.num_ports):
+            written, put, acknowledged = self.written[k], self.put[k], self.acknowledged[k]
+            more, puts, acks = (bench.free(f"{name}_{k}") for name in ("more", "puts", "acks"))
+            coming = more & (written < self.most)
+            m.d.sync += [
+                written.eq(written + coming),
+                put.eq(put + ((put != written) | (coming & puts))),
+                acknowledged.eq(acknowledged + (acks & (acknowledged < put))),
+            ]
+
+
+def flits(bench):
+    """Every flit that is read is there: kept by its port, or acknowledged by memory."""
+    m = bench.m
+    config = _config()
+    bench.replace("multitree.nic.forward.chunk_reader._STALE_FLITS", STALE_FLITS)
+    # Fewer than a `Config` may have, so that few positions go beyond.
+    object.__setattr__(config, "forward_flits", KEPT_FLITS)
+    queue = hollow(MergedQueue)(config)
+    hand_out(bench, "multitree.nic.forward.chunk_reader.MergedQueue", queue)
+    m.submodules.block = block = ChunkReader(config)
+    ports, place = _Ports(bench, config), bench.free("chunk", block.chunks.payload.shape().size)
+    chunk = data.View(block.chunks.payload.shape(), place)
+    m.d.comb += [
+        block.chunks.payload.eq(chunk),
+        block.chunks.valid.eq(bench.free("valid")),
+        block.running.eq(bench.free("running")),
+        block.memory.ready.eq(bench.free("ready")),
+        block.o.ready.eq(1),
+        queue.o.valid.eq(bench.free("leaves")),
+    ]
+    for k in range(config.num_ports):
+        m.d.comb += [
+            block.forward.written[k].eq(ports.written[k]),
+            block.forward.acknowledged[k].eq(ports.acknowledged[k]),
+        ]
+    # A queue of the bench's own, whose first entry moves on with each flit.
+    entry = data.StructLayout(
+        {"tracked": 1, "port": 1, "position": config.position_width, "left": 4}
+    )
+    queued, held = Signal(data.ArrayLayout(entry, 6)), Signal(range(7))
+    came = block.chunks.valid & block.chunks.ready
+    bench.assume(chunk.position + chunk.size <= ports.most)
+    bench.assume((chunk.need_port < config.num_ports) & (chunk.size != 0))
+    first = queued[0]
+    left = queue.asked & (first.left == 1)
+    m.d.sync += held.eq(held + came - left)
+    with m.If(left):
+        m.d.sync += [queued[k].eq(queued[k + 1]) for k in range(5)]
+    with m.Elif(queue.asked):
+        m.d.sync += [first.position.eq(first.position + 1), first.left.eq(first.left - 1)]
+    with m.If(came):
+        new = queued[(held - left)[: len(held)]]
+        m.d.sync += [new.tracked.eq(chunk.tracked), new.port.eq(chunk.need_port)]
+        m.d.sync += [new.position.eq(chunk.position), new.left.eq(chunk.size)]
+    put, is_kept = ports.put[first.port], queue.asked & queue.of_kept
+    bench.check(~queue.asked | (held != 0))
+    bench.check(~is_kept | first.tracked)
+    bench.check(~is_kept | ((first.position < put) & (put - first.position < KEPT_FLITS)))
+    bench.check(~is_kept | (block.forward.address == first.position[: len(block.forward.address)]))
+    in_memory = first.position < ports.acknowledged[first.port]
+    bench.check(~queue.asked | queue.of_kept | ~first.tracked | in_memory)
+    bench.cover("kept", is_kept & (first.position == 3) & (ports.acknowledged[first.port] == 0))
+    bench.cover("behind", queue.asked & ~is_kept & first.tracked & (put == KEPT_FLITS))
+
+
 PROPERTIES = (
     Property(
         "chunk_finder.found",
         "no chunk before its message of this wave has begun or is whole, and its very position",
         found,
         ({"wave_width": 0}, {"wave_width": 2}),
+    ),
+    Property(
+        "chunk_reader.flits",
+        "a flit is taken that is put and not yet overwritten, or read once it is acknowledged",
+        flits,
+        ({},),
     ),
     Property(
         "header_check.jobs",

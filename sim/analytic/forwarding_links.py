@@ -1,0 +1,157 @@
+"""Times of messages over private links whose flits go on before memory has them."""
+
+import numpy as np
+
+from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
+from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import memory_queue_flits
+from multitree.topology.collectives import Op
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["ForwardingLinks"]
+
+_NEVER = -1e18
+# It is that of nic/forward/chunk_reader.py.
+_STALE_FLITS = 8
+
+
+class ForwardingLinks(PrivateLinks):
+    """`PrivateLinks` of interfaces that forward.
+
+    A head leaves when the message that it waits for has begun to come in, and each flit when the
+    same one of that is written, which is what ports keep; memory is read only for chunks that need
+    no message, ahead of their turn. What a contribution is added to comes the same way: from
+    memory, read from its head on, or from the sibling before it. Acknowledgements of memory count
+    for the end of the collective, and for rows that wait for whole chunks.
+    """
+
+    def __init__(
+        self, schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int
+    ) -> None:
+        super().__init__(schedule, num_flits, model, offset_cycles)
+        places = schedule.num_flows, schedule.topology.num_ranks
+        # Of what came in last of a flow at a rank: when its first and last flit were written.
+        self._first_here, self._last_here = (np.full(places, _NEVER) for _ in range(2))
+        count = schedule.num_transfers
+        self._begun, self._first_put, self._last_put = (np.zeros(count) for _ in range(3))
+        # Acknowledged in memory, where the next one's write has to wait for it.
+        self._first_acked, self._last_acked = (np.zeros(count) for _ in range(2))
+        self._offset = offset_cycles
+        self._room = memory_queue_flits(model)
+        self._adds = schedule.op == Op.REDUCE
+        rows = model.port_queue_rows + model.source_queue_rows
+        self._taken = np.full((schedule.topology.num_links, rows), _NEVER)
+
+    def advance(self, rows: IntArray, sibling: IntArray) -> None:
+        """Time transfers, all that they wait for being timed."""
+        super().advance(rows, sibling)
+        place = self._schedule.flow[rows], self._schedule.dst[rows]
+        np.maximum.at(self._first_here, place, self._first_put[rows])
+        np.maximum.at(self._last_here, place, self._last_put[rows])
+
+    def _arrival(self, rows: IntArray, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Cycles in which messages are whole in memory."""
+        acked = self._last_acked[rows] + self._model.acknowledged_cycles
+        return np.where(self._size[rows] > 0, acked, end + self._settle[rows])
+
+    def _ready_at(self, rows: IntArray, start: FloatArray, arrived: FloatArray) -> FloatArray:
+        """Cycles from which on rows may go on with messages."""
+        if not self._cut_through:
+            return arrived
+        return np.where(self._size[rows] > 0, self._begun[rows], arrived)
+
+    def _send(self, rows: IntArray, link: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Cycles of head, first and last payload flit at the near end of the link."""
+        model, size = self._model, self._size[rows]
+        src, flow = self._schedule.src[rows], self._schedule.flow[rows]
+        read = np.maximum(
+            self._read[src] + model.row_cycles, self._taken[link, 0] + model.refill_cycles
+        )
+        self._read[src] = read
+        ready = self._ready[flow, src]
+        needs = ready > _NEVER
+        issue = np.maximum(np.maximum(read, self._issued[link] + 1), ready + model.follow_cycles)
+        self._issued[link] = issue
+        self._taken[link] = np.concatenate([self._taken[link, 1:], issue[:, None]], axis=1)
+
+        returned = self._latency[link] + model.credit_cycles
+        head = np.maximum(issue, self._tail[link] + 1)
+        head = np.maximum(head, self._buffers.earlier(rows, 0) + returned)
+        # A chunk that needs nothing is read ahead of its turn; one that is whole is read then.
+        ahead = read + model.ahead_cycles
+        whole = issue + model.whole_cycles
+        fetched = np.where(needs, whole, ahead) + model.memory_read_cycles
+        last_known = np.full_like(fetched, _NEVER)
+        if self._cut_through:
+            kept = self._taken_from(
+                self._first_here[flow, src] + model.forward_cycles, issue - model.found_cycles
+            )
+            fetched = np.where(needs, kept, fetched)
+            final = self._last_here[flow, src] + model.forward_cycles
+            last_known = np.where(needs, final, _NEVER)
+        first = np.maximum(head + 1, fetched)
+        first = np.maximum(first, self._buffers.earlier(rows, 1) + returned)
+        tail = np.maximum(first + size - 1, last_known)
+        empty = size == 0
+        return head, np.where(empty, head, first), np.where(empty, head, tail)
+
+    def _taken_from(self, known: FloatArray, asked: FloatArray) -> FloatArray:
+        """When a flit comes that was known from a cycle on: kept, or else read from memory."""
+        model = self._model
+        asked = asked + model.found_cycles
+        is_kept = asked - known < model.forward_flits - _STALE_FLITS
+        # What is not kept any more is in memory once the write is acknowledged.
+        read = np.maximum(asked, known + model.memory_write_cycles) + model.memory_read_cycles
+        return np.where(is_kept, np.maximum(known, asked), read + model.operand_cycles)
+
+    def _receive(
+        self,
+        rows: IntArray,
+        link: IntArray,
+        sibling: IntArray,
+        head: FloatArray,
+        first: FloatArray,
+        tail: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Cycles in which the first and the last payload flit go to the reducer."""
+        model, size = self._model, self._size[rows]
+        way = self._latency[link] + model.receive_cycles
+        checked = np.maximum(head + way, self._passed[link] + 1) + model.head_cycles + self._offset
+        none = np.full_like(sibling, -1)
+        first = np.maximum(first, checked - way)
+        start, last = super()._receive(rows, link, none, head, first, tail)
+        waits = (sibling >= 0) & (size > 0)
+        self._begun[rows] = checked
+        adds = self._adds[rows] & (size > 0)
+        # What flits are added to: this rank's chunk, or what the sibling has made of it.
+        behind = model.forward_cycles + 1
+        mine = checked + model.memory_read_cycles + model.operand_cycles
+        operand = np.where(
+            waits, self._taken_from(self._first_put[sibling] + behind, checked), mine
+        )
+        final = np.where(waits, self._last_put[sibling] + behind, _NEVER)
+        first_put = np.where(adds, np.maximum(start, operand) + model.add_cycles, start)
+        rest = np.maximum(size - 1, 0)
+        last_put = np.where(adds, np.maximum(last, final) + model.add_cycles, last)
+        put = np.where(adds, model.added_cycles, model.replaced_cycles)
+        last_put = np.maximum(last_put, first_put + rest) + put
+        first_put = first_put + put
+        # A write waits for the one before it at its address; room is for so many flits.
+        written = np.where(waits, self._first_acked[sibling], _NEVER)
+        first_acked = np.maximum(first_put, written) + model.memory_write_cycles
+        written = np.where(waits, self._last_acked[sibling], _NEVER)
+        last_acked = np.maximum(
+            np.maximum(last_put, written), first_acked - model.memory_write_cycles + rest
+        )
+        last_acked += model.memory_write_cycles
+        self._first_put[rows], self._last_put[rows] = first_put, last_put
+        self._first_acked[rows], self._last_acked[rows] = first_acked, last_acked
+        # Flits that cannot be written yet stay in front once there is no more room for them.
+        held = last_acked - model.memory_write_cycles - self._room
+        end = np.where(size > self._room, np.maximum(last, held), last)
+        if (sibling >= 0).any():
+            other = np.where(
+                (sibling >= 0) & (size == 0), self._arrived[sibling] + model.sibling_cycles, _NEVER
+            )
+            start, end = np.maximum(start, other), np.maximum(end, other)
+        return start, end

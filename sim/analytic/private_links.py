@@ -1,0 +1,206 @@
+"""Times of messages over private links, group by group."""
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.sim.analytic.link_buffers import LinkBuffers
+from multitree.sim.link_model import LinkModel
+from multitree.sim.trace import Trace
+from multitree.topology.collectives import Op
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["FloatArray", "IntArray", "PrivateLinks"]
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+_NEVER = -1e18
+
+
+class PrivateLinks:
+    """Times of all transfers so far, and until when ports, tables and receivers are taken.
+
+    Times of a sender are those at which a head flit could be on the link.
+    """
+
+    def __init__(
+        self, schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int
+    ) -> None:
+        topology = schedule.topology
+        num_ranks, num_links = topology.num_ranks, topology.num_links
+        self._schedule = schedule
+        self._model = model
+        # From a message's last flit that goes to the reducer to the next one's first.
+        self._next = 1 + model.head_cycles + offset_cycles
+        self._latency = model.latency_cycles(topology).astype(np.float64)
+        self._interval = model.cycles_per_flit(topology)
+        payload = np.diff(schedule.chunks(num_flits))[schedule.flow].astype(np.float64)
+        self._payload = payload
+        # Flits of a message behind its first head, and of a sub-message, on the link.
+        packets = model.flow_control == "packet"
+        more_heads = np.maximum(np.ceil(payload / model.submessage_flits) - 1, 0)
+        self._size = payload + more_heads if packets else payload
+        self._part = model.submessage_flits + packets
+        self._cut_through = model.dependency == "submessage"
+        self._link = schedule.route_links[schedule.route_offsets[:-1]].astype(np.int64)
+        # Cycles from the reducer to the arrival of a message, by op.
+        written = model.memory_write_cycles + model.complete_cycles
+        added = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
+        settle = np.where(schedule.op == Op.REDUCE, written + added, written)
+        self._settle = np.where(self._size > 0, settle, model.empty_cycles)
+
+        self._read = np.full(num_ranks, model.start_cycles - model.row_cycles, np.float64)
+        self._taken = np.full((num_links, max(model.port_queue_rows, 1)), _NEVER)
+        self._issued = np.zeros(num_links)
+        self._tail = np.full(num_links, _NEVER)
+        self._entered = np.full(num_links, _NEVER)
+        self._passed = np.full(num_links, _NEVER)
+        self._drained = np.full(num_links, _NEVER)
+        # When what came in of a flow lets a message begin, and end.
+        self._ready, self._whole = (
+            np.full((schedule.num_flows, num_ranks), _NEVER) for _ in range(2)
+        )
+        self._depth = model.buffer_flits_on(topology)
+        self._buffers = LinkBuffers(self._link, self._size, num_links, self._depth)
+
+        self._sent, self._arrived, self._first_pass, self._last_pass = (
+            np.zeros(schedule.num_transfers) for _ in range(4)
+        )
+
+    def advance(self, rows: IntArray, sibling: IntArray) -> None:
+        """Time transfers, all that they wait for being timed."""
+        link = self._link[rows]
+        # The receiver is timed twice: credits, which pace the last flit, depend on when it begins.
+        head, first, tail = self._send(rows, link)
+        start, _ = self._receive(rows, link, sibling, head, first, tail)
+        tail = np.maximum(tail, self._paced(rows, link, head, start))
+        start, end = self._receive(rows, link, sibling, head, first, tail)
+        self._buffers.add(rows, start, end)
+
+        arrived = self._arrival(rows, start, end)
+        self._sent[rows], self._arrived[rows] = head, arrived
+        self._first_pass[rows], self._last_pass[rows] = start, end
+        self._tail[link], self._passed[link], self._drained[link] = tail, end, arrived
+        # It is `free_at` of harness_link.h for a whole message: a link takes a flit per interval.
+        busy = (self._size[rows] + 1) * self._interval[link]
+        self._entered[link] = np.maximum(head, self._entered[link]) + busy
+        place = self._schedule.flow[rows], self._schedule.dst[rows]
+        np.maximum.at(self._whole, place, arrived)
+        np.maximum.at(self._ready, place, self._ready_at(rows, start, arrived))
+
+    def _arrival(self, rows: IntArray, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Cycles in which messages are whole in memory."""
+        arrived: FloatArray = end + self._settle[rows]
+        return arrived
+
+    def _ready_at(self, rows: IntArray, start: FloatArray, arrived: FloatArray) -> FloatArray:
+        """Cycles from which on rows may go on with messages."""
+        if not self._cut_through:
+            return arrived
+        # The first sub-message lets a row begin (`_first_needed` in nic/send/issuer.py).
+        part = np.clip(self._size[rows], 1, self._part)
+        return np.minimum(arrived, start + part - 1 + self._settle[rows])
+
+    def _send(self, rows: IntArray, link: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Cycles of head, first and last payload flit at the near end of the link."""
+        model, size = self._model, self._size[rows]
+        src, flow = self._schedule.src[rows], self._schedule.flow[rows]
+        # No two rows of a group have one source (`generations_of`), so that each index occurs once.
+        # PUSH of nic/send/fetcher.py waits while the queue of the port is full: `_taken`.
+        read = np.maximum(
+            self._read[src] + model.row_cycles, self._taken[link, 0] + model.refill_cycles
+        )
+        self._read[src] = read
+        taken = np.maximum(read, self._issued[link])
+        self._taken[link] = np.concatenate([self._taken[link, 1:], taken[:, None]], axis=1)
+        issue = np.maximum(taken, self._ready[flow, src] + model.dependency_cycles)
+
+        returned = self._latency[link] + model.credit_cycles
+        # A head follows the tail before it in the next cycle (nic/send/framer.py).
+        head = np.maximum(issue, self._tail[link] + 1)
+        head = np.maximum(head, self._buffers.earlier(rows, 0) + returned)
+        fetched = issue + model.memory_read_cycles + model.payload_cycles
+        first = np.maximum(head + 1, fetched)
+        first = np.maximum(first, self._buffers.earlier(rows, 1) + returned)
+        tail = first + size - 1
+        if self._cut_through:
+            # The last sub-message is read once it is in, and its flits follow one per cycle.
+            came = self._whole[flow, src] + model.dependency_cycles + (size - 1) % self._part
+            tail = np.maximum(tail, came + model.memory_read_cycles + model.payload_cycles)
+        delayed = tail - (first + size - 1)
+        self._issued[link] = issue + size + delayed + model.issue_cycles
+        # A message without payload is one flit of kind SINGLE (nic/send/framer.py).
+        empty = size == 0
+        return head, np.where(empty, head, first), np.where(empty, head, tail)
+
+    def _paced(
+        self, rows: IntArray, link: IntArray, head: FloatArray, start: FloatArray
+    ) -> FloatArray:
+        """Cycle of the last payload flit at the near end, as credits allow it.
+
+        A buffer full of flits goes out per round trip of a credit, if not one per cycle; the head
+        flit is one of them.
+        """
+        model, size, depth = self._model, self._size[rows], self._depth
+        way = self._latency[link] + model.receive_cycles
+        around = way + self._latency[link] + model.credit_cycles
+        # The last flit is `rounds` buffers behind flit `rest`, and each buffer costs a round trip.
+        rounds, rest = np.divmod(size, depth)
+        first = np.where(rest > 0, start + rest - 1, head + way)
+        passed = np.maximum(first, self._buffers.earlier(rows, rest) + around)
+        last = passed + rounds * around - way
+        return np.where(size > 0, last, _NEVER)
+
+    def _receive(
+        self,
+        rows: IntArray,
+        link: IntArray,
+        sibling: IntArray,
+        head: FloatArray,
+        first: FloatArray,
+        tail: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Cycles in which the first and the last payload flit go to the reducer."""
+        model, size = self._model, self._size[rows]
+        # A slow link takes a flit every few cycles; ports go on until credits are spent.
+        slow = np.maximum(head, self._entered[link])
+        first = np.maximum(first, slow + np.minimum(size, 1) * self._interval[link])
+        behind_first = first + np.maximum(size - 1, 0) * self._interval[link]
+        tail = np.maximum(tail, np.maximum(slow + size * self._interval[link], behind_first))
+        way = self._latency[link] + model.receive_cycles
+        start = np.maximum(first + way, self._passed[link] + self._next)
+        # A message without payload is in only when all before it are in memory: state REPORT of
+        # nic/receive/header_check.py waits for `drained`.
+        start = np.where(size > 0, start, np.maximum(start, self._drained[link] + 1))
+        last = np.maximum(start + np.maximum(size - 1, 0), tail + way)
+        # `gate` of nic/receive/header_check.py opens for a sub-message when that of the sibling is
+        # in memory; without a sibling, index -1 reads a value that is masked.
+        waits = sibling >= 0
+        part = np.clip(size, 1, self._part)
+        behind = self._settle[sibling] + model.sibling_cycles
+        start = np.where(
+            waits, np.maximum(start, self._first_pass[sibling] + part - 1 + behind), start
+        )
+        rest = np.where(size > 0, (size - 1) % self._part, 0)
+        last = np.maximum(last, start + np.maximum(size - 1, 0))
+        end = np.where(waits, np.maximum(last, self._last_pass[sibling] + behind + rest), last)
+        return start, end
+
+    def trace(self, num_flits: int) -> Trace:
+        """All times, rounded to cycles."""
+        schedule = self._schedule
+        num_ranks, num_links = schedule.topology.num_ranks, schedule.topology.num_links
+        # A rank is done when all messages are in and all senders idle (nic/control/control.py).
+        done = np.zeros(num_ranks)
+        np.maximum.at(done, schedule.dst, self._arrived)
+        np.maximum.at(done, schedule.src, self._sent + self._size)
+        return Trace(
+            schedule=schedule,
+            engine="analytic",
+            num_flits=num_flits,
+            sent=np.rint(self._sent).astype(np.int64)[None],
+            arrived=np.rint(self._arrived).astype(np.int64)[None],
+            start=np.zeros(num_ranks, dtype=np.int64),
+            done=np.rint(done + self._model.done_cycles).astype(np.int64),
+            link_flits=np.bincount(self._link, self._payload, num_links).astype(np.int64),
+        )
