@@ -99,7 +99,8 @@ class PrivateLinks:
             return arrived
         # The first sub-message lets a row begin (`_first_needed` in nic/send/issuer.py).
         part = np.clip(self._size[rows], 1, self._part)
-        return np.minimum(arrived, start + part - 1 + self._settle[rows])
+        earlier: FloatArray = np.minimum(arrived, start + part - 1 + self._settle[rows])
+        return earlier
 
     def _send(self, rows: IntArray, link: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Cycles of head, first and last payload flit at the near end of the link."""
