@@ -1,0 +1,245 @@
+"""Tests of what a sender that forwards says of itself: idle, stopped, waiting, wrong bits."""
+
+from types import SimpleNamespace
+
+import pytest
+from amaranth.lib.memory import Memory
+
+from multitree.hw import stream
+from multitree.hw.link.link import Kind
+from multitree.nic.faults import Awaited
+from multitree.nic.send.forwarding_sender import ForwardingSender
+from tests.hw.streams import go, run, send
+from tests.nic.blocks import plain, seeded, start
+from tests.nic.forward.messages import Messages, scripted
+from tests.nic.forward.ports import FORWARDING
+from tests.nic.memory import latencies, reader, tracker
+from tests.nic.send.forwarding_senders import DEPTH, LATENCY, RING, WAVES, add, bound, drawn
+from tests.nic.send.test_sender import BASE
+
+
+def test_it_is_idle_only_before_and_after_its_messages_and_a_next_collective_is_as_clean():
+    block, messages = ForwardingSender(FORWARDING), Messages()
+    (job,) = bound(seeded(0), messages, [9])
+    idle, tails, got = [], [], []
+    places = {0: (0, 0), 20: (0, 0), 30: (9, 0), 60: (9, 9), 80: (0, 0), 120: (9, 0)}
+    begun = {(20, 70), (110, 150)}
+
+    def at(cycle, port):
+        return places[max(c for c in places if c <= cycle)] if port == 1 else (0, 0)
+
+    def begins(cycle, *asked):
+        return messages.begins(cycle, *asked) * any(a <= cycle < b for a, b in begun)
+
+    async def drive(ctx):
+        ctx.set(block.flits.ready, 1)
+        for cycle in range(160):
+            running = not 75 <= cycle < 85
+            start(ctx, block, window_base=BASE, cut_through=1, running=running)
+            ctx.set(block.jobs.valid, cycle in (5, 100))
+            ctx.set(block.jobs.payload, job)
+            flits = block.flits
+            _, _, now, sent, flit = await ctx.tick().sample(block.idle, flits.valid, flits.payload)
+            idle.append(now)
+            got.extend([plain(flit)["payload"]] * sent)
+            tails.extend([cycle] * (sent and flit.kind == Kind.TAIL))
+
+    background = [
+        scripted(block.forward, messages.models, [0] * DEPTH, at),
+        reader(block.memory, [0] * DEPTH, latency=latencies(None, 3)),
+        tracker(block.beginning, begins),
+        tracker(block.query, lambda *_: 0),
+    ]
+    run(block, drive, background=background)
+    assert len(tails) == 2 and tails[0] >= 30 + LATENCY + 8 and tails[1] >= 120 + LATENCY + 8
+    busy = {*range(5, tails[0] + 1), *range(100, tails[1] + 1)}
+    assert idle == [int(cycle not in busy) for cycle in range(160)]
+    assert got[1:10] == got[11:] == messages.models[1].flits
+
+
+@pytest.mark.parametrize("stop", range(3, 60, 4))
+def test_it_stops_at_once_when_no_collective_runs_any_more(stop):
+    block, messages, sent, reads = ForwardingSender(FORWARDING), Messages(), [], []
+    jobs = bound(seeded(0), messages, [20])
+    jobs.append({"row": 2, "flow": 3, "base": 300, "size": 30})
+
+    async def drive(ctx):
+        ctx.set(block.flits.ready, 1)
+        for cycle in range(100):
+            running = cycle < stop
+            start(ctx, block, cut_through=1, running=running, faulted=not running)
+            ctx.set(block.jobs.valid, cycle < 2)
+            ctx.set(block.jobs.payload, jobs[min(cycle, 1)])
+            _, _, valid = await ctx.tick().sample(block.flits.valid)
+            sent.append(valid)
+
+    def at(cycle, port):
+        return (min(cycle, 20), 0) if port == 1 else (0, 0)
+
+    background = [
+        scripted(block.forward, messages.models, [0] * DEPTH, at),
+        reader(block.memory, [0] * DEPTH, latency=latencies(None, 3), taken=reads),
+        tracker(block.beginning, messages.begins),
+        tracker(block.query, lambda *_: 0),
+    ]
+    run(block, drive, background=background)
+    assert not any(sent[stop:]) and (any(sent) or stop < 8)
+    # At most the one read that was on its way to memory.
+    assert sum(cycle >= stop for cycle, _ in reads) <= 1
+
+
+@pytest.fixture
+def storages(monkeypatch):
+    """The memories of all queues that are made, whose content a test may change."""
+    made = []
+
+    class Recorded(Memory):
+        def __init__(self, **sizes):
+            super().__init__(**sizes)
+            made.append(self)
+
+    monkeypatch.setattr(stream, "Memory", Recorded)
+    return made
+
+
+def errors_with(flip_in=None, *, flip=None):
+    """State errors of a sender that works while a check bit flips in all that a memory holds.
+
+    With `flip` this bit of what ports keep is another one.
+    """
+    rng, messages, errors, flipped = seeded(flip), Messages(), [], []
+    block, jobs = ForwardingSender(FORWARDING), drawn(rng, messages, 20, (1, 9, 40), (0, 1, 1, 1))
+
+    async def drive(ctx):
+        moves = go("bursts", 3)
+        start(ctx, block, window_base=BASE, cut_through=1)
+        for _ in range(900):
+            ctx.set(block.flits.ready, next(moves))
+            _, _, error = await ctx.tick().sample(block.state_error)
+            errors.append(error)
+            if error:
+                break
+
+    async def change(ctx):
+        """Flip the last bit of each word as soon as it is written, before it is read."""
+        memory = flip_in() if flip_in else SimpleNamespace(depth=0)
+        stored = [ctx.get(memory.data[k]) for k in range(memory.depth)]
+        while True:
+            await ctx.tick()
+            for k, before in enumerate(stored):
+                now = ctx.get(memory.data[k])
+                if now != before:
+                    ctx.set(memory.data[k], now ^ 1 << memory.shape - 1)
+                    flipped.append(k)
+                stored[k] = ctx.get(memory.data[k])
+
+    async def give(ctx):
+        await send(ctx, block.jobs, jobs, go("never", 0))
+
+    def at(cycle, port):
+        # Jobs queue up, and then much is written at once: what comes first is kept no more.
+        written = min(9 * max(cycle - 60, 0), len(messages.models[port].flits))
+        return written, min(4 * max(cycle - 60, 0), written)
+
+    memory = [rng.getrandbits(64) for _ in range(DEPTH)]
+    background = [
+        scripted(block.forward, messages.models, memory, at, flip=flip),
+        reader(block.memory, memory, latency=latencies(None, 9)),
+        tracker(block.beginning, messages.begins),
+        tracker(block.query, messages.counts),
+    ]
+    run(block, drive, background=[*background, give, change])
+    assert flipped or not flip_in, "nothing went through this memory"
+    return sum(errors)
+
+
+NUM_QUEUES = 9
+
+
+@pytest.mark.parametrize("number", range(NUM_QUEUES))
+def test_a_bit_that_flips_in_a_queue_is_a_state_error(number, storages):
+    assert errors_with(lambda: storages[number]) > 0
+    assert len(storages) == NUM_QUEUES
+
+
+@pytest.mark.parametrize("bit", [0, 40, 63, 64, FORWARDING.kept_width - 1])
+def test_a_bit_that_flips_in_what_a_port_keeps_is_a_state_error(bit):
+    assert errors_with(flip=bit) > 0
+
+
+def test_no_bit_flips_and_there_is_no_state_error():
+    assert errors_with() == 0
+
+
+FREE = {"row": 6, "flow": 3, "op": 1, "base": 200, "size": 4}
+BOUND = {"row": 7, "flow": 4, "op": 0, "base": 300} | {
+    "size": 4,
+    "needs": 1,
+    "need_port": 2,
+    "need_op": 1,
+}
+
+
+def waits(jobs, *, ready=1, begun=0, written=0, acknowledged=0, latency=10_000, config=FORWARDING):
+    """What a sender says it waits for, in the end."""
+    block, found = ForwardingSender(config), {}
+    messages = Messages(config)
+    for job in jobs:
+        if job.get("needs"):
+            add(seeded(0), messages, job)
+
+    async def drive(ctx):
+        start(ctx, block, cut_through=1, last_wave=7)
+        ctx.set(block.flits.ready, ready)
+        await send(ctx, block.jobs, jobs, go("never", 0))
+        await ctx.tick().repeat(60)
+        for name in block.wait.signature.members:
+            found[name] = ctx.get(getattr(block.wait, name))
+
+    def at(cycle, port):
+        return (written, acknowledged) if port == 2 else (0, 0)
+
+    background = [
+        scripted(block.forward, messages.models, [0] * DEPTH, at),
+        reader(block.memory, [0] * DEPTH, latency=latencies(None, latency)),
+        tracker(block.beginning, lambda *asked: messages.begins(*asked) * begun),
+        tracker(block.query, lambda *_: 0),
+    ]
+    run(block, drive, background=background)
+    return found
+
+
+def test_it_names_the_message_that_waits_and_what_for():
+    late = {"awaited": Awaited.DEPENDENCY, "row": 7, "flow": 4, "port": 2, "op": 1}
+    assert waits([])["awaited"] == Awaited.NOTHING
+    assert waits([BOUND]) == late
+    # Its head has left, and 2 of its flits.
+    for written in (0, 2):
+        assert waits([BOUND], begun=1, written=written) == late
+    done = waits([BOUND], begun=1, written=4)
+    assert done["awaited"] == Awaited.NOTHING
+    for begun in (0, 1):
+        assert waits([FREE, BOUND], begun=begun, latency=3) == late
+    assert waits([BOUND, FREE], latency=3) == late
+
+
+@pytest.mark.parametrize("behind", [BOUND, BOUND | {"needs": 0}])
+def test_the_message_that_is_being_sent_is_named_before_the_next_one(behind):
+    for stuck in ({"ready": 0, "latency": 3}, {"ready": 1}):
+        found = waits([FREE, behind], **stuck)
+        code = Awaited.CREDIT if not stuck["ready"] else Awaited.MEMORY_READ
+        assert (found["awaited"], found["row"], found["flow"], found["op"]) == (code, 6, 3, 1)
+
+
+def test_a_flit_that_memory_does_not_return_is_named_as_such_although_its_message_was_written():
+    long = BOUND | {"size": 2 * RING}
+    found = waits([long], begun=1, written=2 * RING, acknowledged=2 * RING)
+    assert (found["awaited"], found["row"]) == (Awaited.MEMORY_READ, 7)
+
+
+def test_the_wave_that_waits_is_named():
+    jobs = [FREE | {"wave": 3}, BOUND | {"wave": 5}]
+    given = {"config": WAVES, "begun": 0}
+    assert waits(jobs, latency=3, **given)["wave"] == 5
+    assert waits(jobs, ready=0, **given)["wave"] == waits(jobs, **given)["wave"] == 3
+    assert waits([BOUND | {"wave": 5}], config=WAVES, begun=1, written=2)["wave"] == 5
