@@ -34,9 +34,10 @@ def test_it_is_idle_only_before_and_after_its_messages_and_a_next_collective_is_
     async def drive(ctx):
         ctx.set(block.flits.ready, 1)
         for cycle in range(160):
-            running = not 75 <= cycle < 85
+            running = not 75 <= cycle < 100
             start(ctx, block, window_base=BASE, cut_through=1, running=running)
-            ctx.set(block.jobs.valid, cycle in (5, 100))
+            # A job that comes before its collective runs is taken once, and then.
+            ctx.set(block.jobs.valid, cycle == 5 or 90 <= cycle <= 100)
             ctx.set(block.jobs.payload, job)
             flits = block.flits
             _, _, now, sent, flit = await ctx.tick().sample(block.idle, flits.valid, flits.payload)
@@ -52,9 +53,29 @@ def test_it_is_idle_only_before_and_after_its_messages_and_a_next_collective_is_
     ]
     run(block, drive, background=background)
     assert len(tails) == 2 and tails[0] >= 30 + LATENCY + 8 and tails[1] >= 120 + LATENCY + 8
-    busy = {*range(5, tails[0] + 1), *range(100, tails[1] + 1)}
+    busy = {*range(5, tails[0] + 1), *range(90, tails[1] + 1)}
     assert idle == [int(cycle not in busy) for cycle in range(160)]
     assert got[1:10] == got[11:] == messages.models[1].flits
+
+
+@pytest.mark.parametrize("ready", range(10))
+def test_it_is_not_idle_between_messages_without_payload(ready):
+    block, jobs, idle, sent = ForwardingSender(FORWARDING), [{"row": 1}, {"row": 2}], [], []
+
+    async def drive(ctx):
+        start(ctx, block)
+        for cycle in range(30):
+            ctx.set(block.flits.ready, cycle >= ready)
+            ctx.set(block.jobs.valid, cycle < 2)
+            ctx.set(block.jobs.payload, jobs[min(cycle, 1)])
+            flits = block.flits
+            _, _, now, *moves = await ctx.tick().sample(block.idle, flits.valid, flits.ready)
+            idle.append(now)
+            sent.extend([cycle] * all(moves))
+
+    run(block, drive)
+    assert len(sent) == 2
+    assert idle == [int(cycle > sent[-1]) for cycle in range(30)]
 
 
 @pytest.mark.parametrize("stop", range(3, 60, 4))

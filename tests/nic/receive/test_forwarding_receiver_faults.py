@@ -1,0 +1,155 @@
+"""Tests of a receiver that forwards: nothing of a refused message is written or reported."""
+
+import pytest
+
+from multitree.hw.link.link import Kind
+from multitree.nic.config import UNKNOWN
+from multitree.nic.faults import FaultCode
+from tests.nic.blocks import head, seeded
+from tests.nic.forward.messages import Messages
+from tests.nic.receive.forwarding_receivers import (
+    FLOWS,
+    add_sibling,
+    framed,
+    initial,
+    simulate,
+)
+from tests.nic.receive.receivers import (
+    BASE,
+    FIRST,
+    GATHER,
+    NUMBERS,
+    REDUCE,
+    SEQUENCE,
+    S,
+    packets,
+)
+
+BELOW = 2
+PAUSE = 60
+"""Cycles in which what came before a fault is written."""
+
+
+def of(number, op, frame=None, **fields):
+    given = {"frame": frame} if frame else {}
+    return framed(number, op, seeded(f"{number} {op}"), **given, **fields)
+
+
+def assert_faulted(flits, code, flow, written=0, *, begun=None, **settings):
+    """The fault is this one, and only so many flits of a message of flow 0 were written.
+
+    A message before it is received as ever. The message is reported if it is refused behind its
+    head.
+    """
+    messages, before = Messages(), initial(0)
+    add_sibling(messages, before, seeded(0), BELOW, port=0)
+    good = (BELOW, GATHER, 0, of(BELOW, GATHER, packets if settings.get("packets") else None))
+    sent = [good, (0, REDUCE, 0, flits)]
+    seen = simulate(
+        sent,
+        messages,
+        at=lambda cycle, port: (S * (port == 0),) * 2,
+        cycles=200,
+        slow=3,
+        script={0: settings},
+    )
+    assert seen.faults == [(code, flow)]
+    places = [BASE + FLOWS[BELOW]["base"] + k for k in range(S)]
+    places += [BASE + FIRST["base"] + k for k in range(written)]
+    # Of the message that is refused behind its head, what was in hand is written or not.
+    touched = [address for _, address in seen.written]
+    assert touched == places[: len(touched)] and len(touched) >= S
+    begun = written > 0 if begun is None else begun
+    reports = [(GATHER, BELOW, 0, 0)] + [(REDUCE, 0, S, 0)] * begun
+    assert [report for _, *report in seen.reports] == [list(report) for report in reports]
+    assert [each[1:3] for each in seen.arrivals][1:] == [(REDUCE, 0)] * (len(seen.arrivals) - 1)
+    assert len(seen.arrivals) <= 1 + written // S
+    for place, (old, new) in enumerate(zip(seen.before, seen.after, strict=True)):
+        assert old == new or place in places
+
+
+@pytest.mark.parametrize("behind", [1, 2, 128, NUMBERS // 2])
+def test_a_message_of_an_earlier_collective_is_a_fault(behind):
+    flits = of(0, REDUCE, sequence=(SEQUENCE - behind) % NUMBERS)
+    assert_faulted(flits, FaultCode.STALE_SEQUENCE, 0)
+
+
+@pytest.mark.parametrize(
+    ("flits", "flow"),
+    [
+        (of(0, GATHER), 0),
+        (of(2, REDUCE), 2),
+        (of(1, GATHER), 1),
+        (of(0, REDUCE, flow=8), 8),
+        (of(0, REDUCE, wave=1), 0),
+        (of(0, REDUCE, size=0), 0),
+        (of(3, REDUCE, size=1), 3),
+        (of(3, GATHER, size=1), 3),
+    ],
+    ids=[
+        "from a child instead of the parent",
+        "from the parent instead of a child",
+        "a gather at the root",
+        "a flow that is not in use",
+        "a wave",
+        "empty, and its flow is not",
+        "a contribution to an empty flow",
+        "the sum of an empty flow",
+    ],
+)
+def test_a_message_that_the_flow_memory_does_not_expect_is_a_fault(flits, flow):
+    assert_faulted(flits, FaultCode.UNEXPECTED_MESSAGE, flow)
+
+
+def test_a_message_that_comes_twice_is_a_fault_and_nothing_of_it_is_reported_again():
+    assert_faulted(of(BELOW, GATHER), FaultCode.DUPLICATE_MESSAGE, BELOW)
+
+
+@pytest.mark.parametrize("change", [1, 2, 1 << 7])
+def test_a_head_of_another_size_than_its_flow_is_a_fault_before_anything_is_written(change):
+    first, *payload = of(0, REDUCE)
+    named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "size": FIRST["size"] ^ change}
+    flits = [first | {"payload": head(**named)}, *payload]
+    assert_faulted(flits, FaultCode.LENGTH, 0)
+
+
+@pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL])
+def test_a_payload_flit_without_a_head_is_a_fault_of_no_known_flow(kind):
+    flits = [{"kind": kind, "payload": 0}, *of(0, REDUCE)]
+    assert_faulted(flits, FaultCode.FRAMING, UNKNOWN)
+
+
+@pytest.mark.parametrize("index", [1, 4, FIRST["size"] - 1])
+@pytest.mark.parametrize("kind", [Kind.HEAD, Kind.TAIL, Kind.SINGLE])
+def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(index, kind):
+    flits = of(0, REDUCE)
+    flits[index] = flits[index] | {"kind": kind}
+    assert_faulted(flits, FaultCode.FRAMING, 0, index - 1, begun=True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"flow": 1}, {"op": GATHER}, {"sequence": SEQUENCE - 1}, {"continued": 0}],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields):
+    flits = of(0, REDUCE, packets)
+    named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "continued": 1}
+    flits[1 + S] = {"kind": Kind.HEAD, "payload": head(**named | fields)}
+    assert_faulted(flits, FaultCode.FRAMING, 0, S, packets=1)
+
+
+@pytest.mark.parametrize("at", range(5, 40, 3))
+def test_in_a_fault_everything_is_taken_and_nothing_more_is_written_or_reported(at):
+    """The links drain at one flit per cycle, whatever state the receiver is in."""
+    sent = [(number, REDUCE, 0, of(number, REDUCE)) for number in (0, 1, 4)]
+    script = {at: {"running": 0, "faulted": 1}}
+    seen = simulate(sent, script=script, cycles=200, slow=4, at=lambda *_: (0, 0))
+    assert len(seen.times) == sum(len(flits) for *_, flits in sent)
+    late = [cycle for cycle in seen.times if cycle > at]
+    assert late == list(range(late[0], late[0] + len(late)))
+    assert not seen.faults
+    stop = seen.times[0] + 30 + at
+    assert all(cycle <= stop + 1 for cycle, *_ in seen.reports)
+    assert all(cycle < stop + 20 for cycle, _ in seen.acked)
+    assert len({address for _, address in seen.written}) == len(seen.written)
