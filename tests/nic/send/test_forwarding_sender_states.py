@@ -1,16 +1,13 @@
 """Tests of what a sender that forwards says of itself: idle, stopped, waiting, wrong bits."""
 
-from types import SimpleNamespace
-
 import pytest
-from amaranth.lib.memory import Memory
 
-from multitree.hw import stream
 from multitree.hw.link.link import Kind
 from multitree.nic.faults import Awaited
 from multitree.nic.send.forwarding_sender import ForwardingSender
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import plain, seeded, start
+from tests.nic.forward.flips import flipping, recorded
 from tests.nic.forward.messages import Messages, scripted
 from tests.nic.forward.ports import FORWARDING
 from tests.nic.memory import latencies, reader, tracker
@@ -110,21 +107,13 @@ def test_it_stops_at_once_when_no_collective_runs_any_more(stop):
 
 
 @pytest.fixture
-def storages(monkeypatch):
+def memories(monkeypatch):
     """The memories of all queues that are made, whose content a test may change."""
-    made = []
-
-    class Recorded(Memory):
-        def __init__(self, **sizes):
-            super().__init__(**sizes)
-            made.append(self)
-
-    monkeypatch.setattr(stream, "Memory", Recorded)
-    return made
+    return recorded(monkeypatch)
 
 
-def errors_with(flip_in=None, *, flip=None):
-    """State errors of a sender that works while a check bit flips in all that a memory holds.
+def errors_with(memories, number=None, *, flip=None):
+    """State errors of a sender that works while bits flip in one of its memories.
 
     With `flip` this bit of what ports keep is another one.
     """
@@ -141,19 +130,6 @@ def errors_with(flip_in=None, *, flip=None):
             if error:
                 break
 
-    async def change(ctx):
-        """Flip the last bit of each word as soon as it is written, before it is read."""
-        memory = flip_in() if flip_in else SimpleNamespace(depth=0)
-        stored = [ctx.get(memory.data[k]) for k in range(memory.depth)]
-        while True:
-            await ctx.tick()
-            for k, before in enumerate(stored):
-                now = ctx.get(memory.data[k])
-                if now != before:
-                    ctx.set(memory.data[k], now ^ 1 << memory.shape - 1)
-                    flipped.append(k)
-                stored[k] = ctx.get(memory.data[k])
-
     async def give(ctx):
         await send(ctx, block.jobs, jobs, go("never", 0))
 
@@ -169,8 +145,10 @@ def errors_with(flip_in=None, *, flip=None):
         tracker(block.beginning, messages.begins),
         tracker(block.query, messages.counts),
     ]
-    run(block, drive, background=[*background, give, change])
-    assert flipped or not flip_in, "nothing went through this memory"
+    if number is not None:
+        background.append(lambda ctx: flipping(memories[number], flipped)(ctx))
+    run(block, drive, background=[*background, give])
+    assert flipped or number is None, "nothing went through this memory"
     return sum(errors)
 
 
@@ -178,18 +156,18 @@ NUM_QUEUES = 9
 
 
 @pytest.mark.parametrize("number", range(NUM_QUEUES))
-def test_a_bit_that_flips_in_a_queue_is_a_state_error(number, storages):
-    assert errors_with(lambda: storages[number]) > 0
-    assert len(storages) == NUM_QUEUES
+def test_a_bit_that_flips_in_a_queue_is_a_state_error(number, memories):
+    assert errors_with(memories, number) > 0
+    assert len(memories) == NUM_QUEUES
 
 
 @pytest.mark.parametrize("bit", [0, 40, 63, 64, FORWARDING.kept_width - 1])
-def test_a_bit_that_flips_in_what_a_port_keeps_is_a_state_error(bit):
-    assert errors_with(flip=bit) > 0
+def test_a_bit_that_flips_in_what_a_port_keeps_is_a_state_error(bit, memories):
+    assert errors_with(memories, flip=bit) > 0
 
 
-def test_no_bit_flips_and_there_is_no_state_error():
-    assert errors_with() == 0
+def test_no_bit_flips_and_there_is_no_state_error(memories):
+    assert errors_with(memories) == 0
 
 
 FREE = {"row": 6, "flow": 3, "op": 1, "base": 200, "size": 4}
