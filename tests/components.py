@@ -2,11 +2,13 @@
 
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
+from multitree.topology.collectives import Op
 
 __all__ = ["ALSO", "COMPONENTS", "SIGNATURES"]
 
 CONFIG = {"config": Config()}
 SHARED = {"config": Config(num_classes=1)}
+FORWARDING = {"config": Config(forward_flits=64)}
 CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
 AGE_OFFSETS = {"sequence_offset": 40, "step_offset": 16}
 SWITCH = {"num_ports": 3, "num_vcs": 4, "flit_bytes": 16, "route_offset": 74, "num_hops": 9}
@@ -61,6 +63,17 @@ COMPONENTS = {
     "nic.interface.Drain": CONFIG,
     "nic.receive.scoreboard.Expectation": {},
     "nic.send.fetcher.Fetcher": CONFIG,
+    "nic.forward.chunk_finder.ChunkFinder": FORWARDING,
+    "nic.forward.chunk_reader.ChunkReader": FORWARDING,
+    "nic.forward.chunk_source.ChunkSource": FORWARDING | {"op": Op.REDUCE},
+    "nic.forward.local_reader.LocalReader": FORWARDING,
+    "nic.forward.merged_queue.MergedQueue": FORWARDING,
+    "nic.forward.recent_writes.RecentWrites": FORWARDING | {"num_readers": 2},
+    "nic.forward.write_order.WriteOrder": FORWARDING,
+    "nic.receive.forwarding_header_check.ForwardingHeaderCheck": FORWARDING,
+    "nic.receive.forwarding_receiver.ForwardingReceiver": FORWARDING,
+    "nic.reduce.forwarding_reducer.ForwardingReducer": FORWARDING,
+    "nic.send.forwarding_sender.ForwardingSender": FORWARDING,
     "nic.send.framer.Framer": SHARED,
     "nic.interface.Interface": CONFIG,
     "nic.send.issuer.Issuer": CONFIG,
@@ -117,11 +130,14 @@ SIGNATURES = {
     "nic.control.counters.ActivitySignature": CONFIG,
     "nic.interface.MonitorSignature": SHARED,
     "nic.signatures.ArrivalSignature": CONFIG,
+    "nic.signatures.ForwardSignature": FORWARDING,
     "nic.signatures.LookupSignature": {},
     "nic.signatures.MemorySignature": CONFIG,
     "nic.signatures.MemoryReadSignature": CONFIG,
     "nic.signatures.MemoryWriteSignature": CONFIG,
-    "nic.signatures.QuerySignature": CONFIG,
+    "nic.signatures.PositionsSignature": FORWARDING,
+    "nic.signatures.QuerySignature": CONFIG | {"width": 20},
+    "nic.signatures.ReportSignature": {"width": 20},
     "nic.signatures.RunSignature": SHARED,
     "nic.signatures.WaitSignature": {"config": Config(wave_width=8)},
 }

@@ -80,6 +80,41 @@ REASONS = {
         "the blocks that `CONTROL.reset` resets; a register of the count that the bus asks for",
         "tests/nic/top/test_interface.py",
     ),
+    "nic.forward.chunk_source.ChunkSource": Reason(
+        REGISTERED,
+        "`ChunkFinder`, `ChunkReader`, `LocalReader` and queues of jobs; a count of flits to take",
+        "tests/nic/forward/test_chunk_source.py",
+    ),
+    "nic.forward.local_reader.LocalReader": Reason(
+        REGISTERED,
+        "queues of addresses and data; a chunk's next address, its flits left, the room for them",
+        "tests/nic/forward/test_local_reader.py",
+    ),
+    "nic.forward.merged_queue.MergedQueue": Reason(
+        REGISTERED,
+        "a queue for each source and one of their order; whether the check bits were right",
+        "tests/nic/forward/test_merged_queue.py",
+    ),
+    "nic.forward.recent_writes.RecentWrites": Reason(
+        REGISTERED,
+        "a memory with a port per reader; counts of what was written and acknowledged",
+        "tests/nic/forward/test_recent_writes.py",
+    ),
+    "nic.receive.forwarding_receiver.ForwardingReceiver": Reason(
+        WIRING,
+        "`Receiver` with `ForwardingHeaderCheck` and `ForwardingReducer`",
+        "tests/nic/receive/test_forwarding_receiver.py",
+    ),
+    "nic.reduce.forwarding_reducer.ForwardingReducer": Reason(
+        WIRING,
+        "`Reducer` with `ChunkSource`, `RecentWrites` and `WriteOrder`",
+        "tests/nic/reduce/test_forwarding_reducer.py",
+    ),
+    "nic.send.forwarding_sender.ForwardingSender": Reason(
+        WIRING,
+        "`ChunkSource`, `Framer` and a queue of messages between them",
+        "tests/nic/send/test_forwarding_sender_states.py",
+    ),
     "nic.interface.Interface": Reason(
         REGISTERED,
         "bus, registers, drain and core; a register of what observers receive",

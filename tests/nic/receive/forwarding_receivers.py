@@ -1,4 +1,4 @@
-"""A receiver that forwards, for tests: messages and what other ports write in, all else out."""
+"""A receiver that forwards, for tests: messages and other ports in, all else out."""
 
 from functools import cache
 from types import SimpleNamespace

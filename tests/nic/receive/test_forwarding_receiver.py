@@ -1,4 +1,4 @@
-"""Tests of the receiver that forwards: sums in order, from wherever the sum before them is."""
+"""Tests of the receiver that forwards: sums in order, wherever the one before is."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Tests of a receiver that forwards: nothing of a refused message is written or reported."""
+"""Tests of a receiver that forwards: what is refused is not written or reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of the reducer that forwards: what it keeps is what it writes, in order, none too early."""
+"""Tests of the reducer that forwards: it keeps what it writes, none too early."""
 
 from types import SimpleNamespace
 

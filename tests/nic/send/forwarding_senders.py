@@ -1,4 +1,4 @@
-"""A sender that forwards, for tests: jobs and what ports write in, all that leaves it out."""
+"""A sender that forwards, for tests: jobs and ports in, all that leaves it out."""
 
 from dataclasses import replace
 from itertools import count

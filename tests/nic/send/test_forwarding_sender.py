@@ -1,4 +1,4 @@
-"""Tests of the sender that forwards: each flit leaves when it is written, and not sooner."""
+"""Tests of the sender that forwards: a flit leaves when it is written, not sooner."""
 
 import pytest
 

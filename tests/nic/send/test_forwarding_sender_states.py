@@ -1,4 +1,4 @@
-"""Tests of what a sender that forwards says of itself: idle, stopped, waiting, wrong bits."""
+"""Tests of a sender that forwards: idle, stopped, waiting, and bits that flip."""
 
 import pytest
 
