@@ -110,7 +110,7 @@ def simulate(sent, messages=None, *, seed=0, cycles=None, script=(), **given):
 
     `sent` are messages: flow, op, wave and flits of each. `script` changes settings of the
     collective: cycle after `LOADED`, settings. Other ports write at random, or `at` given places;
-    `shown` holds per cycle and port how far each is.
+    `shown` holds per cycle and port how far each is. `flips` are flows and bits of their entries.
     """
     messages = messages or Messages()
     config, stalls = messages.config, given.get("stalls", ("never",) * 5)
@@ -126,6 +126,9 @@ def simulate(sent, messages=None, *, seed=0, cycles=None, script=(), **given):
     async def drive(ctx):
         entries = [entry(**flow, stride=given.get("stride", 0)) for flow in FLOWS]
         await load(ctx, bench.flows, FLOW_ENTRY, entries)
+        for number, bit in given.get("flips", ()):
+            stored = bench.flows.content.banks[0][number]
+            ctx.set(stored, ctx.get(stored) ^ 1 << bit)
         settings = {"window_base": BASE, "num_flows": len(FLOWS), "sequence": SEQUENCE}
         settings |= {"cut_through": 1, "dtype": DType.FP32, "last_wave": 0} | script.get(0, {})
         start(ctx, block, **settings)

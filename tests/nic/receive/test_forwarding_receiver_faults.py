@@ -139,6 +139,15 @@ def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields):
     assert_faulted(flits, FaultCode.FRAMING, 0, S, packets=1)
 
 
+@pytest.mark.parametrize("bit", range(0, 165, 41))
+@pytest.mark.parametrize(("flow", "op"), [(0, REDUCE), (2, GATHER), (3, GATHER)])
+def test_a_flipped_bit_of_a_flows_entry_is_a_fault_before_anything_is_reported(bit, flow, op):
+    sent = [(flow, op, 0, of(flow, op))]
+    seen = simulate(sent, cycles=60, flips=[(flow, bit)])
+    assert seen.faults == [(FaultCode.TABLE_PARITY, flow)]
+    assert not seen.reports and not seen.written and not seen.arrivals and not seen.reads
+
+
 @pytest.mark.parametrize("at", range(5, 40, 3))
 def test_in_a_fault_everything_is_taken_and_nothing_more_is_written_or_reported(at):
     """The links drain at one flit per cycle, whatever state the receiver is in."""

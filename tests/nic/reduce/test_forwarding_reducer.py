@@ -18,7 +18,7 @@ S, ROOM = FORWARDING.submessage_flits, FORWARDING.memory_queue_flits
 DEPTH, ADDER = 1 << FORWARDING.address_width, LaneUnit.LATENCY
 
 
-def drawn(rng, number, before, dtype, *, sizes=(1, S - 1, S, 23, 40), needs=(0, 1), ops=(0, 1)):
+def drawn(rng, number, before, dtype, *, sizes=(0, 1, S - 1, S, 23, 40), needs=(0, 1), ops=(0, 1)):
     """Jobs with their items, and what other ports write first at the addresses of some.
 
     To these addresses a port writes sums of its own, as a sibling before or the last child does.
@@ -152,6 +152,8 @@ def assert_reduced(seen, jobs, messages, dtype):
     assert [mark for mark, _ in seen.arrivals] == marks
     assert seen.kept and all(kept == encoded(results[number][1]) for number, kept in seen.kept)
     assert seen.shown[-1][0] == (len(results),) * 2
+    for cycle, ((written, acknowledged), *_) in enumerate(seen.shown):
+        assert acknowledged == sum(time < cycle for time, _ in seen.acked) <= written
     local = [i["address"] for job, items in jobs if not job["op"] | job["needs"] for i in items]
     reads = [address for _, address in seen.reads]
     assert len(set(reads)) == len(reads) and set(local) <= set(reads)
@@ -171,7 +173,7 @@ def test_contributions_are_added_and_chunks_replaced_behind_what_other_ports_wri
 ):
     seed = f"{stall_write} {writes}"
     rng, dtype = seeded(seed), list(DType)[PATTERNS.index(writes) % 3]
-    jobs, messages = drawn(rng, 10, initial(seed), dtype)
+    jobs, messages = drawn(rng, 12, initial(seed), dtype)
     stalls = ("seldom", rng.choice(PATTERNS), rng.choice(PATTERNS), stall_write, "often")
     given = {"stalls": stalls, "writes": writes, "acks": rng.choice(PATTERNS)}
     seen = simulate(jobs, messages, dtype=dtype, seed=seed, **given)
@@ -246,6 +248,14 @@ def test_it_writes_behind_the_port_before_it_but_goes_on_before(op):
     assert first == (ROOM, 0)
     # Each a cycle behind the acknowledgement at its address, of which one comes in two cycles.
     assert [cycle for cycle, *_ in seen.written] == [hold + 2 * k + 2 + 1 for k in range(60)]
+
+
+def test_more_short_messages_than_it_holds_the_order_of_wait_for_each_other():
+    given = {"sizes": (1,), "needs": (1,), "ops": (1,)}
+    jobs, messages = drawn(seeded(0), 26, initial(0), DType.INT32, **given)
+    lengths = [len(model.flits) for model in messages.models]
+    seen, _ = on_time(jobs, messages, lambda cycle, k: (lengths[k], lengths[k] * (cycle > 200)))
+    assert seen.written[0][0] > 200
 
 
 def test_it_is_idle_only_while_no_job_and_no_flit_is_in_hand():
