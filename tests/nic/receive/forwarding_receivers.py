@@ -33,7 +33,7 @@ __all__ = [
     "simulate",
 ]
 
-LONG = {"base": 400, "size": 60, "children": [2, PORT, 0]}
+LONG = {"base": 400, "size": 60, "children": [0, 2, PORT]}
 DEEP = {"base": 500, "size": 40, "children": [0, 2], "parent": PORT}
 FLOWS = [*receivers.FLOWS, LONG, DEEP]
 BEGUN = 1 << FORWARDING.position_width

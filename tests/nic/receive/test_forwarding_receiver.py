@@ -71,7 +71,7 @@ def test_a_sum_is_that_of_the_sibling_before_and_the_contribution_wherever_it_is
     messages.since = begin
 
     def at(cycle, port):
-        if port != LONG["children"][0]:
+        if port != LONG["children"][1]:
             return 0, 0
         if place == "memory":
             return size, min(cycle, size)
@@ -238,3 +238,19 @@ def test_a_contribution_waits_for_the_same_wave_of_the_sibling_before_it():
     seen = simulate(sent, messages, script={0: {"last_wave": 1}}, **given)
     assert seen.shown[-1][PORT] == (size, size)
     assert seen.waits[-1] == (Awaited.SIBLING, 1, SECOND["children"][0], REDUCE, 1)
+
+
+def test_messages_whose_jobs_find_no_room_wait_until_those_before_them_go_on():
+    stride, late = 100, 250
+    rng, messages, before = seeded(0), Messages(WAVES, since=late), initial(0)
+    for wave in range(8):
+        add_sibling(messages, before, rng, 2, port=0, wave=wave, stride=stride)
+    sent = [(2, GATHER, wave, framed(2, GATHER, rng, wave=wave)) for wave in range(8)]
+    most = len(messages.models[0].flits)
+    given = {"at": lambda cycle, port: (most * (port == 0),) * 2, "stride": stride}
+    given["counts"] = lambda cycle, *asked: messages.counts(cycle, *asked) * (cycle >= late)
+    seen = simulate(sent, messages, script={0: {"last_wave": 7}}, **given)
+    assert_received(seen, sent, messages, stride=stride)
+    # Of 8 messages of 4 flits, which all find room, the last ones are not taken: their jobs do not.
+    taken = sum(cycle + LOADED < late for cycle in seen.times)
+    assert 5 <= taken // 5 < 8
