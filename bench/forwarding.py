@@ -1,9 +1,9 @@
-"""What forwarding saves: cycles of a hop on a chain, and of whole all-reduces, in RTL.
+"""What forwarding saves in RTL: cycles of a hop, and of whole all-reduces.
 
 A hop is what one more rank in a chain adds to a broadcast or a reduce, less the latency of its
 link: for messages of one flit, and for long ones, whose last flit counts. Whole all-reduces are run
 with forwarding and without. All results are compared with `execute` bit for bit:
-``python bench/forwarding.py --forward-flits 64``. Exit status 1 where they differ.
+``python bench/forwarding.py``. Exit status 1 where they differ.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def report(text: str, quiet: bool) -> None:
 def main() -> int:
     """Print one line per memory latency, and one per network."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--forward-flits", type=int, default=64)
+    parser.add_argument("--forward-flits", type=int, default=512)
     parser.add_argument("--only", choices=("hops", "networks"))
     parser.add_argument("--most-kib", type=int, default=1024, help="of networks, per rank")
     parser.add_argument("--json", action="store_true")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from amaranth.lib import data
 
-from multitree.hw.checked_queue import check_width
 from multitree.hw.lanes import DType
 from multitree.hw.link.link import Kind
 from multitree.topology.collectives import Op
@@ -31,7 +30,6 @@ __all__ = [
     "SHARED_ROW",
     "UNKNOWN",
     "Config",
-    "beginning_layout",
     "descriptor_layout",
     "flit_stream",
     "head_layout",
@@ -61,7 +59,6 @@ LIMITS = {
 }
 """The least and the most that each size may be."""
 LEAST_FORWARD_FLITS = 32
-"""The least flits that are kept, if any."""
 MOST_SHARED_ROWS = 16384
 """Rows of a table on shared links: for so many the register bus has room for routes."""
 
@@ -110,9 +107,8 @@ class Config:
         Bits of a wave's number: how often a periodic table can be repeated, on private links only;
         with 0 tables run once. Counts of arrivals, which have 32 bits, hold it, too.
     forward_flits : int
-        Flits that each port keeps of what it has written last, a power of two from 32 on, for
-        senders and siblings that need not wait for memory then; on private links only. With 0
-        they wait until memory has acknowledged a sub-message, and read it back.
+        Flits that each port keeps of what it wrote last, a power of two from 32 on, for those that
+        go on with them, on private links; with 0 they wait for memory.
 
     Raises
     ------
@@ -160,8 +156,7 @@ class Config:
             raise ValueError(
                 f"Config wave_width must be 0 on shared links, not {self.wave_width!r}"
             )
-        if self.forward_flits:
-            self._check_forwarding()
+        self._check_forwarding()
         if self.wave_width > self.most_wave_width:
             raise ValueError(
                 f"Config wave_width must be at most {self.most_wave_width} where addresses have "
@@ -177,13 +172,11 @@ class Config:
 
     def _check_forwarding(self) -> None:
         flits = self.forward_flits
-        if flits & (flits - 1) or flits < LEAST_FORWARD_FLITS:
+        if flits and (self.shared or flits & (flits - 1) or flits < LEAST_FORWARD_FLITS):
             raise ValueError(
-                f"Config forward_flits must be 0 or a power of two from {LEAST_FORWARD_FLITS} on, "
-                f"not {flits!r}"
+                "Config forward_flits must be 0, or on private links a power of two from "
+                f"{LEAST_FORWARD_FLITS} on, not {flits!r}"
             )
-        if self.shared:
-            raise ValueError(f"Config forward_flits must be 0 on shared links, not {flits!r}")
 
     @property
     def shared(self) -> bool:
@@ -224,20 +217,6 @@ class Config:
         counts are compared as they are.
         """
         return self.part_width + self.wave_width
-
-    @property
-    def position_width(self) -> int:
-        """Bits of a flit's place among all that a port writes in a collective.
-
-        Each address is written at most twice, by a REDUCE and a GATHER; one bit more tells which
-        of two places is before the other.
-        """
-        return self.address_width + 2
-
-    @property
-    def kept_width(self) -> int:
-        """Bits of a flit that a port keeps: with check bits, which are looked at where it goes."""
-        return 8 * self.flit_bytes + check_width(8 * self.flit_bytes)
 
     @property
     def most_wave_width(self) -> int:
@@ -397,12 +376,6 @@ def mark_layout(config: Config) -> data.StructLayout:
     fields = {"op": 1, "flow": 16, "count": config.count_width, "last": 1}
     place = {"order": ORDER_WIDTH, "staged": 1, "final": 1} if config.shared else {}
     return data.StructLayout(fields | place)
-
-
-def beginning_layout(config: Config) -> data.StructLayout:
-    """Where a message begins among what its port writes: flow, port and op are known."""
-    fields = {"position": config.position_width, "begun": 1, "wave": config.wave_width}
-    return data.StructLayout(fields)
 
 
 def words_of(layout: data.StructLayout, **fields: int) -> list[int]:

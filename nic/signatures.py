@@ -8,12 +8,10 @@ from multitree.nic.config import FLOW_ENTRY, ORDER_WIDTH, Config, mark_layout, s
 
 __all__ = [
     "ArrivalSignature",
-    "ForwardSignature",
     "LookupSignature",
     "MemoryReadSignature",
     "MemorySignature",
     "MemoryWriteSignature",
-    "PositionsSignature",
     "QuerySignature",
     "ReportSignature",
     "ReservationSignature",
@@ -206,45 +204,6 @@ class ReportSignature(wiring.Signature):
 
     def __init__(self, width: int):
         super().__init__({"valid": Out(1), "op": Out(1), "flow": Out(16), "count": Out(width)})
-
-
-class PositionsSignature(wiring.Signature):
-    """How far a port has come in a collective, in flits that it has written.
-
-    Members
-    -------
-    written, acknowledged : Out(position_width)
-        Flits that were handed to memory, and that memory has acknowledged.
-    """
-
-    def __init__(self, config: Config):
-        width = config.position_width
-        super().__init__({"written": Out(width), "acknowledged": Out(width)})
-
-
-class ForwardSignature(wiring.Signature):
-    """What a block sees of all that ports have written, to go on with it.
-
-    Members
-    -------
-    written, acknowledged : In(position_width), one per port
-        How far each has come.
-    address : Out(range(forward_flits))
-        Lowest bits of a position, of all ports.
-    kept : In(kept_width), one per port
-        The flit that was written there, with check bits, in the cycle behind.
-    """
-
-    def __init__(self, config: Config):
-        ports, width = config.num_ports, config.position_width
-        super().__init__(
-            {
-                "written": In(width).array(ports),
-                "acknowledged": In(width).array(ports),
-                "address": Out(range(config.forward_flits)),
-                "kept": In(config.kept_width).array(ports),
-            }
-        )
 
 
 class ArrivalSignature(wiring.Signature):

@@ -110,8 +110,8 @@ COMPONENTS = {
 }
 """Arguments of every component of `hw` and `nic`, by its dotted name."""
 
-ALSO = {"nic.top.port.Port": SHARED}
-"""A second example of those that have other members with other parameters."""
+ALSO = {"nic.top.port.Port": (SHARED, FORWARDING)}
+"""More examples of those that have other members with other parameters."""
 
 SIGNATURES = {
     "hw.axi.channels.AxiReadSignature": {"address_width": 16, "data_bytes": 16},
@@ -130,12 +130,12 @@ SIGNATURES = {
     "nic.control.counters.ActivitySignature": CONFIG,
     "nic.interface.MonitorSignature": SHARED,
     "nic.signatures.ArrivalSignature": CONFIG,
-    "nic.signatures.ForwardSignature": FORWARDING,
+    "nic.forward.positions.ForwardSignature": FORWARDING,
     "nic.signatures.LookupSignature": {},
     "nic.signatures.MemorySignature": CONFIG,
     "nic.signatures.MemoryReadSignature": CONFIG,
     "nic.signatures.MemoryWriteSignature": CONFIG,
-    "nic.signatures.PositionsSignature": FORWARDING,
+    "nic.forward.positions.PositionsSignature": FORWARDING,
     "nic.signatures.QuerySignature": CONFIG | {"width": 20},
     "nic.signatures.ReportSignature": {"width": 20},
     "nic.signatures.RunSignature": SHARED,

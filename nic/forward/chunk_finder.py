@@ -1,11 +1,15 @@
-"""Finds chunks: whether a job's chunk may be read, and what may be taken from its writer."""
+"""Finds chunks: whether a job's may be read, and from which position on."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config, beginning_layout, job_layout
+from multitree.nic.config import (
+    Config,
+    job_layout,
+)
 from multitree.nic.faults import Awaited
+from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.signatures import QuerySignature, RunSignature, WaitSignature
 
 __all__ = ["ChunkFinder", "found_layout"]
@@ -17,7 +21,7 @@ def found_layout(config: Config) -> data.StructLayout:
     It is being written by `need_port` from `position` on, if `tracked`; else it is in memory.
     """
     fields = {name: field.shape for name, field in job_layout(config)}
-    return data.StructLayout(fields | {"tracked": 1, "position": config.position_width})
+    return data.StructLayout(fields | {"tracked": 1, "position": position_width(config)})
 
 
 class ChunkFinder(wiring.Component):
@@ -74,7 +78,7 @@ class ChunkFinder(wiring.Component):
         m = Module()
         run, found, offers = self.run, self.found, Signal()
         job, tracked = Signal(job_layout(self.config)), Signal()
-        position, asks = Signal(self.config.position_width), Signal()
+        position, asks = Signal(position_width(self.config)), Signal()
         begun, begins, is_lost = self._find_beginning(m, job, asks)
         whole = self._find_end(m, job, asks) & (is_lost | ~run.cut_through)
         m.d.comb += found.valid.eq(offers & run.running)

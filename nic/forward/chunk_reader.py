@@ -10,7 +10,11 @@ from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
 from multitree.nic.forward.chunk_finder import found_layout
 from multitree.nic.forward.merged_queue import MergedQueue
-from multitree.nic.signatures import ForwardSignature, MemoryReadSignature, WaitSignature
+from multitree.nic.forward.positions import ForwardSignature, position_width
+from multitree.nic.signatures import (
+    MemoryReadSignature,
+    WaitSignature,
+)
 
 __all__ = ["ChunkReader"]
 
@@ -83,9 +87,9 @@ class ChunkReader(wiring.Component):
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         load, issue, of_kept = Signal(), Signal(), Signal()
         left, address = Signal(config.address_width), Signal(config.address_width)
-        position, hand = Signal(config.position_width), Signal(shape)
+        position, hand = Signal(position_width(config)), Signal(shape)
         room = Signal(range(config.memory_queue_flits + 1), init=config.memory_queue_flits)
-        chunk, following = chunks.o.payload, Signal(config.position_width)
+        chunk, following = chunks.o.payload, Signal(position_width(config))
         # A place is reserved from the question on, since memory's data cannot be refused.
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
         m.d.comb += following.eq(Mux(load, chunk.position, position + issue))

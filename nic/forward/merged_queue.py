@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.checked_queue import Checked, is_intact
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
+from multitree.nic.forward.positions import kept_width
 
 __all__ = ["MergedQueue"]
 
@@ -48,7 +49,7 @@ class MergedQueue(wiring.Component):
                 "asked": In(1),
                 "of_kept": In(1),
                 "kept_valid": In(1),
-                "kept": In(config.kept_width),
+                "kept": In(kept_width(config)),
                 "read_valid": In(1),
                 "read": In(width),
                 "o": Out(stream.Signature(width)),
@@ -64,7 +65,7 @@ class MergedQueue(wiring.Component):
         m.submodules.order = order = Checked(QuickFifo, shape=1, depth=depth)
         m.submodules.reads = reads = Checked(QuickFifo, shape=width, depth=depth)
         # Check bits are as old as the flit: they are looked at here and not made anew.
-        m.submodules.kept_flits = kept = QuickFifo(shape=self.config.kept_width, depth=depth)
+        m.submodules.kept_flits = kept = QuickFifo(shape=kept_width(self.config), depth=depth)
         of_kept = order.o.payload
         arrived = Mux(of_kept, kept.o.valid, reads.o.valid)
         taken = self.o.valid & self.o.ready

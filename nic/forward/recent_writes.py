@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import check_of
 from multitree.nic.config import Config
-from multitree.nic.signatures import PositionsSignature
+from multitree.nic.forward.positions import PositionsSignature, kept_width
 
 __all__ = ["RecentWrites"]
 
@@ -63,7 +63,7 @@ class RecentWrites(wiring.Component):
                 "ack": In(1),
                 "positions": Out(PositionsSignature(config)),
                 "addresses": In(range(config.forward_flits)).array(num_readers),
-                "kept": Out(config.kept_width).array(num_readers),
+                "kept": Out(kept_width(config)).array(num_readers),
             }
         )
 
@@ -73,7 +73,7 @@ class RecentWrites(wiring.Component):
         depth, positions = self.config.forward_flits, self.positions
         # A flit that is read is never the one that is being written.
         attrs = {"no_rw_check": 1}
-        shape = self.config.kept_width
+        shape = kept_width(self.config)
         m.submodules.ring = ring = Memory(shape=shape, depth=depth, init=[], attrs=attrs)
         write, place = ring.write_port(), Signal(range(depth))
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Holds a port's writes back until the ones before them at the same addresses are in memory."""
+"""Holds writes back until those before them at their addresses are in memory."""
 
 from amaranth import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -8,6 +8,7 @@ from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
 from multitree.nic.forward.chunk_finder import found_layout
+from multitree.nic.forward.positions import position_width
 
 __all__ = ["WriteOrder"]
 
@@ -52,7 +53,7 @@ class WriteOrder(wiring.Component):
         super().__init__(
             {
                 "messages": In(stream.Signature(found_layout(config))),
-                "acknowledged": In(config.position_width).array(config.num_ports),
+                "acknowledged": In(position_width(config)).array(config.num_ports),
                 "may": Out(1),
                 "moved": In(1),
                 "last": In(1),
@@ -70,8 +71,8 @@ class WriteOrder(wiring.Component):
         shape = data.StructLayout({name: layout[name].shape for name in fields})
         m.submodules.queue = queue = Checked(QuickFifo, shape=shape, depth=_MESSAGES)
         has, tracked, port = Signal(), Signal(), Signal(4)
-        position, following = Signal(config.position_width), Signal(config.position_width)
-        left, load, offered = Signal(config.position_width), Signal(), queue.o.payload
+        position, following = Signal(position_width(config)), Signal(position_width(config))
+        left, load, offered = Signal(position_width(config)), Signal(), queue.o.payload
         m.d.comb += [
             queue.i.valid.eq(self.messages.valid),
             self.messages.ready.eq(queue.i.ready),

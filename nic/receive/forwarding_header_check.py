@@ -1,10 +1,16 @@
-"""Header check of a port that forwards: beginnings are reported, operands asked for."""
+"""Header check that forwards: beginnings are reported, operands asked for."""
 
 from amaranth import Cat, Const, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Out
 
-from multitree.nic.config import NO_PORT, OP_GATHER, UNKNOWN, beginning_layout, job_layout
+from multitree.nic.config import (
+    NO_PORT,
+    OP_GATHER,
+    UNKNOWN,
+    job_layout,
+)
+from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.signatures import ReportSignature
 
@@ -24,15 +30,29 @@ class ForwardingHeaderCheck(HeaderCheck):
 
     Members
     -------
+    port : In(4)
+        Number of this port.
+    flits : In(stream)
+        From the link's buffer.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    items : Out(stream)
+        Flits for the reducer (`item_layout`).
+    drained : In(1)
+        The reducer is idle.
+    empty : Out(ArrivalSignature)
+        A message without payload is in.
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    wait : Out(WaitSignature)
+        What is awaited in the middle of a message; its flow is that of a fault, too.
     jobs : Out(stream)
         Of each message, in order, the one before it at its addresses (`job_layout`): for a
         contribution what it is added to, `base` a memory address, for a GATHER what it replaces.
     report : Out(ReportSignature)
         A message has begun to come in.
-
-    Notes
-    -----
-    The other members are those of `HeaderCheck`, but for `query`.
     """
 
     @staticmethod
@@ -46,7 +66,7 @@ class ForwardingHeaderCheck(HeaderCheck):
         """Flits may pass with the job of the message in hand, or behind it."""
         self._pending, self._accepted = Signal(), Signal()
         self._op, self._needs, self._before = Signal(), Signal(), Signal(4)
-        passed, job = Signal(self.config.position_width), self.jobs.payload
+        passed, job = Signal(position_width(self.config)), self.jobs.payload
         m.d.sync += [
             passed.eq(passed + (self.items.valid & self.items.ready)),
             self.report.valid.eq(self._accepted | self.empty.valid),

@@ -4,13 +4,16 @@ from amaranth import Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import beginning_layout
+from multitree.nic.forward.positions import (
+    ForwardSignature,
+    PositionsSignature,
+    beginning_layout,
+    kept_width,
+)
 from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.reduce.forwarding_reducer import ForwardingReducer
 from multitree.nic.signatures import (
-    ForwardSignature,
-    PositionsSignature,
     QuerySignature,
     ReportSignature,
 )
@@ -27,6 +30,28 @@ class ForwardingReceiver(Receiver):
 
     Members
     -------
+    port : In(4)
+        Number of this port.
+    flits : In(stream)
+        From the link's buffer.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    query : Out(QuerySignature)
+        Question to the dependency tracker.
+    fetch : Out(MemoryReadSignature)
+        Read channel.
+    write : Out(MemoryWriteSignature)
+        Write channel.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in memory.
+    fault : Out(8)
+        `FaultCode`, a strobe, a cycle after it was found.
+    wait : Out(WaitSignature)
+        What is awaited in the middle of a message, or was in the cycle before.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     beginning : Out(QuerySignature)
         Question to the tracker of beginnings.
     report : Out(ReportSignature)
@@ -39,10 +64,6 @@ class ForwardingReceiver(Receiver):
         Positions to read.
     kept : Out(kept_width), one per reader
         Flits that were written there, a cycle later.
-
-    Notes
-    -----
-    The other members are those of `Receiver`.
     """
 
     @staticmethod
@@ -54,7 +75,7 @@ class ForwardingReceiver(Receiver):
             "forward": Out(ForwardSignature(config)),
             "positions": Out(PositionsSignature(config)),
             "addresses": In(range(config.forward_flits)).array(readers),
-            "kept": Out(config.kept_width).array(readers),
+            "kept": Out(kept_width(config)).array(readers),
         }
 
     def _blocks(self, m):

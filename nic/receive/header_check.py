@@ -117,9 +117,8 @@ class HeaderCheck(wiring.Component):
         gate = self._gate(m, message)
         is_head = (flit.kind == Kind.HEAD) | (flit.kind == Kind.SINGLE)
         m.d.comb += [expectation.entry.eq(self.lookup.entry), expectation.op.eq(op)]
-        m.d.comb += expectation.port.eq(self.port)
-        m.d.comb += [expectation.single.eq(single), self.lookup.flow.eq(flow)]
-        m.d.comb += self.wait.flow.eq(flow)
+        m.d.comb += [expectation.port.eq(self.port), expectation.single.eq(single)]
+        m.d.comb += [self.lookup.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
         scoreboard = self._scoreboard(m, op, flow, phase, wave)
         reported_wave = [self.wait.wave] if len(wave) else []
@@ -157,16 +156,20 @@ class HeaderCheck(wiring.Component):
             with m.State("PASS"):
                 self._pass(m, after, left, next_count, gate)
             with m.State("REPORT"):
-                m.d.comb += self.empty.valid.eq(gate & self.drained)
-                self._ask(m, after)
-                self._await_sibling(m, gate)
-                with m.If(self.empty.valid | run.faulted):
-                    m.next = "AWAIT_HEAD"
+                self._report(m, after, gate)
             with m.State("NEXT_HEAD"):
                 self._repeat(m, head, op, flow, after, wave)
         with m.If(run.faulted):
             m.d.comb += [self.flits.ready.eq(1), self.items.valid.eq(0)]
         return m
+
+    def _report(self, m, after, gate):
+        """Report a message without payload once all before it is in memory."""
+        m.d.comb += self.empty.valid.eq(gate & self.drained)
+        self._ask(m, after)
+        self._await_sibling(m, gate)
+        with m.If(self.empty.valid | self.run.faulted):
+            m.next = "AWAIT_HEAD"
 
     def _move(self, m, wave):
         """The state in which an address moves on to its wave's chunk, if there is such a place."""

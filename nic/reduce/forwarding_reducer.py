@@ -1,17 +1,21 @@
-"""A port's reduction datapath that forwards: operands read ahead, sums kept for others."""
+"""Reduction datapath that forwards: operands read ahead, sums kept for others."""
 
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import beginning_layout, job_layout
+from multitree.nic.config import job_layout
 from multitree.nic.faults import Awaited
 from multitree.nic.forward.chunk_source import ChunkSource
+from multitree.nic.forward.positions import (
+    ForwardSignature,
+    PositionsSignature,
+    beginning_layout,
+    kept_width,
+)
 from multitree.nic.forward.recent_writes import RecentWrites
 from multitree.nic.forward.write_order import WriteOrder
 from multitree.nic.reduce.reducer import Reducer
 from multitree.nic.signatures import (
-    ForwardSignature,
-    PositionsSignature,
     QuerySignature,
     RunSignature,
     WaitSignature,
@@ -38,6 +42,22 @@ class ForwardingReducer(Reducer):
 
     Members
     -------
+    items : In(stream)
+        Flits (`item_layout`).
+    dtype : In(2)
+        `hw.lanes.DType` of the lanes.
+    maximum : In(1)
+        Keep the larger one instead of the sum.
+    fetch : Out(MemoryReadSignature)
+        Read channel.
+    write : Out(MemoryWriteSignature)
+        Write channel.
+    arrival : Out(ArrivalSignature)
+        A sub-message is in memory, acknowledged.
+    idle : Out(1)
+        Nothing is in flight.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
     run : In(RunSignature)
         The collective that runs.
     jobs : In(stream)
@@ -55,10 +75,6 @@ class ForwardingReducer(Reducer):
         Flits that were written there, a cycle later.
     wait : Out(WaitSignature)
         The sibling that contributions in hand wait for.
-
-    Notes
-    -----
-    The other members are those of `Reducer`.
     """
 
     @staticmethod
@@ -72,7 +88,7 @@ class ForwardingReducer(Reducer):
             "forward": Out(ForwardSignature(config)),
             "positions": Out(PositionsSignature(config)),
             "addresses": In(range(config.forward_flits)).array(readers),
-            "kept": Out(config.kept_width).array(readers),
+            "kept": Out(kept_width(config)).array(readers),
             "wait": Out(WaitSignature(config)),
         }
 

@@ -8,16 +8,15 @@ from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import (
     Config,
-    beginning_layout,
     descriptor_layout,
     flit_stream,
     job_layout,
 )
 from multitree.nic.faults import Awaited
 from multitree.nic.forward.chunk_source import ChunkSource
+from multitree.nic.forward.positions import ForwardSignature, beginning_layout
 from multitree.nic.send.framer import Framer
 from multitree.nic.signatures import (
-    ForwardSignature,
     MemoryReadSignature,
     QuerySignature,
     RunSignature,

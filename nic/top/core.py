@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.instances import add_instances
 from multitree.hw.link.link import LinkSignature
-from multitree.nic.config import Config, beginning_layout
+from multitree.nic.config import Config
 from multitree.nic.control.checker import SettingsCheck
 from multitree.nic.control.control import Control
 from multitree.nic.control.counters import count_activity
@@ -17,6 +17,7 @@ from multitree.nic.control.register_file import readable, writable
 from multitree.nic.control.tables import Tables
 from multitree.nic.control.tracker import DependencyTracker, ask_always, connect_report
 from multitree.nic.faults import FaultCode
+from multitree.nic.forward.positions import beginning_layout
 from multitree.nic.registers import identity, register_view
 from multitree.nic.send.fetcher import Fetcher
 from multitree.nic.signatures import ArrivalSignature, MemorySignature, RunSignature

@@ -9,9 +9,19 @@ from multitree.hw.link.link import Kind, LinkSignature, fault_record_width
 from multitree.hw.link.port import LinkPort
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
-from multitree.nic.config import JOB_QUEUE_DEPTH, Config, beginning_layout, job_layout
+from multitree.nic.config import (
+    JOB_QUEUE_DEPTH,
+    Config,
+    job_layout,
+)
 from multitree.nic.control.counters import ActivitySignature
 from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.forward.positions import (
+    ForwardSignature,
+    PositionsSignature,
+    beginning_layout,
+    kept_width,
+)
 from multitree.nic.receive.forwarding_receiver import ForwardingReceiver
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.receive.shared_receiver import SharedReceiver
@@ -20,11 +30,9 @@ from multitree.nic.send.forwarding_sender import ForwardingSender
 from multitree.nic.send.sender import Sender
 from multitree.nic.signatures import (
     ArrivalSignature,
-    ForwardSignature,
     LookupSignature,
     MemoryReadSignature,
     MemorySignature,
-    PositionsSignature,
     QuerySignature,
     ReportSignature,
     ReservationSignature,
@@ -128,27 +136,6 @@ class Port(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
-        if config.shared:
-            receiving = {
-                "reservation": Out(ReservationSignature()),
-                "turn": In(TurnSignature()),
-                "staged": In(stream.Signature(item_layout(config))),
-                "read": In(MemoryReadSignature(config)),
-            }
-        else:
-            receiving = {"receive_query": Out(QuerySignature(config))}
-        if config.forward_flits:
-            readers, begins = 2 * config.num_ports, beginning_layout(config).size
-            receiving |= {
-                "send_beginning": Out(QuerySignature(config, width=begins)),
-                "receive_beginning": Out(QuerySignature(config, width=begins)),
-                "report": Out(ReportSignature(begins)),
-                "send_forward": Out(ForwardSignature(config)),
-                "receive_forward": Out(ForwardSignature(config)),
-                "positions": Out(PositionsSignature(config)),
-                "addresses": In(range(config.forward_flits)).array(readers),
-                "kept": Out(config.kept_width).array(readers),
-            }
         super().__init__(
             {
                 "port": In(4),
@@ -159,7 +146,7 @@ class Port(wiring.Component):
                 "memory": Out(MemorySignature(config)),
                 "lookup": Out(LookupSignature()),
                 "send_query": Out(QuerySignature(config)),
-                **receiving,
+                **self._receiving(config),
                 "arrival": Out(ArrivalSignature(config)),
                 "sender_wait": Out(WaitSignature(config)),
                 "receiver_wait": Out(WaitSignature(config)),
@@ -177,6 +164,31 @@ class Port(wiring.Component):
                 "fault_awaited": Out(3),
             }
         )
+
+    @staticmethod
+    def _receiving(config):
+        """Members of what receives, which differ with the kind of links."""
+        if config.shared:
+            return {
+                "reservation": Out(ReservationSignature()),
+                "turn": In(TurnSignature()),
+                "staged": In(stream.Signature(item_layout(config))),
+                "read": In(MemoryReadSignature(config)),
+            }
+        receiving = {"receive_query": Out(QuerySignature(config))}
+        if not config.forward_flits:
+            return receiving
+        readers, begins = 2 * config.num_ports, beginning_layout(config).size
+        return receiving | {
+            "send_beginning": Out(QuerySignature(config, width=begins)),
+            "receive_beginning": Out(QuerySignature(config, width=begins)),
+            "report": Out(ReportSignature(begins)),
+            "send_forward": Out(ForwardSignature(config)),
+            "receive_forward": Out(ForwardSignature(config)),
+            "positions": Out(PositionsSignature(config)),
+            "addresses": In(range(config.forward_flits)).array(readers),
+            "kept": Out(kept_width(config)).array(readers),
+        }
 
     def elaborate(self, platform):
         """Wire the blocks."""

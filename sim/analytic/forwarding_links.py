@@ -1,6 +1,7 @@
 """Times of messages over private links whose flits go on before memory has them."""
 
 import numpy as np
+import numpy.typing as npt
 
 from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
 from multitree.sim.link_model import LinkModel
@@ -136,22 +137,30 @@ class ForwardingLinks(PrivateLinks):
         put = np.where(adds, model.added_cycles, model.replaced_cycles)
         last_put = np.maximum(last_put, first_put + rest) + put
         first_put = first_put + put
-        # A write waits for the one before it at its address; room is for so many flits.
-        written = np.where(waits, self._first_acked[sibling], _NEVER)
-        first_acked = np.maximum(first_put, written) + model.memory_write_cycles
-        written = np.where(waits, self._last_acked[sibling], _NEVER)
-        last_acked = np.maximum(
-            np.maximum(last_put, written), first_acked - model.memory_write_cycles + rest
-        )
-        last_acked += model.memory_write_cycles
-        self._first_put[rows], self._last_put[rows] = first_put, last_put
-        self._first_acked[rows], self._last_acked[rows] = first_acked, last_acked
-        # Flits that cannot be written yet stay in front once there is no more room for them.
-        held = last_acked - model.memory_write_cycles - self._room
-        end = np.where(size > self._room, np.maximum(last, held), last)
+        end = self._written(rows, waits, sibling, first_put, last_put, last)
         if (sibling >= 0).any():
             other = np.where(
                 (sibling >= 0) & (size == 0), self._arrived[sibling] + model.sibling_cycles, _NEVER
             )
             start, end = np.maximum(start, other), np.maximum(end, other)
         return start, end
+
+    def _written(
+        self,
+        rows: IntArray,
+        waits: npt.NDArray[np.bool_],
+        sibling: IntArray,
+        first_put: FloatArray,
+        last_put: FloatArray,
+        last: FloatArray,
+    ) -> FloatArray:
+        """Note when flits are put and acknowledged; when the last one leaves the link's buffer."""
+        size, latency = self._size[rows], self._model.memory_write_cycles
+        # A write waits for the one before it at its address.
+        first = np.maximum(first_put, np.where(waits, self._first_acked[sibling], _NEVER))
+        final = np.maximum(last_put, np.where(waits, self._last_acked[sibling], _NEVER))
+        final = np.maximum(final, first + np.maximum(size - 1, 0))
+        self._first_put[rows], self._last_put[rows] = first_put, last_put
+        self._first_acked[rows], self._last_acked[rows] = first + latency, final + latency
+        # Flits that cannot be written yet stay in front once there is no more room for them.
+        return np.where(size > self._room, np.maximum(last, final - self._room), last)

@@ -9,7 +9,6 @@ from multitree.nic.config import (
     NO_PORT,
     OP_GATHER,
     Config,
-    beginning_layout,
     job_layout,
     sequence_width,
 )
@@ -17,6 +16,7 @@ from multitree.nic.control.checker import FlowCheck
 from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.chunk_reader import ChunkReader
 from multitree.nic.forward.merged_queue import MergedQueue
+from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.forward.write_order import WriteOrder
 from tests.formal.bench import Property, driven
 from tests.formal.path.header_check import free_header_check, small_config
@@ -49,7 +49,7 @@ def found(bench, *, wave_width):
         block.found.ready.eq(bench.free("ready")),
     ]
     job, taken = Signal(job_layout(config)), block.jobs.valid & block.jobs.ready
-    begun, position, whole = Signal(), Signal(config.position_width), Signal()
+    begun, position, whole = Signal(), Signal(position_width(config)), Signal()
     with m.If(taken):
         m.d.sync += [job.eq(block.jobs.payload), begun.eq(0), whole.eq(0)]
     layout = beginning_layout(config)
@@ -94,8 +94,8 @@ def order(bench, *, messages):
     bench.replace("multitree.nic.forward.write_order._MESSAGES", messages)
     m.submodules.block = block = WriteOrder(config)
     driven(bench, "messages", block.messages)
-    most = (1 << config.position_width - 1) - 1
-    counts = [Signal(config.position_width, name=f"count_{k}") for k in range(config.num_ports)]
+    most = (1 << position_width(config) - 1) - 1
+    counts = [Signal(position_width(config), name=f"count_{k}") for k in range(config.num_ports)]
     for number, count in enumerate(counts):
         m.d.sync += count.eq(count + (bench.free(f"more_{number}") & (count < most)))
         m.d.comb += block.acknowledged[number].eq(count)
@@ -103,7 +103,7 @@ def order(bench, *, messages):
     m.d.comb += [block.moved.eq(moved), block.last.eq(last)]
     bench.assume(~moved | block.may)
     # A queue of the bench's own, whose first entry moves on with each flit.
-    entry = data.StructLayout({"tracked": 1, "port": 1, "position": config.position_width})
+    entry = data.StructLayout({"tracked": 1, "port": 1, "position": position_width(config)})
     queued = Signal(data.ArrayLayout(entry, messages + 3))
     held, offered = Signal(range(messages + 4)), block.messages.payload
     came, left = block.messages.valid & block.messages.ready, moved & last
@@ -146,7 +146,7 @@ def jobs(bench, *, wave_width):
     moved, taken = block.items.valid & block.items.ready, block.jobs.valid & block.jobs.ready
     begins = data.View(beginning_layout(config), report.count)
     # How many flits passed; the message whose flits pass, and the job that is theirs.
-    passed, place = Signal(config.position_width), Signal(config.address_width)
+    passed, place = Signal(position_width(config)), Signal(config.address_width)
     given, announced = Signal(), Signal()
     m.d.sync += [passed.eq(passed + moved), announced.eq(announced | report.valid)]
     with m.If(taken):
@@ -196,7 +196,7 @@ class _Ports:
     """What ports have written: announced, put a cycle later at most, acknowledged behind that."""
 
     def __init__(self, bench, config):
-        m, width = bench.m, config.position_width
+        m, width = bench.m, position_width(config)
         self.most = (1 << width - 1) - 1
         self.written, self.put, self.acknowledged = (
             Array(Signal(width, name=f"{name}_{k}") for k in range(config.num_ports))
@@ -240,7 +240,7 @@ def flits(bench):
         ]
     # A queue of the bench's own, whose first entry moves on with each flit.
     entry = data.StructLayout(
-        {"tracked": 1, "port": 1, "position": config.position_width, "left": 4}
+        {"tracked": 1, "port": 1, "position": position_width(config), "left": 4}
     )
     queued, held = Signal(data.ArrayLayout(entry, 6)), Signal(range(7))
     came = block.chunks.valid & block.chunks.ready

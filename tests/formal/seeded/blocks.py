@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "read_share.owners",
         "hw/memory_channel.py",
-        "owners.bit_select(last, 1).eq(second)",
-        "owners.bit_select(count, 1).eq(second)",
+        "((write, taken), (read, answered))",
+        "((write, taken), (read, answered & ~taken))",
         "data go to the wrong reader where an answer comes with a read",
     ),
     Mutant(

@@ -1,10 +1,11 @@
-"""Tests of the finder: chunks are found as soon as, and no sooner than, they may be read."""
+"""Tests of the finder: chunks are found just when they may be read."""
 
 from dataclasses import replace
 
 import pytest
 
 from multitree.nic.forward.chunk_finder import ChunkFinder
+from multitree.nic.forward.positions import position_width
 from tests.hw.streams import PATTERNS, go, receive, run, send
 from tests.nic.blocks import plain, seeded, start
 from tests.nic.forward.ports import FORWARDING
@@ -16,7 +17,7 @@ WAVES = replace(FORWARDING, wave_width=4)
 
 def beginning(config, position, wave=0):
     """What the tracker of beginnings keeps of a message."""
-    return position | 1 << config.position_width | wave << (config.position_width + 1)
+    return position | 1 << position_width(config) | wave << (position_width(config) + 1)
 
 
 def whole(config, job):

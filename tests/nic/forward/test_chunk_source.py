@@ -1,4 +1,4 @@
-"""Tests of reader and source: every flit of every chunk, from wherever it is to be had."""
+"""Tests of reader and source: every flit of every chunk, wherever it is."""
 
 from itertools import accumulate
 

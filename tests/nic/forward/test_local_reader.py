@@ -1,4 +1,4 @@
-"""Tests of the reader of chunks in memory: all flits in order, ahead, never too many."""
+"""Tests of chunks read ahead: all flits in order, never too many."""
 
 import pytest
 

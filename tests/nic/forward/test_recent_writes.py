@@ -1,4 +1,4 @@
-"""Tests of the ring: a flit is kept until as many others have followed as there is room for."""
+"""Tests of the ring: a flit is kept until enough others have followed."""
 
 import pytest
 

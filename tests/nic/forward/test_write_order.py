@@ -1,4 +1,4 @@
-"""Tests of the order of writes: none goes before the one it follows is acknowledged."""
+"""Tests of the order of writes: none before the one it follows is in memory."""
 
 import pytest
 

@@ -10,8 +10,8 @@ from multitree.hw.lanes import DType
 from multitree.hw.link.link import Kind
 from multitree.nic.config import FLOW_ENTRY
 from multitree.nic.control.memories import FlowMemory
+from multitree.nic.forward.positions import ForwardSignature, position_width
 from multitree.nic.receive.forwarding_receiver import ForwardingReceiver
-from multitree.nic.signatures import ForwardSignature
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import entry, load, seeded, start
 from tests.nic.forward.messages import Messages, scripted
@@ -36,7 +36,7 @@ __all__ = [
 LONG = {"base": 400, "size": 60, "children": [0, 2, PORT]}
 DEEP = {"base": 500, "size": 40, "children": [0, 2], "parent": PORT}
 FLOWS = [*receivers.FLOWS, LONG, DEEP]
-BEGUN = 1 << FORWARDING.position_width
+BEGUN = 1 << position_width(FORWARDING)
 LOADED = 5 * len(FLOWS)
 """The cycle from which on the flow memory is written."""
 READER = 2 * PORT + 1
@@ -204,7 +204,7 @@ async def _watch(ctx, bench, seen):
             seen.arrivals.append((cycle, *came[1:]))
             seen.came[came[1], came[2]] = came[3]
         if begun[0]:
-            position, wave = begun[3] % BEGUN, begun[3] >> config.position_width + 1
+            position, wave = begun[3] % BEGUN, begun[3] >> position_width(config) + 1
             assert begun[3] & BEGUN
             seen.reports.append((cycle, *begun[1:3], position, wave))
             seen.begun[begun[1], begun[2]] = begun[3]
@@ -218,13 +218,14 @@ async def _watch(ctx, bench, seen):
 
 async def _look(ctx, block, seen, rng):
     """Read what the receiver keeps, at positions that are kept still."""
-    number = None
+    number, written, size = None, 0, block.config.forward_flits
     while True:
         if number is not None:
             seen.kept.append((number, ctx.get(block.kept[0])))
-        written, size = ctx.get(block.positions.written), block.config.forward_flits
+        # A position may be asked for in the cycle behind that in which it is seen.
         number = rng.randrange(max(written - size + 8, 0), written) if written else None
         ctx.set(block.addresses[0], (number or 0) % size)
+        written = ctx.get(block.positions.written)
         await ctx.tick()
 
 

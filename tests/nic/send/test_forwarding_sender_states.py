@@ -4,6 +4,7 @@ import pytest
 
 from multitree.hw.link.link import Kind
 from multitree.nic.faults import Awaited
+from multitree.nic.forward.positions import kept_width
 from multitree.nic.send.forwarding_sender import ForwardingSender
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import plain, seeded, start
@@ -161,7 +162,7 @@ def test_a_bit_that_flips_in_a_queue_is_a_state_error(number, memories):
     assert len(memories) == NUM_QUEUES
 
 
-@pytest.mark.parametrize("bit", [0, 40, 63, 64, FORWARDING.kept_width - 1])
+@pytest.mark.parametrize("bit", [0, 40, 63, 64, kept_width(FORWARDING) - 1])
 def test_a_bit_that_flips_in_what_a_port_keeps_is_a_state_error(bit, memories):
     assert errors_with(memories, flip=bit) > 0
 

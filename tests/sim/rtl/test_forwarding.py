@@ -1,4 +1,4 @@
-"""Interfaces that forward in RTL: sums are exact, whatever memory, links and starts are like."""
+"""Interfaces that forward in RTL: sums are exact on any memory and links."""
 
 from dataclasses import replace
 
@@ -124,5 +124,5 @@ def test_the_link_model_sizes_what_ports_keep():
     assert config_for(torus(4, 4), LinkModel()).forward_flits == 0
     with pytest.raises(ValueError, match="forward_flits must be at least 0, not -1"):
         replace(MODEL, forward_flits=-1)
-    with pytest.raises(ValueError, match="power of two from 32 on, not 48"):
+    with pytest.raises(ValueError, match="a power of two from 32 on, not 48"):
         config_for(torus(4, 4), replace(MODEL, forward_flits=48))
