@@ -199,3 +199,10 @@ def test_a_wave_whose_next_one_has_begun_leaves_out_of_memory_once_it_is_whole()
     assert seen.times[0] > whole
     assert [address - BASE for _, address in seen.reads] == [*range(size), *range(50, 50 + size)]
     assert seen.forwarded == size
+
+
+def test_what_is_kept_is_not_read_although_memory_has_it_and_is_known_to_before_it_began():
+    messages = Messages(since=40)
+    jobs = bound(seeded(0), messages, [9])
+    seen = simulate(jobs, messages, at=lambda cycle, port: (9 * (port == 1),) * 2)
+    assert seen.times[0] == 42 and seen.forwarded == 9
