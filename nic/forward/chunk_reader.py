@@ -30,7 +30,7 @@ class ChunkReader(wiring.Component):
     and else from memory, which has acknowledged it by then. What is neither kept any more nor
     acknowledged is waited for.
 
-    One flit per cycle, and no cycle between two chunks. Latency from a position to its flit: 4
+    One flit per cycle, and no cycle between two chunks. Latency from a position to its flit: 3
     cycles.
 
     Parameters

@@ -67,9 +67,14 @@ class ForwardingHeaderCheck(HeaderCheck):
         self._pending, self._accepted = Signal(), Signal()
         self._op, self._needs, self._before = Signal(), Signal(), Signal(4)
         passed, job = Signal(position_width(self.config)), self.jobs.payload
+        accepted = self._accepted
+        if self.config.wave_width:
+            # Its address moves on in the next cycle, and may be refused then.
+            accepted = Signal()
+            m.d.sync += accepted.eq(self._accepted)
         m.d.sync += [
             passed.eq(passed + (self.items.valid & self.items.ready)),
-            self.report.valid.eq(self._accepted | self.empty.valid),
+            self.report.valid.eq((accepted & ~self.fault.any()) | self.empty.valid),
         ]
         with m.If(self.jobs.valid & self.jobs.ready):
             m.d.sync += self._pending.eq(0)

@@ -95,6 +95,6 @@ class ForwardingReceiver(Receiver):
         return header_check, reducer, reducer.query
 
     def _wait(self, header_check, reducer, name):
-        """A field of what is awaited: a sibling before anything else."""
-        waits = reducer.wait.awaited.any()
+        """A field of what is awaited: a sibling before anything else but a fault's message."""
+        waits = reducer.wait.awaited.any() & ~header_check.fault.any()
         return Mux(waits, getattr(reducer.wait, name), getattr(header_check.wait, name))

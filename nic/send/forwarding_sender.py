@@ -32,7 +32,7 @@ class ForwardingSender(wiring.Component):
     A head leaves as soon as the message that its row waits for has begun to come in, each flit as
     soon as it is written. One flit per cycle; the next row is looked up while one is sent.
     Latency from the report of a beginning to the head at `flits`: 2 cycles; from a position to its
-    flit: 4 cycles, of memory its read latency and 3.
+    flit: 3 cycles, of memory its read latency and 3.
 
     Parameters
     ----------
@@ -109,9 +109,10 @@ class ForwardingSender(wiring.Component):
             self.idle.eq(~self.jobs.valid & source.idle & framer.idle & (descriptors.level == 0)),
             self.state_error.eq(descriptors.state_error | source.state_error),
         ]
-        # Flits that were not written yet are not memory's fault.
+        # Flits of its row that were not written yet are not memory's fault.
         awaits_memory = framer.wait.awaited == Awaited.MEMORY_READ
-        framing = (framer.wait.awaited != Awaited.NOTHING) & ~(awaits_memory & source.held)
+        held = source.held & (source.wait.row == framer.wait.row)
+        framing = (framer.wait.awaited != Awaited.NOTHING) & ~(awaits_memory & held)
         for name in self.wait.signature.members:
             value = Mux(framing, getattr(framer.wait, name), getattr(source.wait, name))
             m.d.comb += getattr(self.wait, name).eq(value)

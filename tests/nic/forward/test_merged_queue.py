@@ -70,3 +70,20 @@ def test_a_kept_flit_whose_bits_have_flipped_is_reported_when_it_was_taken():
 
     run(block, process)
     assert sum(seen) == 1 and seen.index(1) > 4
+
+
+def test_one_kept_flit_per_cycle_leaves_a_cycle_behind_what_comes():
+    block, taken = MergedQueue(FORWARDING), []
+
+    async def process(ctx):
+        ctx.set(block.o.ready, 1)
+        ctx.set(block.of_kept, 1)
+        for cycle in range(30):
+            ctx.set(block.asked, cycle < 10)
+            ctx.set(block.kept_valid, 1 <= cycle < 11)
+            ctx.set(block.kept, encoded(cycle))
+            _, _, valid = await ctx.tick().sample(block.o.valid)
+            taken.extend([cycle] * valid)
+
+    run(block, process)
+    assert taken == list(range(2, 12))

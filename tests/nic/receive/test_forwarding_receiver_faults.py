@@ -24,6 +24,7 @@ from tests.nic.receive.receivers import (
     S,
     packets,
 )
+from tests.nic.receive.test_forwarding_receiver import WAVES
 
 BELOW = 2
 PAUSE = 60
@@ -162,3 +163,25 @@ def test_in_a_fault_everything_is_taken_and_nothing_more_is_written_or_reported(
     assert all(cycle <= stop + 1 for cycle, *_ in seen.reports)
     assert all(cycle < stop + 20 for cycle, _ in seen.acked)
     assert len({address for _, address in seen.written}) == len(seen.written)
+
+
+def test_a_fault_names_its_own_message_while_another_one_waits_for_a_sibling():
+    sent = [(1, REDUCE, 0, of(1, REDUCE)), (0, GATHER, 0, of(0, GATHER))]
+    seen = simulate(sent, at=lambda *_: (0, 0), cycles=200)
+    assert seen.faults == [(FaultCode.UNEXPECTED_MESSAGE, 0)]
+
+
+def test_a_wave_beyond_all_addresses_is_not_reported():
+    messages = Messages(WAVES)
+    for wave in range(2):
+        add_sibling(messages, initial(0), seeded(0), 2, port=0, wave=wave, stride=462)
+    sent = [(2, GATHER, wave, of(2, GATHER, wave=wave)) for wave in range(3)]
+    seen = simulate(
+        sent,
+        messages,
+        at=lambda cycle, port: (8 * (port == 0),) * 2,
+        stride=462,
+        cycles=250,
+        script={0: {"last_wave": 2}},
+    )
+    assert seen.faults == [(FaultCode.OUT_OF_WINDOW, 2)] and len(seen.reports) == 2

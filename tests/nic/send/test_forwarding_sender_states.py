@@ -245,3 +245,8 @@ def test_the_wave_that_waits_is_named():
     assert waits(jobs, latency=3, **given)["wave"] == 5
     assert waits(jobs, ready=0, **given)["wave"] == waits(jobs, **given)["wave"] == 3
     assert waits([BOUND | {"wave": 5}], config=WAVES, begun=1, written=2)["wave"] == 5
+
+
+def test_memory_that_stands_still_is_named_although_the_next_message_has_begun():
+    found = waits([FREE, BOUND], begun=1)
+    assert (found["awaited"], found["row"]) == (Awaited.MEMORY_READ, 6)

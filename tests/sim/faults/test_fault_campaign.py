@@ -102,8 +102,11 @@ USED = {
         *("acknowledger.ends.queue.storage", "marks.queue.storage", "operands.queue.o__payload"),
         *("writes.queue.o__payload", "recent.ring", "source.all.queue.o__payload"),
         *("local.queue.queue.o__payload", "local.reads.queue.o__payload"),
-        *("reader.chunks.queue.o__payload", "queue.order.queue.o__payload"),
-        *("source.searched.queue.o__payload", "source.sequence.queue.o__payload"),
+        *(
+            "sender.source.reader.chunks.queue.o__payload",
+            "sender.source.searched.queue.o__payload",
+        ),
+        *("sender.source.reader.queue.order.queue.o__payload", "source.sequence.queue.o__payload"),
         *("write_order.queue.queue.o__payload", "descriptors.queue.o__payload"),
         *("bank_1", "tracker.counts_0", "beginnings.counts_0"),
     ),

@@ -1,0 +1,83 @@
+"""Times of links that forward, as equations in the figures of the link model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.analytic.forwarding_links import ForwardingLinks
+from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import build
+from multitree.topology.collectives import Op
+from multitree.topology.families.direct import fully_connected, mesh
+from multitree.topology.schedules.schedule import Schedule
+
+MODEL = LinkModel(dependency="submessage", forward_flits=64)
+LATENCY = 150
+
+
+def chain(collective, num_ranks):
+    return build(mesh(num_ranks), "multitree", collective, 0)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 6])
+@pytest.mark.parametrize("num_flits", [1, 300])
+def test_a_result_takes_its_heads_way_and_its_flits_follow(num_ranks, num_flits):
+    hops, model = num_ranks - 1, MODEL
+    head = LATENCY + model.receive_cycles + model.head_cycles
+    cycles = model.start_cycles + hops * head + (hops - 1) * model.follow_cycles
+    cycles += num_flits - 1 + model.replaced_cycles
+    cycles += model.memory_write_cycles + model.acknowledged_cycles + model.done_cycles
+    assert analytic(chain("broadcast", num_ranks), num_flits, model).cycles == cycles
+
+
+@pytest.mark.parametrize("num_flits", [1, 300])
+def test_a_contribution_takes_the_adder_at_each_hop(num_flits):
+    model, cycles = MODEL, {}
+    for ranks in (4, 7):
+        cycles[ranks] = analytic(chain("reduce", ranks), num_flits, model).cycles
+    hop = LATENCY + model.receive_cycles + model.add_cycles + model.added_cycles
+    assert cycles[7] - cycles[4] == 3 * (hop + model.forward_cycles)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_memory_counts_once_and_not_at_every_hop(collective):
+    schedule, steady = chain(collective, 6), analytic(chain(collective, 6), 300, MODEL).cycles
+    writes = replace(MODEL, memory_write_cycles=300)
+    assert analytic(schedule, 300, writes).cycles == steady + 300 - MODEL.memory_write_cycles
+    reads = replace(MODEL, memory_read_cycles=300)
+    assert steady < analytic(schedule, 300, reads).cycles <= steady + 300
+
+
+def test_a_sum_follows_the_one_that_it_is_added_to_flit_by_flit():
+    schedule = Schedule.from_rows(
+        fully_connected(4),
+        algorithm="siblings",
+        collective="reduce",
+        root=0,
+        flow_offsets=[0, 1],
+        rows=[[0, Op.REDUCE, 0, child, 0] for child in (1, 2, 3)],
+    )
+    arrived = np.sort(analytic(schedule, 500, MODEL).arrived[0])
+    behind = MODEL.forward_cycles + 1 + MODEL.add_cycles + MODEL.added_cycles
+    # The last one's writes wait for the acknowledgements of those before them besides.
+    assert np.diff(arrived).tolist() == [behind] * 2
+
+
+def test_what_is_kept_no_more_is_read_from_memory():
+    timing = ForwardingLinks(chain("reduce", 3), 10, MODEL, 0)
+    late = MODEL.forward_flits + MODEL.found_cycles
+    known = np.array([100.0, 100.0, 100.0])
+    asked = np.array([50.0, 110.0, 100.0 + late])
+    read = asked[2] + MODEL.found_cycles + MODEL.memory_read_cycles + MODEL.operand_cycles
+    taken = timing._taken_from(known, asked)
+    assert taken.tolist() == [100.0, 110.0 + MODEL.found_cycles, read]
+
+
+def test_whole_chunks_are_waited_for_in_memory():
+    model = replace(MODEL, dependency="chunk")
+    slow = replace(model, memory_write_cycles=104)
+    schedule = chain("broadcast", 5)
+    longer = analytic(schedule, 300, slow).cycles - analytic(schedule, 300, model).cycles
+    assert longer == 4 * 100
