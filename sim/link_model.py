@@ -127,6 +127,26 @@ class LinkModel:
         the latency of the link.
     done_cycles : int
         From the last arrival to the interrupt.
+    source_queue_rows : int
+        Rows that wait at a sender that forwards, behind `port_queue_rows`.
+    follow_cycles : int
+        Where flits are forwarded, as in all down to `acknowledged_cycles`: from a head that is
+        checked to the head that waited for it.
+    forward_cycles : int
+        From a flit that is put to the same one on the next link.
+    ahead_cycles : int
+        From a row that is queued to its first flit, beyond the memory's read latency, where the
+        chunk needs no message.
+    operand_cycles : int
+        From a head that is checked to what its first flit is added to, as far.
+    found_cycles : int
+        From a message that asks where another one began to the earliest flit of that.
+    whole_cycles : int
+        From a head that waited for a whole chunk to its first flit, beyond the memory's latency.
+    replaced_cycles, added_cycles : int
+        From the reducer to the flit that is put, of a GATHER, and beyond the adder of a REDUCE.
+    acknowledged_cycles : int
+        From a write's acknowledgement to the arrival.
     switch_cycles : int
         Through a switch, from link to link.
     gap_cycles : int
@@ -322,6 +342,9 @@ class LinkModel:
         memory = 2 * self.memory_read_cycles + self.memory_write_cycles
         pipelines = self.receive_cycles + self.fetch_cycles + self.add_cycles
         pipelines += self.complete_cycles + self.dependency_cycles + self.payload_cycles
+        if self.forward_flits and self.dependency == "submessage":
+            memory, pipelines = 0, self.receive_cycles + self.add_cycles + self.added_cycles
+            pipelines += self.forward_cycles
         return CostModel(
             num_flits,
             self.cycles_per_flit(topology),

@@ -81,3 +81,14 @@ def test_whole_chunks_are_waited_for_in_memory():
     schedule = chain("broadcast", 5)
     longer = analytic(schedule, 300, slow).cycles - analytic(schedule, 300, model).cycles
     assert longer == 4 * 100
+
+
+def test_builders_count_a_hop_as_it_takes():
+    topology = mesh(3)
+    hop = LATENCY + MODEL.receive_cycles + MODEL.add_cycles + MODEL.added_cycles
+    costs = MODEL.cost_model(topology, 300)
+    assert set(costs.latency_cycles.tolist()) == {hop + MODEL.forward_cycles}
+    slow = replace(MODEL, memory_read_cycles=100)
+    assert slow.cost_model(topology, 300).latency_cycles.tolist() == costs.latency_cycles.tolist()
+    chunks = replace(slow, dependency="chunk").cost_model(topology, 300)
+    assert min(chunks.latency_cycles) > LATENCY + 2 * 100
