@@ -10,6 +10,7 @@ from multitree.sim.analytic.shared_links import shared_analytic
 from multitree.sim.inputs import shares_links
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
+from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["analytic"]
@@ -53,7 +54,7 @@ def analytic(
     Raises
     ------
     ScheduleError
-        As `shared_analytic`.
+        As `shared_analytic`, or if flits are to be forwarded where links are shared.
     TopologyError
         If links are shared and a rank's link has no reverse.
     ValueError
@@ -87,6 +88,11 @@ def _analytic(
     step_cycles: int | None,
 ) -> Trace:
     if shares_links(schedule):
+        if model.forward_flits:
+            raise ScheduleError(
+                f"{schedule.topology.name}: forward_flits must be 0 where links are shared, not "
+                f"{model.forward_flits}"
+            )
         return shared_analytic(schedule, num_flits, model, step_cycles=step_cycles)
     if step_cycles is not None:
         raise ValueError(

@@ -10,7 +10,9 @@ from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
+from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import fully_connected, mesh
+from multitree.topology.families.switched import fat_tree
 from multitree.topology.schedules.schedule import Schedule
 
 MODEL = LinkModel(dependency="submessage", forward_flits=64)
@@ -92,3 +94,8 @@ def test_builders_count_a_hop_as_it_takes():
     assert slow.cost_model(topology, 300).latency_cycles.tolist() == costs.latency_cycles.tolist()
     chunks = replace(slow, dependency="chunk").cost_model(topology, 300)
     assert min(chunks.latency_cycles) > LATENCY + 2 * 100
+
+
+def test_shared_links_are_refused_and_not_timed_as_if_they_did_not_forward():
+    with pytest.raises(ScheduleError, match=r"fat_tree:2x2: forward_flits must be 0.*not 64"):
+        analytic(build(fat_tree(2, 2), "multitree"), 100, MODEL)
