@@ -3,7 +3,8 @@
 Each run draws a network, an algorithm, modes, a size, memory timing and one or two faults at
 random places and cycles. After a fault all ranks are reset and run once more. Exit status 1 if a
 run does not end, if a sum is wrong and no fault tells, or if a fault has no name:
-``python bench/fault_campaign.py --runs 1000``; a single run again: ``--only SEED``.
+``python bench/fault_campaign.py --runs 1000``; a single run again: ``--only SEED``;
+with interfaces that forward on private links: ``--forward-flits 32``.
 """
 
 import re

@@ -5,7 +5,7 @@ of MultiTree or of packed trees, with a period from one slot to more than a wave
 types, lengths, ops and dependencies are drawn for each, and how messages are framed. Ranks start up
 to 10 000 cycles apart, and no barrier separates the collectives. Exit status 1 unless all results
 equal `execute` bit for bit: ``python bench/wave_campaign.py --runs 200``; one run again:
-``--only SEED``.
+``--only SEED``; with interfaces that forward: ``--forward-flits 64``.
 """
 
 import sys
@@ -142,9 +142,10 @@ def config_of(model: LinkModel) -> Config:
     return config_for(parse_topology("mesh:3x3"), model, num_waves=MAX_WAVES)
 
 
-def run_once(seed: int) -> Outcome:
-    """Run one seed to its end."""
+def run_once(seed: int, forward_flits: int = 0) -> Outcome:
+    """Run one seed to its end; interfaces keep so many flits to forward them."""
     spec, model, queue, timing, skews = draw(seed)
+    model = replace(model, forward_flits=forward_flits)
     topology, begin = queue[0].schedule.topology, time.process_time()
     buffers = [
         make_buffers(seed * NUM_COLLECTIVES + k, len(skews), each.num_elements, each.dtype)
@@ -183,7 +184,7 @@ def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, ROW, more_of)
+CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, ROW, more_of, can_forward=True)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=200))

@@ -51,6 +51,11 @@ def test_every_kind_is_drawn_and_its_interfaces_hold_it(campaign):
     assert wanted | {"message", True, False} | set(campaign.NETWORKS) <= seen
 
 
+def test_every_result_is_exact_with_interfaces_that_forward(campaign, seeds):
+    outcomes = [campaign.run_once(seed, forward_flits=32) for seed in seeds]
+    assert all(outcome.exact and not outcome.text for outcome in outcomes)
+
+
 def test_every_result_is_exact_in_waves_and_without(campaign, outcomes):
     assert all(outcome.exact and not outcome.text for outcome in outcomes)
     assert all(outcome.waves > 1 for outcome in outcomes)
