@@ -53,6 +53,10 @@ public:
             contexts_.back()->traceEverOn(TRACED);
             node.make(number++, contexts_.back().get());
         });
+#ifdef MT_TRACE
+        // Made before the contexts, it would ask the thread's last one, which may be gone by now.
+        trace_ = make_trace();
+#endif
     }
     std::vector<Rank> ranks;
     std::vector<Switch> switches;  // nodes behind the ranks
@@ -199,10 +203,11 @@ private:
 #ifdef MT_TRACE
 #if VM_TRACE_VCD
     TraceFile file_;
-    std::unique_ptr<MT_TRACE> trace_ = std::make_unique<MT_TRACE>(&file_);
+    std::unique_ptr<MT_TRACE> make_trace() { return std::make_unique<MT_TRACE>(&file_); }
 #else
-    std::unique_ptr<MT_TRACE> trace_ = std::make_unique<MT_TRACE>();
+    std::unique_ptr<MT_TRACE> make_trace() { return std::make_unique<MT_TRACE>(); }
 #endif
+    std::unique_ptr<MT_TRACE> trace_;
     uint64_t origin_ = 0, from_ = 0, to_ = 0;  // cycles; the latter two count from origin
 
     // Inputs change with the falling edge, so that no reader has to guess what was sampled.

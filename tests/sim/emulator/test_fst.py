@@ -1,7 +1,9 @@
 """Waveforms: FST files, compressed by code of ours, tell the same as VCD files."""
 
 import ctypes
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +137,26 @@ def test_vcd_and_fst_dump_every_rank_and_exactly_the_window(tmp_path):
     names = lz4_expand(hierarchy[8:])
     assert int.from_bytes(hierarchy[:8], "big") == len(names)
     assert b"rank_1" in names and b"link_0_tx_valid" in names
+
+
+TWO_DUMPS = """
+import sys
+from pathlib import Path
+from tests.sim.emulator.test_fst import dump
+dump(Path(sys.argv[1]), sys.argv[2]) and dump(Path(sys.argv[1]), sys.argv[2])
+"""
+# Under it glibc gives every large block that is freed back at once: a later access is SIGSEGV.
+UNMAPPED_AT_ONCE = "glibc.malloc.tcache_count=0:glibc.malloc.mmap_threshold=512"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["vcd", "fst"])
+def test_a_second_waveform_of_a_process_needs_nothing_of_the_first(tmp_path, kind):
+    dump(tmp_path, kind)  # compiled under another allocator, g++ would be slow
+    environment = os.environ | {"GLIBC_TUNABLES": UNMAPPED_AT_ONCE}
+    command = [sys.executable, "-c", TWO_DUMPS, str(tmp_path), kind]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.slow
