@@ -214,9 +214,35 @@ def reordered_routes(
             f"Routes must be {len(order)} parts of as many links as classes, "
             f"not {offsets.shape}, {links.shape} and {classes.shape} numbers"
         )
-    ends = np.cumsum(lengths[order])
+    return chosen_routes((offsets, links, classes), order)
+
+
+def chosen_routes(
+    routes: tuple[Int64Array, Any, Any], rows: Int64Array
+) -> tuple[Int64Array, Any, Any]:
+    """The routes of some rows, one behind the other; a row may be chosen several times.
+
+    Parameters
+    ----------
+    routes : tuple of numpy.ndarray
+        Offsets, links and classes.
+    rows : numpy.ndarray, int64 (n,)
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Offsets, int64 (n + 1,), links and classes of the types given.
+
+    Examples
+    --------
+    >>> routes = np.array([0, 2, 3]), np.array([7, 8, 9]), np.array([0, 0, 0])
+    >>> offsets, links, _ = chosen_routes(routes, np.array([0, 1, 0]))
+    >>> offsets.tolist(), links.tolist()
+    ([0, 2, 3, 5], [7, 8, 9, 7, 8])
+    """
+    offsets, links, classes = routes
+    lengths = np.diff(offsets)[rows]
+    ends = np.cumsum(lengths)
     # A ragged gather: each route moves from its old offset to its new one, ends - lengths.
-    entries = np.arange(len(links)) + np.repeat(
-        offsets[:-1][order] - ends + lengths[order], lengths[order]
-    )
+    entries = np.arange(lengths.sum()) + np.repeat(offsets[:-1][rows] - ends + lengths, lengths)
     return np.r_[0, ends], links[entries], classes[entries]

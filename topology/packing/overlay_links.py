@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int64Array
+from multitree.topology.arrays import Float64Array, Int64Array, chosen_routes
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import LinkPairs
@@ -41,12 +41,8 @@ class OverlayLinks:
 
     def chosen(self, links: Int64Array) -> Routes:
         """The routes of some links of the network, one behind the other."""
-        lengths = np.diff(self.offsets)[links]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        # A ragged gather: hop j of a chosen route is at the offset of that route plus j.
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        hops = np.repeat(self.offsets[links], lengths) + within
-        return offsets, self.links[hops].astype(np.int32), self.classes[hops].astype(np.int32)
+        offsets, hops, classes = chosen_routes((self.offsets, self.links, self.classes), links)
+        return offsets, hops.astype(np.int32), classes.astype(np.int32)
 
     def pairs(self, slots: Int64Array) -> LinkPairs:
         """The overlay links in pairs, held as long as the slowest link of either route.
