@@ -20,6 +20,7 @@ COLOURS = {
     "hdrm": "tab:brown",
     "swing": "tab:cyan",
     "forest": "tab:pink",
+    "direct": "gold",
 }
 SOURCES = ("analytic", "rtl")
 MOST = 4.0

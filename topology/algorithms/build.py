@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from multitree.topology.algorithms.direct import build_direct
 from multitree.topology.algorithms.double_tree import build_double_tree
 from multitree.topology.algorithms.halving_doubling import build_halving_doubling, build_hdrm
 from multitree.topology.algorithms.multitree import build_multitree
@@ -30,11 +31,14 @@ _BUILDERS: dict[str, Builder] = {
     "hdrm": build_hdrm,
     "swing": build_swing,
     "symmetric": build_symmetric,
+    "direct": build_direct,
     "forest": build_forest,
 }
 ALGORITHMS = tuple(_BUILDERS)
-PACED = ("forest",)
+PACED = ("forest", "direct")
 """Those that suit a schedule to a size and to what messages take."""
+LOCKSTEP_OVER_SWITCHES = ("forest",)
+"""Those whose messages over switches come in their slots only where all ranks keep step."""
 COMPARED = ("multitree", "ring", "bidirectional_ring")
 """What is compared unless asked for: where there is a Hamiltonian cycle, messages of one hop."""
 
@@ -110,13 +114,15 @@ def build(
     hdrm                  BiGraph of powers of two                  1 per rank
     swing                 rings and tori with powers of two         2D per rank
     symmetric             rings, tori, hypercubes, full, their like 1 per rank
+    direct                planes of switches, boxes joined by rails planes per rank
     forest                any with links in both directions         some trees
     ===================== ========================================= ==================
 
     Those with one flow per rank have reduce_scatter and all_gather too, which need exactly
-    that. For broadcast and reduce MultiTree grows as many trees at the root as it has links,
-    and forest roots all its trees there; the others send the buffer as all-reduce sends one rank's
-    part: once around, along a binomial tree, or in all chunks of a double tree.
+    that; so does direct over one plane. For broadcast and reduce MultiTree grows as many trees at
+    the root as it has links, and forest roots all its trees there; the others send the buffer as
+    all-reduce sends one rank's part: once around, along a binomial tree, in all chunks of a double
+    tree, or straight.
 
     Examples
     --------
@@ -135,10 +141,10 @@ def _built(
 ) -> Schedule:
     if collective == "all_reduce":
         return builder(topology)
-    if root is None and algorithm in PACED:
+    if root is None and algorithm == "forest":
         raise ScheduleError(
             f"{topology.name!r}: {collective} must have one flow rooted at each rank, "
-            f"not the trees of {algorithm}"
+            "not the trees of forest"
         )
     if root is None:
         return phase_of(builder(topology), collective)

@@ -37,7 +37,9 @@ TOPOLOGIES = [
 ]
 BASELINES = [algorithm for algorithm in ALGORITHMS if algorithm != "multitree"]
 ONE_FLOW_PER_RANK = ("ring", "halving_doubling", "hdrm", "symmetric")
+ONE_PLANE = {"fat_tree:3x2", "kary_tree:2x3", "bigraph:2x4", "dragonfly:2x1x1", "star"}
 ONLY = {
+    "direct": {*ONE_PLANE, "dgx2", "dgx_a100:2"},
     "ring_2d": {"torus:3x4", "torus:4x4"},
     "bidirectional_ring_2d": {"torus:3x4", "torus:4x4"},
     "hdrm": {"bigraph:2x4"},
@@ -54,6 +56,12 @@ ONLY = {
 }
 
 
+def has_one_flow_per_rank(algorithm, topology):
+    if algorithm == "direct":
+        return topology.name in ONE_PLANE
+    return algorithm in ONE_FLOW_PER_RANK
+
+
 def is_there(algorithm, topology):
     return algorithm not in ONLY or topology.name in ONLY[algorithm]
 
@@ -68,7 +76,8 @@ def test_a_schedule_is_right_or_the_error_names_the_topology(algorithm, topology
                 build(topology, algorithm, collective, 1 if collective in ROOTED else None)
         return
     for collective in COLLECTIVES:
-        if collective in ("reduce_scatter", "all_gather") and algorithm not in ONE_FLOW_PER_RANK:
+        phase = collective in ("reduce_scatter", "all_gather")
+        if phase and not has_one_flow_per_rank(algorithm, topology):
             with pytest.raises(ScheduleError, match="must have one flow rooted at each rank"):
                 build(topology, algorithm, collective)
             continue

@@ -69,6 +69,13 @@ ONLY_HERE = {
     ("two loops", "bidirectional_ring"): NO_LINKS_BACK,
     ("one way", "bidirectional_ring"): NO_LINKS_BACK,
     ("uneven", "symmetric"): "symmetric must have links of equal number, speed and latency",
+    ("parallel links of switches", "direct"): "must have one link to the switches that join a rank",
+    ("boxes without a plane", "direct"): "must have connected switches that join all 16 ranks",
+}
+ONLY_HERE |= {
+    (name, "direct"): "direct must have switches, not ranks alone"
+    for name, topology in NETWORKS.items()
+    if not topology.num_switches
 }
 
 
