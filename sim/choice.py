@@ -11,7 +11,12 @@ from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.inputs import check_store_and_forward, shares_links
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import ALGORITHMS, PACED, build
+from multitree.topology.algorithms.build import (
+    ALGORITHMS,
+    LOCKSTEP_OVER_SWITCHES,
+    PACED,
+    build,
+)
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
@@ -187,7 +192,7 @@ class Chooser:
         self, algorithm: str, collective: str, root: int | None, num_flits: int
     ) -> list[Variant]:
         """Dependencies and sibling orders that an algorithm can be run with."""
-        if algorithm in PACED and self.topology.num_switches:
+        if algorithm in LOCKSTEP_OVER_SWITCHES and self.topology.num_switches:
             raise ScheduleError(
                 f"{self.topology.name}: {algorithm} must run in lockstep over switches, "
                 "which is not chosen"

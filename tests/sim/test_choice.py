@@ -14,7 +14,12 @@ from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.topology.algorithms.build import ALGORITHMS, PACED, build
+from multitree.topology.algorithms.build import (
+    ALGORITHMS,
+    LOCKSTEP_OVER_SWITCHES,
+    PACED,
+    build,
+)
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import torus
 from multitree.topology.schedules.execute import execute
@@ -30,7 +35,7 @@ def all_ways(topology, num_flits):
     """Cycles of everything that can be timed, each on its own."""
     for algorithm in ALGORITHMS:
         try:
-            if algorithm in PACED and topology.num_switches:
+            if algorithm in LOCKSTEP_OVER_SWITCHES and topology.num_switches:
                 continue  # it needs lockstep
             if algorithm in PACED:
                 for model in MODELS:
@@ -80,6 +85,18 @@ def test_the_size_decides():
     chooser = Chooser(torus(4, 4), MODEL)
     small, large = (chooser.choose(num_flits).best for num_flits in (256, 65536))
     assert (small.algorithm, large.algorithm) == ("swing", "bidirectional_ring_2d")
+
+
+@pytest.mark.parametrize("spec", ["dgx2", "dgx_a100:2"])
+def test_behind_switch_planes_direct_is_chosen_and_suited_to_the_size(spec):
+    topology = parse_topology(spec)
+    chooser = Chooser(topology, MODEL, algorithms=["multitree", "direct", "halving_doubling"])
+    for num_flits in (2**14, 2**16):
+        best = chooser.choose(num_flits).best
+        cost_model = MODEL.cost_model(topology, num_flits)
+        suited = build(topology, "direct", cost_model=cost_model)
+        assert (best.algorithm, best.dependency) == ("direct", "chunk")
+        assert best.schedule.hash == suited.hash
 
 
 def test_what_needs_lockstep_says_so():
