@@ -1,9 +1,9 @@
 """What lockstep buys and costs, in cycles and in contributions staged.
 
 In lockstep an interface waits out the estimated time of every step, as in the paper, so that ranks
-that start together send in step. ``python bench/lockstep.py [--json]``. Ranks start together, and
-up to 2 000 cycles apart; cycles count from the first start to the last done. Every result is
-compared with `execute` bit for bit; exit status 1 where one differs.
+that start together send in step. ``python bench/lockstep.py [--algorithm direct] [--json]``. Ranks
+start together, and up to 2 000 cycles apart; cycles count from the first start to the last done.
+Every result is compared with `execute` bit for bit; exit status 1 where one differs.
 """
 
 import argparse
@@ -30,12 +30,13 @@ ROW = "{:<14} {:>8} {:>7} {:>10} {:>10} {:>7} {:>9} {:>9} {:>6}"
 COLUMNS = ("topology", "size", "apart", "without", "lockstep", "ratio", "staged", "staged", "exact")
 
 
-def measure(spec: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
+def measure(spec: str, algorithm: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
     """One network and size: ranks that start together, and ranks that do not."""
-    topology = parse_topology(spec)
-    schedule = build(topology, "multitree")
+    topology, model = parse_topology(spec), LinkModel()
+    num_flits = model.num_flits(size_bytes // 4, 4)
+    schedule = build(topology, algorithm, cost_model=model.cost_model(topology, num_flits))
     buffers = make_buffers(seed, topology.num_ranks, size_bytes // 4, "float32")
-    sizes = least_sizes(schedule, LinkModel().num_flits(size_bytes // 4, 4), lockstep=True)
+    sizes = least_sizes(schedule, num_flits, lockstep=True)
     wanted = execute(schedule, buffers)
     added = int((schedule.op == Op.REDUCE).sum())
     rng = np.random.default_rng(seed)
@@ -43,7 +44,8 @@ def measure(spec: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
     with RtlSession(topology, **sizes) as session:
         for most in (0, MAX_SKEW_CYCLES):
             skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
-            row = {"topology": spec, "size_bytes": size_bytes, "max_skew_cycles": most}
+            row = {"topology": spec, "algorithm": algorithm, "size_bytes": size_bytes}
+            row["max_skew_cycles"] = most
             exact = True
             for name, lockstep in (("free", False), ("lockstep", True)):
                 before = num_staged(session) if topology.num_switches else 0
@@ -72,6 +74,7 @@ def main() -> int:
     """Run all cases; exit status 1 if one is not exact."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topologies", default=",".join(NETWORKS), help="with commas between")
+    parser.add_argument("--algorithm", default="multitree")
     parser.add_argument("--sizes", default="32KiB,256KiB")
     parser.add_argument("--seed", type=int, default=1, help="of buffers and starts")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -81,7 +84,7 @@ def main() -> int:
     rows = []
     for spec in arguments.topologies.split(","):
         for size in arguments.sizes.split(","):
-            measured = measure(spec, parse_size(size), arguments.seed)
+            measured = measure(spec, arguments.algorithm, parse_size(size), arguments.seed)
             rows += measured
             if not arguments.json:
                 for row in measured:
