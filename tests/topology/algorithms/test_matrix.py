@@ -71,6 +71,7 @@ ONLY_HERE = {
     ("uneven", "symmetric"): "symmetric must have links of equal number, speed and latency",
     ("parallel links of switches", "direct"): "must have one link to the switches that join a rank",
     ("boxes without a plane", "direct"): "must have connected switches that join all 16 ranks",
+    ("some ranks", "direct"): "must have connected switches that join all 7 ranks",
 }
 ONLY_HERE |= {
     (name, "direct"): "direct must have switches, not ranks alone"
