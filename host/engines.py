@@ -155,9 +155,11 @@ class RtlEngine:
         if wired is not self._topology:
             self.close()
             self._topology, self._needs = wired, {}
-        self._needs = self._grown(schedule, memory)
-        sizes: dict[str, Any] = {**self._needs, "dtypes": self._dtypes}
+        needs = self._grown(schedule, memory)
+        sizes: dict[str, Any] = {**needs, "dtypes": self._dtypes}
         config = config_for(self._topology, self._link_model, **sizes)
+        # What is refused above must not be asked for again with what comes next.
+        self._needs = needs
         if self._session is not None and self._session.config != config:
             self.close()
         if self._session is None:

@@ -9,6 +9,7 @@ from multitree import (
     Communicator,
     DeviceError,
     LinkModel,
+    ScheduleError,
     TopologyError,
     fully_connected,
     mesh,
@@ -22,6 +23,7 @@ from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
+from multitree.topology.families.switched import fat_tree
 from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
@@ -172,6 +174,18 @@ def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
         engine.expect(Plan(now), memory, op="sum")
         assert engine._then is not None
         engine._then = None
+    engine.close()
+
+
+def test_a_schedule_that_is_refused_is_not_asked_for_again_with_the_next_one(monkeypatch):
+    monkeypatch.setattr("multitree.host.engines.RtlSession", Recorder)
+    monkeypatch.setattr(Recorder, "opened", [])
+    topology, memory = fat_tree(2, 2), np.zeros((4, 4096), np.float32)
+    engine = RtlEngine(topology, LinkModel())
+    with pytest.raises(ScheduleError, match="waves must be one in interfaces on shared links"):
+        engine.prepare(build(topology, "forest"), memory)
+    engine.prepare(build(topology, "multitree"), memory)
+    assert [session.config.wave_width for session in Recorder.opened] == [0]
     engine.close()
 
 
