@@ -102,7 +102,7 @@ def measure(spec: str, sizes: list[int], most_in_rtl: int, seed: int, work: Work
                 "ratio_to_bound": (taken["cycles"] if taken else best.cycles)
                 / bound_of(topology, size, model),
                 "ratio_to_best": taken and taken["cycles"] / least,
-                "num_rtl_runs": len(runs),
+                "num_rtl_runs": len(runs) if size <= most_in_rtl else None,
                 "exact": all(run["exact"] for run in runs.values()),
                 "algorithms": fastest,
             }
@@ -123,7 +123,7 @@ def shown(row: dict[str, Any]) -> str:
         row["rtl_cycles"] if in_rtl else "-",
         f"{cycles / row['bound_cycles']:.3f}",
         f"{row['ratio_to_best']:.4f}" if in_rtl else "-",
-        row["num_rtl_runs"],
+        row["num_rtl_runs"] if in_rtl else "-",
     )
 
 
