@@ -5,7 +5,7 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 
-from multitree.topology.arrays import Int32Array, Int64Array, int64s
+from multitree.topology.arrays import Int64Array, int32s, int64s
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import Routes, routes
@@ -193,12 +193,13 @@ def plane_routes(
         If the plane alone does not lead from every rank to every other.
     """
     if len(plane.links) == topology.num_links:
-        return routes(topology, _numbers(plane.ranks[src]), _numbers(plane.ranks[dst]))
+        ranks = (int32s("Ranks", plane.ranks[places]) for places in (src, dst))
+        return routes(topology, *ranks)
     number = np.zeros(topology.num_nodes, np.int64)
     nodes = np.concatenate([plane.ranks, plane.switches])
     number[nodes] = np.arange(len(nodes))
     counts, same = (len(plane.ranks), len(plane.switches)), np.ones(len(plane.links))
-    ends = _numbers(number[topology.links[plane.links]])
+    ends = int32s("Links", number[topology.links[plane.links]])
     try:
         alone = Topology("plane", *counts, ends, same, same)
     except TopologyError as error:
@@ -206,9 +207,5 @@ def plane_routes(
             f"{topology.name!r}: direct must have switches that lead from every rank to every "
             f"other, not those from switch {topology.label(int(plane.switches[0]))} on"
         ) from error
-    offsets, links, classes = routes(alone, _numbers(src), _numbers(dst))
-    return offsets, _numbers(plane.links[links]), classes
-
-
-def _numbers(values: Int64Array) -> Int32Array:
-    return np.asarray(values, np.int32)
+    offsets, links, classes = routes(alone, int32s("Places", src), int32s("Places", dst))
+    return offsets, int32s("Links", plane.links[links]), classes
