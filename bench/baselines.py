@@ -16,7 +16,7 @@ from multitree.host.cli.output import Working
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import PACED, build
+from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 
 ON_TORI = ("multitree", "ring", "ring_2d", "bidirectional_ring_2d", "double_tree", "swing")
@@ -60,13 +60,11 @@ ROW = "{:<12} {:<21} {:>7} {:>4} {:>8} {:>7} {:>7} {:>6} {:>5} {:>6}"
 def measure(spec: str, algorithm: str, sizes: list[str], work: Working) -> list[dict[str, Any]]:
     """Rows of one algorithm, on one network that stays between sizes."""
     topology, model = parse_topology(spec), LinkModel()
-    schedule = build(topology, algorithm)
     rows = []
     with Simulator(topology, "rtl", progress=work.count_cycles, say=work.say) as simulator:
         for size in map(parse_size, sizes):
-            if algorithm in PACED:
-                cost_model = model.cost_model(topology, model.num_flits(size, 1))
-                schedule = build(topology, algorithm, cost_model=cost_model)
+            cost_model = model.cost_model(topology, model.num_flits(size, 1))
+            schedule = build(topology, algorithm, cost_model=cost_model)
             report = simulator.run(schedule, size)
             peer = PEER_CYCLES.get((spec, format_size(size)), {}).get(algorithm)
             rows.append(
