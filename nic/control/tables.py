@@ -52,7 +52,7 @@ class Tables(wiring.Component):
     row_intact : Out(1)
         It is as it was written.
     lookups : In(LookupSignature), one per port, on shared links the staging's, the fetcher's
-        Questions to the flow memory.
+        Questions to the flow memory; where flits are forwarded, the fetcher's to a copy of its own.
     checking : Out(1)
         The check is not over.
     num_arrivals : Out(20)
@@ -100,14 +100,17 @@ class Tables(wiring.Component):
         """Wire the blocks."""
         m = Module()
         m.submodules.table = table = TableMemory(self.config)
-        m.submodules.flows = flows = FlowMemory(self.config, num_clients=len(self.lookups))
+        copies = self._make_flows(m)
+        flows = copies[0]
         m.submodules.checker = checker = Checker(self.config)
         m.submodules.snapshot = snapshot = Snapshot()
-        for memory, write in ((table, self.table_write), (flows, self.flow_write)):
+        writes = ((table, self.table_write), *((copy, self.flow_write) for copy in copies))
+        for memory, write in writes:
             m.d.comb += memory.write.eq(write)
             for name in ("bank", "index", "word", "data"):
                 m.d.comb += getattr(memory, name).eq(getattr(self, name))
-        for inner, outer in zip(flows.lookups, self.lookups, strict=True):
+        lookups = [lookup for copy in copies for lookup in copy.lookups]
+        for inner, outer in zip(lookups, self.lookups, strict=True):
             wiring.connect(m, wiring.flipped(outer), inner)
         m.d.comb += [
             table.address.eq(self.address),
@@ -128,6 +131,16 @@ class Tables(wiring.Component):
             m.d.comb += outer.eq(used)
         self._check(m, checker)
         return m
+
+    def _make_flows(self, m):
+        """The flow memory; behind it the fetcher's copy, where that looks a flow up per cycle."""
+        count = len(self.lookups)
+        copied = self.config.forward_flits > 0
+        m.submodules.flows = flows = FlowMemory(self.config, num_clients=count - copied)
+        if not copied:
+            return [flows]
+        m.submodules.row_flows = row_flows = FlowMemory(self.config, num_clients=1)
+        return [flows, row_flows]
 
     def _check(self, m, checker):
         """The checker goes by what is written, which stays while it is busy."""

@@ -1,20 +1,13 @@
 """The fetcher: hands a committed table's rows to the ports, one after the other."""
 
 from amaranth import Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import (
-    NO_PORT,
-    OP_GATHER,
-    OP_NOP,
-    SHARED_FLOW,
-    Config,
-    job_layout,
-    row_layout,
-)
+from multitree.nic.config import OP_NOP, Config, job_layout, row_layout
 from multitree.nic.control.checker import RowCheck, flow_check
 from multitree.nic.faults import FaultCode
+from multitree.nic.send.jobs import job_of, shared_job_of
 from multitree.nic.send.steps import StepCounter
 from multitree.nic.send.wave_offset import WaveOffset
 from multitree.nic.signatures import LookupSignature, RunSignature
@@ -152,8 +145,7 @@ class Fetcher(wiring.Component):
                 m.next = "IDLE"
         with m.State("CAPTURE"):
             m.d.sync += hand.code.eq(Mux(self.lookup.intact, flows.code, flipped))
-            job = self._shared_job(m, hand) if self.config.shared else self._job(m, hand)
-            m.d.sync += hand.job.eq(job)
+            m.d.sync += hand.job.eq(self._job(m, hand))
             m.next = "MOVE" if self.config.wave_width else "PUSH"
         self._move(m, hand)
         self._push(m, row_check, steps, hand, stop)
@@ -238,43 +230,7 @@ class Fetcher(wiring.Component):
 
     def _job(self, m, hand):
         """The job of the row in hand and its flow's entry, which is valid in this cycle."""
-        entry, row = self.lookup.entry, hand.row
-        last_child = Signal(4, init=NO_PORT)
-        m.d.comb += last_child.eq(NO_PORT)
-        # Later assignments win: the list has no gaps (`FlowCheck`), so that the last child is left.
-        for k in range(8):
-            with m.If(entry.children[k] != NO_PORT):
-                m.d.comb += last_child.eq(entry.children[k])
-        from_parent = (row.op == OP_GATHER) & (entry.parent != NO_PORT)
-        job = Signal(job_layout(self.config))
-        m.d.comb += [
-            job.row.eq(hand.index),
-            job.flow.eq(row.flow),
-            job.op.eq(row.op),
-            job.base.eq(entry.base),
-            job.size.eq(entry.size),
-            job.wave.eq(hand.wave),
-            job.needs.eq(from_parent | (last_child != NO_PORT)),
-            job.need_port.eq(Mux(from_parent, entry.parent, last_child)),
-            job.need_op.eq(from_parent),
-        ]
-        return data.View(job_layout(self.config), job.as_value())
-
-    def _shared_job(self, m, hand):
-        """The same on shared links: a sum is whole, or a result in, wherever it came from."""
-        row, entry = hand.row, data.View(SHARED_FLOW, self.lookup.entry.as_value())
-        from_parent = (row.op == OP_GATHER) & entry.parent
-        job = Signal(job_layout(self.config))
-        m.d.comb += [
-            job.row.eq(hand.index),
-            job.flow.eq(row.flow),
-            job.op.eq(row.op),
-            job.base.eq(entry.base),
-            job.size.eq(Mux(self.run.header_only.bit_select(row.op[0], 1), 0, entry.size)),
-            job.needs.eq(from_parent | (entry.num_children != 0)),
-            # The tracker has one count per sum or result here, all at port 0.
-            job.need_port.eq(0),
-            job.need_op.eq(from_parent),
-        ]
-        m.d.comb += [job[name].eq(row[name]) for name in ("order", "vc_class", "step", "route")]
-        return data.View(job_layout(self.config), job.as_value())
+        given = {"index": hand.index, "row": hand.row, "entry": self.lookup.entry}
+        if self.config.shared:
+            return shared_job_of(m, self.config, **given, header_only=self.run.header_only)
+        return job_of(m, self.config, **given, wave=hand.wave)

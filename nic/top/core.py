@@ -20,6 +20,7 @@ from multitree.nic.faults import FaultCode
 from multitree.nic.forward.positions import beginning_layout
 from multitree.nic.registers import identity, register_view
 from multitree.nic.send.fetcher import Fetcher
+from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from multitree.nic.signatures import ArrivalSignature, MemorySignature, RunSignature
 from multitree.nic.top.port import Port
 
@@ -113,7 +114,8 @@ class Core(wiring.Component):
             wiring.connect(m, port.tx, wiring.flipped(self.tx[number]))
             wiring.connect(m, wiring.flipped(self.rx[number]), port.rx)
             wiring.connect(m, port.memory, wiring.flipped(self.memory[number]))
-        m.submodules.fetcher = fetcher = Fetcher(config)
+        forwards = config.forward_flits > 0
+        m.submodules.fetcher = fetcher = (PipelinedFetcher if forwards else Fetcher)(config)
         m.submodules.tables = tables = Tables(config)
         m.submodules.control = control = Control(config)
         m.submodules.monitor = monitor = FaultMonitor(config)
@@ -292,9 +294,10 @@ class Core(wiring.Component):
             wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
 
     def _check_state(self, m, monitor):
-        """Counts that have flipped are the fault of their port; reported a cycle later."""
-        flipped = Signal(self.config.num_ports)
-        lost = self._beginnings.state_error if self.config.forward_flits else 0
+        """Counts and jobs that have flipped are the fault of their port; reported a cycle later."""
+        flipped, lost = Signal(self.config.num_ports), 0
+        if self.config.forward_flits:
+            lost = self._beginnings.state_error | m.submodules.fetcher.state_error
         m.d.sync += flipped.eq(self._tracker.state_error | lost)
         for number, code in enumerate(monitor.ports):
             # The later assignment wins over what the port itself reports in this cycle.

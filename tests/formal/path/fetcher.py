@@ -5,6 +5,7 @@ from amaranth import Cat, Mux, Signal
 from multitree.nic.config import Config
 from multitree.nic.faults import FaultCode
 from multitree.nic.send.fetcher import Fetcher
+from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from tests.formal.bench import Property
 from tests.formal.control.words import NOP, illegal_entry, illegal_row, table
 
@@ -16,12 +17,15 @@ WAVES_CYCLES = 36
 """The same of waves: three runs of a row take 24 cycles."""
 
 
-def _fetcher(bench, *, num_ports, table_depth, lockstep, wave_width=0):
+def _fetcher(bench, *, num_ports, table_depth, lockstep, wave_width=0, forward_flits=0):
     """The block as the control drives it, and a fault monitor's memory."""
     m = bench.m
     sizes = {"num_ports": num_ports, "table_depth": table_depth, "wave_width": wave_width}
-    config = Config(**sizes, num_flows=4, address_width=4)
-    m.submodules.block = block = Fetcher(config)
+    config = Config(**sizes, num_flows=4, address_width=4, forward_flits=forward_flits)
+    # Few rows on their way, so that those behind them wait for room.
+    bench.replace("multitree.nic.send.pipelined_fetcher._ROWS", 3)
+    block = (PipelinedFetcher if forward_flits else Fetcher)(config)
+    m.submodules.block = block
     faulted = Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
     m.d.comb += [
@@ -34,7 +38,7 @@ def _fetcher(bench, *, num_ports, table_depth, lockstep, wave_width=0):
         block.start.eq(bench.free("start")),
         block.row_intact.eq(bench.free("row_intact")),
         block.lookup.intact.eq(bench.free("flow_intact")),
-        block.lookup.granted.eq(block.lookup.valid & bench.free("granted")),
+        block.lookup.granted.eq(block.lookup.valid & (bench.free("granted") | bool(forward_flits))),
     ]
     for port, jobs in enumerate(block.jobs):
         m.d.comb += jobs.ready.eq(bench.free(f"ready_{port}"))
@@ -57,28 +61,33 @@ def _fired(bench, block):
     return fired, number, port
 
 
-def illegal(bench, *, num_ports, table_depth, lockstep):
+def illegal(bench, *, num_ports, table_depth, lockstep, forward_flits=0):
     """No job of a row with a wrong field or entry, or that flipped, nor of any row after it."""
     m = bench.m
-    block, words = _fetcher(bench, num_ports=num_ports, table_depth=table_depth, lockstep=lockstep)
+    sizes = {"num_ports": num_ports, "table_depth": table_depth, "lockstep": lockstep}
+    block, words = _fetcher(bench, **sizes, forward_flits=forward_flits)
     fired, number, _ = _fired(bench, block)
     run = block.run
     bad = illegal_row(words.row, num_ports, run.num_flows) | (
         (words.row.op != NOP) & illegal_entry(words.entry, num_ports, run.window_flits)
     )
     bench.check(~(fired & bad) | (number < words.index))
-    broken = Signal()
-    answered = bench.past(bench.past(block.lookup.granted))
-    torn = (block.lookup.granted & ~block.row_intact) | (answered & ~block.lookup.intact)
-    m.d.sync += broken.eq(broken | torn)
-    bench.check(~fired | (~broken & ~run.faulted))
+    # The first row that flipped: those before it may be on their way when it is read.
+    least, at = Signal(17, init=(1 << 17) - 1), bench.past(bench.past(block.address))
+    answered, entry_of = bench.past(bench.past(block.lookup.granted)), bench.past(bench.past(at))
+    with m.If(block.lookup.granted & ~block.row_intact & (at < least)):
+        m.d.sync += least.eq(at)
+    with m.If(answered & ~block.lookup.intact & (entry_of < least)):
+        m.d.sync += least.eq(entry_of)
+    bench.check(~fired | ((number < least) & ~run.faulted))
     bench.cover("before", fired & bad & (words.index == 1) & (run.num_rows > 1))
 
 
-def rows(bench, *, num_ports, table_depth, lockstep):
+def rows(bench, *, num_ports, table_depth, lockstep, forward_flits=0):
     """Every row that is no NOP goes once, in order, to its port, with its entry's chunk."""
     m = bench.m
-    block, words = _fetcher(bench, num_ports=num_ports, table_depth=table_depth, lockstep=lockstep)
+    sizes = {"num_ports": num_ports, "table_depth": table_depth, "lockstep": lockstep}
+    block, words = _fetcher(bench, **sizes, forward_flits=forward_flits)
     index, row, entry = words.index, words.row, words.entry
     fired, number, port = _fired(bench, block)
     following, mine, running = Signal(17), Signal(), Signal()
@@ -107,11 +116,11 @@ def rows(bench, *, num_ports, table_depth, lockstep):
     bench.cover("ended", ended & mine)
 
 
-def waves(bench, *, num_ports, table_depth, wave_width):
+def waves(bench, *, num_ports, table_depth, wave_width, forward_flits=0):
     """Every row goes once for each wave, in order, to its wave's place, run by run."""
     m = bench.m
     sizes = {"num_ports": num_ports, "table_depth": table_depth, "wave_width": wave_width}
-    block, words = _fetcher(bench, **sizes, lockstep=False)
+    block, words = _fetcher(bench, **sizes, lockstep=False, forward_flits=forward_flits)
     index, row, entry, run = words.index, words.row, words.entry, block.run
     last_wave, last_stage = (bench.constant(f"last_{n}", wave_width) for n in ("wave", "stage"))
     m.d.comb += [run.last_wave.eq(last_wave), run.last_run.eq(last_wave + last_stage)]
@@ -154,6 +163,8 @@ _SIZES = (
     {"num_ports": 1, "table_depth": 2, "lockstep": False},
     {"num_ports": 2, "table_depth": 5, "lockstep": False},
     {"num_ports": 2, "table_depth": 3, "lockstep": True},
+    {"num_ports": 2, "table_depth": 3, "lockstep": False, "forward_flits": 32},
+    {"num_ports": 1, "table_depth": 3, "lockstep": True, "forward_flits": 32},
 )
 PROPERTIES = (
     Property(
@@ -176,6 +187,7 @@ PROPERTIES = (
         (
             {"num_ports": 1, "table_depth": 2, "wave_width": 1},
             {"num_ports": 2, "table_depth": 3, "wave_width": 2},
+            {"num_ports": 2, "table_depth": 2, "wave_width": 1, "forward_flits": 32},
         ),
         depth=WAVES_CYCLES,
     ),

@@ -1,5 +1,6 @@
 """Tests of the fetcher: rows become jobs at their ports, or a fault with an index."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
@@ -12,21 +13,28 @@ from multitree.nic.config import FLOW_ENTRY, ROW
 from multitree.nic.control.memories import FlowMemory, TableMemory
 from multitree.nic.faults import FaultCode
 from multitree.nic.send.fetcher import Fetcher
+from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from tests.hw.streams import PATTERNS, go, run
 from tests.nic.blocks import SMALL, entry, load, plain, put, row, seeded, start
 
 PORTS, DEPTH = SMALL.num_ports, SMALL.table_depth
+FORWARDS = replace(SMALL, forward_flits=32)
+BOTH = pytest.mark.parametrize("config", [SMALL, FORWARDS], ids=["plain", "forwards"])
 NOP = 2
 LEAF, INNER, ROOT, ALONE = {"parent": 1}, {"children": [2, 0], "parent": 1}, {"children": [0]}, {}
 
 
 class Bench(Elaboratable):
-    """A fetcher with its memories; another client of the flow memory may hold it up."""
+    """A fetcher with its memories; another client of the flow memory may hold it up.
+
+    One that hands out a row per cycle has a flow memory of its own.
+    """
 
     def __init__(self, config):
-        self.fetcher = Fetcher(config)
+        forwards = config.forward_flits > 0
+        self.fetcher = (PipelinedFetcher if forwards else Fetcher)(config)
         self.table = TableMemory(SMALL)
-        self.flows = FlowMemory(SMALL, num_clients=2)
+        self.flows = FlowMemory(SMALL, num_clients=2 - forwards)
 
     def elaborate(self, platform):
         """Wire them as the core does."""
@@ -62,7 +70,7 @@ def simulate(
     bench = the_bench(config)
     fetcher = bench.fetcher
     seen = SimpleNamespace(jobs=[[] for _ in range(PORTS)], faults=[], cycles=0, steps=[])
-    lookup = bench.flows.lookups[1]
+    others = bench.flows.lookups[1:]
     sizes = {"num_rows": len(rows), "num_flows": len(flows)}
 
     async def drive(ctx):
@@ -84,7 +92,8 @@ def simulate(
             for number, port in enumerate(jobs):
                 open_now = number not in blocked or cycle == fault_cycle
                 ctx.set(port.ready, next(moves[number]) and open_now)
-            ctx.set(lookup.valid, not next(moves[PORTS]))
+            for lookup in others:
+                ctx.set(lookup.valid, not next(moves[PORTS]))
             _, _, busy, fault, index, of_flow, step, *taken = await ctx.tick().sample(
                 *(fetcher.busy, fetcher.fault, fetcher.fault_index, fetcher.fault_of_flow),
                 *(fetcher.step, *outputs),
@@ -162,9 +171,10 @@ def random_table(rng, *, nops=False):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("seed", range(3))
-def test_every_port_gets_its_rows_in_order_as_jobs(pattern, seed):
+@BOTH
+def test_every_port_gets_its_rows_in_order_as_jobs(pattern, seed, config):
     rows, flows = random_table(seeded(seed), nops=seed == 2)
-    seen = simulate(rows, flows, pattern=pattern)
+    seen = simulate(rows, flows, pattern=pattern, config=config)
     assert without_need(seen.jobs) == expected_jobs(rows, flows)
     assert not seen.faults
 
@@ -183,50 +193,59 @@ def test_every_port_gets_its_rows_in_order_as_jobs(pattern, seed):
         ({"children": [2, 1, 0], "parent": 0}, 0, (0, 0)),
     ],
 )
-def test_a_dependency_is_the_last_child_or_for_a_gather_the_parent(flow, op, need):
-    ((job,), *_) = simulate([{"op": op}], [flow]).jobs
+@BOTH
+def test_a_dependency_is_the_last_child_or_for_a_gather_the_parent(flow, op, need, config):
+    ((job,), *_) = simulate([{"op": op}], [flow], config=config).jobs
     assert ((job["needs"] and (job["need_port"], job["need_op"])) or None) == need
 
 
 @pytest.mark.parametrize("position", range(DEPTH))
-def test_an_illegal_row_is_a_fault_with_its_index_and_nothing_of_it_or_behind_goes(position):
+@BOTH
+def test_an_illegal_row_is_a_fault_with_its_index_and_nothing_of_it_or_behind_goes(
+    position, config
+):
     rng = seeded(position)
     rows, flows = random_table(rng)
     wrong = rng.choice([{"op": 3}, {"port": PORTS}, {"flow": len(flows)}, {"stage": 1}])
     code = FaultCode.ITERATIONS if "stage" in wrong else FaultCode.ROW_ILLEGAL
     broken = [*rows[:position], rows[position] | wrong, *rows[position + 1 :]]
-    seen = simulate(broken, flows, pattern="seldom")
+    seen = simulate(broken, flows, pattern="seldom", config=config)
     assert seen.faults == [(code, "row", position)]
     assert without_need(seen.jobs) == expected_jobs(rows[:position], flows)
 
 
 @pytest.mark.parametrize("position", range(SMALL.num_flows))
-def test_the_row_that_uses_an_illegal_flow_does_not_go_and_the_flow_is_named(position):
+@BOTH
+def test_the_row_that_uses_an_illegal_flow_does_not_go_and_the_flow_is_named(position, config):
     rows = [{"op": 1, "flow": flow} for flow in range(SMALL.num_flows)]
     flows = [{"base": flow, "size": 1} for flow in range(SMALL.num_flows)]
     broken = [flow | ({"stride": 1} if k == position else {}) for k, flow in enumerate(flows)]
-    seen = simulate(rows[::-1], broken)
+    seen = simulate(rows[::-1], broken, config=config)
     assert seen.faults == [(FaultCode.FLOW_ILLEGAL, "flow", position)]
     after = rows[::-1][: len(rows) - 1 - position]
     assert without_need(seen.jobs) == expected_jobs(after, flows)
 
 
 @pytest.mark.slow
+@BOTH
 @pytest.mark.parametrize("lasting", [True, False])
 @pytest.mark.parametrize("memory", ["table", "flows"])
-def test_a_bit_that_flips_in_any_cycle_changes_no_job(memory, lasting):
+def test_a_bit_that_flips_in_any_cycle_changes_no_job(memory, lasting, config):
     """Whatever goes is what was written, and what cannot go is named."""
     rng = seeded(f"{memory} {lasting}")
     rows, flows = random_table(rng)
     # What passes by soon must meet the row in the very cycle: more rows, more chances.
     rows = rows[: DEPTH if memory == "table" and not lasting else DEPTH // 2]
     bits, entries = (66, DEPTH) if memory == "table" else (165, SMALL.num_flows)
-    right, named = expected_jobs(rows, flows), 0
-    for cycle in range(6 * len(rows) + 2):
-        index = min(cycle // 6, len(rows) - 1)
+    right, named, rate = expected_jobs(rows, flows), 0, 1 if config.forward_flits else 6
+    # A row is on its way to its entry when the next ones are read.
+    behind = 2 if rate == 1 and memory == "flows" else 0
+    for cycle in range(rate * len(rows) + 2 + behind):
+        index = min(max(cycle - behind, 0) // rate, len(rows) - 1)
         place = index if memory == "table" else rows[index]["flow"]
         place = place if rng.random() < 0.8 else rng.randrange(entries)
-        seen = simulate(rows, flows, flip=(cycle, memory, place, rng.randrange(bits), lasting))
+        flip = (cycle, memory, place, rng.randrange(bits), lasting)
+        seen = simulate(rows, flows, flip=flip, config=config)
         for port, jobs in enumerate(without_need(seen.jobs)):
             assert jobs == right[port][: len(jobs)]
         if seen.faults:
@@ -240,10 +259,11 @@ def test_a_bit_that_flips_in_any_cycle_changes_no_job(memory, lasting):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("blocked", range(PORTS))
-def test_a_blocked_port_holds_only_the_rows_behind_it(blocked):
+@BOTH
+def test_a_blocked_port_holds_only_the_rows_behind_it(blocked, config):
     rows, flows = random_table(seeded(7))
     first = [fields["port"] for fields in rows].index(blocked)
-    seen = simulate(rows, flows, blocked=[blocked])
+    seen = simulate(rows, flows, blocked=[blocked], config=config)
     assert without_need(seen.jobs) == expected_jobs(rows[:first], flows)
 
 
@@ -258,15 +278,27 @@ def test_no_job_goes_from_the_cycle_of_a_fault_on_whatever_the_fetcher_is_doing(
         assert seen.cycles < cycle + 8, "it stops within the row in hand"
 
 
-def test_a_row_takes_six_cycles():
+@pytest.mark.parametrize("cycle", range(18))
+def test_no_job_goes_from_the_cycle_of_a_fault_on_where_rows_follow_each_other(cycle):
+    rows, flows = random_table(seeded(cycle))
+    for blocked in ((), range(PORTS)):
+        seen = simulate(rows, flows, blocked=blocked, fault_cycle=cycle, config=FORWARDS)
+        gone = 0 if blocked else max(cycle - 6, 0)
+        assert without_need(seen.jobs) == expected_jobs(rows[:gone], flows)
+        assert seen.cycles < cycle + 3
+
+
+@BOTH
+def test_a_row_takes_six_cycles_or_where_flits_are_forwarded_one(config):
     rows, flows = random_table(seeded(1))
-    few = simulate(rows[:4], flows).cycles
-    assert simulate(rows, flows).cycles - few == 6 * (DEPTH - 4)
+    few, all_rows = (simulate(rows[:count], flows, config=config).cycles for count in (4, DEPTH))
+    assert all_rows - few == (1 if config.forward_flits else 6) * (DEPTH - 4)
 
 
-def test_in_lockstep_rows_go_in_their_steps_and_nops_go_nowhere():
+@BOTH
+def test_in_lockstep_rows_go_in_their_steps_and_nops_go_nowhere(config):
     rows = [{"step": 0}, {"step": 1, "op": NOP, "port": 15}, {"step": 2, "port": 1}, {"step": 4}]
-    seen = simulate(rows, [ALONE], lockstep=1, step_cycles=20)
+    seen = simulate(rows, [ALONE], lockstep=1, step_cycles=20, config=config)
     assert without_need(seen.jobs) == expected_jobs(rows, [ALONE])
     assert seen.steps == [0, 2, 4]
     assert 80 < seen.cycles < 90
