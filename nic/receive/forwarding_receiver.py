@@ -94,6 +94,10 @@ class ForwardingReceiver(Receiver):
             ]
         return header_check, reducer, reducer.query
 
+    def _state_error(self, header_check, reducer):
+        """Whether bits have flipped in what is queued, here or there."""
+        return header_check.state_error | reducer.state_error
+
     def _wait(self, header_check, reducer, name):
         """A field of what is awaited: a sibling before anything else but a fault's message."""
         waits = reducer.wait.awaited.any() & ~header_check.fault.any()

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.link.link import Kind
 from multitree.nic.config import OP_GATHER, UNKNOWN, Config, flit_stream, head_layout
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.receive.scoreboard import Expectation, Scoreboard
+from multitree.nic.receive.scoreboard import Expectation, Scoreboard, refusal
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.wave_offset import WaveOffset
 from multitree.nic.signatures import (
@@ -92,14 +92,9 @@ class HeaderCheck(wiring.Component):
                 "empty": Out(ArrivalSignature(config)),
                 "fault": Out(8),
                 "wait": Out(WaitSignature(config)),
-                **self._more(config),
+                "query": Out(QuerySignature(config)),
             }
         )
-
-    @staticmethod
-    def _more(config):
-        """Members by which it learns whether a sub-message may pass."""
-        return {"query": Out(QuerySignature(config))}
 
     def elaborate(self, platform):
         """One state machine: AWAIT_HEAD, LOOK_UP, READ, CHECK, MOVE, PASS, NEXT_HEAD, REPORT."""
@@ -144,10 +139,11 @@ class HeaderCheck(wiring.Component):
                 m.d.sync += self.items.payload.address.eq(run.window_base + entry.base)
                 m.d.sync += [left.eq(entry.size), after.eq(expectation.after)]
                 stale = phase != run.sequence[0]
-                self._refuse(m, expectation, scoreboard, stale, size != entry.size[: len(size)])
+                wrong = stale, size != entry.size[: len(size)]
+                m.d.comb += self.fault.eq(refusal(m, self.lookup, expectation, scoreboard, *wrong))
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
-                    self._expect(m, message, single, expectation)
+                    m.d.sync += self.query.port.eq(expectation.sibling)
                     m.d.comb += scoreboard.mark.eq(1)
                     m.next = "MOVE" if self.config.wave_width else "PASS"
                     with m.If(single):
@@ -216,23 +212,6 @@ class HeaderCheck(wiring.Component):
         with m.If(self.run.faulted):
             m.next = "AWAIT_HEAD"
 
-    def _refuse(self, m, expectation, scoreboard, stale, wrong_size):
-        """Name what is wrong with the message whose flow's entry is valid in this cycle."""
-        # Check bits first: an entry or a mark that flipped says nothing of the message.
-        with m.If(~self.lookup.intact):
-            m.d.comb += self.fault.eq(FaultCode.TABLE_PARITY)
-        with m.Elif(~scoreboard.intact):
-            m.d.comb += self.fault.eq(FaultCode.STATE_PARITY)
-        # The collective was over, and another may have begun, while its entry was looked up.
-        with m.Elif(stale):
-            m.d.comb += self.fault.eq(FaultCode.STALE_SEQUENCE)
-        with m.Elif(~expectation.expected | scoreboard.early):
-            m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
-        with m.Elif(scoreboard.seen):
-            m.d.comb += self.fault.eq(FaultCode.DUPLICATE_MESSAGE)
-        with m.Elif(wrong_size):
-            m.d.comb += self.fault.eq(FaultCode.LENGTH)
-
     def _judge(self, m, head, is_head):
         """Take a head of this collective; a later one's has to wait."""
         run = self.run
@@ -268,10 +247,6 @@ class HeaderCheck(wiring.Component):
         with m.If(self.lookup.valid):
             m.d.sync += [known.eq(0), asked.eq(0)]
         return gate
-
-    def _expect(self, m, message, single, expectation):
-        """Note after whom the message in hand has to wait, once it is known to be right."""
-        m.d.sync += self.query.port.eq(expectation.sibling)
 
     def _ask(self, m, after):
         """Ask how far the sibling is."""

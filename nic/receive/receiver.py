@@ -102,7 +102,7 @@ class Receiver(wiring.Component):
             reducer.maximum.eq(self.run.maximum),
             header_check.port.eq(self.port),
             header_check.drained.eq(reducer.idle),
-            self.state_error.eq(reducer.state_error),
+            self.state_error.eq(self._state_error(header_check, reducer)),
         ]
         # Both together, so that a fault comes with what it concerns.
         m.d.sync += self.fault.eq(header_check.fault)
@@ -115,6 +115,10 @@ class Receiver(wiring.Component):
             chosen = Mux(empty.valid, getattr(empty, name), getattr(reducer.arrival, name))
             m.d.comb += getattr(self.arrival, name).eq(chosen)
         return m
+
+    def _state_error(self, header_check, reducer):
+        """Whether bits have flipped in what is queued."""
+        return reducer.state_error
 
     def _wait(self, header_check, reducer, name):
         """A field of what is awaited."""

@@ -8,11 +8,44 @@ from amaranth.utils import ceil_log2
 
 from multitree.hw.checked_queue import check_of, check_width, is_intact
 from multitree.nic.config import FLOW_ENTRY, OP_GATHER, Config
+from multitree.nic.faults import FaultCode
 
-__all__ = [
-    "Expectation",
-    "Scoreboard",
-]
+__all__ = ["Expectation", "Scoreboard", "refusal"]
+
+
+def refusal(m, lookup, expectation, scoreboard, stale, wrong_size):
+    """What is wrong with a message, in the cycle in which its flow's entry is valid.
+
+    Parameters
+    ----------
+    m : Module
+    lookup : LookupSignature
+    expectation : Expectation
+    scoreboard : Scoreboard
+    stale : Value
+        The collective was over, and another may have begun, while the entry was looked up.
+    wrong_size : Value
+        The head says another size than the entry.
+
+    Returns
+    -------
+    Value
+        A `FaultCode`, or 0.
+    """
+    code = Signal(8, name="refusal")
+    # Check bits first: an entry or a mark that flipped says nothing of the message.
+    for wrong, name in (
+        (wrong_size, FaultCode.LENGTH),
+        (scoreboard.seen, FaultCode.DUPLICATE_MESSAGE),
+        (~expectation.expected | scoreboard.early, FaultCode.UNEXPECTED_MESSAGE),
+        (stale, FaultCode.STALE_SEQUENCE),
+        (~scoreboard.intact, FaultCode.STATE_PARITY),
+        (~lookup.intact, FaultCode.TABLE_PARITY),
+    ):
+        # Later assignments win.
+        with m.If(wrong):
+            m.d.comb += code.eq(name)
+    return code
 
 
 class Expectation(wiring.Component):

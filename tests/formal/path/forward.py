@@ -3,23 +3,13 @@
 from amaranth import Array, Cat, Mux, Signal
 from amaranth.lib import data
 
-from multitree.hw.link.link import Kind
-from multitree.nic.config import (
-    FLOW_ENTRY,
-    NO_PORT,
-    OP_GATHER,
-    Config,
-    job_layout,
-    sequence_width,
-)
-from multitree.nic.control.checker import FlowCheck
+from multitree.nic.config import Config, job_layout
 from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.chunk_reader import ChunkReader
 from multitree.nic.forward.merged_queue import MergedQueue
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.forward.write_order import WriteOrder
 from tests.formal.bench import Property, driven
-from tests.formal.path.header_check import free_header_check, small_config
 from tests.formal.stand_ins import hand_out, hollow
 
 __all__ = ["PROPERTIES"]
@@ -126,72 +116,6 @@ def order(bench, *, messages):
     bench.cover("second", moved & first.tracked & (first.position == 3) & bench.past(left))
 
 
-def jobs(bench, *, wave_width):
-    """Each message is announced with its position, and no flit of it passes before its job."""
-    m, config = bench.m, small_config(4, 2, wave_width, 32)
-    block = free_header_check(bench, config, bench.constant("sequence", sequence_width(config)))
-    m.submodules.flow_check = check = FlowCheck(config)
-    entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
-    m.d.comb += [
-        check.entry.eq(entry),
-        check.window_flits.eq(15),
-        block.lookup.entry.eq(entry),
-        block.run.last_wave.eq(bench.constant("last_wave", wave_width)),
-        block.port.eq(bench.constant("port", 1)),
-    ]
-    bench.assume((check.code == 0) & (entry.stride == 0))
-    # A collective ends with a fault, or when no message is in hand.
-    bench.assume(~bench.past(block.run.running) | block.run.running | block.run.faulted)
-    item, job, report = block.items.payload, block.jobs.payload, block.report
-    moved, taken = block.items.valid & block.items.ready, block.jobs.valid & block.jobs.ready
-    begins = data.View(beginning_layout(config), report.count)
-    # How many flits passed; the message whose flits pass, and the job that is theirs.
-    passed, place = Signal(position_width(config)), Signal(config.address_width)
-    given, announced = Signal(), Signal()
-    m.d.sync += [passed.eq(passed + moved), announced.eq(announced | report.valid)]
-    with m.If(taken):
-        m.d.sync += given.eq(1)
-    with m.If(moved):
-        m.d.sync += place.eq(place + 1)
-        with m.If(item.mark.last):
-            m.d.sync += [place.eq(0), given.eq(0), announced.eq(0)]
-    with m.If(block.empty.valid):
-        m.d.sync += given.eq(0)
-    # Its report comes a cycle behind an empty one, which is no beginning of flits.
-    with m.If(bench.past(block.empty.valid)):
-        m.d.sync += announced.eq(0)
-    with m.If(~block.run.running):
-        m.d.sync += passed.eq(0)
-    starts = moved & (place == 0)
-    bench.check(~moved | given | taken)
-    bench.check(~block.empty.valid | given | taken | ~block.run.running)
-    bench.check(~starts | announced | report.valid)
-    bench.check(~taken | ~given)
-    # The last flit, and only that, is a tail: a message that is shorter or longer does not end.
-    is_tail = block.flits.payload.kind == Kind.TAIL
-    bench.check(~moved | block.run.packets | (is_tail == item.mark.last))
-    with_payload = report.valid & ~bench.past(block.empty.valid)
-    bench.check(~with_payload | (begins.position == bench.past(passed)) | ~block.run.running)
-    bench.check(~(with_payload & announced))
-    # What a message follows: a contribution the child before its own, a result the last child.
-    follows, port = Signal(), Signal(4)
-    for k in range(8):
-        is_last = entry.children[k] != NO_PORT
-        is_last &= 1 if k == 7 else entry.children[k + 1] == NO_PORT
-        with m.If(is_last & (job.op == OP_GATHER)):
-            m.d.comb += [follows.eq(1), port.eq(entry.children[k])]
-        if k:
-            with m.If((entry.children[k] == block.port) & (job.op != OP_GATHER)):
-                m.d.comb += [follows.eq(1), port.eq(entry.children[k - 1])]
-    empty = entry.size == 0
-    bench.check(~taken | empty | (job.needs == follows))
-    bench.check(~(taken & job.needs & ~empty) | (job.need_port == port))
-    bench.check(~taken | (job.size == entry.size))
-    bench.check(~(taken & ~empty) | (job.base == (block.run.window_base + entry.base)[:4]))
-    bench.cover("second", starts & (passed == 3) & job.needs)
-    bench.cover("gather", taken & (job.op == OP_GATHER) & job.needs)
-
-
 class _Ports:
     """What ports have written: announced, put a cycle later at most, acknowledged behind that."""
 
@@ -280,14 +204,6 @@ PROPERTIES = (
         "a flit is taken that is put and not yet overwritten, or read once it is acknowledged",
         flits,
         ({},),
-    ),
-    Property(
-        "header_check.jobs",
-        "every message is announced at its position; no flit passes before the job of its message",
-        jobs,
-        ({"wave_width": 0}, {"wave_width": 1}),
-        depth=20,
-        quick_depth=14,
     ),
     Property(
         "write_order.order",

@@ -7,14 +7,13 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import FLOW_ENTRY, NO_PORT, Config, head_layout, sequence_width
 from multitree.nic.control.checker import FlowCheck
 from multitree.nic.faults import FaultCode
-from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.reduce.reducer import Reducer
 from tests.formal.bench import Property, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
-__all__ = ["PROPERTIES", "free_header_check", "small_config"]
+__all__ = ["PROPERTIES", "small_config"]
 
 WAVES_CYCLES = 22
 """Cycles searched for waves: two of them, of three flits each, take 20."""
@@ -42,11 +41,10 @@ def flow_check(bench, *, num_ports, address_width):
     bench.cover("legal", legal & (entry.size > 4) & (entry.children[0] != NO_PORT))
 
 
-def free_header_check(bench, config, sequence):
+def _header_check(bench, config, sequence):
     """The block with free flits, grants, answers and state; what faults stays faulted."""
     m = bench.m
-    block = (ForwardingHeaderCheck if config.forward_flits else HeaderCheck)(config)
-    m.submodules.block = block
+    m.submodules.block = block = HeaderCheck(config)
     driven(bench, "flits", block.flits)
     faulted = Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
@@ -64,9 +62,6 @@ def free_header_check(bench, config, sequence):
         block.items.ready.eq(bench.free("items_ready")),
         block.drained.eq(bench.free("drained")),
     ]
-    if config.forward_flits:
-        m.d.comb += block.jobs.ready.eq(bench.free("jobs_ready"))
-        return block
     m.d.comb += [
         block.query.answered.eq(bench.free("answered")),
         block.query.count.eq(bench.free("count", config.count_width)),
@@ -87,11 +82,11 @@ def small_config(address_width, submessage_flits, wave_width=0, forward_flits=0)
     )
 
 
-def window(bench, *, address_width, submessage_flits, forward_flits=0):
+def window(bench, *, address_width, submessage_flits):
     """Whatever an entry that passes the check and whatever the flits say."""
     m = bench.m
-    config = small_config(address_width, submessage_flits, forward_flits=forward_flits)
-    block = free_header_check(bench, config, bench.free("sequence", sequence_width(config)))
+    config = small_config(address_width, submessage_flits)
+    block = _header_check(bench, config, bench.free("sequence", sequence_width(config)))
     m.submodules.flow_check = check = FlowCheck(config)
     entry = bench.free("entry", check.entry.shape().size)
     window_flits = bench.constant("window_flits", address_width)
@@ -118,15 +113,14 @@ def window(bench, *, address_width, submessage_flits, forward_flits=0):
     bench.check(~block.items.valid | inside)
     bench.check(~block.items.valid | block.run.running)
     bench.cover("last", block.items.valid & (address == end - 1) & (window_flits > 3))
-    waits = block.jobs.valid & block.jobs.payload.needs if forward_flits else block.query.valid
-    bench.cover("sibling", block.items.valid & waits)
+    bench.cover("sibling", block.items.valid & block.query.valid)
 
 
-def once(bench, *, address_width, submessage_flits, forward_flits=0):
+def once(bench, *, address_width, submessage_flits):
     """In one collective each message of a flow is admitted once, and none by a broken entry."""
     m = bench.m
-    config = small_config(address_width, submessage_flits, forward_flits=forward_flits)
-    block = free_header_check(bench, config, bench.constant("sequence", sequence_width(config)))
+    config = small_config(address_width, submessage_flits)
+    block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
     bench.assume(block.run.num_flows <= config.num_flows)
     entry = bench.constant("entry", block.lookup.entry.shape().size)
     m.d.comb += block.lookup.entry.eq(data.View(block.lookup.entry.shape(), entry))
@@ -146,11 +140,11 @@ def once(bench, *, address_width, submessage_flits, forward_flits=0):
     bench.cover("again", came & (block.fault == FaultCode.DUPLICATE_MESSAGE))
 
 
-def waves(bench, *, address_width, submessage_flits, wave_width, forward_flits=0):
+def waves(bench, *, address_width, submessage_flits, wave_width):
     """In one collective each wave of a message is admitted once, in order, to its own place."""
     m = bench.m
-    config = small_config(address_width, submessage_flits, wave_width, forward_flits)
-    block = free_header_check(bench, config, bench.constant("sequence", sequence_width(config)))
+    config = small_config(address_width, submessage_flits, wave_width)
+    block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
     run = block.run
     last_wave = bench.constant("last_wave", wave_width)
     m.d.comb += run.last_wave.eq(last_wave)
@@ -244,7 +238,6 @@ PROPERTIES = (
         (
             {"address_width": 4, "submessage_flits": 2},
             {"address_width": 4, "submessage_flits": 4},
-            {"address_width": 4, "submessage_flits": 2, "forward_flits": 32},
         ),
         quick_depth=14,
     ),
@@ -255,7 +248,6 @@ PROPERTIES = (
         (
             {"address_width": 4, "submessage_flits": 2},
             {"address_width": 4, "submessage_flits": 4},
-            {"address_width": 4, "submessage_flits": 2, "forward_flits": 32},
         ),
     ),
     Property(
@@ -265,7 +257,6 @@ PROPERTIES = (
         (
             {"address_width": 4, "submessage_flits": 2, "wave_width": 1},
             {"address_width": 4, "submessage_flits": 4, "wave_width": 2},
-            {"address_width": 4, "submessage_flits": 2, "wave_width": 1, "forward_flits": 32},
         ),
         depth=WAVES_CYCLES,
         quick_depth=16,

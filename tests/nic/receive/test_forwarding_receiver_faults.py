@@ -140,6 +140,34 @@ def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields):
     assert_faulted(flits, FaultCode.FRAMING, 0, S, packets=1)
 
 
+@pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL, Kind.HEAD])
+@pytest.mark.parametrize("packets_on", [0, 1])
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_flit_between_two_messages_is_a_fault_and_no_flit_of_either(kind, packets_on, follows):
+    """Whether the head of the next message was read before it is found, or not."""
+    frame = packets if packets_on else None
+    stray = {"kind": kind, "payload": head(flow=4, sequence=SEQUENCE, continued=1)}
+    last = [(2, GATHER, 0, of(2, GATHER, frame))] if follows else []
+    sent = [(0, REDUCE, 0, [*of(0, REDUCE, frame), stray]), *last]
+    seen = simulate(sent, cycles=200, slow=3, script={0: {"packets": packets_on}})
+    # Where the next message is in hand already, it is the one with a wrong flit in front.
+    named = 4 if kind == Kind.HEAD else UNKNOWN
+    assert seen.faults in ([(FaultCode.FRAMING, named)], [(FaultCode.FRAMING, 2)] * follows)
+    places = [BASE + FIRST["base"] + k for k in range(FIRST["size"])]
+    assert [address for _, address in seen.written] == places[: len(seen.written)]
+
+
+def test_a_message_that_is_wrong_is_a_fault_only_behind_those_before_it():
+    """Its head is read while the flits of the one before it still wait for the link."""
+    wrong = framed(0, REDUCE, seeded(1), flow=len(FLOWS))
+    sent = [(0, REDUCE, 0, of(0, REDUCE)), (0, REDUCE, 0, wrong)]
+    seen = simulate(sent, slow=3, cycles=200)
+    assert seen.faults == [(FaultCode.UNEXPECTED_MESSAGE, len(FLOWS))]
+    assert [position for *_, position, _ in seen.reports] == [0]
+    cut = [(0, REDUCE, 0, of(0, REDUCE)[:-1]), (0, REDUCE, 0, wrong)]
+    assert simulate(cut, slow=3, cycles=200).faults == [(FaultCode.FRAMING, 0)]
+
+
 @pytest.mark.parametrize("bit", range(0, 165, 41))
 @pytest.mark.parametrize(("flow", "op"), [(0, REDUCE), (2, GATHER), (3, GATHER)])
 def test_a_flipped_bit_of_a_flows_entry_is_a_fault_before_anything_is_reported(bit, flow, op):

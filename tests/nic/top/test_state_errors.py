@@ -10,6 +10,7 @@ from multitree.hw.link.receiver import LinkReceiver
 from multitree.nic.control.tracker import DependencyTracker
 from multitree.nic.faults import FaultCode
 from multitree.nic.interface import Interface
+from multitree.nic.receive.forwarding_receiver import ForwardingReceiver
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.receive.shared_lane import SharedLane
@@ -17,11 +18,14 @@ from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
+from multitree.nic.send.forwarding_sender import ForwardingSender
+from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from multitree.nic.send.sender import Sender
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL
 from tests.nic.top.pair import Host
 
+FORWARDS = replace(SMALL, forward_flits=32)
 SHARED = replace(SMALL, flit_bytes=16, num_classes=1)
 LINK = {"num_vcs": 4, "flit_bytes": 16, "depth": 8, "submessage_flits": 4}
 BLOCKS = {
@@ -36,6 +40,9 @@ BLOCKS = {
     ReorderBuffer: {"config": SHARED},
     ReductionSequencer: {"config": SHARED},
     Sender: {"config": SMALL},
+    ForwardingReceiver: {"config": FORWARDS},
+    ForwardingSender: {"config": FORWARDS},
+    PipelinedFetcher: {"config": FORWARDS},
 }
 LATENCY_CYCLES = 2
 """From a word that left its queue with flipped bits to the block's strobe, at most."""

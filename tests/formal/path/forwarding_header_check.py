@@ -1,0 +1,175 @@
+"""Properties of messages in hand where flits are forwarded, whatever was read."""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import data
+
+from multitree.hw.checked_queue import Checked
+from multitree.nic.config import OP_GATHER, sequence_width
+from multitree.nic.forward.positions import beginning_layout, position_width
+from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
+from multitree.nic.receive.head_reader import TURN_WIDTH, HeadReader
+from tests.formal.bench import Property, driven
+from tests.formal.path.header_check import small_config
+from tests.formal.stand_ins import hand_out, hollow
+
+__all__ = ["PROPERTIES"]
+
+_BLOCK = "multitree.nic.receive.forwarding_header_check"
+BOUND_CYCLES = 18
+"""Cycles searched: two messages of three flits, and one that waits for room, take 14."""
+
+
+class _Place(Checked):
+    """A queue of one place: that deeper ones keep what they hold is proved where they are."""
+
+    def elaborate(self, platform):
+        """Full or empty."""
+        m = Module()
+        came, goes = self.i.payload.as_value(), self.o.payload.as_value()
+        full, held = Signal(), Signal(len(came))
+        m.d.comb += [self.i.ready.eq(~full), self.o.valid.eq(full), self.level.eq(full)]
+        m.d.comb += goes.eq(held)
+        with m.If(~full):
+            m.d.sync += [full.eq(self.i.valid), held.eq(came)]
+        with m.Elif(self.o.ready):
+            m.d.sync += full.eq(0)
+        return m
+
+
+def _header_check(bench, config):
+    """The block with free messages and flits; what faults stays faulted."""
+    m = bench.m
+    reader = hollow(HeadReader)(config)
+    hand_out(bench, f"{_BLOCK}.HeadReader", reader)
+    bench.replace(f"{_BLOCK}.Checked", _Place)
+    m.submodules.block = block = ForwardingHeaderCheck(config)
+    faulted, running = Signal(), Signal()
+    m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
+    # A collective begins once here, and ends with a fault.
+    m.d.sync += running.eq(running | bench.free("starts"))
+    m.d.comb += [
+        block.run.running.eq(running & ~faulted),
+        block.run.faulted.eq(faulted),
+        block.run.sequence.eq(bench.constant("sequence", sequence_width(config))),
+        block.run.packets.eq(bench.constant("packets")),
+        block.items.ready.eq(bench.free("items_ready")),
+        block.jobs.ready.eq(bench.free("jobs_ready")),
+        block.drained.eq(bench.free("drained")),
+    ]
+    flit = reader.ahead
+    driven(bench, "ahead", flit)
+    waits = bench.past(flit.valid & ~flit.ready)
+    bench.assume(
+        ~waits | (flit.valid & (flit.payload.as_value() == bench.past(flit.payload.as_value())))
+    )
+    driven(bench, "messages", reader.messages)
+    message = reader.messages
+    waits = bench.past(message.valid & ~message.ready)
+    payload = message.payload.as_value()
+    bench.assume(~waits | (message.valid & (payload == bench.past(payload))))
+    # That is `head_reader.window`.
+    said = message.payload
+    bench.assume((said.code != 0) | (said.single == (said.size == 0)))
+    return block, reader
+
+
+class _Picked:
+    """A message that the solver chooses, and how many were in hand before."""
+
+    def __init__(self, bench, block, reader):
+        m = bench.m
+        item, width = block.items, TURN_WIDTH
+        self.moved = item.valid & item.ready
+        came = reader.messages.valid & reader.messages.ready
+        entered, self.done = Signal(width), Signal(width)
+        self.seen, number = Signal(), Signal(width)
+        self.value = Signal(reader.messages.payload.shape())
+        ends = (self.moved & item.payload.mark.last) | block.empty.valid
+        m.d.sync += [entered.eq(entered + came), self.done.eq(self.done + ends)]
+        # Chosen when it is offered: one that passes the queue is in hand a cycle later.
+        with m.If(reader.messages.valid & bench.free("pick") & ~self.seen):
+            m.d.sync += [self.seen.eq(1), number.eq(entered)]
+            m.d.sync += self.value.eq(reader.messages.payload)
+        gone = Signal()
+        self.is_mine = self.seen & ~gone & (self.done == number)
+        m.d.sync += gone.eq(gone | (self.is_mine & ends))
+        self.place = Signal(block.config.address_width + 1)
+        with m.If(ends):
+            m.d.sync += self.place.eq(0)
+        with m.Elif(self.moved):
+            m.d.sync += self.place.eq(self.place + 1)
+
+
+def messages(bench, *, wave_width, submessage_flits):
+    """Flits go where their message says, as many as it says, none of one that is wrong."""
+    config = small_config(4, submessage_flits, wave_width, 32)
+    block, reader = _header_check(bench, config)
+    picked = _Picked(bench, block, reader)
+    value, item, mine = picked.value, block.items.payload, picked.is_mine
+    moved, empty = picked.moved & mine, block.empty.valid & mine
+    shift, wave = submessage_flits.bit_length() - 1, Cat(value.wave) << config.part_width
+    named = (item.mark.flow == value.flow) & (item.mark.op == value.op)
+    bench.check(~(moved | empty) | (value.code == 0))
+    bench.check(~moved | (named & (item.replace == (value.op == OP_GATHER))))
+    bench.check(~moved | (item.address == (value.address + picked.place)[:4]))
+    bench.check(~moved | (picked.place < value.size))
+    bench.check(~moved | (item.mark.last == (picked.place + 1 == value.size)))
+    ends = (picked.place + 1)[:shift] == 0
+    bench.check(~moved | (item.end == (item.mark.last | ends)))
+    bench.check(~moved | (item.mark.count == wave + (picked.place >> shift) + 1))
+    bench.check(~empty | (value.single & block.drained))
+    bench.check(~empty | ((block.empty.flow == value.flow) & (block.empty.op == value.op)))
+    bench.check(~empty | (block.empty.count == wave + 1))
+    bench.check(~(block.items.valid | block.empty.valid) | block.run.running)
+    bench.cover("second", moved & item.mark.last & (picked.done == 1) & (value.size == 3))
+    bench.cover("empty", empty & (picked.done == 1))
+
+
+def jobs(bench, *, wave_width):
+    """Each message is announced with its position, and no flit of it passes before its job."""
+    m, config = bench.m, small_config(4, 2, wave_width, 32)
+    block, reader = _header_check(bench, config)
+    picked = _Picked(bench, block, reader)
+    value, job, report = picked.value, block.jobs.payload, block.report
+    taken = block.jobs.valid & block.jobs.ready
+    begins = data.View(beginning_layout(config), report.count)
+    # How many flits passed; whether the message in hand has its job, and is announced.
+    passed, given, announced = Signal(position_width(config)), Signal(), Signal()
+    ends = (picked.moved & block.items.payload.mark.last) | block.empty.valid
+    was_empty = bench.past(block.empty.valid)
+    m.d.sync += [passed.eq(passed + picked.moved), given.eq((given | taken) & ~ends)]
+    begun = report.valid & ~was_empty
+    m.d.sync += announced.eq((announced | begun) & ~ends)
+    starts = picked.moved & (picked.place == 0)
+    bench.check(~(picked.moved | block.empty.valid) | given | taken)
+    bench.check(~starts | announced | begun)
+    bench.check(~(taken & given) & ~(begun & announced))
+    bench.check(~begun | ((begins.position == passed) & begins.begun))
+    bench.check(~was_empty | report.valid)
+    mine = taken & picked.is_mine
+    bench.check(~mine | ((job.flow == value.flow) & (job.op == (value.op & ~value.single))))
+    bench.check(~mine | ((job.base == value.address) & (job.size == value.size)))
+    bench.check(~mine | ((job.needs == value.follows) & (job.need_port == value.before)))
+    bench.check(~(mine & (wave_width != 0)) | (job.wave == value.wave))
+    bench.cover("second", mine & (picked.done == 1) & (passed == 2) & job.needs)
+
+
+PROPERTIES = (
+    Property(
+        "header_check.messages",
+        "flits go where their message says, as many as it says, none of one that is wrong",
+        messages,
+        (
+            {"wave_width": 0, "submessage_flits": 2},
+            {"wave_width": 1, "submessage_flits": 4},
+        ),
+        quick_depth=12,
+    ),
+    Property(
+        "header_check.jobs",
+        "a message is announced once with its place among all; none passes before its job",
+        jobs,
+        ({"wave_width": 0}, {"wave_width": 1}),
+        quick_depth=12,
+    ),
+)
