@@ -127,11 +127,17 @@ class LinkModel:
         the latency of the link.
     done_cycles : int
         From the last arrival to the interrupt.
+    piped_row_cycles, piped_refill_cycles : int
+        As `row_cycles` and `refill_cycles`, where flits are forwarded, as in all down to
+        `acknowledged_cycles`.
+    piped_cycles : int
+        From the host's start to the first head flit, beyond `start_cycles`.
+    queue_cycles : int
+        What the look-up of heads ahead adds to `head_cycles`, and to each flit's way.
     source_queue_rows : int
-        Rows that wait at a sender that forwards, behind `port_queue_rows`.
+        Rows that wait at a sender, behind `port_queue_rows`.
     follow_cycles : int
-        Where flits are forwarded, as in all down to `acknowledged_cycles`: from a head that is
-        checked to the head that waited for it.
+        From a head that is checked to the head that waited for it.
     forward_cycles : int
         From a flit that is put to the same one on the next link.
     ahead_cycles : int
@@ -178,6 +184,11 @@ class LinkModel:
     memory_write_cycles: int = 4
     forward_flits: int = 0
 
+    # These are the rows of nic/send/pipelined_fetcher.py.
+    piped_row_cycles: ClassVar[int] = 1
+    piped_refill_cycles: ClassVar[int] = 3
+    piped_cycles: ClassVar[int] = 1
+    queue_cycles: ClassVar[int] = 1
     source_queue_rows: ClassVar[int] = 5
     follow_cycles: ClassVar[int] = 2
     ahead_cycles: ClassVar[int] = -1

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.receive.forwarding_header_check import AHEAD_FLITS
 from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import memory_queue_flits
@@ -30,6 +31,9 @@ class ForwardingLinks(PrivateLinks):
         self, schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int
     ) -> None:
         super().__init__(schedule, num_flits, model, offset_cycles)
+        # Heads are looked up while the payload before them passes: none stops its link.
+        self._next = 1
+        self._read[:] = model.start_cycles + model.piped_cycles - model.piped_row_cycles
         places = schedule.num_flows, schedule.topology.num_ranks
         # Of what came in last of a flow at a rank: when its first and last flit were written.
         self._first_here, self._last_here = (np.full(places, _NEVER) for _ in range(2))
@@ -50,6 +54,14 @@ class ForwardingLinks(PrivateLinks):
         np.maximum.at(self._first_here, place, self._first_put[rows])
         np.maximum.at(self._last_here, place, self._last_put[rows])
 
+    def _leave(self, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Cycles in which first and last flit leave the link's buffer: some wait behind it."""
+        first, last = (
+            passed - np.clip(passed - came, 0, AHEAD_FLITS)
+            for passed, came in zip((start, end), self._came, strict=True)
+        )
+        return first, last
+
     def _arrival(self, rows: IntArray, start: FloatArray, end: FloatArray) -> FloatArray:
         """Cycles in which messages are whole in memory."""
         acked = self._last_acked[rows] + self._model.acknowledged_cycles
@@ -66,7 +78,8 @@ class ForwardingLinks(PrivateLinks):
         model, size = self._model, self._size[rows]
         src, flow = self._schedule.src[rows], self._schedule.flow[rows]
         read = np.maximum(
-            self._read[src] + model.row_cycles, self._taken[link, 0] + model.refill_cycles
+            self._read[src] + model.piped_row_cycles,
+            self._taken[link, 0] + model.piped_refill_cycles,
         )
         self._read[src] = read
         ready = self._ready[flow, src]
@@ -117,10 +130,13 @@ class ForwardingLinks(PrivateLinks):
         """Cycles in which the first and the last payload flit go to the reducer."""
         model, size = self._model, self._size[rows]
         way = self._latency[link] + model.receive_cycles
-        checked = np.maximum(head + way, self._passed[link] + 1) + model.head_cycles + self._offset
+        self._came = first + way, tail + way
+        checked = head + way + model.head_cycles + model.queue_cycles + self._offset
+        checked = np.maximum(checked, self._passed[link] + 1)
         none = np.full_like(sibling, -1)
-        first = np.maximum(first, checked - way)
-        start, last = super()._receive(rows, link, none, head, first, tail)
+        queued = first + model.queue_cycles, tail + model.queue_cycles
+        first = np.maximum(queued[0], checked - way)
+        start, last = super()._receive(rows, link, none, head, first, queued[1])
         waits = (sibling >= 0) & (size > 0)
         self._begun[rows] = checked
         adds = self._adds[rows] & (size > 0)

@@ -72,10 +72,10 @@ class PrivateLinks:
         link = self._link[rows]
         # The receiver is timed twice: credits, which pace the last flit, depend on when it begins.
         head, first, tail = self._send(rows, link)
-        start, _ = self._receive(rows, link, sibling, head, first, tail)
-        tail = np.maximum(tail, self._paced(rows, link, head, start))
         start, end = self._receive(rows, link, sibling, head, first, tail)
-        self._buffers.add(rows, start, end)
+        tail = np.maximum(tail, self._paced(rows, link, head, self._leave(start, end)[0]))
+        start, end = self._receive(rows, link, sibling, head, first, tail)
+        self._buffers.add(rows, *self._leave(start, end))
 
         arrived = self._arrival(rows, start, end)
         self._sent[rows], self._arrived[rows] = head, arrived
@@ -87,6 +87,10 @@ class PrivateLinks:
         place = self._schedule.flow[rows], self._schedule.dst[rows]
         np.maximum.at(self._whole, place, arrived)
         np.maximum.at(self._ready, place, self._ready_at(rows, start, arrived))
+
+    def _leave(self, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Cycles in which first and last flit leave the link's buffer: to go to the reducer."""
+        return start, end
 
     def _arrival(self, rows: IntArray, start: FloatArray, end: FloatArray) -> FloatArray:
         """Cycles in which messages are whole in memory."""

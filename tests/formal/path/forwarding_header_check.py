@@ -163,6 +163,7 @@ PROPERTIES = (
             {"wave_width": 0, "submessage_flits": 2},
             {"wave_width": 1, "submessage_flits": 4},
         ),
+        depth=BOUND_CYCLES,
         quick_depth=12,
     ),
     Property(
@@ -170,6 +171,7 @@ PROPERTIES = (
         "a message is announced once with its place among all; none passes before its job",
         jobs,
         ({"wave_width": 0}, {"wave_width": 1}),
+        depth=BOUND_CYCLES,
         quick_depth=12,
     ),
 )
