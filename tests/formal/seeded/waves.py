@@ -91,9 +91,9 @@ MUTANTS = (
     ),
     Mutant(
         "header_check.waves",
-        "nic/receive/header_check.py",
-        " | scoreboard.early",
-        "",
+        "nic/receive/scoreboard.py",
+        "~expectation.expected | scoreboard.early",
+        "~expectation.expected",
         "a wave comes in before the one before it",
     ),
     Mutant(
