@@ -11,6 +11,9 @@ LONG   := bench/synthesis.py bench/fingerprints.py bench/baselines.py bench/swit
   bench/figures.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
+# What `make synth` measures: fp32 lanes without forwarding and with it. Without any of this, bench/synthesis.py sweeps more.
+SYNTH  ?= --families ecp5 --only 1:16:float32:0:0,1:16:float32:0:512,4:16:float32:0:0,4:16:float32:0:512 --seeds 1,2,3 \
+  --route-minutes 480
 # Tests of one file share what they compile. Where a process of tests crashes, all end: what replaces it hangs.
 PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 
@@ -38,8 +41,8 @@ bench: compiler $(STAMPS)/sim # the measurements of bench/, printed as tables
 baselines: compiler $(STAMPS)/sim # MultiTree and all baselines in RTL beside a peer; half an hour
 	@$(BIN)/python bench/baselines.py
 
-synth: $(STAMPS)/synth # area and clock on ECP5 and UltraScale+; takes hours
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py
+synth: $(STAMPS)/synth # area and clock on ECP5 of 1 and 4 ports, the slowest of three seeds; takes hours
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py $(SYNTH) $(OPTIONS)
 
 auto: compiler $(STAMPS)/plots # every algorithm from 32 KiB to 1 GiB, and what auto takes; an hour
 	@$(BIN)/python bench/auto.py --plots docs/plots

