@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own.
-LONG   := bench/synthesis.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
+LONG   := bench/synthesis.py bench/asic.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
   bench/figures.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
@@ -20,8 +20,8 @@ PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog cocotb bench baselines auto synth figures check-figures test test-all test-long install-all formal \
-  formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus
+.PHONY: help demo verilog cocotb bench baselines auto synth asic figures check-figures test test-all test-long install-all formal \
+  formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus opensta
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -43,6 +43,10 @@ baselines: compiler $(STAMPS)/sim # MultiTree and all baselines in RTL beside a 
 
 synth: $(STAMPS)/synth # area and clock on ECP5 of 1 and 4 ports, the slowest of three seeds; takes hours
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/synthesis.py $(SYNTH) $(OPTIONS)
+
+asic: opensta $(STAMPS)/synth # area and static timing in cells of a library (LIBERTY="a.lib b.lib"); minutes
+	@$(if $(LIBERTY),,echo 'make asic LIBERTY="a.lib b.lib": name the Liberty files of a library' >&2; exit 2)
+	@$(BIN)/python bench/asic.py --liberty $(LIBERTY) $(OPTIONS)
 
 auto: compiler $(STAMPS)/plots # every algorithm from 32 KiB to 1 GiB, and what auto takes; an hour
 	@$(BIN)/python bench/auto.py --plots docs/plots
@@ -116,6 +120,11 @@ icarus:
 	@command -v iverilog >/dev/null || { \
 	  echo "make test-all runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
 	    "(Debian and Ubuntu: apt-get install iverilog). make test does without." >&2; exit 1; }
+
+opensta:
+	@command -v sta >/dev/null || { \
+	  echo "make asic analyses timing with OpenSTA; there is no sta on this machine" \
+	    "(Debian and Ubuntu: apt-get install opensta)." >&2; exit 1; }
 
 $(STAMPS)/venv: | python
 	@$(PYTHON) -m venv $(VENV)
