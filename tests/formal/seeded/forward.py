@@ -141,9 +141,9 @@ MUTANTS = (
     Mutant(
         "fetcher.illegal",
         "nic/send/pipelined_fetcher.py",
-        "check.previous_step.eq(Mux(index == 0, 0, previous)),",
-        "check.previous_step.eq(0),",
-        "a row of an earlier step than the one before it goes",
+        "item.code.eq(Mux(of_flow, wrong, read.code)),",
+        "item.code.eq(wrong),",
+        "an illegal row raises no fault",
     ),
     Mutant(
         "fetcher.illegal",

@@ -214,6 +214,14 @@ def test_an_illegal_row_is_a_fault_with_its_index_and_nothing_of_it_or_behind_go
     assert without_need(seen.jobs) == expected_jobs(rows[:position], flows)
 
 
+@BOTH
+def test_a_row_of_an_earlier_step_than_the_one_before_it_is_a_fault(config):
+    rows = [{"step": step} for step in (1, 3, 3, 2, 3)]
+    seen = simulate(rows, [ALONE], config=config)
+    assert seen.faults == [(FaultCode.ROW_ILLEGAL, "row", 3)]
+    assert without_need(seen.jobs) == expected_jobs(rows[:3], [ALONE])
+
+
 @pytest.mark.parametrize("position", range(SMALL.num_flows))
 @BOTH
 def test_the_row_that_uses_an_illegal_flow_does_not_go_and_the_flow_is_named(position, config):
