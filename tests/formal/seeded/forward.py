@@ -160,14 +160,14 @@ MUTANTS = (
         "more rows are read than there is room for",
     ),
     Mutant(
-        "fetcher.waves",
+        "fetcher.piped_waves",
         "nic/send/pipelined_fetcher.py",
         "(number != self.run.last_run)",
         "(number != self.run.last_wave)",
         "the runs of the last stages are left out",
     ),
     Mutant(
-        "fetcher.waves",
+        "fetcher.piped_waves",
         "nic/send/pipelined_fetcher.py",
         "with m.If(offset.beyond & item.of_flow & ~item.code.any()):",
         "with m.If(0):",
