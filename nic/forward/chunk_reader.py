@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
+from multitree.hw.countdown import counted_down
 from multitree.hw.stream import QuickFifo, Register
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
@@ -86,7 +87,7 @@ class ChunkReader(wiring.Component):
         wiring.connect(m, wiring.flipped(self.chunks), chunks.i)
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         load, issue, of_kept = Signal(), Signal(), Signal()
-        left, address = Signal(config.address_width), Signal(config.address_width)
+        address = Signal(config.address_width)
         position, hand = Signal(position_width(config)), Signal(shape)
         room = Signal(range(config.memory_queue_flits + 1), init=config.memory_queue_flits)
         chunk, following = chunks.o.payload, Signal(position_width(config))
@@ -94,27 +95,28 @@ class ChunkReader(wiring.Component):
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
         m.d.comb += following.eq(Mux(load, chunk.position, position + issue))
         m.d.sync += position.eq(following)
+        _, some, last = counted_down(m, load=load, amount=chunk.size, step=issue)
         with m.If(load):
-            m.d.sync += [left.eq(chunk.size), address.eq(chunk.base), hand.eq(chunk)]
+            m.d.sync += [address.eq(chunk.base), hand.eq(chunk)]
         with m.Elif(issue):
-            m.d.sync += [left.eq(left - 1), address.eq(address + 1)]
+            m.d.sync += address.eq(address + 1)
         port = Mux(load, chunk.need_port, hand.need_port)
         is_kept, is_read = self._find(m, port, following)
-        may = (left != 0) & (room != 0) & self.running
+        may = some & (room != 0) & self.running
         m.d.comb += [
             of_kept.eq(hand.tracked & is_kept),
             reads.i.valid.eq(may & ~of_kept & (~hand.tracked | is_read)),
             reads.i.payload.eq(address),
             issue.eq((may & of_kept) | (reads.i.valid & reads.i.ready)),
-            load.eq(chunks.o.valid & ((left == 0) | (issue & (left == 1)))),
+            load.eq(chunks.o.valid & (~some | (issue & last))),
             chunks.o.ready.eq(load),
             self.forwarded.eq(may & of_kept),
-            self.idle.eq((chunks.level == 0) & (left == 0) & queue.empty),
+            self.idle.eq((chunks.level == 0) & ~some & queue.empty),
             self.state_error.eq(chunks.state_error | queue.state_error | reads.state_error),
         ]
         self._fill(m, queue, reads, issue, of_kept, hand.need_port)
         m.d.comb += self.forward.address.eq(position)
-        self._name(m, hand, (left != 0) & hand.tracked & ~is_kept & ~is_read)
+        self._name(m, hand, some & hand.tracked & ~is_kept & ~is_read)
         return m
 
     def _find(self, m, port, position):

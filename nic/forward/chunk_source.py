@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
+from multitree.hw.countdown import counted_down
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import (
@@ -109,14 +110,14 @@ class ChunkSource(wiring.Component):
         self._split(m, order, searched, sequence, local)
         self._release(m, order, finder, reader)
         share = self._share(m, reader, local)
-        left = self._join(m, sequence, reader, local)
+        some = self._join(m, sequence, reader, local)
         held = reader.wait.awaited.any()
         queues = (order, searched, sequence)
         m.d.comb += [
             *(block.running.eq(self.run.running) for block in (reader, local)),
             self.forwarded.eq(reader.forwarded),
             self.held.eq(held),
-            self.idle.eq(Cat(queue.level == 0 for queue in queues).all() & (left == 0)),
+            self.idle.eq(Cat(queue.level == 0 for queue in queues).all() & ~some),
             self.state_error.eq(Cat(b.state_error for b in (*queues, reader, local, share)).any()),
         ]
         for name in self.wait.signature.members:
@@ -178,19 +179,19 @@ class ChunkSource(wiring.Component):
         return share
 
     def _join(self, m, sequence, reader, local):
-        """Flits of one chunk after the other; how many of the one in hand are left."""
-        left, is_local = Signal(self.config.address_width), Signal()
-        source_valid = Mux(is_local, local.o.valid, reader.o.valid)
-        moved = self.o.valid & self.o.ready
+        """Flits of one chunk after the other; whether some of the one in hand are left."""
+        is_local, load, moved = Signal(), Signal(), Signal()
+        part = sequence.o.payload
+        _, some, last = counted_down(m, load=load, amount=part.size, step=moved)
         m.d.comb += [
-            self.o.valid.eq(source_valid & (left != 0)),
+            self.o.valid.eq(Mux(is_local, local.o.valid, reader.o.valid) & some),
             self.o.payload.eq(Mux(is_local, local.o.payload, reader.o.payload)),
+            moved.eq(self.o.valid & self.o.ready),
             local.o.ready.eq(moved & is_local),
             reader.o.ready.eq(moved & ~is_local),
-            sequence.o.ready.eq((left == 0) | (moved & (left == 1))),
+            sequence.o.ready.eq(~some | (moved & last)),
+            load.eq(sequence.o.valid & sequence.o.ready),
         ]
-        with m.If(moved):
-            m.d.sync += left.eq(left - 1)
-        with m.If(sequence.o.valid & sequence.o.ready):
-            m.d.sync += [left.eq(sequence.o.payload.size), is_local.eq(sequence.o.payload.is_local)]
-        return left
+        with m.If(load):
+            m.d.sync += is_local.eq(part.is_local)
+        return some

@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
+from multitree.hw.countdown import counted_down
 from multitree.hw.stream import QuickFifo, Register
 from multitree.nic.config import Config
 from multitree.nic.signatures import MemoryReadSignature
@@ -61,15 +62,17 @@ class LocalReader(wiring.Component):
         m.submodules.reads = reads = Checked(Register, shape=config.address_width)
         m.submodules.queue = queue = Checked(QuickFifo, shape=width, depth=depth)
         wiring.connect(m, queue.o, wiring.flipped(self.o))
-        left, address, issue = Signal(config.address_width), Signal(config.address_width), Signal()
+        address, issue, load = Signal(config.address_width), Signal(), Signal()
+        _, some, last = counted_down(m, load=load, amount=chunk.size, step=issue)
         room = Signal(range(depth + 1), init=depth)
         # A place is reserved from the question on, since memory's data cannot be refused.
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
         m.d.comb += [
-            reads.i.valid.eq((left != 0) & (room != 0) & self.running),
+            reads.i.valid.eq(some & (room != 0) & self.running),
             reads.i.payload.eq(address),
             issue.eq(reads.i.valid & reads.i.ready),
-            self.chunks.ready.eq((left == 0) | (issue & (left == 1))),
+            self.chunks.ready.eq(~some | (issue & last)),
+            load.eq(self.chunks.valid & self.chunks.ready),
             memory.valid.eq(reads.o.valid),
             memory.address.eq(reads.o.payload),
             reads.o.ready.eq(memory.ready),
@@ -77,8 +80,8 @@ class LocalReader(wiring.Component):
             queue.i.payload.eq(memory.data),
             self.state_error.eq(reads.state_error | queue.state_error),
         ]
-        with m.If(issue):
-            m.d.sync += [left.eq(left - 1), address.eq(address + 1)]
-        with m.If(self.chunks.valid & self.chunks.ready):
-            m.d.sync += [left.eq(chunk.size), address.eq(chunk.base)]
+        with m.If(load):
+            m.d.sync += address.eq(chunk.base)
+        with m.Elif(issue):
+            m.d.sync += address.eq(address + 1)
         return m

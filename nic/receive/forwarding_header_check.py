@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
+from multitree.hw.countdown import counted_down
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import (
@@ -119,13 +120,13 @@ class ForwardingHeaderCheck(wiring.Component):
                 with m.Elif(load):
                     self._begin(m, messages)
             with m.State("PASS"):
-                last = (self._left == 1) | (item.end & run.packets)
+                last = item.mark.last | (item.end & run.packets)
                 is_right = mine & Mux(last, flit.kind == Kind.TAIL, flit.kind == Kind.BODY)
                 m.d.comb += self.items.valid.eq(ahead.valid & may_pass & is_right & run.running)
                 m.d.comb += ahead.ready.eq(moved)
                 with m.If(~ahead.valid):
                     m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
-                with m.If(moved & (self._left == 1)):
+                with m.If(moved & item.mark.last):
                     m.next = "IDLE"
                     with m.If(load):
                         self._begin(m, messages)
@@ -171,7 +172,8 @@ class ForwardingHeaderCheck(wiring.Component):
             queue.o.ready.eq(messages.ready & ~passes),
             queue.i.payload.eq(read.payload),
             queue.i.valid.eq(read.valid & ~(passes & messages.ready)),
-            read.ready.eq(queue.i.ready | (passes & messages.ready)),
+            # An empty queue has room: what passes it is taken, too.
+            read.ready.eq(queue.i.ready),
             self.state_error.eq(queue.state_error | ahead.state_error),
         ]
         return ahead.o, messages
@@ -242,24 +244,22 @@ class ForwardingHeaderCheck(wiring.Component):
         config, item = self.config, self.items.payload
         inside = config.submessage_flits.bit_length() - 1
         # The address inside the chunk decides where a sub-message ends: count from its start.
-        place, message = Signal(inside), messages.payload
-        next_count, self._left = Signal(config.count_width), Signal(config.address_width)
-        with m.If(messages.ready):
+        place, message, load = Signal(inside), messages.payload, messages.ready
+        next_count = Signal(config.count_width)
+        self._left, _, last = counted_down(m, load=load, amount=message.size, step=moved)
+        with m.If(load):
             m.d.sync += [
                 hand.eq(message),
-                self._left.eq(message.size),
                 item.address.eq(message.address),
                 place.eq(0),
                 next_count.eq(Cat(Const(1, config.part_width), message.wave)),
             ]
         with m.Elif(moved):
             m.d.sync += [
-                self._left.eq(self._left - 1),
                 item.address.eq(item.address + 1),
                 place.eq(place + 1),
                 next_count.eq(next_count + item.end),
             ]
-        last = self._left == 1
         m.d.comb += [
             item.end.eq(last | place.all()),
             item.mark.count.eq(next_count),

@@ -112,7 +112,8 @@ class HeadReader(wiring.Component):
             self.ahead.payload.turn.eq(turn),
             self.ahead.valid.eq(self.flits.valid & ~is_first & run.running),
             self.flits.ready.eq(self.ahead.valid & self.ahead.ready),
-            free.eq(~self.messages.valid | self.messages.ready),
+            # Whoever takes a message is not looked at: it has two cycles before the next look-up.
+            free.eq(~self.messages.valid),
             self.lookup.flow.eq(hand.flow),
         ]
         with m.FSM():
