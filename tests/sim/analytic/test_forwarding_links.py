@@ -27,8 +27,10 @@ def chain(collective, num_ranks):
 @pytest.mark.parametrize("num_flits", [1, 300])
 def test_a_result_takes_its_heads_way_and_its_flits_follow(num_ranks, num_flits):
     hops, model = num_ranks - 1, MODEL
-    head = LATENCY + model.receive_cycles + model.head_cycles
-    cycles = model.start_cycles + hops * head + (hops - 1) * model.follow_cycles
+    head = LATENCY + model.receive_cycles + model.head_cycles + model.queue_cycles
+    cycles = (
+        model.start_cycles + model.piped_cycles + hops * head + (hops - 1) * model.follow_cycles
+    )
     cycles += num_flits - 1 + model.replaced_cycles
     cycles += model.memory_write_cycles + model.acknowledged_cycles + model.done_cycles
     assert analytic(chain("broadcast", num_ranks), num_flits, model).cycles == cycles
@@ -40,7 +42,7 @@ def test_a_contribution_takes_the_adder_at_each_hop(num_flits):
     for ranks in (4, 7):
         cycles[ranks] = analytic(chain("reduce", ranks), num_flits, model).cycles
     hop = LATENCY + model.receive_cycles + model.add_cycles + model.added_cycles
-    assert cycles[7] - cycles[4] == 3 * (hop + model.forward_cycles)
+    assert cycles[7] - cycles[4] == 3 * (hop + model.queue_cycles + model.forward_cycles)
 
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce"])
