@@ -14,6 +14,7 @@ from multitree.nic.config import (
 )
 from multitree.nic.faults import FaultCode
 from multitree.nic.receive.scoreboard import Expectation, Scoreboard, refusal
+from multitree.nic.send.jobs import last_child_of
 from multitree.nic.send.wave_offset import WaveOffset
 from multitree.nic.signatures import LookupSignature, RunSignature
 
@@ -169,12 +170,7 @@ class HeadReader(wiring.Component):
         known, fresh = Signal(message_layout(self.config)), Signal()
         stale, wrong_size = phase != run.sequence[0], size != entry.size[: len(size)]
         code = refusal(m, self.lookup, expectation, scoreboard, stale, wrong_size)
-        last_child = Signal(4, init=NO_PORT)
-        m.d.comb += last_child.eq(NO_PORT)
-        # Later assignments win: the list has no gaps (`FlowCheck`), so that the last child is left.
-        for k in range(8):
-            with m.If(entry.children[k] != NO_PORT):
-                m.d.comb += last_child.eq(entry.children[k])
+        last_child = last_child_of(m, entry)
         replaces = hand.op == OP_GATHER
         m.d.sync += fresh.eq(found)
         with m.If(self.messages.ready):

@@ -5,7 +5,30 @@ from amaranth.lib import data
 
 from multitree.nic.config import NO_PORT, OP_GATHER, SHARED_FLOW, Config, job_layout
 
-__all__ = ["job_of", "shared_job_of"]
+__all__ = ["job_of", "last_child_of", "shared_job_of"]
+
+
+def last_child_of(m: Module, entry: data.View) -> Signal:
+    """The port of a flow's last child in the order of summation, or `NO_PORT`.
+
+    Parameters
+    ----------
+    m : Module
+    entry : data.View
+        A `FLOW_ENTRY`.
+
+    Returns
+    -------
+    Signal
+        Combinational on the entry.
+    """
+    last_child = Signal(4, init=NO_PORT)
+    m.d.comb += last_child.eq(NO_PORT)
+    # Later assignments win: the list has no gaps (`FlowCheck`), so that the last child is left.
+    for k in range(8):
+        with m.If(entry.children[k] != NO_PORT):
+            m.d.comb += last_child.eq(entry.children[k])
+    return last_child
 
 
 def job_of(m: Module, config: Config, *, index: Value, row, entry, wave: Value) -> data.View:
@@ -29,12 +52,7 @@ def job_of(m: Module, config: Config, *, index: Value, row, entry, wave: Value) 
     data.View
         A `job_layout`; its chunk is that of the flow's first wave.
     """
-    last_child = Signal(4, init=NO_PORT)
-    m.d.comb += last_child.eq(NO_PORT)
-    # Later assignments win: the list has no gaps (`FlowCheck`), so that the last child is left.
-    for k in range(8):
-        with m.If(entry.children[k] != NO_PORT):
-            m.d.comb += last_child.eq(entry.children[k])
+    last_child = last_child_of(m, entry)
     from_parent = (row.op == OP_GATHER) & (entry.parent != NO_PORT)
     job = Signal(job_layout(config))
     m.d.comb += [
