@@ -275,8 +275,10 @@ def flip_state(
     most["flip mark"] = 2 * schedule.num_flows
     entry = int(rng.integers(min(state.depth, int(most.get(kind, state.depth)))))
     entry = entry if rng.random() < 0.5 else injection.EVERY_ENTRY
-    bit = int(rng.integers(state.width))
-    distance = int(rng.integers(1, state.width)) if rng.random() < 0.5 else 0
+    # Queues have a parity, which finds two flips that are neighbours and not any two.
+    stays = kind in ("flip row", "flip flow", "flip count", "flip mark")
+    distance = int(rng.integers(1, state.width if stays else 2)) if rng.random() < 0.5 else 0
+    bit = int(rng.integers(state.width if stays else state.width - distance))
     # Modulo the bits of an entry, so that it is another one.
     other = (bit + distance) % state.width
     return injection.FlipState(node, cycle, number, entry, bit, (other - bit) % 1024)

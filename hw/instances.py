@@ -7,7 +7,7 @@ from amaranth.hdl import ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Flow
 
-__all__ = ["VerilogModules", "add_instances", "port_values"]
+__all__ = ["VerilogModules", "add_instances", "is_synthesised", "port_values"]
 
 
 class VerilogModules:
@@ -17,6 +17,8 @@ class VerilogModules:
     ----------
     top : str
         Name of the top module; the others have it as a prefix.
+    emulated : bool
+        It is only to be emulated.
 
     Attributes
     ----------
@@ -24,9 +26,15 @@ class VerilogModules:
         What is a module of its own, and the module's name.
     """
 
-    def __init__(self, top: str):
+    def __init__(self, top: str, *, emulated: bool = False):
         self.top = top
+        self.emulated = emulated
         self.components: list[tuple[str, wiring.Component]] = []
+
+
+def is_synthesised(platform) -> bool:
+    """Whether what is elaborated may become a circuit; a simulation may have faster forms of it."""
+    return isinstance(platform, VerilogModules) and not platform.emulated
 
 
 def port_values(component) -> dict[str, tuple[Value, Flow]]:

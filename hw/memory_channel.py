@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import stay
 from multitree.hw.arguments import check_integer
-from multitree.hw.checked_queue import check_of, check_width, is_intact
+from multitree.hw.check_bits import check_of, check_width, is_intact
 
 __all__ = [
     "ReadChannelSignature",

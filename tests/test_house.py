@@ -31,8 +31,8 @@ MAY_IMPORT = {
 ORDER = {
     "topology": "errors atomic_write file_text arrays collectives progress networks "
     "families routing schedules checks lowering packing algorithms files specs",
-    "hw": "arguments instances arbiter stream countdown crc checked_queue float_add lanes "
-    "memory_channel link switch axi export",
+    "hw": "arguments instances arbiter stream countdown check_bits checked_queue crc float_add "
+    "lanes memory_channel link switch axi export",
     "nic": "config signatures faults registers routed_rows table program driver "
     "control forward reduce send receive top interface axi_interface",
     "sim": "link_model inputs trace sizing analytic emulator faults rtl cocotb choice estimate",

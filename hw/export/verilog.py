@@ -117,7 +117,13 @@ def written_ports(verilog: str, module: str) -> dict[str, tuple[int, bool]]:
     return {name: (int(high or 0) + 1, kind == "output") for kind, high, name in ports}
 
 
-def generate(component: wiring.Component, *, name: str, domains: Sequence[str] = ()) -> str:
+def generate(
+    component: wiring.Component,
+    *,
+    name: str,
+    domains: Sequence[str] = (),
+    emulated: bool = False,
+) -> str:
     """Return the Verilog of a component and all it consists of.
 
     Ports are called after the members' paths with "_" between the parts, indices included
@@ -134,6 +140,8 @@ def generate(component: wiring.Component, *, name: str, domains: Sequence[str] =
         Name of the top module; the modules below have it as a prefix.
     domains : sequence of str
         Clock domains it needs in addition to `sync`.
+    emulated : bool
+        Sums of CRCs are looked up, which is faster to emulate and larger to build.
 
     Raises
     ------
@@ -141,7 +149,7 @@ def generate(component: wiring.Component, *, name: str, domains: Sequence[str] =
         If `name` is not an identifier, or two members would have the same name.
     """
     _check_name(name)
-    platform = VerilogModules(name)
+    platform = VerilogModules(name, emulated=emulated)
     body = _modules(component, platform, name, domains)
     # What is a module of its own may add further ones to the list.
     for module, part in platform.components:
@@ -252,6 +260,8 @@ def instantiation_template(
         Name of its module.
     domains : sequence of str
         Clock domains it needs in addition to `sync`.
+    emulated : bool
+        Sums of CRCs are looked up, which is faster to emulate and larger to build.
 
     Raises
     ------

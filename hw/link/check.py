@@ -6,12 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 from multitree.hw.crc import CRC32_INIT, crc32_step
+from multitree.hw.instances import is_synthesised
 from multitree.hw.link.link import CHECK_WIDTH, Kind, check_num_vcs, vc_unit_layout
 
 __all__ = ["RunningCheck", "compare"]
 
 
-def _follow(m, block, content, register, place):
+def _follow(m, block, content, register, place, *, shared):
     """What register and place become after the block's flit: a beginning starts them anew."""
     kind = block.flit.kind
     after = Signal(CHECK_WIDTH)
@@ -21,8 +22,8 @@ def _follow(m, block, content, register, place):
     begins = (kind == Kind.HEAD) | (kind == Kind.SINGLE) | kind.as_value()[2]
     ends = (kind == Kind.TAIL) | (kind == Kind.SINGLE) | kind.as_value()[2]
     m.d.comb += [
-        fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), content)),
-        follows.eq(crc32_step(register ^ CRC32_INIT, Const(0, len(content)))),
+        fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), content, shared=shared)),
+        follows.eq(crc32_step(register ^ CRC32_INIT, Const(0, len(content)), shared=shared)),
         after.eq(fresh ^ Mux(begins, 0, follows)),
         block.check.eq(~after),
         # `place` counts payload flits and wraps with each sub-message, which is a power of two.
@@ -102,7 +103,8 @@ class RunningCheck(wiring.Component):
         # A number beyond `num_vcs` selects the last channel, but the receiver takes no such flit.
         register, place = Array(registers)[vc], Array(places)[vc]
         content = Cat(self.flit.payload, self.flit.kind, vc, Const(0, 5 - len(vc)))
-        after, next_place = _follow(m, self, content, register, place)
+        shared = is_synthesised(platform)
+        after, next_place = _follow(m, self, content, register, place, shared=shared)
         with m.If(self.advance):
             m.d.sync += [register.eq(after), place.eq(next_place)]
         with m.If(self.clear):

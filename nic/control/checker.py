@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.crc import CRC32_INIT, crc32_step
+from multitree.hw.instances import is_synthesised
 from multitree.nic.config import (
     FLOW_ENTRY,
     NO_PORT,
@@ -298,7 +299,7 @@ class Checker(wiring.Component):
         found, summed, summing = Signal(8), Signal(32), Signal()
         m.d.sync += [summed.eq(taken), summing.eq(0)]
         with m.If(summing):
-            m.d.sync += state.eq(crc32_step(state, summed))
+            m.d.sync += state.eq(crc32_step(state, summed, shared=is_synthesised(platform)))
         self._choose(m, word, count, too_many, taken, last_word)
         self._judge(m, of_flow, wrong, arrivals, previous_step)
         m.d.comb += [self.row_address.eq(at), self.flow_address.eq(at), self.index.eq(at)]

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
-from multitree.hw.checked_queue import check_of, check_width, is_intact
+from multitree.hw.check_bits import check_of, check_width, is_intact
 from multitree.nic.config import FLOW_ENTRY, Config, row_layout
 from multitree.nic.signatures import LookupSignature
 

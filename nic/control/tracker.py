@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from multitree.hw.arbiter import RoundRobin
-from multitree.hw.checked_queue import check_of, check_width, is_intact
+from multitree.hw.check_bits import check_of, check_width, is_intact
 from multitree.nic.config import Config
 from multitree.nic.signatures import QuerySignature, ReportSignature
 

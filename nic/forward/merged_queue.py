@@ -4,7 +4,8 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked, is_intact
+from multitree.hw.check_bits import has_parity, parity_of
+from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
 from multitree.nic.forward.positions import kept_width
@@ -30,7 +31,7 @@ class MergedQueue(wiring.Component):
     of_kept : In(1)
         It is one that is kept, else one of memory.
     kept_valid, kept : In
-        A kept flit with its check bits.
+        A kept flit with its parity.
     read_valid, read : In
         A flit of memory.
     o : Out(stream)
@@ -63,10 +64,12 @@ class MergedQueue(wiring.Component):
         m = Module()
         depth, width = self.config.memory_queue_flits, 8 * self.config.flit_bytes
         m.submodules.order = order = Checked(QuickFifo, shape=1, depth=depth)
-        m.submodules.reads = reads = Checked(QuickFifo, shape=width, depth=depth)
-        # Check bits are as old as the flit: they are looked at here and not made anew.
-        m.submodules.kept_flits = kept = QuickFifo(shape=kept_width(self.config), depth=depth)
+        # A kept flit's parity is as old as the flit: it is looked at here and not made anew.
+        stored = kept_width(self.config)
+        m.submodules.reads_queue = reads = QuickFifo(shape=stored, depth=depth)
+        m.submodules.kept_queue = kept = QuickFifo(shape=stored, depth=depth)
         of_kept = order.o.payload
+        goes = Mux(of_kept, kept.o.payload, reads.o.payload)
         arrived = Mux(of_kept, kept.o.valid, reads.o.valid)
         taken = self.o.valid & self.o.ready
         left, intact = Signal(), Signal(reset_less=True)
@@ -80,17 +83,17 @@ class MergedQueue(wiring.Component):
             kept.i.valid.eq(self.kept_valid),
             kept.i.payload.eq(self.kept),
             reads.i.valid.eq(self.read_valid),
-            reads.i.payload.eq(self.read),
+            reads.i.payload.eq(Cat(self.read, parity_of(self.read))),
             self.o.valid.eq(order.o.valid & arrived),
-            self.o.payload.eq(Mux(of_kept, kept.o.payload[:width], reads.o.payload)),
+            self.o.payload.eq(goes[:width]),
             order.o.ready.eq(taken),
             kept.o.ready.eq(taken & of_kept),
             reads.o.ready.eq(taken & ~of_kept),
             self.empty.eq((order.level == 0) & ~asked),
-            self.state_error.eq(Cat(order.state_error, reads.state_error, left & ~intact).any()),
+            self.state_error.eq(order.state_error | (left & ~intact)),
         ]
         m.d.sync += [
-            left.eq(kept.o.ready),
-            intact.eq(is_intact(kept.o.payload[:width], kept.o.payload[width:])),
+            left.eq(taken),
+            intact.eq(has_parity(goes[:width], goes[width:])),
         ]
         return m

@@ -3,7 +3,7 @@
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import check_width
+from multitree.hw.check_bits import parity_width
 from multitree.nic.config import Config
 
 __all__ = [
@@ -25,8 +25,8 @@ def position_width(config: Config) -> int:
 
 
 def kept_width(config: Config) -> int:
-    """Bits of a flit that a port keeps: with check bits, which are looked at where it goes."""
-    return 8 * config.flit_bytes + check_width(8 * config.flit_bytes)
+    """Bits of a flit that a port keeps: with its parity, which is looked at where it goes."""
+    return 8 * config.flit_bytes + parity_width(8 * config.flit_bytes)
 
 
 def beginning_layout(config: Config) -> data.StructLayout:
@@ -59,7 +59,7 @@ class ForwardSignature(wiring.Signature):
     address : Out(range(forward_flits))
         Lowest bits of a position, of all ports.
     kept : In(kept_width), one per port
-        The flit that was written there, with check bits, in the cycle behind.
+        The flit that was written there, with its parity, in the cycle behind.
     """
 
     def __init__(self, config: Config):

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import check_of
+from multitree.hw.check_bits import parity_of
 from multitree.nic.config import Config
 from multitree.nic.forward.positions import PositionsSignature, kept_width
 
@@ -48,7 +48,7 @@ class RecentWrites(wiring.Component):
     addresses : In(range(forward_flits)), one per reader
         Lowest bits of a position.
     kept : Out(kept_width), one per reader
-        The flit of the address in the cycle before, with check bits.
+        The flit of the address in the cycle before, with its parity.
     """
 
     def __init__(self, config: Config, *, num_readers: int):
@@ -79,7 +79,7 @@ class RecentWrites(wiring.Component):
         m.d.comb += [
             write.en.eq(self.put),
             write.addr.eq(place),
-            write.data.eq(Cat(self.payload, check_of(self.payload))),
+            write.data.eq(Cat(self.payload, parity_of(self.payload))),
         ]
         m.d.sync += [
             place.eq(place + self.put),

@@ -144,7 +144,7 @@ class HeaderCheck(wiring.Component):
                 m.next = "AWAIT_HEAD"
                 with m.If(self.fault == 0):
                     m.d.sync += self.query.port.eq(expectation.sibling)
-                    m.d.comb += scoreboard.mark.eq(1)
+                    m.d.sync += scoreboard.mark.eq(1)
                     m.next = "MOVE" if self.config.wave_width else "PASS"
                     with m.If(single):
                         m.next = "REPORT"
@@ -186,6 +186,8 @@ class HeaderCheck(wiring.Component):
     def _scoreboard(self, m, op, flow, phase, wave):
         """The scoreboard, asked about the message in hand."""
         m.submodules.scoreboard = scoreboard = Scoreboard(self.config)
+        # Marked a cycle late: the next head is looked up two cycles behind it at the earliest.
+        m.d.sync += scoreboard.mark.eq(0)
         m.d.comb += [
             scoreboard.bank.eq(self.run.bank),
             scoreboard.clear.eq(self.run.clear),

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from multitree.hw.checked_queue import check_of, check_width, is_intact
+from multitree.hw.check_bits import check_of, check_width, is_intact
 from multitree.nic.config import FLOW_ENTRY, OP_GATHER, Config
 from multitree.nic.faults import FaultCode
 
@@ -113,8 +113,8 @@ class Scoreboard(wiring.Component):
     collective before is none. That is sound because a collective only ends when every expected
     message is in, so that no mark of an expected message is ever two collectives old; another
     table's marks are kept in another bank, which is cleared before that table may run. An answer
-    takes one cycle; a mark is seen from the next one on, and must not be asked for in the cycle
-    in which it is set. A mark is stored with check bits.
+    takes two cycles, since memories are slow; a mark is seen by what is asked from the next cycle
+    on, and must not be asked for in the cycle in which it is set. A mark is stored with check bits.
 
     Parameters
     ----------
@@ -132,15 +132,15 @@ class Scoreboard(wiring.Component):
     flow : In(16)
         Of that message.
     phase : In(1)
-        Lowest bit of its collective's number, with an answer and with a mark.
+        Lowest bit of its collective's number, a cycle before an answer and with a mark.
     wave : In(wave_width)
-        Its wave, with an answer and with a mark.
+        Its wave, a cycle before an answer and with a mark.
     seen : Out(1)
-        The message asked for in the cycle before has come in this collective.
+        The message asked for two cycles before has come in this collective.
     early : Out(1)
         One of an earlier wave has not come yet.
     intact : Out(1)
-        What is known of the message asked for in the cycle before is as it was written.
+        What is known of the message asked for two cycles before is as it was written.
     mark : In(1)
         The message has come.
     """
@@ -192,12 +192,12 @@ class Scoreboard(wiring.Component):
             ]
             with m.If(used):
                 came = read.data[:2] == Cat(self.phase, 1)
-                m.d.comb += self.intact.eq(is_intact(read.data[:size], read.data[size:]))
+                m.d.sync += self.intact.eq(is_intact(read.data[:size], read.data[size:]))
                 if not self._wave_width:
-                    m.d.comb += self.seen.eq(came)
+                    m.d.sync += self.seen.eq(came)
                     continue
                 last = read.data[2:size]
-                m.d.comb += self.seen.eq(came & (self.wave <= last))
+                m.d.sync += self.seen.eq(came & (self.wave <= last))
                 # Waves come one by one: wave 0 first, then the one behind the last.
-                m.d.comb += self.early.eq(self.wave > Mux(came, last + 1, 0))
+                m.d.sync += self.early.eq(self.wave > Mux(came, last + 1, 0))
         return m

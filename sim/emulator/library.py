@@ -177,7 +177,7 @@ def _generated(what: str, component: Callable[[], Any], name: str) -> str:
     sources = [path.read_bytes() for room in ("hw", "nic") for path in _modules(room)]
 
     def make(folder: Path) -> None:
-        (folder / _VERILOG).write_text(generate(component(), name=name))
+        (folder / _VERILOG).write_text(generate(component(), name=name, emulated=True))
 
     key = content_key(name, what, *tools, *sources)
     return (cached("verilog", key, make) / _VERILOG).read_text()

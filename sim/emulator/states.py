@@ -12,8 +12,8 @@ _MODULE = re.compile(r"^module \\?([^\s(]+)")
 _MEMORY = re.compile(r"^  reg \[(\d+):0\] (\w+) \[(\d+):0\];$")
 _REGISTER = re.compile(r"^  reg \[(\d+):0\] (o__payload|spare)( = .*)?;$")
 _INSTANCE = re.compile(r"^  \\(\S+)  ?\\?(\S+) +\($")
-_QUEUE = ".queue"
-"""Where `hw.checked_queue.Checked` holds its queue, whose registers are entries."""
+_QUEUE = "queue"
+"""Ends the names of queues that hold words with check bits: their registers are entries."""
 _PUBLIC = "/*verilator public_flat_rw*/"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from multitree.hw.checked_queue import check_columns
+from multitree.hw.check_bits import check_columns
 from multitree.hw.link.link import Kind
 from multitree.nic.config import NO_PORT, head_layout
 from multitree.nic.faults import Awaited, FaultCode

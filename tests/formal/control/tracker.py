@@ -122,12 +122,12 @@ def once(bench, *, num_flows, wave_width=0):
     wave = bench.free("wave", wave_width) if wave_width else Const(0, 0)
     m.d.comb += block.wave.eq(wave)
     now = course.report(marks & (asked == key), wave + 1 if wave_width else 1)
-    stood = bench.past(asked == key) & course.same
-    # The answer is about what was marked before the question.
-    before = Signal(wave_width + 1)
-    m.d.sync += before.eq(course.count)
-    bench.check(~stood | (block.seen == ((wave < before) if wave_width else before)))
-    bench.check(~stood | (block.early == ((wave > before) if wave_width else 0)))
+    # The answer is about what was marked before the question, and the wave of the cycle behind it.
+    before = bench.past(bench.past(course.count))
+    stood = bench.past(bench.past(asked == key) & course.same)
+    held = bench.past(wave) if wave_width else wave
+    bench.check(~stood | (block.seen == ((held < before) if wave_width else before)))
+    bench.check(~stood | (block.early == ((held > before) if wave_width else 0)))
     bench.cover("seen", stood & block.seen & course.bank & (now[0] if wave_width else now))
     if wave_width:
         bench.cover("next", stood & ~block.seen & ~block.early & (before > 1) & course.bank)

@@ -8,8 +8,8 @@ MUTANTS = (
     Mutant(
         "checked.queue",
         "hw/checked_queue.py",
-        "syndrome.eq(check_of(word) ^ check)",
-        "syndrome.eq(check_of(came) ^ check)",
+        "syndrome.eq(parity_of(word) ^ parity)",
+        "syndrome.eq(parity_of(came) ^ parity)",
         "what leaves is held against what comes in",
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from multitree.hw.checked_queue import check_columns
+from multitree.hw.check_bits import parity_width
 from multitree.nic.config import Config
 from tests.hw.streams import go
 from tests.nic.blocks import SMALL, seeded
@@ -13,11 +13,12 @@ FORWARDING: Config = replace(SMALL, forward_flits=32)
 
 
 def encoded(word: int, width: int = 64) -> int:
-    """A flit as it is kept, with its check bits."""
-    check = 0
-    for bit, column in enumerate(check_columns(width)):
-        check ^= column if word >> bit & 1 else 0
-    return word | check << width
+    """A flit as it is kept, with its parity: the sum of its groups is zero."""
+    groups, stored = parity_width(width), word
+    for place in range(width, width + groups):
+        of_group = (word >> bit & 1 for bit in range(place % groups, width, groups))
+        stored |= sum(of_group) % 2 << place
+    return stored
 
 
 @dataclass

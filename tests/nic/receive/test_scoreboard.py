@@ -20,7 +20,7 @@ def test_a_message_is_seen_exactly_if_it_was_marked_in_this_collective_and_bank(
 
     async def is_seen(ctx, place):
         put(ctx, scoreboard, op=place[0], flow=place[1])
-        await ctx.tick()
+        await ctx.tick().repeat(2)
         return ctx.get(scoreboard.seen)
 
     async def drive(ctx):
@@ -56,7 +56,7 @@ def test_the_waves_of_a_message_come_in_order_and_each_once_in_every_collective(
 
     async def asked(ctx, place, wave):
         put(ctx, scoreboard, op=place[0], flow=place[1], wave=wave)
-        await ctx.tick()
+        await ctx.tick().repeat(2)
         return ctx.get(scoreboard.seen), ctx.get(scoreboard.early)
 
     async def drive(ctx):

@@ -83,7 +83,7 @@ def test_a_mark_that_flipped_is_reported_with_the_answer(memories):
 
     async def intact(ctx, op, flow):
         put(ctx, scoreboard, op=op, flow=flow)
-        await ctx.tick()
+        await ctx.tick().repeat(2)
         return ctx.get(scoreboard.intact)
 
     async def drive(ctx):
