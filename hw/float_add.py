@@ -140,13 +140,9 @@ class FloatAdder(wiring.Component):
         ]
         fraction, exponent, _, _ = self._fields(larger)
         small_fraction, small_exponent, _, _ = self._fields(smaller)
-        # Subnormals have the exponent 1, without a hidden one.
-        distance = Signal(self.exponent_width)
-        m.d.comb += distance.eq(
-            (exponent | (exponent == 0)) - (small_exponent | (small_exponent == 0))
-        )
-        most = (1 << self._shift_width) - 1
-        shift = Mux(distance > most, most, distance)[: self._shift_width]
+        # Both ways, so that no subtraction waits for the comparison. With a maximum, whose smaller
+        # one is 0, any shift will do.
+        shift = Mux(swap, self._shift(m, b, a, "b"), self._shift(m, a, b, "a"))
         # Infinity minus infinity is no number; for a maximum `subtract` is low.
         nan = nan_a | nan_b | (infinite_a & infinite_b & subtract)
         return (
@@ -160,6 +156,16 @@ class FloatAdder(wiring.Component):
             self._register(m, "nan_1", nan),
             self._register(m, "narrow_1", self.narrow),
         )
+
+    def _shift(self, m, larger, smaller, name):
+        """How far the smaller significand is to be shifted, at most as far as the register goes."""
+        exponents = (self._fields(number)[1] for number in (larger, smaller))
+        # Subnormals have the exponent 1, without a hidden one.
+        above, below = (exponent | (exponent == 0) for exponent in exponents)
+        distance = Signal(self.exponent_width, name=f"distance_{name}")
+        m.d.comb += distance.eq(above - below)
+        most = (1 << self._shift_width) - 1
+        return Mux(distance > most, most, distance)[: self._shift_width]
 
     def _add(self, m, larger, smaller, exponent, shift, sign, subtract, *flags):
         """Stage 2: align the smaller significand with guard, round and sticky bit, and add."""

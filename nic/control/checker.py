@@ -175,7 +175,7 @@ def flow_check(config: Config) -> "FlowCheck | SharedFlowCheck":
 
 
 class SettingsCheck(wiring.Component):
-    """Can the interface do what the registers say? Combinational.
+    """Can the interface do what the registers say? Known a cycle later.
 
     Registers have 32 bits and the interface uses fewer of them: what it would leave out must be 0,
     or it would run something else than what was written.
@@ -186,15 +186,17 @@ class SettingsCheck(wiring.Component):
         The registers.
     committed_flits : In(32)
         The length of the buffer that the table was checked for.
+    swap : In(1)
+        From the next cycle on, that is `window_flits`.
     legal : Out(1)
-        The type of the elements is built, and the buffer lies in the memory's address range and
-        has the length that the table was checked for.
+        The type of the elements was built, and the buffer lay in the memory's address range and
+        had the length that the table was checked for.
     """
 
     def __init__(self, config: Config):
         self.config = config
         names = ("mode", "window_base", "window_flits", "committed_flits", "iterations")
-        super().__init__({**{name: In(32) for name in names}, "legal": Out(1)})
+        super().__init__({**{name: In(32) for name in names}, "swap": In(1), "legal": Out(1)})
 
     def elaborate(self, platform):
         """Sizes of tables were held against their depths by the checker."""
@@ -213,8 +215,10 @@ class SettingsCheck(wiring.Component):
             known = built & (self.mode[above:] == 0) & whole
         # A length of all addresses does not fit `address_width` bits: it would be used as 0.
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
-        checked = self.window_flits == self.committed_flits
-        m.d.comb += self.legal.eq(known & inside & checked)
+        fits, checked = Signal(), Signal()
+        m.d.sync += fits.eq(known & inside)
+        m.d.sync += checked.eq((self.window_flits == self.committed_flits) | self.swap)
+        m.d.comb += self.legal.eq(fits & checked)
         return m
 
 

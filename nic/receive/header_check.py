@@ -217,6 +217,8 @@ class HeaderCheck(wiring.Component):
     def _judge(self, m, head, is_head):
         """Take a head of this collective; a later one's has to wait."""
         run = self.run
+        # By its number alone, which is sooner known than whether it is right.
+        m.d.comb += self.flits.ready.eq(head.sequence == run.sequence)
         ahead = (head.sequence - run.sequence)[: len(run.sequence)]
         with m.If(~is_head | head.continued):
             m.d.comb += self.fault.eq(FaultCode.FRAMING)
@@ -228,7 +230,6 @@ class HeaderCheck(wiring.Component):
             with m.If((head.flow >= run.num_flows) | (head.wave > run.last_wave)):
                 m.d.comb += self.fault.eq(FaultCode.UNEXPECTED_MESSAGE)
             with m.Else():
-                m.d.comb += self.flits.ready.eq(1)
                 m.next = "LOOK_UP"
 
     def _gate(self, m, message):

@@ -201,16 +201,15 @@ class Core(wiring.Component):
         m.submodules.settings_check = check = SettingsCheck(self.config)
         for name in ("mode", "window_base", "window_flits", "iterations"):
             m.d.comb += getattr(check, name).eq(settings[name.upper()])
-        length = used["WINDOW_FLITS"]
         m.d.comb += [
             # As taken over with the table, too: a start must not use another length.
-            check.committed_flits.eq(Mux(control.swap, check.window_flits, length)),
+            check.committed_flits.eq(used["WINDOW_FLITS"]),
+            check.swap.eq(control.swap),
             control.first_sequence.eq(settings["RESET_SEQUENCE"]),
+            # A launch uses what was written in the cycle before it, when no collective ran.
+            control.legal.eq(check.legal),
             control.iterations.eq(used["ITERATIONS"]),
         ]
-        # A collective is launched where none ran in the cycle before: it uses what was written
-        # then, and what is written with a start is not of that start.
-        m.d.sync += control.legal.eq(check.legal)
 
     def _wire_tracker(self, m, ports, control, select):
         """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""

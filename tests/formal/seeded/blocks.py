@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "settings_check.legal",
         "nic/control/checker.py",
-        "checked = self.window_flits == self.committed_flits",
-        "checked = self.window_flits <= self.committed_flits",
+        "self.window_flits == self.committed_flits",
+        "self.window_flits <= self.committed_flits",
         "a start in another window than the checked one",
     ),
     Mutant(

@@ -10,7 +10,8 @@ from multitree.nic.control.checker import FlowCheck, RowCheck, SettingsCheck, Sh
 from multitree.nic.faults import FaultCode
 from multitree.nic.program import DTYPE_CODES
 from multitree.nic.receive.scoreboard import Expectation
-from tests.nic.blocks import SMALL, entry, evaluate, row, seeded
+from tests.hw.streams import run
+from tests.nic.blocks import SMALL, entry, evaluate, put, row, seeded
 
 SHARED = replace(SMALL, flit_bytes=16, num_classes=2, max_children=3)
 PORTS, WINDOW = SMALL.num_ports, 100
@@ -229,6 +230,20 @@ LEGAL_SETTINGS = {"mode": 0b101, "window_base": 24}
 LEGAL_SETTINGS |= {"window_flits": END - 24, "committed_flits": END - 24}
 
 
+def legalities(config, settings):
+    """Whether settings, one after the other, are legal in the cycle behind them."""
+    check, found = SettingsCheck(config), []
+
+    async def drive(ctx):
+        for values in settings:
+            put(ctx, check, **values)
+            await ctx.tick()
+            found.append(ctx.get(check.legal))
+
+    run(check, drive)
+    return found
+
+
 @pytest.mark.parametrize(
     ("change", "legal"),
     [
@@ -251,21 +266,24 @@ LEGAL_SETTINGS |= {"window_flits": END - 24, "committed_flits": END - 24}
     ids=str,
 )
 def test_settings_that_the_interface_would_cut_short_or_did_not_check_are_illegal(change, legal):
-    check = SettingsCheck(SMALL)
-    assert evaluate(check, [LEGAL_SETTINGS | change], check.legal) == [legal]
+    assert legalities(SMALL, [LEGAL_SETTINGS | change]) == [legal]
+
+
+def test_a_length_that_the_table_takes_over_with_a_swap_is_the_one_that_was_checked():
+    other = LEGAL_SETTINGS | {"committed_flits": 0}
+    assert legalities(SMALL, [other, other | {"swap": 1}, other | {"swap": 0}]) == [0, 1, 0]
 
 
 @pytest.mark.parametrize("wave_width", [0, 3])
 @pytest.mark.parametrize("iterations", [1, 2, 1 << 31])
 def test_several_waves_in_lockstep_are_illegal_where_tables_are_repeated(iterations, wave_width):
     """Where they are not, the control says that there are too many."""
-    check = SettingsCheck(replace(SMALL, wave_width=wave_width))
     inputs = [LEGAL_SETTINGS | {"iterations": iterations, "mode": mode} for mode in (0b101, 0b001)]
-    assert evaluate(check, inputs, check.legal) == [int(not wave_width), 1]
+    assert legalities(replace(SMALL, wave_width=wave_width), inputs) == [int(not wave_width), 1]
 
 
 @pytest.mark.parametrize("dtypes", [("int32",), ("float32",), ("bfloat16", "int32")], ids=str)
 def test_a_type_of_lanes_that_is_not_built_is_illegal(dtypes):
-    check = SettingsCheck(replace(SMALL, dtypes=dtypes))
     inputs = [LEGAL_SETTINGS | {"mode": code} for code in DTYPE_CODES.values()]
-    assert evaluate(check, inputs, check.legal) == [int(name in dtypes) for name in DTYPE_CODES]
+    found = legalities(replace(SMALL, dtypes=dtypes), inputs)
+    assert found == [int(name in dtypes) for name in DTYPE_CODES]
