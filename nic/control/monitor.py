@@ -40,7 +40,7 @@ class Watchdog(wiring.Component):
 
     Until the first message of the collective came in, the longer `first_arrival_cycles` holds:
     the other ranks may start later. A limit of 0 switches it off. `code` is combinational on
-    registers and the limits.
+    registers.
 
     Members
     -------
@@ -49,7 +49,7 @@ class Watchdog(wiring.Component):
     progress : In(1)
         Something moved.
     arrived : In(1)
-        A message of this collective came in.
+        A message of this collective came in, which is progress, too.
     watchdog_cycles, first_arrival_cycles : In(32)
         Limits in cycles.
     code : Out(8)
@@ -71,13 +71,15 @@ class Watchdog(wiring.Component):
     def elaborate(self, platform):
         """One counter, one flag."""
         m = Module()
-        waited, seen, limit = Signal(32), Signal(), Signal(32)
+        # Cycles waited by the end of this one; what moves in it leaves none.
+        waited, seen, limit, late = Signal(32, init=1), Signal(), Signal(32), Signal()
         m.d.comb += limit.eq(Mux(seen, self.watchdog_cycles, self.first_arrival_cycles))
+        m.d.sync += late.eq(self.running & ~self.progress & (limit != 0) & (waited >= limit))
         with m.If(~self.running):
-            m.d.sync += [waited.eq(0), seen.eq(0)]
+            m.d.sync += [waited.eq(1), seen.eq(0)]
         with m.Else():
-            m.d.sync += [waited.eq(Mux(self.progress, 0, waited + 1)), seen.eq(seen | self.arrived)]
-            with m.If((limit != 0) & (waited >= limit)):
+            m.d.sync += [waited.eq(Mux(self.progress, 1, waited + 1)), seen.eq(seen | self.arrived)]
+            with m.If(late):
                 m.d.comb += self.code.eq(Mux(seen, FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL))
         return m
 

@@ -30,6 +30,11 @@ def item_layout(config: Config) -> data.StructLayout:
     )
 
 
+def _room_after(room, level, most, put, left):
+    """Whether there is room in the next cycle, compared before the register: `put` needs room."""
+    return Mux(left, Mux(put, room, 1), Mux(put, level != most - 1, room))
+
+
 class Acknowledger(wiring.Component):
     """Reports a sub-message as arrived when the last of its writes is acknowledged.
 
@@ -70,7 +75,7 @@ class Acknowledger(wiring.Component):
                 "taken": In(1),
                 "end": In(1),
                 "ack": In(1),
-                "room": Out(1),
+                "room": Out(1, init=1),
                 "arrival": Out(ArrivalSignature(config)),
                 "idle": Out(1),
                 "state_error": Out(1),
@@ -90,9 +95,9 @@ class Acknowledger(wiring.Component):
         m.d.sync += [
             outstanding.eq(outstanding + self.taken - retire),
             acked.eq(acked + self.ack - retire),
+            self.room.eq(_room_after(self.room, outstanding, depth, self.taken, retire)),
         ]
         m.d.comb += [
-            self.room.eq(outstanding < depth),
             ends.i.valid.eq(self.taken),
             ends.i.payload.eq(self.end),
             ends.o.ready.eq(retire),
@@ -183,10 +188,11 @@ class Reducer(wiring.Component):
         m.submodules.acknowledger = acknowledger = Acknowledger(config)
 
         # From `items` to the write request: as many as every queue below has room for.
-        inflight = Signal(range(depth + 1))
+        inflight, has_place = Signal(range(depth + 1)), Signal(init=1)
         take, written = Signal(), Signal()
         m.d.sync += inflight.eq(inflight + take - written)
-        room = (inflight != depth) & marks.i.ready & operands.i.ready
+        m.d.sync += has_place.eq(_room_after(has_place, inflight, depth, take, written))
+        room = has_place & marks.i.ready & operands.i.ready
         may_take, source, errors = self._read_memory(m, take)
         m.d.comb += [
             self.items.ready.eq(room & may_take),

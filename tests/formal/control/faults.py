@@ -25,6 +25,8 @@ def watchdog(bench, *, width):
         block.watchdog_cycles.eq(limits[0]),
         block.first_arrival_cycles.eq(limits[1]),
     ]
+    # As ports report both: an arrival is progress.
+    bench.assume(~arrived | progress)
     still, seen = Signal(width + 1), Signal()
     limit = Mux(seen, limits[0], limits[1])
     with m.If(~running):

@@ -54,6 +54,13 @@ MUTANTS = (
         "an arrival without an acknowledgement",
     ),
     Mutant(
+        "acknowledger.arrivals",
+        "nic/reduce/reducer.py",
+        "level != most - 1",
+        "level != most",
+        "room is found missing a write too late",
+    ),
+    Mutant(
         "reducer.writes",
         "nic/reduce/reducer.py",
         "operand.replace & ~Cat(busy).any()",

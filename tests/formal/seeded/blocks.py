@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "watchdog.bites",
         "nic/control/monitor.py",
-        "Mux(self.progress, 0, waited + 1)",
-        "Mux(self.progress & seen, 0, waited + 1)",
+        "Mux(self.progress, 1, waited + 1)",
+        "Mux(self.progress & seen, 1, waited + 1)",
         "what moves before the first arrival buys no time",
     ),
     Mutant(
