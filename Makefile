@@ -12,7 +12,7 @@ LONG   := bench/synthesis.py bench/asic.py bench/fingerprints.py bench/baselines
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
 # What `make synth` measures: fp32 lanes without forwarding and with it. Without any of this, bench/synthesis.py sweeps more.
-SYNTH  ?= --families ecp5 --only 1:16:float32:0:0,1:16:float32:0:512,4:16:float32:0:0,4:16:float32:0:512 --seeds 1,2,3 \
+SYNTH  ?= --families ecp5 --only 1:16:float32:0:0,1:16:float32:0:512:6,4:16:float32:0:0,4:16:float32:0:512:6 --seeds 1,2,3 \
   --route-minutes 480
 # Tests of one file share what they compile. Where a process of tests crashes, all end: what replaces it hangs.
 PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0

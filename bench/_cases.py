@@ -7,10 +7,11 @@ from pathlib import Path
 from amaranth.hdl import Fragment
 
 from multitree.hw.export.verilog import generate
+from multitree.hw.lanes import LEAST_STAGES
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME, Interface
 
-SPEC = "ports:flit_bytes:lanes:wave_width[:forward_flits]"
+SPEC = "ports:flit_bytes:lanes:wave_width[:forward_flits[:adder_stages]]"
 TOP_CLASS = "nic.interface.Interface"
 PACKAGE = "multitree."
 
@@ -24,6 +25,7 @@ class Case:
     lanes: str = "float32"
     wave_width: int = 0
     forward_flits: int = 0
+    adder_stages: int = LEAST_STAGES
 
     @classmethod
     def parse(cls, text: str) -> "Case":
@@ -35,7 +37,7 @@ class Case:
             If the text has another form, or there is no such interface.
         """
         ports, *rest = parts = text.split(":")
-        if len(parts) not in (4, 5):
+        if len(parts) not in (4, 5, 6):
             raise ValueError(f"An interface must be {SPEC}, not {text!r}")
         flit_bytes, lanes, *sizes = rest
         try:
@@ -54,6 +56,7 @@ class Case:
             dtypes=(self.lanes,),
             wave_width=self.wave_width,
             forward_flits=self.forward_flits,
+            adder_stages=self.adder_stages,
         )
 
     def columns(self) -> dict[str, int | str]:
@@ -64,6 +67,7 @@ class Case:
             "lanes": self.lanes,
             "wave_width": self.wave_width,
             "forward_flits": self.forward_flits,
+            "adder_stages": self.adder_stages,
         }
 
     def write_verilog(self, folder: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import parse_size
+from multitree.hw.lanes import MOST_STAGES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
@@ -38,9 +39,9 @@ NETWORKS = (
 )
 
 
-def model_of(memory_cycles: int, forward_flits: int) -> LinkModel:
+def model_of(memory_cycles: int, forward_flits: int, adder_stages: int) -> LinkModel:
     """Cut-through, with a memory whose read, addition and acknowledgement take so long."""
-    model = LinkModel(dependency="submessage", forward_flits=forward_flits)
+    model = LinkModel(dependency="submessage", forward_flits=forward_flits, add_cycles=adder_stages)
     return model.with_memory(memory_cycles)
 
 
@@ -55,9 +56,9 @@ def run(schedule: Schedule, num_elements: int, model: LinkModel) -> int:
     return trace.cycles
 
 
-def hops(memory_cycles: int, forward_flits: int) -> dict[str, Any]:
+def hops(memory_cycles: int, forward_flits: int, adder_stages: int) -> dict[str, Any]:
     """Cycles of a hop beyond its link."""
-    model = model_of(memory_cycles, forward_flits)
+    model = model_of(memory_cycles, forward_flits, adder_stages)
     row: dict[str, Any] = {
         "memory_cycles": memory_cycles,
         "read_cycles": model.memory_read_cycles,
@@ -79,12 +80,14 @@ def hops(memory_cycles: int, forward_flits: int) -> dict[str, Any]:
     return row
 
 
-def compare(spec: str, algorithm: str, size: str, memory_cycles: int, flits: int) -> dict[str, Any]:
+def compare(
+    spec: str, algorithm: str, size: str, memory_cycles: int, flits: int, adder_stages: int
+) -> dict[str, Any]:
     """Cycles of an all-reduce without forwarding and with it."""
     schedule, cycles, begin = build(parse_topology(spec), algorithm), [], time.process_time()
     num_elements, predicted = parse_size(size) // 4, []
     for forward_flits in (0, flits):
-        model = model_of(memory_cycles, forward_flits)
+        model = model_of(memory_cycles, forward_flits, adder_stages)
         cycles.append(run(schedule, num_elements, model))
         predicted.append(analytic(schedule, model.num_flits(num_elements, 4), model).cycles)
     row = {"topology": spec, "algorithm": algorithm, "size": size, "memory_cycles": memory_cycles}
@@ -103,16 +106,18 @@ def main() -> int:
     """Print one line per memory latency, and one per network."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--forward-flits", type=int, default=512)
+    parser.add_argument("--adder-stages", type=int, default=MOST_STAGES)
     parser.add_argument("--only", choices=("hops", "networks"))
     parser.add_argument("--most-kib", type=int, default=1024, help="of networks, per rank")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    flits, quiet = arguments.forward_flits, arguments.json
-    found: dict[str, Any] = {"forward_flits": flits, "hops": [], "networks": []}
+    flits, stages, quiet = arguments.forward_flits, arguments.adder_stages, arguments.json
+    found: dict[str, Any] = {"forward_flits": flits, "adder_stages": stages}
+    found |= {"hops": [], "networks": []}
     columns = ("gather_first", "gather_last", "reduce_first", "reduce_last")
     for memory_cycles in MEMORY_CYCLES if arguments.only != "networks" else ():
         for kept in (0, flits):
-            row = hops(memory_cycles, kept) | {"forward_flits": kept}
+            row = hops(memory_cycles, kept, stages) | {"forward_flits": kept}
             found["hops"].append(row)
             text = "  ".join(f"{name} {row[name]:.1f}" for name in columns)
             named = f"memory {memory_cycles} (read {row['read_cycles']})"
@@ -120,7 +125,7 @@ def main() -> int:
     for spec, algorithm, size, memory_cycles in NETWORKS if arguments.only != "hops" else ():
         if parse_size(size) > 1024 * arguments.most_kib:
             continue
-        row = compare(spec, algorithm, size, memory_cycles, flits)
+        row = compare(spec, algorithm, size, memory_cycles, flits, stages)
         found["networks"].append(row)
         took = f"{row['cycles']} cycles, forwarded {row['forwarded_cycles']}"
         took += f", by the analytic engine {row['analytic_cycles']}"

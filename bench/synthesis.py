@@ -60,7 +60,7 @@ CELLS: dict[str, dict[str, tuple[str, float]]] = {
 RESOURCES = ("lut", "lut_ram", "ff", "block_ram", "dsp")
 COUNTS = ("lut", "lut_per_port", *RESOURCES[1:])
 HEADINGS = ("lut", "per port", *RESOURCES[1:])
-ROW_FORMAT = "{:<5} {:>5} {:>5} {:<8} {:>5} {:>7} {:>8} {:>8} {:>8} {:>8} {:>6} {:>4} {:>9}"
+ROW_FORMAT = "{:<5} {:>5} {:>5} {:<8} {:>5} {:>7} {:>5} {:>8} {:>8} {:>8} {:>8} {:>6} {:>4} {:>9}"
 
 
 def synthesise(verilog: Path, family: str) -> dict[str, float]:
@@ -104,7 +104,8 @@ def show(row: dict[str, Any]) -> None:
     mhz = "" if row["mhz"] is None else f"{row['mhz']:.1f} MHz"
     counts = [f"{row[name]:.0f}" if name == "lut_per_port" else f"{row[name]:g}" for name in COUNTS]
     names = [row[name] for name in ("family", "ports", "flit_bits", "lanes", "wave_width")]
-    print(ROW_FORMAT.format(*names, row["forward_flits"], *counts, mhz), flush=True)
+    sizes = [row[name] for name in ("forward_flits", "adder_stages")]
+    print(ROW_FORMAT.format(*names, *sizes, *counts, mhz), flush=True)
     if row["path"]:
         for seed in row["seeds"]:
             reached = "no clock" if seed["mhz"] is None else f"{seed['mhz']:.1f} MHz"
@@ -166,7 +167,11 @@ def main() -> int:
     sweep = [Case(*sizes) for sizes in product(PORTS, FLIT_BYTES, LANES)]
     cases = given.only or [*sweep, *IN_WAVES]
     if not given.json:
-        print(ROW_FORMAT.format("", "ports", "flit", "lanes", "waves", "forward", *HEADINGS, ""))
+        print(
+            ROW_FORMAT.format(
+                "", "ports", "flit", "lanes", "waves", "forward", "adder", *HEADINGS, ""
+            )
+        )
     rows, places = [], {}
     try:
         for case, verilog, row in measure(given.folder, cases, given.families, given.jobs):

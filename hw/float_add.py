@@ -40,8 +40,7 @@ class FloatAdder(wiring.Component):
     so many bits. It is in the upper bits of `o`; those below have then no meaning.
 
     There is no handshake and no reset: `o` is the result for what `a`, `b`, `maximum` and `narrow`
-    were `LATENCY` cycles before. Latency 4 cycles, one result per cycle, no backpressure. `o` is a
-    register.
+    were `stages` cycles before; one result per cycle, no backpressure. `o` is a register.
 
     Parameters
     ----------
@@ -51,6 +50,9 @@ class FloatAdder(wiring.Component):
         Bits of the fraction, at least 2.
     narrow_fraction_width : int, optional
         Bits of the fraction while `narrow`, from 2 up to `fraction_width`; all if not said.
+    stages : int
+        Cycles from the operands to their result: 4, or 5 with a register between the shift of the
+        smaller one and the sum.
 
     Members
     -------
@@ -68,7 +70,8 @@ class FloatAdder(wiring.Component):
     TypeError
         If a width is not an integer.
     ValueError
-        If a width is too small, or the narrow fraction wider than the fraction.
+        If a width is too small, the narrow fraction wider than the fraction, or `stages` neither 4
+        nor 5.
 
     References
     ----------
@@ -76,20 +79,19 @@ class FloatAdder(wiring.Component):
     J.-M. Muller et al., "Handbook of Floating-Point Arithmetic", 2nd edition, 2018, section 8.3.
     """
 
-    LATENCY = 4
-    """Cycles from the operands to their result."""
-
     def __init__(
         self,
         *,
         exponent_width: int,
         fraction_width: int,
         narrow_fraction_width: int | None = None,
+        stages: int = 4,
     ):
         narrow = fraction_width if narrow_fraction_width is None else narrow_fraction_width
         check_integer("Exponent width", exponent_width, least=2)
         check_integer("Fraction width", fraction_width, least=2)
         check_integer("Narrow fraction width", narrow, least=2, most=fraction_width)
+        self.stages = check_integer("Stages", stages, least=4, most=5)
         self.exponent_width = exponent_width
         self.fraction_width = fraction_width
         self._dropped = fraction_width - narrow
@@ -102,9 +104,10 @@ class FloatAdder(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Sort and compare; align and add; count and normalise; finish and round: four stages."""
+        """Sort and compare; align and add; count and normalise; finish and round."""
         m = Module()
         signals = self._sort(m)
+        signals = self._align(m, *signals)
         signals = self._add(m, *signals)
         signals = self._normalise(m, *signals)
         self._round(m, *signals)
@@ -167,8 +170,8 @@ class FloatAdder(wiring.Component):
         most = (1 << self._shift_width) - 1
         return Mux(distance > most, most, distance)[: self._shift_width]
 
-    def _add(self, m, larger, smaller, exponent, shift, sign, subtract, *flags):
-        """Stage 2: align the smaller significand with guard, round and sticky bit, and add."""
+    def _align(self, m, larger, smaller, exponent, shift, *others):
+        """Stage 2, or the first half of it: shift the smaller one, with guard, round and sticky."""
         most = (1 << self._shift_width) - 1
         shifted = Signal(len(smaller) + most)
         aligned = Signal(len(smaller) + 3)
@@ -176,6 +179,13 @@ class FloatAdder(wiring.Component):
             shifted.eq(Cat(Const(0, most), smaller) >> shift),
             aligned.eq(Cat(shifted[: most - 2] != 0, shifted[most - 2 :])),
         ]
+        found = (larger, aligned, exponent, *others)
+        if self.stages == 4:
+            return found
+        return [self._register(m, f"aligned_{k}", value) for k, value in enumerate(found)]
+
+    def _add(self, m, larger, aligned, exponent, sign, subtract, *flags):
+        """Stage 2, or the second half of it: add."""
         # One adder: the lowest position is the carry that completes the two's complement.
         width = len(aligned) + 1
         addend = Mux(subtract, ~Cat(aligned, Const(0, 1)), aligned)[:width]

@@ -1,6 +1,7 @@
 """Sums and maxima of a flit's lanes, integers or floating-point numbers."""
 
 from collections.abc import Collection
+from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
@@ -9,8 +10,10 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arguments import check_integer
 from multitree.hw.float_add import FloatAdder
 
-__all__ = ["DType", "LaneOp", "LaneUnit"]
+__all__ = ["LEAST_STAGES", "MOST_STAGES", "DType", "LaneOp", "LaneUnit"]
 
+LEAST_STAGES, MOST_STAGES = 4, 6
+"""Cycles that an addition may take."""
 WORD_BYTES = 4
 """Bytes of a word: one lane of 32 bits or two of 16, little-endian in the flit."""
 
@@ -41,8 +44,8 @@ class LaneUnit(wiring.Component):
     `b`, whatever they mean. Type and operation travel with their operands and may change in every
     cycle. A type that is not built gives results without meaning, but for SECOND.
 
-    There is no handshake: `o` is the result for what was there `LATENCY` cycles before. Latency
-    4 cycles, one flit per cycle, no backpressure. `o` is a choice between registers.
+    There is no handshake: `o` is the result for what was there `stages` cycles before; one flit per
+    cycle, no backpressure. `o` is a choice between registers.
 
     The upper half of a word's BF16 lanes is added by the word's FP32 adder, where there is one:
     its sums only have to be rounded elsewhere.
@@ -53,6 +56,9 @@ class LaneUnit(wiring.Component):
         Bytes of a flit, a multiple of 4.
     dtypes : collection of DType
         The types to build; all if not said.
+    stages : int
+        Cycles from the operands to their results, 4 to 6: with 5 the operands are registered first,
+        with 6 the second stage of the adders is two (`FloatAdder`).
 
     Members
     -------
@@ -70,13 +76,17 @@ class LaneUnit(wiring.Component):
     TypeError
         If `flit_bytes` is not an integer.
     ValueError
-        If it is not a positive multiple of 4, or there is no type.
+        If it is not a positive multiple of 4, there is no type, or no such number of stages.
     """
 
-    LATENCY = FloatAdder.LATENCY
-    """Cycles from the operands to their results."""
-
-    def __init__(self, *, flit_bytes: int, dtypes: Collection[DType] = tuple(DType)):
+    def __init__(
+        self,
+        *,
+        flit_bytes: int,
+        dtypes: Collection[DType] = tuple(DType),
+        stages: int = LEAST_STAGES,
+    ):
+        self.stages = check_integer("Stages", stages, least=LEAST_STAGES, most=MOST_STAGES)
         check_integer("Flit bytes", flit_bytes, least=WORD_BYTES)
         if flit_bytes % WORD_BYTES:
             raise ValueError(f"Flit bytes must be a multiple of {WORD_BYTES}, not {flit_bytes!r}")
@@ -97,30 +107,43 @@ class LaneUnit(wiring.Component):
     def elaborate(self, platform):
         """Adders per word; what needs no adder of floats waits in one wide shift register."""
         m = Module()
+        given = self._given(m)
         # SECOND goes past the adders, which would replace a NaN by the canonical one.
-        is_float = (self.dtype != DType.INT32) & (self.op != LaneOp.SECOND)
+        is_float = (given.dtype != DType.INT32) & (given.op != LaneOp.SECOND)
         if self.dtypes == {DType.INT32}:
             is_float = Const(0)
         words = range(self.flit_bytes // WORD_BYTES)
-        pairs = [(self.a.word_select(word, 32), self.b.word_select(word, 32)) for word in words]
-        chosen = [self._choose(m, word, a, b) for word, (a, b) in enumerate(pairs)]
-        early, delayed_inputs = Cat(is_float, self.dtype == DType.BF16), Signal(2 + len(self.a))
+        chosen = [self._choose(m, word, given) for word in words]
+        early, delayed_inputs = Cat(is_float, given.dtype == DType.BF16), Signal(2 + len(self.a))
         came = Signal.like(early)
         m.d.sync += came.eq(early)
         m.d.comb += delayed_inputs.eq(Cat(came, *chosen))
         # `_choose` takes the first cycle; the others delay its result to that of the adders.
-        for stage in range(2, self.LATENCY + 1):
+        for stage in range(2, self._adder_stages + 1):
             delayed = Signal(len(delayed_inputs), name=f"delayed_{stage}", reset_less=True)
             m.d.sync += delayed.eq(delayed_inputs)
             delayed_inputs = delayed
-        floats = [
-            self._float_word(m, word, a, b, delayed_inputs[1]) for word, (a, b) in enumerate(pairs)
-        ]
+        floats = [self._float_word(m, word, given, delayed_inputs[1]) for word in words]
         m.d.comb += self.o.eq(Mux(delayed_inputs[0], Cat(*floats), delayed_inputs[2:]))
         return m
 
-    def _choose(self, m, word, a, b):
+    @property
+    def _adder_stages(self):
+        """Stages behind the register of operands, if there is one."""
+        return max(LEAST_STAGES, self.stages - 1)
+
+    def _given(self, m):
+        """The operands, and what becomes of them; registered where there is a stage for it."""
+        names = ("a", "b", "dtype", "op")
+        if self.stages == LEAST_STAGES:
+            return SimpleNamespace(**{name: getattr(self, name) for name in names})
+        given = {name: Signal.like(getattr(self, name), reset_less=True) for name in names}
+        m.d.sync += [register.eq(getattr(self, name)) for name, register in given.items()]
+        return SimpleNamespace(**given)
+
+    def _choose(self, m, word, given):
         """The result of a word as an integer, or its second operand, a cycle later."""
+        a, b = given.a.word_select(word, 32), given.b.word_select(word, 32)
         second = Signal(32, name=f"second_{word}", reset_less=True)
         m.d.sync += second.eq(b)
         if DType.INT32 not in self.dtypes:
@@ -132,20 +155,22 @@ class LaneUnit(wiring.Component):
         has_first, has_second = (Signal(name=f"{name}_{word}") for name in ("has_a", "has_b"))
         m.d.sync += [
             first.eq(a),
-            has_first.eq((self.op == LaneOp.SUM) | ((self.op == LaneOp.MAXIMUM) & above)),
-            has_second.eq((self.op != LaneOp.MAXIMUM) | ~above),
+            has_first.eq((given.op == LaneOp.SUM) | ((given.op == LaneOp.MAXIMUM) & above)),
+            has_second.eq((given.op != LaneOp.MAXIMUM) | ~above),
         ]
         return ((first & has_first.replicate(32)) + (second & has_second.replicate(32)))[:32]
 
-    def _float_word(self, m, word, a, b, was_bf16):
-        """The result of a word as FP32 or BF16 lanes, `LATENCY` cycles later."""
+    def _float_word(self, m, word, given, was_bf16):
+        """The result of a word as FP32 or BF16 lanes."""
+        a, b = given.a.word_select(word, 32), given.b.word_select(word, 32)
         has_fp32, has_bf16 = DType.FP32 in self.dtypes, DType.BF16 in self.dtypes
-        is_bf16 = self.dtype == DType.BF16
+        is_bf16 = given.dtype == DType.BF16
 
         def add(name, a, b, **widths):
-            m.submodules[f"{name}_{word}"] = adder = FloatAdder(exponent_width=8, **widths)
+            adder = FloatAdder(exponent_width=8, stages=self._adder_stages, **widths)
+            m.submodules[f"{name}_{word}"] = adder
             m.d.comb += [adder.a.eq(a), adder.b.eq(b), adder.narrow.eq(is_bf16)]
-            m.d.comb += adder.maximum.eq(self.op == LaneOp.MAXIMUM)
+            m.d.comb += adder.maximum.eq(given.op == LaneOp.MAXIMUM)
             return adder.o
 
         if not has_fp32 and not has_bf16:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from amaranth.lib import data
 
-from multitree.hw.lanes import DType
+from multitree.hw.lanes import LEAST_STAGES, MOST_STAGES, DType
 from multitree.hw.link.link import Kind
 from multitree.topology.collectives import Op
 
@@ -56,6 +56,7 @@ LIMITS = {
     "max_children": (1, 64),
     "wave_width": (0, 16),
     "forward_flits": (0, 4096),
+    "adder_stages": (LEAST_STAGES, MOST_STAGES),
 }
 """The least and the most that each size may be."""
 LEAST_FORWARD_FLITS = 32
@@ -84,19 +85,16 @@ class Config:
     num_flows : int
         Entries of the flow memory.
     buffer_flits : int
-        Link buffer of a port in flits: twice the link latency, one sub-message, and the time a
-        sibling waits for the one before it, or the link cannot be kept busy. A smaller one is
-        legal and slower.
+        Link buffer of a port in flits: twice the link latency, a sub-message and a sibling's wait
+        for the one before it, or the link cannot be kept busy. A smaller one is legal and slower.
     submessage_flits : int
         Granularity in flits at which arrivals are counted, a power of two.
     memory_queue_flits : int
-        Flits that one channel may have in flight in memory; at least the memory's round trip in
-        cycles, or the port cannot run at line rate.
+        Flits a channel may have in flight in memory: its round trip in cycles, for line rate.
     address_width : int
         Bits of a memory address; addresses count flits.
     dtypes : tuple of str
-        Types of lanes it can reduce: one or more of "int32", "float32", "bfloat16", in this order
-        (given in another, they are sorted).
+        Types of lanes it can reduce, one or more of "int32", "float32", "bfloat16"; it sorts them.
     num_classes : int
         Virtual-channel classes of the links: 0 for private links, which join two interfaces and
         have no virtual channels; 1 or 2 for links shared with others, each class twice, for two
@@ -107,8 +105,10 @@ class Config:
         Bits of a wave's number: how often a periodic table can be repeated, on private links only;
         with 0 tables run once. Counts of arrivals, which have 32 bits, hold it, too.
     forward_flits : int
-        Flits that each port keeps of what it wrote last, a power of two from 32 on, for those that
-        go on with them, on private links; with 0 they wait for memory.
+        Flits that each port keeps of what it wrote last, for those that go on with them: 0, or on
+        private links a power of two from 32 on.
+    adder_stages : int
+        Cycles that an addition takes (4..6): more of them for a faster clock.
 
     Raises
     ------
@@ -130,6 +130,7 @@ class Config:
     max_children: int = 8
     wave_width: int = 0
     forward_flits: int = 0
+    adder_stages: int = LEAST_STAGES
 
     def __post_init__(self) -> None:
         """Check every field against its range."""

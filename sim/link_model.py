@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from multitree.hw.lanes import LaneUnit
+from multitree.hw.lanes import LEAST_STAGES
 from multitree.nic.config import JOB_QUEUE_DEPTH, LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.topology.networks.bounds import link_occupancy
@@ -84,6 +84,8 @@ class LinkModel:
     forward_flits : int
         Flits that a port keeps for those that go on with them before memory has acknowledged them,
         see `Config`; with 0 they wait for memory. On private links only.
+    add_cycles : int
+        Latency of the adder.
 
     Raises
     ------
@@ -92,8 +94,6 @@ class LinkModel:
 
     Attributes
     ----------
-    add_cycles : int
-        Latency of the adder.
     start_cycles : int
         From the host's start to the first head flit on a link.
     row_cycles : int
@@ -183,6 +183,7 @@ class LinkModel:
     memory_read_cycles: int = 4
     memory_write_cycles: int = 4
     forward_flits: int = 0
+    add_cycles: int = LEAST_STAGES
 
     # These are the rows of nic/send/pipelined_fetcher.py.
     piped_row_cycles: ClassVar[int] = 1
@@ -199,7 +200,6 @@ class LinkModel:
     replaced_cycles: ClassVar[int] = 3
     added_cycles: ClassVar[int] = 2
     acknowledged_cycles: ClassVar[int] = 1
-    add_cycles: ClassVar[int] = LaneUnit.LATENCY
     start_cycles: ClassVar[int] = 15
     # These are the states READ_ROW to PUSH of nic/send/fetcher.py.
     row_cycles: ClassVar[int] = 6

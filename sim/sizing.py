@@ -108,6 +108,7 @@ def config_for(
         num_classes=max(num_classes, min(topology.num_switches, 1)),
         max_children=_power_of_two(max_children, _DEFAULTS.max_children),
         forward_flits=link_model.forward_flits,
+        adder_stages=link_model.add_cycles,
     )
     if num_waves == 1:
         return config

@@ -47,7 +47,7 @@ def seeds(*reached):
     ]
 
 
-def test_an_interface_is_named_by_four_sizes_and_forwarding_if_any():
+def test_an_interface_is_named_by_four_sizes_with_forwarding_and_adder_if_any():
     assert Case.parse("4:16:int32:9") == Case(4, 16, "int32", 9, 0)
     case = Case.parse("1:64:float32:0:512")
     assert case == Case(1, 64, "float32", 0, 512)
@@ -55,7 +55,8 @@ def test_an_interface_is_named_by_four_sizes_and_forwarding_if_any():
     assert (config.num_ports, config.flit_bytes, config.dtypes) == (1, 64, ("float32",))
     assert (config.wave_width, config.forward_flits) == (0, 512)
     assert Case.parse("1:16:int32:9").config().wave_width == 9
-    assert list(case.columns().values()) == [1, 512, "float32", 0, 512]
+    assert list(case.columns().values()) == [1, 512, "float32", 0, 512, 4]
+    assert Case.parse("1:64:float32:0:512:6").config().adder_stages == 6
 
 
 def test_blocks_are_known_by_their_path_and_their_class():
@@ -147,7 +148,7 @@ def test_every_netlist_is_routed_with_every_seed(tmp_path, monkeypatch, capsys):
     "arguments, message",
     [
         ("--only 4:16:int32", f"--only: An interface must be {cases.SPEC}, not '4:16:int32'"),
-        ("--only 4:16:int32:0:0:0", f"--only: An interface must be {cases.SPEC}, not "),
+        ("--only 4:16:int32:0:0:4:0", f"--only: An interface must be {cases.SPEC}, not "),
         ("--only 4:wide:int32:0", f"--only: An interface must be {cases.SPEC}, not "),
         ("--only 9:16:int32:0", "--only: Config num_ports must be in 1..8, not 9"),
         ("--only 4:16:int8:0", "--only: Config dtypes must be some of "),
@@ -222,7 +223,7 @@ def without_tools(tmp_path, monkeypatch):
 
 
 def test_with_seeds_all_of_the_list_is_routed(without_tools, capsys):
-    only = "1:16:float32:0:0,4:16:float32:0:512"
+    only = "1:16:float32:0:0,4:16:float32:0:512:6"
     routed = without_tools("--only", only, "--seeds", "1,2,3", "--route-minutes", "2", "--json")
     assert routed == [("1_0", (1, 2, 3), 120.0), ("4_512", (1, 2, 3), 120.0)]
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -237,9 +238,9 @@ def test_without_seeds_what_was_always_routed_is_routed_with_one(without_tools, 
     routed = without_tools("--only", "4:16:int32:0,6:16:int32:0,1:16:int32:0")
     assert routed == [("4_0", (1,), 1200.0), ("1_0", (1,), 1200.0)]
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:7] for line in lines[1:3]] == [
-        ["ecp5", "4", "128", "int32", "0", "0", "4000"],
-        ["xcup", "4", "128", "int32", "0", "0", "4000"],
+    assert [line.split()[:8] for line in lines[1:3]] == [
+        ["ecp5", "4", "128", "int32", "0", "0", "4", "4000"],
+        ["xcup", "4", "128", "int32", "0", "0", "4", "4000"],
     ]
     assert sum("60.0 MHz" in line and line.startswith("ecp5") for line in lines) == 2
     assert "      seed 1: 60.0 MHz, a to b" in lines

@@ -222,6 +222,10 @@ class ClockOptions:
             metavar="N",
         ),
     ] = _DEFAULTS.forward_flits
+    adder_stages: Annotated[
+        int,
+        typer.Option(help="Cycles of an addition: 4 to 6, more for a faster clock.", metavar="N"),
+    ] = _DEFAULTS.add_cycles
 
     def model(self, **others: Any) -> LinkModel:
         """The link model of these, and of other figures.
@@ -231,7 +235,7 @@ class ClockOptions:
         ValueError
             If interfaces cannot be built like this.
         """
-        for name in ("flit_bytes", "buffer_flits", "forward_flits"):
+        for name in ("flit_bytes", "buffer_flits", "forward_flits", "adder_stages"):
             value, (low, high) = getattr(self, name), LIMITS[name]
             option = "--" + name.replace("_", "-")
             if value is not None and not low <= value <= high:
@@ -245,7 +249,7 @@ class ClockOptions:
                 f"{kept}"
             )
         mine: dict[str, Any] = {"clock_ghz": self.clock_ghz, "flit_bytes": self.flit_bytes}
-        mine["forward_flits"] = kept
+        mine |= {"forward_flits": kept, "add_cycles": self.adder_stages}
         return LinkModel(**mine, buffer_flits=self.buffer_flits, **others)
 
     def figures(self, network: Topology, model: LinkModel) -> dict[str, Any]:
@@ -255,6 +259,7 @@ class ClockOptions:
             "flit_bytes": model.flit_bytes,
             "buffer_flits": model.buffer_flits_on(network),
             "forward_flits": model.forward_flits,
+            "adder_stages": model.add_cycles,
             "limits": [vars(limit) for limit in link_limits(network, model)],
         }
 

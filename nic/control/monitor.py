@@ -24,6 +24,7 @@ FAULT = register_layout("FAULT", "FAULT_ROW")
 are 0xFFFF, ports 15, where they are unknown.
 """
 
+_UNKNOWN = {"op": 0, "port": NO_PORT, "at_port": NO_PORT, "row": UNKNOWN, "flow": UNKNOWN}
 # What a receiver finds wrong with a message: only with these its `wait` names the flow.
 _OF_A_MESSAGE = (
     FaultCode.FRAMING,
@@ -88,8 +89,9 @@ class FaultMonitor(wiring.Component):
     """Latches the first fault with what it concerns, until reset.
 
     In one cycle the order is: control, table, ports by number, watchdog. For the watchdog it
-    names what the lowest waiting sender waits for, else the lowest receiver in the middle of a
-    message, else that arrivals are missing. Latency 1 cycle from a strobe to `faulted`.
+    names what the lowest waiting sender waited for in the cycle before, else the lowest receiver in
+    the middle of a message, else that arrivals are missing. Latency 1 cycle from a strobe to
+    `faulted`.
 
     Parameters
     ----------
@@ -145,11 +147,11 @@ class FaultMonitor(wiring.Component):
         """Later assignments win, so the sources come in ascending order of precedence."""
         m = Module()
         seen = Signal(FAULT)
+        stuck, stuck_wave = self._stuck(m)
         with m.If(self.watchdog.any()):
-            m.d.comb += self._report(seen, self.watchdog, awaited=Awaited.ARRIVALS)
-            # Later assignments win: senders, which have the lower numbers, before receivers.
-            for index in reversed(range(2 * self._num_ports)):
-                self._waiting(m, seen, index)
+            m.d.comb += [seen.eq(stuck), seen.code.eq(self.watchdog)]
+            if len(self.wave):
+                m.d.comb += self._reported_wave.eq(stuck_wave)
         for port in reversed(range(self._num_ports)):
             code, wait = self.ports[port], self.waits[self._num_ports + port]
             with m.If(code.any()):
@@ -173,26 +175,30 @@ class FaultMonitor(wiring.Component):
 
     def _report(self, seen, code, *, awaited=Awaited.NOTHING, **places):
         """Set every field, so that nothing is left of a source that another one outranks."""
-        unknown = {"op": 0, "port": NO_PORT, "at_port": NO_PORT, "row": UNKNOWN, "flow": UNKNOWN}
-        fields = unknown | places | {"code": code, "awaited": awaited}
+        fields = _UNKNOWN | places | {"code": code, "awaited": awaited}
         no_wave = [self._reported_wave.eq(0)] if len(self.wave) else []
         return [seen[name].eq(value) for name, value in fields.items()] + no_wave
 
-    def _waiting(self, m, seen, index):
-        """What block `index` waits for, if it waits."""
-        wait = self.waits[index]
-        row = wait.row if index < self._num_ports else UNKNOWN
-        places = {"op": wait.op, "port": wait.port, "row": row, "flow": wait.flow}
-        with m.If(wait.awaited != Awaited.NOTHING):
-            m.d.comb += self._report(
-                seen,
-                self.watchdog,
-                awaited=wait.awaited,
-                at_port=index % self._num_ports,
-                **places,
-            )
-            if len(self.wave):
-                m.d.comb += self._reported_wave.eq(Cat(wait.wave, 1))
+    def _stuck(self, m):
+        """What a watchdog would report, and its wave: registers, as nothing moves when it bites."""
+        stuck, wave = Signal(FAULT), Signal.like(self._reported_wave)
+        places = _UNKNOWN | {"code": 0, "awaited": Awaited.ARRIVALS}
+        m.d.sync += [stuck[name].eq(value) for name, value in places.items()] + [wave.eq(0)]
+        # Later assignments win: senders, which have the lower numbers, before receivers.
+        for index in reversed(range(2 * self._num_ports)):
+            wait = self.waits[index]
+            with m.If(wait.awaited != Awaited.NOTHING):
+                m.d.sync += [
+                    stuck.awaited.eq(wait.awaited),
+                    stuck.at_port.eq(index % self._num_ports),
+                    stuck.op.eq(wait.op),
+                    stuck.port.eq(wait.port),
+                    stuck.row.eq(wait.row if index < self._num_ports else UNKNOWN),
+                    stuck.flow.eq(wait.flow),
+                ]
+                if len(wave):
+                    m.d.sync += wave.eq(Cat(wait.wave, 1))
+        return stuck, wave
 
 
 class FaultRelay(wiring.Component):

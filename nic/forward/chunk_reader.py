@@ -11,7 +11,7 @@ from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
 from multitree.nic.forward.chunk_finder import found_layout
 from multitree.nic.forward.merged_queue import MergedQueue
-from multitree.nic.forward.positions import ForwardSignature, position_width
+from multitree.nic.forward.positions import ForwardSignature, lead, position_width
 from multitree.nic.signatures import (
     MemoryReadSignature,
     WaitSignature,
@@ -90,18 +90,16 @@ class ChunkReader(wiring.Component):
         address = Signal(config.address_width)
         position, hand = Signal(position_width(config)), Signal(shape)
         room = Signal(range(config.memory_queue_flits + 1), init=config.memory_queue_flits)
-        chunk, following = chunks.o.payload, Signal(position_width(config))
+        chunk = chunks.o.payload
         # A place is reserved from the question on, since memory's data cannot be refused.
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
-        m.d.comb += following.eq(Mux(load, chunk.position, position + issue))
-        m.d.sync += position.eq(following)
+        m.d.sync += position.eq(Mux(load, chunk.position, position + issue))
         _, some, last = counted_down(m, load=load, amount=chunk.size, step=issue)
         with m.If(load):
             m.d.sync += [address.eq(chunk.base), hand.eq(chunk)]
         with m.Elif(issue):
             m.d.sync += address.eq(address + 1)
-        port = Mux(load, chunk.need_port, hand.need_port)
-        is_kept, is_read = self._find(m, port, following)
+        is_kept, is_read = self._find(m, hand.need_port, position, issue, load, chunk)
         may = some & (room != 0) & self.running
         m.d.comb += [
             of_kept.eq(hand.tracked & is_kept),
@@ -119,11 +117,13 @@ class ChunkReader(wiring.Component):
         self._name(m, hand, some & hand.tracked & ~is_kept & ~is_read)
         return m
 
-    def _find(self, m, port, position):
-        """Whether the flit of a position is kept, and whether memory has it, in the next cycle."""
+    def _find(self, m, port, position, issue, load, chunk):
+        """Whether the next flit is kept, and whether memory has it, in the next cycle."""
         written, read = Signal.like(position), Signal.like(position)
-        ports = Array(self.forward.written)[port], Array(self.forward.acknowledged)[port]
-        m.d.sync += [written.eq(ports[0] - position), read.eq(ports[1] - position)]
+        for left, of in ((written, self.forward.written), (read, self.forward.acknowledged)):
+            # Whether it is of the chunk in hand is the last thing to be known.
+            in_next = Array(of)[chunk.need_port] - chunk.position
+            m.d.sync += left.eq(Mux(load, in_next, lead(Array(of)[port], position, issue)))
         # Differences of positions that are not there yet are negative: their highest bit is set.
         most = self.config.forward_flits - _STALE_FLITS
         return (written != 0) & (written <= most), (read != 0) & ~read[-1]

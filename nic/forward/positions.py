@@ -1,5 +1,6 @@
 """Positions of flits that ports write, and what is shown and kept of them."""
 
+from amaranth import Cat, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +12,7 @@ __all__ = [
     "PositionsSignature",
     "beginning_layout",
     "kept_width",
+    "lead",
     "position_width",
 ]
 
@@ -27,6 +29,15 @@ def position_width(config: Config) -> int:
 def kept_width(config: Config) -> int:
     """Bits of a flit that a port keeps: with its parity, which is looked at where it goes."""
     return 8 * config.flit_bytes + parity_width(8 * config.flit_bytes)
+
+
+def lead(of: Value, position: Value, step: Value) -> Value:
+    """How far a port is beyond a position once that has moved on by a step, modulo its width.
+
+    The step is the carry into one subtraction, since it is the last thing to be known.
+    """
+    width = len(position)
+    return (Cat(1, of) + Cat(~step, ~position))[1 : 1 + width]
 
 
 def beginning_layout(config: Config) -> data.StructLayout:

@@ -1,6 +1,6 @@
 """Holds writes back until those before them at their addresses are in memory."""
 
-from amaranth import Array, Module, Mux, Signal
+from amaranth import Array, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,7 @@ from multitree.hw.checked_queue import Checked
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
 from multitree.nic.forward.chunk_finder import found_layout
-from multitree.nic.forward.positions import position_width
+from multitree.nic.forward.positions import lead, position_width
 
 __all__ = ["WriteOrder"]
 
@@ -71,7 +71,7 @@ class WriteOrder(wiring.Component):
         shape = data.StructLayout({name: layout[name].shape for name in fields})
         m.submodules.queue = queue = Checked(QuickFifo, shape=shape, depth=_MESSAGES)
         has, tracked, port = Signal(), Signal(), Signal(4)
-        position, following = Signal(position_width(config)), Signal(position_width(config))
+        position = Signal(position_width(config))
         left, load, offered = Signal(position_width(config)), Signal(), queue.o.payload
         m.d.comb += [
             queue.i.valid.eq(self.messages.valid),
@@ -79,16 +79,19 @@ class WriteOrder(wiring.Component):
             *(queue.i.payload[name].eq(self.messages.payload[name]) for name in fields),
             load.eq(queue.o.valid & (~has | (self.moved & self.last))),
             queue.o.ready.eq(load),
-            following.eq(Mux(load, offered.position, position + self.moved)),
             # In memory up to and with the flit at `position`: the difference is above 0.
             self.may.eq(has & (~tracked | ((left != 0) & ~left[-1]))),
             self.empty.eq(~has & (queue.level == 0)),
             self.state_error.eq(queue.state_error),
         ]
-        of = Array(self.acknowledged)[Mux(load, offered.need_port, port)]
-        m.d.sync += [position.eq(following), left.eq(of - following)]
+        ports = Array(self.acknowledged)
+        # For the message in hand and for the next one: which it is, is the last thing to be known.
+        m.d.sync += position.eq(position + self.moved)
+        m.d.sync += left.eq(lead(ports[port], position, self.moved))
         with m.If(load):
             m.d.sync += [has.eq(1), tracked.eq(offered.tracked), port.eq(offered.need_port)]
+            m.d.sync += position.eq(offered.position)
+            m.d.sync += left.eq(ports[offered.need_port] - offered.position)
         with m.Elif(self.moved & self.last):
             m.d.sync += has.eq(0)
         return m

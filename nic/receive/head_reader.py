@@ -107,7 +107,8 @@ class HeadReader(wiring.Component):
         hand, phase, size = Signal(message_layout(self.config)), Signal(), Signal.like(head.size)
         turn, found, free = Signal(TURN_WIDTH), Signal(), Signal()
         is_first = ((flit.kind == Kind.HEAD) & ~head.continued) | (flit.kind == Kind.SINGLE)
-        early, waits = self._judge(m, head)
+        early, due, stale = self._judge(head)
+        late = Signal()
         m.d.comb += [
             self.ahead.payload.flit.eq(flit),
             self.ahead.payload.turn.eq(turn),
@@ -122,7 +123,8 @@ class HeadReader(wiring.Component):
                 m.d.sync += [hand.op.eq(head.op), hand.flow.eq(head.flow), hand.code.eq(early)]
                 m.d.sync += [hand.single.eq(flit.kind == Kind.SINGLE), hand.wave.eq(head.wave)]
                 m.d.sync += [phase.eq(head.sequence[0]), size.eq(head.size)]
-                with m.If(self.flits.valid & is_first & run.running & ~waits):
+                m.d.sync += late.eq(self.flits.valid & is_first & stale & ~late)
+                with m.If(self.flits.valid & is_first & run.running & (due | late)):
                     m.d.comb += self.flits.ready.eq(1)
                     m.d.sync += turn.eq(turn + 1)
                     m.next = "LOOK_UP"
@@ -145,17 +147,19 @@ class HeadReader(wiring.Component):
             m.d.comb += [self.flits.ready.eq(1), self.ahead.valid.eq(0)]
         return m
 
-    def _judge(self, m, head):
-        """What is wrong with a head by itself; whether it is of a later collective."""
-        run, code = self.run, Signal(8)
-        ahead = (head.sequence - run.sequence)[: len(run.sequence)]
-        # Within the nearer half of all numbers.
-        with m.If(ahead[-1]):
-            m.d.comb += code.eq(FaultCode.STALE_SEQUENCE)
-        with m.Elif((head.flow >= run.num_flows) | (head.wave > run.last_wave)):
-            m.d.comb += code.eq(FaultCode.UNEXPECTED_MESSAGE)
-        # A later collective's flows are not this one's: its message waits, whatever it is.
-        return code, (ahead != 0) & ~ahead[-1]
+    def _judge(self, head):
+        """What is wrong with a head by itself; whether it is of this collective, or an earlier one.
+
+        A later collective's flows are not this one's: its message waits, whatever it is.
+        """
+        run = self.run
+        # Within the nearer half of all numbers. Equality is known sooner: a head that is stale is
+        # taken a cycle later.
+        stale = (head.sequence - run.sequence)[len(run.sequence) - 1]
+        unknown = (head.flow >= run.num_flows) | (head.wave > run.last_wave)
+        code = Mux(unknown, FaultCode.UNEXPECTED_MESSAGE, 0)
+        code = Mux(stale, FaultCode.STALE_SEQUENCE, code)
+        return code, head.sequence == run.sequence, stale
 
     def _find(self, m, hand, phase, size, found):
         """Hold the message in hand against the entry, valid in this cycle; offer it behind that.

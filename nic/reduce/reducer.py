@@ -183,7 +183,7 @@ class Reducer(wiring.Component):
         m.submodules.writes = writes = Checked(QuickFifo, shape=place, depth=depth)
         m.submodules.marks = marks = Checked(Fifo, shape=mark_layout(config), depth=depth)
         m.submodules.adder = adder = LaneUnit(
-            flit_bytes=config.flit_bytes, dtypes=config.lane_types
+            flit_bytes=config.flit_bytes, dtypes=config.lane_types, stages=config.adder_stages
         )
         m.submodules.acknowledger = acknowledger = Acknowledger(config)
 
@@ -261,7 +261,7 @@ class Reducer(wiring.Component):
         # What goes with the payload of a write.
         fields = [name for name, _ in writes.i.payload.shape() if name != "payload"]
         stage, busy = Cat(added, *(operand[name] for name in fields)), []
-        for index in range(LaneUnit.LATENCY):
+        for index in range(adder.stages):
             delayed = Signal(len(stage), name=f"delayed_{index}")
             m.d.sync += delayed.eq(stage)
             stage = delayed

@@ -1,6 +1,9 @@
 """What a row and its flow's entry make a port do."""
 
-from amaranth import Module, Mux, Signal, Value
+from functools import reduce
+from operator import or_
+
+from amaranth import Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from multitree.nic.config import NO_PORT, OP_GATHER, SHARED_FLOW, Config, job_layout
@@ -22,12 +25,13 @@ def last_child_of(m: Module, entry: data.View) -> Signal:
     Signal
         Combinational on the entry.
     """
-    last_child = Signal(4, init=NO_PORT)
-    m.d.comb += last_child.eq(NO_PORT)
-    # Later assignments win: the list has no gaps (`FlowCheck`), so that the last child is left.
-    for k in range(8):
-        with m.If(entry.children[k] != NO_PORT):
-            m.d.comb += last_child.eq(entry.children[k])
+    children = [entry.children[k] for k in range(8)]
+    there = [child != NO_PORT for child in children]
+    # The list has no gaps (`FlowCheck`): one child at most has none behind it.
+    ends = [a & ~b for a, b in zip(there, [*there[1:], Const(0)], strict=True)]
+    chosen = [Mux(end, child, 0) for end, child in zip(ends, children, strict=True)]
+    last_child = Signal(4)
+    m.d.comb += last_child.eq(reduce(or_, chosen, Mux(there[0], 0, NO_PORT)))
     return last_child
 
 

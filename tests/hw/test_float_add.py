@@ -19,7 +19,7 @@ def simulate(pairs, *, maximum=0, narrow=0, **widths):
     async def drive(ctx):
         ctx.set(adder.maximum, maximum)
         ctx.set(adder.narrow, narrow)
-        for cycle in range(len(pairs) + FloatAdder.LATENCY):
+        for cycle in range(len(pairs) + adder.stages):
             if cycle < len(pairs):
                 ctx.set(adder.a, pairs[cycle][0])
                 ctx.set(adder.b, pairs[cycle][1])
@@ -27,7 +27,7 @@ def simulate(pairs, *, maximum=0, narrow=0, **widths):
             await ctx.tick()
 
     run(adder, drive)
-    return results[FloatAdder.LATENCY :]
+    return results[adder.stages :]
 
 
 class Format:

@@ -21,12 +21,12 @@ def bench():
     return module
 
 
-def simulate(stimulus, *, flit_bytes=16, dtypes=tuple(DType)):
+def simulate(stimulus, *, flit_bytes=16, dtypes=tuple(DType), stages=4):
     """Results of the block, words in and words out, one pair of flits per cycle."""
-    unit, results = LaneUnit(flit_bytes=flit_bytes, dtypes=dtypes), []
+    unit, results = LaneUnit(flit_bytes=flit_bytes, dtypes=dtypes, stages=stages), []
 
     async def drive(ctx):
-        for cycle in range(len(stimulus) + LaneUnit.LATENCY):
+        for cycle in range(len(stimulus) + stages):
             if cycle < len(stimulus):
                 a, b, dtype, op = stimulus[cycle]
                 ctx.set(unit.a, int.from_bytes(a.tobytes(), "little"))
@@ -37,7 +37,7 @@ def simulate(stimulus, *, flit_bytes=16, dtypes=tuple(DType)):
             await ctx.tick()
 
     run(unit, drive)
-    return [np.frombuffer(flit, np.uint32).tolist() for flit in results[LaneUnit.LATENCY :]]
+    return [np.frombuffer(flit, np.uint32).tolist() for flit in results[stages:]]
 
 
 def draw(bench, flit_bytes, dtypes, count, seed):
@@ -54,11 +54,11 @@ def draw(bench, flit_bytes, dtypes, count, seed):
     return stimulus
 
 
-@pytest.mark.parametrize("flit_bytes", [4, 16, 32])
-def test_lanes_are_combined_as_in_numpy_whatever_their_type(bench, flit_bytes):
+@pytest.mark.parametrize(("flit_bytes", "stages"), [(4, 4), (16, 4), (32, 4), (16, 5), (16, 6)])
+def test_lanes_are_combined_as_in_numpy_whatever_their_type(bench, flit_bytes, stages):
     stimulus = draw(bench, flit_bytes, list(DType), 300, 3)
     right = [bench.expected(*each).tolist() for each in stimulus]
-    assert simulate(stimulus, flit_bytes=flit_bytes) == right
+    assert simulate(stimulus, flit_bytes=flit_bytes, stages=stages) == right
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,12 @@ def test_the_random_pairs_reach_every_kind_of_sum(bench, dtype, width):
 def test_a_wrong_size_is_named(flit_bytes, error):
     message = rf"Flit bytes must be .*, not {flit_bytes!r}"
     assert_refused(lambda: LaneUnit(flit_bytes=flit_bytes), error, message)
+
+
+@pytest.mark.parametrize("stages", [3, 7])
+def test_stages_that_there_are_not_are_refused(stages):
+    message = f"Stages must be .*, not {stages}"
+    assert_refused(lambda: LaneUnit(flit_bytes=4, stages=stages), ValueError, message)
 
 
 @pytest.mark.parametrize("dtypes", [(), ("int32",)])

@@ -8,7 +8,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 from ml_dtypes import bfloat16
 
-from multitree.hw.lanes import DType, LaneOp, LaneUnit
+from multitree.hw.lanes import LEAST_STAGES, DType, LaneOp
 
 NUM_FLITS, LANES = 2000, 4
 SPECIAL = [0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x3F800000]
@@ -55,10 +55,10 @@ async def results_have_the_bits_of_numpy(dut):
     ops = [random.choice(list(LaneOp)) for _ in range(NUM_FLITS)]
     dut.rst.value = 0
     cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
-    for cycle in range(NUM_FLITS + LaneUnit.LATENCY):
+    for cycle in range(NUM_FLITS + LEAST_STAGES):
         await FallingEdge(dut.clk)
-        # Read before the inputs change: what went in LATENCY cycles ago comes out now.
-        done = cycle - LaneUnit.LATENCY
+        # Read before the inputs change: what went in as many cycles ago comes out now.
+        done = cycle - LEAST_STAGES
         if done >= 0:
             total = int(dut.o.value).to_bytes(4 * LANES, "little")
             right = expected(a[done], b[done], types[done], ops[done])

@@ -2,9 +2,11 @@
 
 from amaranth import Cat, Mux, Signal
 
+from multitree.hw.lanes import LaneUnit
 from multitree.nic.config import Config
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
 from tests.formal.bench import Property, Watch, driven
+from tests.formal.stand_ins import hollow
 
 __all__ = ["PROPERTIES"]
 
@@ -94,7 +96,13 @@ def _block(bench, memory_queue_flits, adder_cycles):
         flit_bytes=8,
         dtypes=("int32",),
     )
-    bench.replace("multitree.hw.lanes.LaneUnit.LATENCY", adder_cycles)
+
+    def adder(**sizes):
+        unit = hollow(LaneUnit)(**sizes)
+        unit.stages = adder_cycles
+        return unit
+
+    bench.replace("multitree.nic.reduce.reducer.LaneUnit", adder)
     bench.m.submodules.block = block = Reducer(config)
     driven(bench, "items", block.items)
     return block

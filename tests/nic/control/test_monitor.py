@@ -72,11 +72,12 @@ def test_a_collective_that_does_not_run_has_no_watchdog_and_the_next_one_starts_
 
 
 def latch(*cycles, config=SMALL):
-    """What the monitor holds after cycles of inputs, each a function of (ctx, monitor)."""
+    """What the monitor holds after cycles of inputs; what waits first has waited for a cycle."""
     block, held = FaultMonitor(config), {}
+    before = {"waits": cycles[0].get("waits", {})}
 
     async def drive(ctx):
-        for values in [*cycles, {}]:
+        for values in [before, *cycles, {}]:
             put(ctx, block, **{"control": 0, "table": 0, "table_index": 0, "watchdog": 0})
             for port in range(PORTS):
                 ctx.set(block.ports[port], 0)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from multitree.hw.lanes import DType, LaneUnit
+from multitree.hw.lanes import DType
 from multitree.nic.reduce.forwarding_reducer import ForwardingReducer
 from tests.hw.streams import PATTERNS, go, run, send
 from tests.nic.blocks import seeded, start
@@ -15,7 +15,7 @@ from tests.nic.memory import latencies, reader, tracker, writer
 from tests.nic.reduce.test_reducer import combine, random_flit
 
 S, ROOM = FORWARDING.submessage_flits, FORWARDING.memory_queue_flits
-DEPTH, ADDER = 1 << FORWARDING.address_width, LaneUnit.LATENCY
+DEPTH, ADDER = 1 << FORWARDING.address_width, FORWARDING.adder_stages
 
 
 def drawn(rng, number, before, dtype, *, sizes=(0, 1, S - 1, S, 23, 40), needs=(0, 1), ops=(0, 1)):
