@@ -50,7 +50,7 @@ class Run:
 
     def __init__(self, folder, build_args=BUILD_ARGS):
         self._folder = folder
-        # The CRC as it is emulated: the sums it is built of are a thousand bits more, and no control.
+        # The CRC as it is emulated: the sums that it is built of are no control.
         self._verilog = generate(Interface(CONFIG), name=MODULE_NAME, emulated=True)
         self.functional = run_benches(self._verilog, folder, build_args)
 
