@@ -102,13 +102,13 @@ class Config:
     max_children : int
         Contributions to one sum that one rank may get over shared links.
     wave_width : int
-        Bits of a wave's number: how often a periodic table can be repeated, on private links only;
-        with 0 tables run once. Counts of arrivals, which have 32 bits, hold it, too.
+        Bits of a wave's number, which counts of 32 bits hold, too: how often a periodic table can
+        be repeated, on private links only; with 0 tables run once.
     forward_flits : int
         Flits that each port keeps of what it wrote last, for those that go on with them: 0, or on
         private links a power of two from 32 on.
     adder_stages : int
-        Cycles that an addition takes (4..6): more of them for a faster clock.
+        Cycles of an addition (4..6): more for a faster clock.
 
     Raises
     ------
@@ -154,9 +154,8 @@ class Config:
                 f"not {self.table_depth!r}"
             )
         if self.shared and self.wave_width:
-            raise ValueError(
-                f"Config wave_width must be 0 on shared links, not {self.wave_width!r}"
-            )
+            given = self.wave_width
+            raise ValueError(f"Config wave_width must be 0 on shared links, not {given!r}")
         self._check_forwarding()
         if self.wave_width > self.most_wave_width:
             raise ValueError(

@@ -43,8 +43,8 @@ MUTANTS = (
     Mutant(
         "chunk_reader.flits",
         "nic/forward/chunk_reader.py",
-        "port = Mux(load, chunk.need_port, hand.need_port)",
-        "port = hand.need_port",
+        "Array(of)[chunk.need_port] - chunk.position",
+        "Array(of)[port] - chunk.position",
         "the first flit of a chunk is looked for at the port of the chunk before",
     ),
     Mutant(
@@ -183,8 +183,15 @@ MUTANTS = (
     Mutant(
         "write_order.order",
         "nic/forward/write_order.py",
-        "following.eq(Mux(load, offered.position, position + self.moved)),",
-        "following.eq(Mux(load, offered.position, position)),",
+        "position.eq(position + self.moved)",
+        "position.eq(position)",
         "all flits of a message wait for the first one only",
+    ),
+    Mutant(
+        "write_order.order",
+        "nic/forward/positions.py",
+        "Cat(~step, ~position)",
+        "Cat(step, ~position)",
+        "a flit that moves on is counted where none does",
     ),
 )
