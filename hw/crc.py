@@ -7,14 +7,12 @@ import numpy as np
 from amaranth import Cat, Const
 from amaranth.hdl import Value, ValueLike
 
-from multitree.hw.check_bits import sum_of
+from multitree.hw.check_bits import TABLE_INPUTS, sum_of
 
 __all__ = ["CRC32_INIT", "crc32_step"]
 
 CRC32_INIT = 0xFFFFFFFF
 """Register of a CRC-32 before the first byte."""
-_GROUP = 4
-"""Inputs of a look-up table."""
 _PAIRS = 100
 """Pairs of bits, those that most result bits have in common, that sums are grown from."""
 _POLYNOMIAL = 0xEDB88320
@@ -90,8 +88,8 @@ def _effects(count: int) -> tuple[int, ...]:
 def _looked_up(mixed: Value, effects: tuple[int, ...]) -> Value:
     """The result as a sum of words, one looked up by each four bits."""
     return sum_of(
-        _effect_of(mixed[low : low + _GROUP], effects[low : low + _GROUP])
-        for low in range(0, len(mixed), _GROUP)
+        _effect_of(mixed[low : low + TABLE_INPUTS], effects[low : low + TABLE_INPUTS])
+        for low in range(0, len(mixed), TABLE_INPUTS)
     )
 
 
@@ -145,9 +143,10 @@ def _best_sum(matrix: np.ndarray, depth: list[int]) -> list[int]:
     for place in places[np.argsort(-counts[places], kind="stable")][:_PAIRS]:
         members = list(divmod(int(place), len(matrix)))
         rows = matrix[members].prod(axis=0)
-        while (common := int(rows.sum())) >= 2 and len(members) <= _GROUP:
+        while (common := int(rows.sum())) >= 2 and len(members) <= TABLE_INPUTS:
             # Each of these bits of the result takes one input in place of all, and it costs one.
-            saved = common * (len(members) - 1) / 3 - 1, -max(depth[k] for k in members)
+            tables = common * (len(members) - 1) / (TABLE_INPUTS - 1) - 1
+            saved = tables, -max(depth[k] for k in members)
             if saved > best:
                 best, found = saved, sorted(members)
             shared = matrix @ rows
