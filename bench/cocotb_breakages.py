@@ -113,7 +113,7 @@ BREAKAGES = [
         ("port.guard", "outer__write__valid", LOW, "irq|link_"),
         ("port.receiver.reducer.adder", "o", FLIPPED, "memory|link_._tx"),
         ("port.receiver.reducer", "write__valid", LOW, "irq|link_"),
-        ("port.receiver.reducer.acknowledger", "room", LOW, "irq|link_"),
+        ("port.receiver.reducer.acknowledger", "marks__ready", LOW, "irq|link_"),
         ("port.sender", "query__flow", FLIPPED, "link_|irq"),
         ("port.sender.issuer", "reads__payload", FLIPPED, "link_._tx|irq|memory"),
     )

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 
-__all__ = ["Fifo", "QuickFifo", "Register"]
+__all__ = ["Fifo", "QuickFifo", "Register", "room_after"]
 
 
 def _bits(payload):
@@ -19,6 +19,14 @@ def _bits(payload):
 def _next(place, places: int):
     """The place behind one of so many in a ring."""
     return Mux(place == places - 1, 0, place + 1)
+
+
+def room_after(room, count, places: int, put, left):
+    """Whether there is room in the next cycle; only put in while there is `room`.
+
+    Compared before the register, so that no comparison of `count` precedes a handshake.
+    """
+    return Mux(left, 1, Mux(put, count != places - 1, room))
 
 
 class Register(wiring.Component):
@@ -173,7 +181,7 @@ class Fifo(wiring.Component):
             valid.eq(some | (valid & ~self.o.ready)),
             count.eq(Mux(fetch, Mux(put, count, count - 1), Mux(put, count + 1, count))),
             some.eq(put | Mux(fetch, count != 1, some)),
-            room.eq(Mux(fetch, 1, Mux(put, count != places - 1, room))),
+            room.eq(room_after(room, count, places, put, fetch)),
         ]
         return m
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
 from multitree.hw.lanes import LaneOp, LaneUnit
-from multitree.hw.stream import Fifo, QuickFifo, Register
+from multitree.hw.stream import Fifo, QuickFifo, Register, room_after
 from multitree.nic.config import Config, mark_layout
 from multitree.nic.signatures import ArrivalSignature, MemoryReadSignature, MemoryWriteSignature
 
@@ -28,11 +28,6 @@ def item_layout(config: Config) -> data.StructLayout:
             "mark": mark_layout(config),
         }
     )
-
-
-def _room_after(room, level, most, put, left):
-    """Whether there is room in the next cycle, compared before the register: `put` needs room."""
-    return Mux(left, Mux(put, room, 1), Mux(put, level != most - 1, room))
 
 
 class Acknowledger(wiring.Component):
@@ -95,7 +90,7 @@ class Acknowledger(wiring.Component):
         m.d.sync += [
             outstanding.eq(outstanding + self.taken - retire),
             acked.eq(acked + self.ack - retire),
-            self.room.eq(_room_after(self.room, outstanding, depth, self.taken, retire)),
+            self.room.eq(room_after(self.room, outstanding, depth, self.taken, retire)),
         ]
         m.d.comb += [
             ends.i.valid.eq(self.taken),
@@ -191,7 +186,7 @@ class Reducer(wiring.Component):
         inflight, has_place = Signal(range(depth + 1)), Signal(init=1)
         take, written = Signal(), Signal()
         m.d.sync += inflight.eq(inflight + take - written)
-        m.d.sync += has_place.eq(_room_after(has_place, inflight, depth, take, written))
+        m.d.sync += has_place.eq(room_after(has_place, inflight, depth, take, written))
         room = has_place & marks.i.ready & operands.i.ready
         may_take, source, errors = self._read_memory(m, take)
         m.d.comb += [

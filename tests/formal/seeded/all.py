@@ -56,8 +56,8 @@ MUTANTS = (
     Mutant(
         "acknowledger.arrivals",
         "nic/reduce/reducer.py",
-        "level != most - 1",
-        "level != most",
+        "outstanding, depth, self.taken",
+        "outstanding, depth + 1, self.taken",
         "room is found missing a write too late",
     ),
     Mutant(
