@@ -35,6 +35,10 @@ BLOCKS = {
 }
 
 on_each_simulator = pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+# Icarus takes minutes for a network, which its blocks and two interfaces do not.
+network_on_each_simulator = pytest.mark.parametrize(
+    "simulator", [pytest.param("icarus", marks=pytest.mark.long), "verilator"]
+)
 
 
 @pytest.mark.slow
@@ -46,7 +50,7 @@ def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
 
 
 @pytest.mark.slow
-@on_each_simulator
+@network_on_each_simulator
 def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
     verilog = network_verilog(generate(Interface(CONFIG), name=MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_network", folder=tmp_path)
@@ -60,14 +64,14 @@ def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
 
 
 @pytest.mark.slow
-@on_each_simulator
+@network_on_each_simulator
 def test_four_interfaces_with_axi_memories_behind_a_switch_pass_their_bench(simulator, tmp_path):
     options = {"top": "network", "bench": "bench_axi_star", "folder": tmp_path}
     run_bench(simulator, verilog=star_verilog(), **options)
 
 
 @pytest.mark.slow
-@on_each_simulator
+@network_on_each_simulator
 def test_what_is_written_for_a_fat_tree_passes_its_bench_with_a_clock_for_the_switches(
     simulator, tmp_path
 ):

@@ -194,7 +194,7 @@ def test_verilators_count_of_a_wide_signal_is_put_right():
     assert count_toggles_right(text).count("j < VL_EDATASIZE &&") == text.count("j < width - i")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_random_benches_reach_every_bin_and_enough_lines_and_toggles(tmp_path):
     run = Run(tmp_path)
     print(run.functional.table())

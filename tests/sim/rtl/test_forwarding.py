@@ -91,7 +91,7 @@ def test_other_collectives_are_exact(collective):
     run(build(NETWORK, "multitree", collective, root), 2000, memory_timing=JITTER)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hop_takes_as_long_with_slow_memory_as_with_fast_one():
     chain, cycles = build(mesh(6), "multitree", "broadcast", 0), []
     for memory_cycles in (12, 300):
