@@ -169,7 +169,8 @@ class Scoreboard(wiring.Component):
         # No busy flag: the tracker clears as many counts from the same cycle on, and a swap waits
         # for the tracker.
         sweep, sweeping = Signal(ceil_log2(self._num_marks)), Signal()
-        m.d.sync += sweep.eq(Mux(self.clear, 0, sweep + 1))
+        # It stands still in between, so that nothing changes while nothing happens.
+        m.d.sync += sweep.eq(Mux(self.clear, 0, sweep + sweeping))
         with m.If(self.clear):
             m.d.sync += sweeping.eq(1)
         with m.Elif(sweep == self._num_marks - 1):
