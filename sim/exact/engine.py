@@ -1,0 +1,178 @@
+"""The exact engine: the cycles that the RTL takes, without its data."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.config import Config
+from multitree.sim.exact.library import LINK, PARAMETERS, run_model
+from multitree.sim.exact.tables import tables_of
+from multitree.sim.inputs import check_skews, check_store_and_forward
+from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.rtl.loads import Limits, limits_of
+from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
+from multitree.sim.trace import Trace
+from multitree.topology.collectives import OPS_OF
+from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.lowering import as_sent
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["exact"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+def exact(
+    schedule: Schedule,
+    num_flits: int,
+    link_model: LinkModel | None = None,
+    *,
+    lockstep: bool = False,
+    start: Sequence[int] | None = None,
+) -> Trace:
+    """Time every transfer of a schedule as the RTL does, cycle by cycle, without data.
+
+    Every block of every interface, with its registers, queues and arbiters, goes through the same
+    cycles as its Verilog, and so do links and memories. What is not modelled is what has no
+    influence on time where nothing fails: data, check bits, faults. Tables are loaded and links
+    up before the first start, as in an `RtlSession` that is new.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        One that `verify` accepts.
+    num_flits : int
+        Of one rank's padded buffer.
+    link_model : LinkModel, optional
+        Links, buffers and memory.
+    lockstep : bool
+        Interfaces wait out the estimated time of every step.
+    start : sequence of int, optional
+        Cycle of each rank's start; all 0 if not given.
+
+    Returns
+    -------
+    Trace
+        Equal to that of the rtl engine in every row.
+
+    Raises
+    ------
+    ScheduleError
+        If no interface holds the schedule's tables, or on shared links messages are not sent whole.
+    TopologyError
+        If a rank has more links than an interface has ports, or a link has no reverse.
+    ValueError
+        If the number of flits or a start is negative, or a modelled size out of an interface's
+        range.
+    DeviceError
+        If the model cannot be compiled here.
+
+    Notes
+    -----
+    Some 50 ns per cycle and port that moves flits; compiled once, in some CPU seconds.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import torus
+    >>> from multitree.topology.algorithms.multitree import build_multitree
+    >>> exact(build_multitree(torus(2, 2)), 16).cycles
+    0
+    """
+    model = link_model or LinkModel()
+    if num_flits < 0:
+        raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
+    starts = np.array(check_skews(start, schedule.topology.num_ranks), np.int64)
+    sent_as = as_sent(schedule)
+    config = _config(sent_as, schedule, num_flits, model, lockstep)
+    limits = limits_of(
+        sent_as,
+        num_flits,
+        model,
+        memory_timing=MemoryTiming(),
+        queue_flits=config.memory_queue_flits,
+        max_skew_cycles=int(starts.max(initial=0)),
+        lockstep=lockstep,
+    )
+    tables = tables_of(sent_as, num_flits, lockstep=lockstep)
+    parameters = _parameters(sent_as, config, model, limits)
+    first = int(starts.min(initial=0))
+    links = _links(sent_as.topology, model)
+    sent, arrived, done = run_model(parameters, tables, links, starts - first)
+    carries = np.isin(sent_as.op, OPS_OF[schedule.collective])
+    flits = np.repeat(
+        tables.transfers["size"][carries].astype(np.int64) * schedule.num_waves,
+        np.diff(schedule.route_offsets),
+    )
+    num_links = schedule.topology.num_links
+    return Trace(
+        schedule=schedule,
+        engine="exact",
+        num_flits=num_flits,
+        sent=sent[:, carries],
+        arrived=arrived[:, carries],
+        start=starts - first,
+        done=done,
+        link_flits=np.bincount(schedule.route_links, flits, num_links).astype(np.int64),
+    )
+
+
+def _config(
+    sent_as: Schedule, schedule: Schedule, num_flits: int, model: LinkModel, lockstep: bool
+) -> Config:
+    """The interfaces that the rtl engine would be built of."""
+    topology = sent_as.topology
+    if not topology.is_symmetric:
+        link = int(np.flatnonzero(topology.reverse < 0)[0])
+        raise TopologyError(f"{topology.name}: link {link} has no reverse link")
+    sizes = least_sizes(schedule, num_flits, lockstep=lockstep)
+    beyond = beyond_interfaces(schedule, sizes)
+    if beyond is not None:
+        raise ScheduleError(f"{schedule.topology.name}: {beyond}")
+    if lockstep and schedule.num_waves > 1:
+        raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
+    config = config_for(topology, model, **sizes)
+    if config.shared:
+        check_store_and_forward(schedule, model)
+        raise ScheduleError(f"{topology.name}: links must be private in engine 'exact', not shared")
+    if config.forward_flits:
+        raise ValueError(f"forward_flits must be 0 in engine 'exact', not {config.forward_flits}")
+    return config
+
+
+def _parameters(
+    sent_as: Schedule, config: Config, model: LinkModel, limits: Limits
+) -> dict[str, int]:
+    """Sizes and times of the model."""
+    topology = sent_as.topology
+    given = {
+        "num_ranks": topology.num_ranks,
+        "num_switches": topology.num_switches,
+        "num_links": topology.num_links,
+        "num_transfers": sent_as.num_transfers,
+        "num_waves": sent_as.num_waves,
+        "repeats": int(config.wave_width > 0),
+        "read_cycles": model.memory_read_cycles,
+        "write_cycles": model.memory_write_cycles,
+        "add_cycles": config.adder_stages,
+        "cut_through": int(model.dependency == "submessage"),
+        "packets": int(model.flow_control == "packet"),
+        "lockstep": int(limits.step_cycles is not None),
+        "step_cycles": limits.step_cycles or 0,
+        "max_cycles": limits.run_cycles(1),
+    }
+    return {name: given.get(name, getattr(config, name, 0)) for name in PARAMETERS}
+
+
+def _links(topology: Topology, model: LinkModel) -> npt.NDArray[np.void]:
+    """Both ends of every link, and its times in cycles, as `Network` wires them."""
+    latency, reverse = model.latency_cycles(topology), topology.reverse
+    links = np.zeros(topology.num_links, LINK)
+    links["src"], links["dst"] = topology.links.T
+    links["src_port"] = topology.link_ports
+    links["dst_port"] = topology.link_ports[reverse]
+    links["latency"] = latency
+    links["credit_latency"] = np.minimum(latency, latency[reverse])
+    links["interval"] = np.round(model.cycles_per_flit(topology) * 65536)
+    return links

@@ -1,0 +1,65 @@
+// A network without data: every interface and switch goes through the cycles of its Verilog.
+//
+// Nodes meet only across links, so each goes on its own for a window of as many cycles as the
+// shortest link is long: what it touches stays in the processor's cache.
+#include "private_rank.h"
+
+namespace exact {
+namespace {
+
+class Network {
+public:
+    explicit Network(const Inputs& inputs, const Outputs& outputs)
+        : context_{*inputs.parameters, inputs.rows, inputs.transfers, outputs, {}, {}, {}} {
+        const auto& sizes = context_.sizes;
+        context_.counts.resize(size_t(sizes.num_transfers));
+        context_.sent_waves.resize(size_t(sizes.num_transfers));
+        context_.came_waves.resize(size_t(sizes.num_transfers));
+        for (int64_t rank = 0; rank < sizes.num_ranks; ++rank)
+            nodes_.push_back(std::make_unique<PrivateRank>(
+                context_, inputs.row_offsets[rank], inputs.row_offsets[rank + 1],
+                inputs.start[rank], inputs.expected[rank]));
+        for (int64_t link = 0; link < sizes.num_links; ++link) join(inputs.links[link]);
+    }
+    // Runs until all ranks are done; false if some are not within the cycles that they may take.
+    bool run() {
+        for (uint64_t now = 0; now < uint64_t(context_.sizes.max_cycles); now += window_) {
+            bool finished = true;
+            for (auto& node : nodes_) {
+                node->run(now, now + window_);
+                finished = finished && node->finished();
+            }
+            if (finished) break;
+        }
+        bool finished = true;
+        for (size_t rank = 0; rank < size_t(context_.sizes.num_ranks); ++rank) {
+            context_.outputs.done[rank] = nodes_[rank]->done();
+            finished = finished && nodes_[rank]->finished();
+        }
+        return finished;
+    }
+
+private:
+    static constexpr uint64_t MOST_CYCLES = 1024;
+    Context context_;
+    std::vector<std::unique_ptr<Node>> nodes_;
+    std::vector<std::unique_ptr<Link>> links_;
+    uint64_t window_ = MOST_CYCLES;
+
+    void join(const LinkOf& of) {
+        links_.push_back(std::make_unique<Link>(of));
+        Link* link = links_.back().get();
+        nodes_[size_t(of.src)]->join_out(int(of.src_port), link);
+        nodes_[size_t(of.dst)]->join_in(int(of.dst_port), link);
+        window_ = std::min(window_, link->window());
+    }
+};
+
+}  // namespace
+}  // namespace exact
+
+#pragma GCC visibility push(default)
+extern "C" int mt_exact(const exact::Inputs* inputs, const exact::Outputs* outputs) {
+    return exact::Network(*inputs, *outputs).run();
+}
+#pragma GCC visibility pop

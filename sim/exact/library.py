@@ -1,0 +1,135 @@
+"""The compiled model: one shared library for all interfaces and networks."""
+
+import ctypes
+import functools
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.emulator.tools import Tools
+from multitree.sim.exact.tables import NetworkTables
+
+__all__ = ["LINK", "PARAMETERS", "run_model", "why_not"]
+
+PARAMETERS = (
+    *("num_ranks", "num_switches", "num_links", "num_transfers", "num_ports", "num_vcs"),
+    *("num_waves", "repeats", "part_width"),
+    *("submessage_flits", "buffer_flits", "memory_queue_flits", "forward_flits"),
+    *("read_cycles", "write_cycles", "add_cycles"),
+    *("cut_through", "packets", "lockstep", "step_cycles"),
+    "max_cycles",
+)
+"""Fields of the struct Parameters of tables.h, in its order."""
+LINK = np.dtype(
+    [
+        (name, "<i8")
+        for name in (
+            *("src", "src_port", "dst", "dst_port"),
+            *("latency", "credit_latency", "interval"),
+        )
+    ]
+)
+"""The struct LinkOf of tables.h."""
+
+_LIBRARY = "exact.so"
+_FLAGS = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DNDEBUG"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class _Inputs(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in ("parameters", "row_offsets", "rows", "transfers", "links", "start", "expected")
+    ]
+
+
+class _Outputs(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("sent", "arrived", "done")]
+
+
+def why_not() -> str | None:
+    """Say what is missing on this machine to compile the model; None if nothing is."""
+    if shutil.which("g++") is None:
+        return "there is no C++ compiler g++ on PATH (Debian and Ubuntu: apt-get install g++)"
+    return None
+
+
+@functools.cache
+def _library() -> Any:
+    """The library, compiled once per version of the model and of the compiler."""
+    reason = why_not()
+    if reason is not None:
+        raise DeviceError(
+            f"Engine 'exact' cannot run here: {reason}; without it engine 'analytic' predicts the "
+            "cycles"
+        )
+    compiler = str(shutil.which("g++"))
+    sources = {
+        path.name: path.read_text()
+        for path in sorted(Path(__file__).parent.iterdir())
+        if path.suffix in (".cpp", ".h")
+    }
+    version = subprocess.run(
+        [compiler, "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True, check=False
+    ).stdout
+    named = [text for item in sources.items() for text in item]
+
+    def make(folder: Path) -> None:
+        for name, text in sources.items():
+            (folder / name).write_text(text)
+        command = [compiler, *_FLAGS, "-o", str(folder / _LIBRARY), str(folder / "exact.cpp")]
+        Tools(folder).run(command)
+
+    path = cached("library", content_key(*_FLAGS, version, *named), make) / _LIBRARY
+    library = ctypes.CDLL(str(path))
+    library.mt_exact.argtypes = [ctypes.POINTER(_Inputs), ctypes.POINTER(_Outputs)]
+    library.mt_exact.restype = ctypes.c_int
+    return library
+
+
+def run_model(
+    parameters: dict[str, int], tables: NetworkTables, links: npt.NDArray[Any], start: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Let a network go through the cycles of one collective.
+
+    Parameters
+    ----------
+    parameters : dict of str to int
+        All of `PARAMETERS`.
+    tables : NetworkTables
+        What the interfaces execute.
+    links : structured array of `LINK`
+        Between ranks, and switches behind these.
+    start : int64 array, shape (num_ranks,)
+        Cycle of each rank's start.
+
+    Returns
+    -------
+    sent, arrived : int64 arrays, shape (num_waves, num_transfers)
+    done : int64 array, shape (num_ranks,)
+
+    Raises
+    ------
+    DeviceError
+        If the model cannot be compiled, or not all ranks are done within `max_cycles`.
+    """
+    shape = parameters["num_waves"], parameters["num_transfers"]
+    sent, arrived = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    done = np.zeros(parameters["num_ranks"], np.int64)
+    values = np.array([parameters[name] for name in PARAMETERS], np.int64)
+    given = (values, tables.row_offsets, tables.rows, tables.transfers, links, start)
+    inputs = _Inputs(*(array.ctypes.data for array in (*given, tables.expected)))
+    outputs = _Outputs(*(array.ctypes.data for array in (sent, arrived, done)))
+    if not _library().mt_exact(ctypes.byref(inputs), ctypes.byref(outputs)):
+        late = int(np.flatnonzero(done == 0)[0])
+        raise DeviceError(
+            f"Rank {late} must be done within {parameters['max_cycles']} cycles, but is not"
+        )
+    return sent, arrived, done

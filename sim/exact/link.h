@@ -1,0 +1,79 @@
+// Links: wires of fixed latency, the credits of their near end (hw/link, harness_link.h).
+#pragma once
+#include "stream.h"
+#include "tables.h"
+
+#include <algorithm>
+
+namespace exact {
+
+constexpr uint64_t NEVER = ~0ull;
+
+enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3 };
+
+// A flit: its message's transfer, its kind and, where links are shared, its virtual channel.
+struct Flit {
+    int32_t transfer;
+    Kind kind;
+    uint8_t vc, hop;  // hop: switches that it has passed
+};
+
+// First in, first out, with the cycle in which each entry comes out.
+template <typename Payload> class Timed {
+public:
+    uint64_t next_due = NEVER;
+
+    void push(uint64_t due, const Payload& payload) {
+        if (tail_ - head_ == ring_.size()) grow();
+        ring_[tail_++ & (ring_.size() - 1)] = {due, payload};
+        if (next_due == NEVER) next_due = due;
+    }
+    Payload pop() {
+        const Payload payload = ring_[head_++ & (ring_.size() - 1)].payload;
+        next_due = head_ == tail_ ? NEVER : ring_[head_ & (ring_.size() - 1)].due;
+        return payload;
+    }
+
+private:
+    struct Entry {
+        uint64_t due;
+        Payload payload;
+    };
+    std::vector<Entry> ring_ = std::vector<Entry>(16);
+    uint32_t head_ = 0, tail_ = 0;
+
+    void grow() {
+        std::vector<Entry> larger(2 * ring_.size());
+        for (uint32_t i = head_; i != tail_; ++i)
+            larger[i & (larger.size() - 1)] = ring_[i & (ring_.size() - 1)];
+        ring_.swap(larger);
+    }
+};
+
+// From one port to another. Flits come out where they enter the link buffer, credits where they
+// are counted.
+class Link {
+public:
+    Timed<Flit> flits;
+    Timed<uint8_t> credits;  // the virtual channel
+
+    explicit Link(const LinkOf& link)
+        : latency_(link.latency), credit_latency_(link.credit_latency), interval_(link.interval) {}
+    uint64_t window() const { return std::min(latency_, credit_latency_); }
+    // A flit that the transmitter takes in cycle `now`: it is on the wires a cycle later.
+    void send(uint64_t now, const Flit& flit) {
+        // Fractions of a cycle are carried over: at 2.5 cycles per flit two flits take five.
+        const uint64_t enters = std::max((now + 1) << 16, free_at_);
+        free_at_ = enters + interval_;
+        flits.push(((enters + 0xffff) >> 16) + latency_ + RECEIVE_CYCLES, flit);
+    }
+    // A flit that leaves the buffer in cycle `now`: its credit is on the wires a cycle later.
+    void return_credit(uint64_t now, uint8_t vc = 0) { credits.push(now + 1 + credit_latency_, vc); }
+
+private:
+    // The registers `flit` and `entry` of hw/link/receiver.py.
+    static constexpr uint64_t RECEIVE_CYCLES = 2;
+    uint64_t latency_, credit_latency_, interval_, free_at_ = 0;
+};
+
+}  // namespace exact

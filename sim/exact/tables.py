@@ -1,0 +1,141 @@
+"""What the interfaces of a network execute, as the arrays that the model reads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.topology.collectives import Op
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["NONE", "ROW", "TRANSFER", "NetworkTables", "tables_of"]
+
+NONE = -1
+"""A transfer that there is none of."""
+
+# These types are the structs Row and Transfer of tables.h, byte for byte.
+ROW = np.dtype([(name, "<i4") for name in ("transfer", "port", "step", "stage")])
+"""A row of a rank's table."""
+TRANSFER = np.dtype(
+    [
+        (name, "<i4")
+        for name in (
+            *("size", "need", "before", "dst_port", "replaces"),
+            *("flow", "order", "step", "vc_class"),
+        )
+    ]
+)
+"""A row of the schedule, as both its ends see it."""
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkTables:
+    """The tables of all ranks.
+
+    Parameters
+    ----------
+    row_offsets : int64 array, shape (num_ranks + 1,)
+        Where the rows of each rank begin.
+    rows : structured array of `ROW`
+        By rank, and in the order of its table.
+    transfers : structured array of `TRANSFER`, shape (num_transfers,)
+    expected : int64 array, shape (num_ranks,)
+        Messages that come in, of one wave.
+    """
+
+    row_offsets: IntArray
+    rows: npt.NDArray[Any]
+    transfers: npt.NDArray[Any]
+    expected: IntArray
+
+
+def tables_of(schedule: Schedule, num_flits: int, *, lockstep: bool) -> NetworkTables:
+    """Compile the tables of all ranks at once, as `compile_table` does rank by rank.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        As interfaces execute it: on direct links.
+    num_flits : int
+        Of one rank's padded buffer.
+    lockstep : bool
+        A rank has a row without a transfer for every step in which it sends nothing.
+
+    Returns
+    -------
+    NetworkTables
+
+    Notes
+    -----
+    O(num_transfers log num_transfers).
+    """
+    num_ranks = schedule.topology.num_ranks
+    row_offsets, rows = _rows(schedule, lockstep)
+    transfers = np.zeros(schedule.num_transfers, TRANSFER)
+    topology, ports = schedule.topology, schedule.topology.link_ports
+    last = schedule.route_links[schedule.route_offsets[1:] - 1]
+    transfers["size"] = np.diff(schedule.chunks(num_flits))[schedule.flow]
+    transfers["need"], transfers["before"] = _dependencies(schedule)
+    transfers["dst_port"] = ports[topology.reverse[last]]
+    transfers["replaces"] = schedule.op == Op.GATHER
+    transfers["flow"], transfers["step"] = schedule.flow, schedule.step
+    expected = np.bincount(schedule.dst, minlength=num_ranks).astype(np.int64)
+    return NetworkTables(row_offsets, rows, transfers, expected)
+
+
+def _rows(schedule: Schedule, lockstep: bool) -> tuple[IntArray, npt.NDArray[Any]]:
+    """Where each rank's rows begin, and the rows: by step in the period, earlier waves first."""
+    count, num_ranks = schedule.num_transfers, schedule.topology.num_ranks
+    first = schedule.route_links[schedule.route_offsets[:-1]]
+    rank, step = schedule.src.astype(np.int64), schedule.step.astype(np.int64)
+    transfer, port = np.arange(count), schedule.topology.link_ports[first].astype(np.int64)
+    if lockstep:
+        sends = np.zeros((num_ranks, schedule.num_steps), bool)
+        sends[rank, step] = True
+        idle = np.argwhere(~sends)
+        rank, step = np.r_[rank, idle[:, 0]], np.r_[step, idle[:, 1]]
+        nothing = np.full(len(idle), NONE)
+        transfer, port = np.r_[transfer, nothing], np.r_[port, nothing]
+    stage = np.zeros(len(step), np.int64)
+    if schedule.num_waves > 1:
+        stage, step = np.divmod(step, schedule.period)
+    # The sort is stable: equal rows stay in the schedule's order.
+    order = np.lexsort((-stage, step, rank))
+    rows = np.zeros(len(order), ROW)
+    for name, column in zip(ROW.names or (), (transfer, port, step, stage), strict=True):
+        rows[name] = column[order]
+    return np.r_[0, np.cumsum(np.bincount(rank, minlength=num_ranks))], rows
+
+
+def _dependencies(schedule: Schedule) -> tuple[IntArray, IntArray]:
+    """Per transfer what has to be in before it leaves, and what is written before it where it goes.
+
+    A REDUCE and a root's GATHER wait for the last contribution at their source, another GATHER for
+    that of the parent. A contribution is added to the one before it, a GATHER replaces the last.
+    """
+    num_flows, op = schedule.num_flows, schedule.op
+    here = schedule.src.astype(np.int64) * num_flows + schedule.flow
+    there = schedule.dst.astype(np.int64) * num_flows + schedule.flow
+    adds, gathers = np.flatnonzero(op == Op.REDUCE), np.flatnonzero(op == Op.GATHER)
+    keys = (schedule.src[adds], schedule.order[adds], schedule.step[adds], there[adds])
+    adds = adds[np.lexsort(keys)]
+    same = there[adds[1:]] == there[adds[:-1]]
+    before = np.full(schedule.num_transfers, NONE, np.int64)
+    before[adds[1:]] = np.where(same, adds[:-1], NONE)
+    last = adds[np.r_[~same, np.ones(min(len(adds), 1), bool)]]
+    before[gathers] = _found(there[gathers], there[last], last)
+    parents = gathers[np.argsort(there[gathers], kind="stable")]
+    need = _found(here, there[last], last)
+    of_parent = _found(here, there[parents], parents)
+    return np.where((op == Op.GATHER) & (of_parent != NONE), of_parent, need), before
+
+
+def _found(wanted: IntArray, keys: IntArray, values: IntArray) -> IntArray:
+    """The value of each wanted key, of keys in ascending order; NONE where there is none."""
+    if not len(keys):
+        return np.full(len(wanted), NONE, np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], NONE)
