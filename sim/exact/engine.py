@@ -136,8 +136,6 @@ def _config(
     if config.shared:
         check_store_and_forward(schedule, model)
         raise ScheduleError(f"{topology.name}: links must be private in engine 'exact', not shared")
-    if config.forward_flits:
-        raise ValueError(f"forward_flits must be 0 in engine 'exact', not {config.forward_flits}")
     return config
 
 

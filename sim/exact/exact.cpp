@@ -10,15 +10,15 @@ namespace {
 class Network {
 public:
     explicit Network(const Inputs& inputs, const Outputs& outputs)
-        : context_{*inputs.parameters, inputs.rows, inputs.transfers, outputs, {}, {}, {}} {
+        : context_{*inputs.parameters, inputs.rows, inputs.transfers, outputs, {}, {}, {}, {}} {
         const auto& sizes = context_.sizes;
         context_.counts.resize(size_t(sizes.num_transfers));
+        context_.begun.resize(sizes.forward_flits ? size_t(sizes.num_transfers) : 0);
         context_.sent_waves.resize(size_t(sizes.num_transfers));
         context_.came_waves.resize(size_t(sizes.num_transfers));
         for (int64_t rank = 0; rank < sizes.num_ranks; ++rank)
-            nodes_.push_back(std::make_unique<PrivateRank>(
-                context_, inputs.row_offsets[rank], inputs.row_offsets[rank + 1],
-                inputs.start[rank], inputs.expected[rank]));
+            nodes_.push_back(sizes.forward_flits ? make<PrivateRank<true>>(inputs, rank)
+                                                 : make<PrivateRank<false>>(inputs, rank));
         for (int64_t link = 0; link < sizes.num_links; ++link) join(inputs.links[link]);
     }
     // Runs until all ranks are done; false if some are not within the cycles that they may take.
@@ -46,6 +46,11 @@ private:
     std::vector<std::unique_ptr<Link>> links_;
     uint64_t window_ = MOST_CYCLES;
 
+    template <typename Rank> std::unique_ptr<Node> make(const Inputs& inputs, int64_t rank) {
+        const int64_t* offsets = inputs.row_offsets;
+        return std::make_unique<Rank>(context_, offsets[rank], offsets[rank + 1],
+                                      inputs.start[rank], inputs.expected[rank]);
+    }
     void join(const LinkOf& of) {
         links_.push_back(std::make_unique<Link>(of));
         Link* link = links_.back().get();

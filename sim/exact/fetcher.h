@@ -48,55 +48,73 @@ struct Offer {
     Job job = {NONE, 0};
 };
 
+// The rows of a table in the order in which they are gone through, once per run.
+class Rows {
+public:
+    Rows(const Context& context, int64_t first, int64_t end)
+        : context_(&context), rows_(context.rows + first), num_rows_(end - first),
+          last_run_(context.sizes.num_waves - 1 + last_stage()) {}
+    bool ended() const { return index_ == num_rows_; }
+    const Row& row() const { return rows_[index_]; }
+    int64_t wave() const { return run_ - row().stage; }
+    // Whether it sends nothing in this run.
+    bool is_nop() const {
+        return row().transfer == NONE || wave() < 0 || wave() >= context_->sizes.num_waves;
+    }
+    Job job() const { return {row().transfer, int32_t(wave())}; }
+    // Another run begins behind the last row, unless that was the last one; whether it does.
+    bool repeat() {
+        if (!context_->sizes.repeats || run_ == last_run_) return false;
+        ++run_;
+        index_ = 0;
+        return true;
+    }
+    void advance() { ++index_; }
+
+private:
+    const Context* context_;
+    const Row* rows_;
+    int64_t num_rows_, last_run_, index_ = 0, run_ = 0;
+
+    int64_t last_stage() const {
+        int32_t last = 0;
+        for (int64_t k = 0; k < num_rows_; ++k) last = std::max(last, rows_[k].stage);
+        return last;
+    }
+};
+
 class Fetcher {
 public:
     Fetcher(const Context& context, int64_t first, int64_t end)
-        : context_(&context), rows_(context.rows + first), num_rows_(end - first),
-          steps_(context.sizes) {
-        // As many runs as waves, and one more for every stage of this table.
-        last_run_ = context.sizes.num_waves - 1;
-        int32_t last_stage = 0;
-        for (int64_t k = 0; k < num_rows_; ++k) last_stage = std::max(last_stage, rows_[k].stage);
-        last_run_ += last_stage;
-    }
+        : context_(&context), rows_(context, first, end), steps_(context.sizes) {}
     bool busy() const { return state_ != IDLE; }
-    bool looks_up() const { return state_ == ASK_ROW && !is_nop(); }
+    bool looks_up() const { return state_ == ASK_ROW && !rows_.is_nop(); }
     Offer offer() const {
-        Offer offer;
-        if (state_ == PUSH && !is_nop() && steps_.go(row())) {
-            offer.port = row().port;
-            offer.job = {row().transfer, int32_t(wave())};
-        }
-        return offer;
+        if (state_ != PUSH || rows_.is_nop() || !steps_.go(rows_.row())) return {};
+        return {rows_.row().port, rows_.job()};
     }
     void tick(bool start, bool granted, bool taken) {
-        steps_tick(start);
+        const bool in_hand = state_ == PUSH, goes = in_hand && steps_.go(rows_.row());
+        steps_.tick(start, in_hand ? &rows_.row() : nullptr);
         switch (state_) {
         case IDLE:
-            index_ = run_ = 0;
             if (start) state_ = READ_ROW;
             break;
         case READ_ROW:
-            if (index_ != num_rows_) {
-                state_ = AWAIT_ROW;
-            } else if (context_->sizes.repeats && run_ != last_run_) {
-                ++run_;
-                index_ = 0;
-            } else {
-                state_ = IDLE;
-            }
+            if (!rows_.ended()) state_ = AWAIT_ROW;
+            else if (!rows_.repeat()) state_ = IDLE;
             break;
         case AWAIT_ROW: state_ = ASK_ROW; break;
         case ASK_ROW:
-            if (is_nop()) state_ = PUSH;
+            if (rows_.is_nop()) state_ = PUSH;
             else if (granted) state_ = AWAIT_FLOW;
             break;
         case AWAIT_FLOW: state_ = CAPTURE; break;
         case CAPTURE: state_ = context_->sizes.repeats ? MOVE : PUSH; break;
         case MOVE: state_ = PUSH; break;
         case PUSH:
-            if (went_ && (is_nop() || taken)) {
-                ++index_;
+            if (goes && (rows_.is_nop() || taken)) {
+                rows_.advance();
                 state_ = READ_ROW;
             }
             break;
@@ -106,22 +124,9 @@ public:
 private:
     enum State { IDLE, READ_ROW, AWAIT_ROW, ASK_ROW, AWAIT_FLOW, CAPTURE, MOVE, PUSH };
     const Context* context_;
-    const Row* rows_;
-    int64_t num_rows_, last_run_, index_ = 0, run_ = 0;
+    Rows rows_;
     State state_ = IDLE;
-    bool went_ = false;
     StepCounter steps_;
-
-    const Row& row() const { return rows_[index_]; }
-    int64_t wave() const { return run_ - row().stage; }
-    bool is_nop() const {
-        return row().transfer == NONE || wave() < 0 || wave() >= context_->sizes.num_waves;
-    }
-    void steps_tick(bool start) {
-        const bool in_hand = state_ == PUSH;
-        went_ = in_hand && steps_.go(row());
-        steps_.tick(start, in_hand ? &row() : nullptr);
-    }
 };
 
 }  // namespace exact

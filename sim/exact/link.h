@@ -15,6 +15,7 @@ enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3 };
 struct Flit {
     int32_t transfer;
     Kind kind;
+    bool continued;  // a head of a packet behind its message's first
     uint8_t vc, hop;  // hop: switches that it has passed
 };
 

@@ -1,30 +1,10 @@
 // A port's receiver on private links: link buffer, header check, reducer (nic/receive).
 #pragma once
-#include "link.h"
+#include "around.h"
+#include "link_buffer.h"
 #include "reducer.h"
-#include "tracker.h"
 
 namespace exact {
-
-// The buffer at a link's far end (hw/link/receiver.py).
-class LinkBuffer {
-public:
-    Link* in = nullptr;
-
-    explicit LinkBuffer(uint32_t flits) : queue_(flits) {}
-    bool valid() const { return queue_.valid(); }
-    Flit front() const { return queue_.front(); }
-    bool settled() const { return queue_.settled(); }
-    bool comes(uint64_t now) const { return in && in->flits.next_due == now; }
-    void tick(uint64_t now, bool taken) {
-        const bool put = comes(now);
-        if (taken) in->return_credit(now);
-        queue_.tick(put, put ? in->flits.pop() : Flit{}, taken);
-    }
-
-private:
-    QuickFifo<Flit> queue_;
-};
 
 // Reads heads in order and passes their flits on when they may (nic/receive/header_check.py).
 class HeaderCheck {
@@ -131,11 +111,13 @@ public:
     // What it reports in this cycle, or nullptr.
     const Mark* arrival() const { return empty_ ? &report_ : reducer_.arrival(); }
     bool asleep() const { return rest_.asleep(); }
-    bool wakes(uint64_t now, const Tracker& tracker) const {
-        return buffer.comes(now) || (tracker.answers(client_) && check_.gate(tracker));
+    bool wakes(uint64_t now, const Around& around) const {
+        return buffer.comes(now) ||
+               (around.tracker.answers(client_) && check_.gate(around.tracker));
     }
 
-    void tick(uint64_t now, bool running, bool granted, const Tracker& tracker) {
+    void tick(uint64_t now, bool running, bool granted, const Around& around) {
+        const Tracker& tracker = around.tracker;
         const Flit flit = buffer.front();
         const bool has_flit = buffer.valid(), works = !check_.waits();
         const bool gate = check_.gate(tracker);

@@ -13,6 +13,7 @@ struct Context {
     const Transfer* transfers;
     Outputs outputs;
     std::vector<uint64_t> counts;  // per transfer, what has come in, as the trackers know it
+    std::vector<uint64_t> begun;   // and where it began to come in (`Beginning`)
     std::vector<int32_t> sent_waves, came_waves;  // per transfer, heads that have left and come
 
     // The head of a transfer's next wave is on its link in cycle `now`.

@@ -5,6 +5,7 @@
 namespace exact {
 
 constexpr int32_t NONE = -1;
+constexpr int MOST_PORTS = 8;
 
 // Sizes and times, all of them 64 bits wide: `PARAMETERS` of library.py names them in this order.
 struct Parameters {
