@@ -16,8 +16,8 @@ struct Around {
     Positions positions;
     bool moved = false;  // other positions than in the cycle before
 
-    Around(int num_ports, std::vector<uint64_t>& counts, std::vector<uint64_t>& begun)
-        : tracker(2 * num_ports, true, counts), beginnings(2 * num_ports, false, begun) {}
+    Around(int num_clients, std::vector<uint64_t>& counts, std::vector<uint64_t>& begun)
+        : tracker(num_clients, true, counts), beginnings(num_clients, false, begun) {}
 };
 
 }  // namespace exact

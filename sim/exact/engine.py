@@ -15,7 +15,7 @@ from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.lowering import as_sent
+from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -95,7 +95,8 @@ def exact(
         max_skew_cycles=int(starts.max(initial=0)),
         lockstep=lockstep,
     )
-    tables = tables_of(sent_as, num_flits, lockstep=lockstep)
+    header_only = header_only_ops(schedule.collective) if config.shared else ()
+    tables = tables_of(sent_as, num_flits, lockstep=lockstep, header_only=header_only)
     parameters = _parameters(sent_as, config, model, limits)
     first = int(starts.min(initial=0))
     links = _links(sent_as.topology, model)
@@ -135,7 +136,6 @@ def _config(
     config = config_for(topology, model, **sizes)
     if config.shared:
         check_store_and_forward(schedule, model)
-        raise ScheduleError(f"{topology.name}: links must be private in engine 'exact', not shared")
     return config
 
 
@@ -148,6 +148,7 @@ def _parameters(
         "num_ranks": topology.num_ranks,
         "num_switches": topology.num_switches,
         "num_links": topology.num_links,
+        "num_switch_ports": int(topology.num_ports[topology.num_ranks :].max(initial=0)),
         "num_transfers": sent_as.num_transfers,
         "num_waves": sent_as.num_waves,
         "repeats": int(config.wave_width > 0),

@@ -3,6 +3,8 @@
 // Nodes meet only across links, so each goes on its own for a window of as many cycles as the
 // shortest link is long: what it touches stays in the processor's cache.
 #include "private_rank.h"
+#include "shared_rank.h"
+#include "switch.h"
 
 namespace exact {
 namespace {
@@ -10,15 +12,20 @@ namespace {
 class Network {
 public:
     explicit Network(const Inputs& inputs, const Outputs& outputs)
-        : context_{*inputs.parameters, inputs.rows, inputs.transfers, outputs, {}, {}, {}, {}} {
+        : context_{*inputs.parameters, inputs.rows, inputs.transfers, inputs.hops, outputs, {}, {}, {}, {}, {}} {
         const auto& sizes = context_.sizes;
-        context_.counts.resize(size_t(sizes.num_transfers));
-        context_.begun.resize(sizes.forward_flits ? size_t(sizes.num_transfers) : 0);
-        context_.sent_waves.resize(size_t(sizes.num_transfers));
-        context_.came_waves.resize(size_t(sizes.num_transfers));
+        const auto count = size_t(sizes.num_transfers);
+        context_.counts.resize(count);
+        context_.sent_waves.resize(count);
+        context_.came_waves.resize(count);
+        if (sizes.forward_flits) context_.begun.resize(count);
+        if (sizes.num_switches) context_.sums.resize(count);
         for (int64_t rank = 0; rank < sizes.num_ranks; ++rank)
-            nodes_.push_back(sizes.forward_flits ? make<PrivateRank<true>>(inputs, rank)
-                                                 : make<PrivateRank<false>>(inputs, rank));
+            nodes_.push_back(sizes.num_switches    ? make<SharedRank>(inputs, rank)
+                             : sizes.forward_flits ? make<PrivateRank<true>>(inputs, rank)
+                                                   : make<PrivateRank<false>>(inputs, rank));
+        for (int64_t number = 0; number < sizes.num_switches; ++number)
+            nodes_.push_back(std::make_unique<Switch>(context_));
         for (int64_t link = 0; link < sizes.num_links; ++link) join(inputs.links[link]);
     }
     // Runs until all ranks are done; false if some are not within the cycles that they may take.

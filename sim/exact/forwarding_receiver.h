@@ -174,7 +174,7 @@ public:
     LinkBuffer buffer;
 
     ForwardingReceiver(Context& context, int client)
-        : buffer(uint32_t(context.sizes.buffer_flits)), reader_(context), check_(context),
+        : buffer(1, uint32_t(context.sizes.buffer_flits)), reader_(context), check_(context),
           // Siblings follow each other flit by flit even where rows wait for whole chunks.
           source_(context, client, true), order_(context), reducer_(context.sizes),
           ahead_(AHEAD_FLITS), messages_(MESSAGES) {}

@@ -18,7 +18,8 @@ from multitree.sim.exact.tables import NetworkTables
 __all__ = ["LINK", "PARAMETERS", "run_model", "why_not"]
 
 PARAMETERS = (
-    *("num_ranks", "num_switches", "num_links", "num_transfers", "num_ports", "num_vcs"),
+    *("num_ranks", "num_switches", "num_links", "num_transfers"),
+    *("num_ports", "num_switch_ports", "num_vcs"),
     *("num_waves", "repeats", "part_width"),
     *("submessage_flits", "buffer_flits", "memory_queue_flits", "forward_flits"),
     *("read_cycles", "write_cycles", "add_cycles"),
@@ -46,7 +47,10 @@ IntArray = npt.NDArray[np.int64]
 class _Inputs(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_void_p)
-        for name in ("parameters", "row_offsets", "rows", "transfers", "links", "start", "expected")
+        for name in (
+            *("parameters", "row_offsets", "rows", "transfers", "links", "hops"),
+            *("start", "expected"),
+        )
     ]
 
 
@@ -124,8 +128,8 @@ def run_model(
     sent, arrived = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     done = np.zeros(parameters["num_ranks"], np.int64)
     values = np.array([parameters[name] for name in PARAMETERS], np.int64)
-    given = (values, tables.row_offsets, tables.rows, tables.transfers, links, start)
-    inputs = _Inputs(*(array.ctypes.data for array in (*given, tables.expected)))
+    given = (values, tables.row_offsets, tables.rows, tables.transfers, links, tables.hops)
+    inputs = _Inputs(*(array.ctypes.data for array in (*given, start, tables.expected)))
     outputs = _Outputs(*(array.ctypes.data for array in (sent, arrived, done)))
     if not _library().mt_exact(ctypes.byref(inputs), ctypes.byref(outputs)):
         late = int(np.flatnonzero(done == 0)[0])

@@ -77,4 +77,19 @@ private:
     uint64_t latency_, credit_latency_, interval_, free_at_ = 0;
 };
 
+// Credits of the other end's buffers (hw/link/transmitter.py); `may_send` is whether some are left.
+class Credits {
+public:
+    Credits(int num_vcs, uint32_t flits) : available_(size_t(num_vcs), flits) {}
+    bool may_send(int vc = 0) const { return available_[size_t(vc)] != 0; }
+    void spend(int vc = 0) { --available_[size_t(vc)]; }
+    // Credits that come in this cycle count from the next one on.
+    void take(Link& link, uint64_t now) {
+        while (link.credits.next_due == now) ++available_[link.credits.pop()];
+    }
+
+private:
+    std::vector<uint32_t> available_;
+};
+
 }  // namespace exact

@@ -5,23 +5,6 @@
 
 namespace exact {
 
-// Credits of the other end's buffers (hw/link/transmitter.py); `may_send` is whether some are left.
-class Credits {
-public:
-    Credits(int num_vcs, uint32_t flits) : available_(size_t(num_vcs), flits) {}
-    bool may_send(int vc = 0) const { return available_[size_t(vc)] != 0; }
-    void spend(int vc = 0) { --available_[size_t(vc)]; }
-    // Credits that come in this cycle count from the next one on.
-    bool take(Link& link, uint64_t now) {
-        if (link.credits.next_due != now) return false;
-        ++available_[link.credits.pop()];
-        return true;
-    }
-
-private:
-    std::vector<uint32_t> available_;
-};
-
 // A head flit per message or packet, then payload, the last one the tail (nic/send/framer.py).
 class Framer {
 public:

@@ -23,13 +23,13 @@ public:
     PrivateRank(Context& context, int64_t first_row, int64_t end_row, int64_t start,
                 int64_t expected)
         : context_(&context), num_ports_(int(context.sizes.num_ports)),
-          around_(num_ports_, context.counts, context.begun),
+          around_(2 * num_ports_, context.counts, context.begun),
           fetcher_(context, first_row, end_row), control_(start, expected) {
         for (int port = 0; port < num_ports_; ++port)
             ports_.push_back(std::make_unique<Port>(context, port));
     }
     void join_out(int port, Link* link) override { ports_[size_t(port)]->sender.output.link = link; }
-    void join_in(int port, Link* link) override { ports_[size_t(port)]->receiver.buffer.in = link; }
+    void join_in(int port, Link* link) override { ports_[size_t(port)]->receiver.buffer.link = link; }
     bool finished() const override { return control_.finished(); }
     int64_t done() const override { return control_.done(); }
     void run(uint64_t from, uint64_t to) override {

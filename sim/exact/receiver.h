@@ -104,7 +104,7 @@ public:
     LinkBuffer buffer;
 
     Receiver(Context& context, int client)
-        : buffer(uint32_t(context.sizes.buffer_flits)), client_(client), check_(context, client),
+        : buffer(1, uint32_t(context.sizes.buffer_flits)), client_(client), check_(context, client),
           operands_(context.sizes), reducer_(context.sizes) {}
     bool looks_up() const { return check_.looks_up(); }
     int32_t question() const { return check_.question(); }

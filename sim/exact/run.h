@@ -6,14 +6,22 @@
 
 namespace exact {
 
+// What is known of a sum on shared links: a bit per contribution, and which one is next.
+struct Sum {
+    uint64_t locked = 0, staged = 0;
+    int32_t next = 0;
+};
+
 // What does not change while it runs, and where it is noted when messages go and come.
 struct Context {
     Parameters sizes;
     const Row* rows;
     const Transfer* transfers;
+    const Hop* hops;
     Outputs outputs;
     std::vector<uint64_t> counts;  // per transfer, what has come in, as the trackers know it
     std::vector<uint64_t> begun;   // and where it began to come in (`Beginning`)
+    std::vector<Sum> sums;         // by the last contribution
     std::vector<int32_t> sent_waves, came_waves;  // per transfer, heads that have left and come
 
     // The head of a transfer's next wave is on its link in cycle `now`.

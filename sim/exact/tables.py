@@ -1,15 +1,17 @@
 """What the interfaces of a network execute, as the arrays that the model reads."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from multitree.nic.routed_rows import places_in_sums
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["NONE", "ROW", "TRANSFER", "NetworkTables", "tables_of"]
+__all__ = ["HOP", "NONE", "ROW", "TRANSFER", "NetworkTables", "tables_of"]
 
 NONE = -1
 """A transfer that there is none of."""
@@ -22,11 +24,13 @@ TRANSFER = np.dtype(
         (name, "<i4")
         for name in (
             *("size", "need", "before", "dst_port", "replaces"),
-            *("flow", "order", "step", "vc_class"),
+            *("order", "last", "step", "vc_class", "hops"),
         )
     ]
 )
 """A row of the schedule, as both its ends see it."""
+HOP = np.dtype([("port", "<i4"), ("vc_class", "<i4")])
+"""A switch on a route: the struct Hop of tables.h."""
 
 IntArray = npt.NDArray[np.int64]
 
@@ -42,6 +46,8 @@ class NetworkTables:
     rows : structured array of `ROW`
         By rank, and in the order of its table.
     transfers : structured array of `TRANSFER`, shape (num_transfers,)
+    hops : structured array of `HOP`
+        The switches that messages pass, transfer by transfer.
     expected : int64 array, shape (num_ranks,)
         Messages that come in, of one wave.
     """
@@ -49,20 +55,29 @@ class NetworkTables:
     row_offsets: IntArray
     rows: npt.NDArray[Any]
     transfers: npt.NDArray[Any]
+    hops: npt.NDArray[Any]
     expected: IntArray
 
 
-def tables_of(schedule: Schedule, num_flits: int, *, lockstep: bool) -> NetworkTables:
+def tables_of(
+    schedule: Schedule,
+    num_flits: int,
+    *,
+    lockstep: bool = False,
+    header_only: Collection[Op] = (),
+) -> NetworkTables:
     """Compile the tables of all ranks at once, as `compile_table` does rank by rank.
 
     Parameters
     ----------
     schedule : Schedule
-        As interfaces execute it: on direct links.
+        As interfaces execute it: on direct links, or through switches.
     num_flits : int
         Of one rank's padded buffer.
     lockstep : bool
         A rank has a row without a transfer for every step in which it sends nothing.
+    header_only : collection of Op
+        Whose messages are heads without payload.
 
     Returns
     -------
@@ -72,18 +87,25 @@ def tables_of(schedule: Schedule, num_flits: int, *, lockstep: bool) -> NetworkT
     -----
     O(num_transfers log num_transfers).
     """
-    num_ranks = schedule.topology.num_ranks
+    topology, ports = schedule.topology, schedule.topology.link_ports
     row_offsets, rows = _rows(schedule, lockstep)
     transfers = np.zeros(schedule.num_transfers, TRANSFER)
-    topology, ports = schedule.topology, schedule.topology.link_ports
-    last = schedule.route_links[schedule.route_offsets[1:] - 1]
-    transfers["size"] = np.diff(schedule.chunks(num_flits))[schedule.flow]
-    transfers["need"], transfers["before"] = _dependencies(schedule)
-    transfers["dst_port"] = ports[topology.reverse[last]]
+    first, last = schedule.route_offsets[:-1], schedule.route_offsets[1:] - 1
+    size = np.diff(schedule.chunks(num_flits))[schedule.flow]
+    transfers["size"] = np.where(np.isin(schedule.op, list(header_only)), 0, size)
+    transfers["need"], transfers["before"], transfers["last"] = _dependencies(schedule)
+    transfers["dst_port"] = ports[topology.reverse[schedule.route_links[last]]]
     transfers["replaces"] = schedule.op == Op.GATHER
-    transfers["flow"], transfers["step"] = schedule.flow, schedule.step
-    expected = np.bincount(schedule.dst, minlength=num_ranks).astype(np.int64)
-    return NetworkTables(row_offsets, rows, transfers, expected)
+    transfers["order"], transfers["step"] = places_in_sums(schedule), schedule.step
+    transfers["vc_class"] = schedule.route_classes[first]
+    # A hop for each link but the first: the switch before it.
+    behind = np.ones(len(schedule.route_links), bool)
+    behind[first] = False
+    transfers["hops"] = first - np.arange(len(first))
+    hops = np.zeros(behind.sum(), HOP)
+    hops["port"], hops["vc_class"] = ports[schedule.route_links][behind], schedule.route_classes[behind]
+    expected = np.bincount(schedule.dst, minlength=topology.num_ranks).astype(np.int64)
+    return NetworkTables(row_offsets, rows, transfers, hops, expected)
 
 
 def _rows(schedule: Schedule, lockstep: bool) -> tuple[IntArray, npt.NDArray[Any]]:
@@ -110,8 +132,8 @@ def _rows(schedule: Schedule, lockstep: bool) -> tuple[IntArray, npt.NDArray[Any
     return np.r_[0, np.cumsum(np.bincount(rank, minlength=num_ranks))], rows
 
 
-def _dependencies(schedule: Schedule) -> tuple[IntArray, IntArray]:
-    """Per transfer what has to be in before it leaves, and what is written before it where it goes.
+def _dependencies(schedule: Schedule) -> tuple[IntArray, IntArray, IntArray]:
+    """Per transfer what it waits for, what is written before it, and the last one of its sum.
 
     A REDUCE and a root's GATHER wait for the last contribution at their source, another GATHER for
     that of the parent. A contribution is added to the one before it, a GATHER replaces the last.
@@ -125,12 +147,13 @@ def _dependencies(schedule: Schedule) -> tuple[IntArray, IntArray]:
     same = there[adds[1:]] == there[adds[:-1]]
     before = np.full(schedule.num_transfers, NONE, np.int64)
     before[adds[1:]] = np.where(same, adds[:-1], NONE)
-    last = adds[np.r_[~same, np.ones(min(len(adds), 1), bool)]]
-    before[gathers] = _found(there[gathers], there[last], last)
+    ends = adds[np.r_[~same, np.ones(min(len(adds), 1), bool)]]
+    last = np.where(op == Op.REDUCE, _found(there, there[ends], ends), np.arange(len(op)))
+    before[gathers] = _found(there[gathers], there[ends], ends)
     parents = gathers[np.argsort(there[gathers], kind="stable")]
-    need = _found(here, there[last], last)
+    need = _found(here, there[ends], ends)
     of_parent = _found(here, there[parents], parents)
-    return np.where((op == Op.GATHER) & (of_parent != NONE), of_parent, need), before
+    return np.where((op == Op.GATHER) & (of_parent != NONE), of_parent, need), before, last
 
 
 def _found(wanted: IntArray, keys: IntArray, values: IntArray) -> IntArray:
