@@ -11,6 +11,7 @@ from multitree.host.work import Outcome, finished, reduction_of
 from multitree.sim.emulator import verilator
 from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.exact import library as exact_library
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import Progress, RtlSession
@@ -22,6 +23,7 @@ from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "ENGINES",
+    "WITHOUT_DATA",
     "Engine",
     "EngineError",
     "Plan",
@@ -223,6 +225,8 @@ def _dtype_name(memory: Any) -> str:
 
 
 ENGINES = ("numpy", "torch", "rtl")
+WITHOUT_DATA = ("analytic", "exact")
+"""Engines that only say how long a schedule takes."""
 
 
 class EngineError(RuntimeError):
@@ -316,7 +320,7 @@ def why_not(name: str) -> str | None:
     Parameters
     ----------
     name : str
-        One of `ENGINES`.
+        One of `ENGINES`, or one that carries no data, "analytic" or "exact".
 
     Returns
     -------
@@ -325,6 +329,8 @@ def why_not(name: str) -> str | None:
     """
     if name == "torch" and importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install 'multitree[torch]')"
+    if name == "exact":
+        return exact_library.why_not()
     return verilator.why_not() if name == "rtl" else None
 
 
@@ -334,7 +340,7 @@ def check_runs_here(name: str, *, next_down: str) -> None:
     Parameters
     ----------
     name : str
-        One of `ENGINES`.
+        As for `why_not`.
     next_down : str
         The engine that the message offers; it is not put in the other's place.
 
@@ -362,8 +368,8 @@ def open_engine(name: str, topology: Topology, link_model: LinkModel) -> Engine:
     TopologyError
         If it cannot run this topology.
     """
-    if name == "analytic":
-        raise ValueError("Engine must carry data (numpy, torch or rtl), not 'analytic'")
+    if name in WITHOUT_DATA:
+        raise ValueError(f"Engine must carry data (numpy, torch or rtl), not {name!r}")
     if name not in ENGINES:
         raise ValueError(f"Engine must be one of {', '.join(ENGINES)}, not {name!r}")
     check_runs_here(name, next_down="numpy")

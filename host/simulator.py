@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.host.engines import Plan, RtlEngine, check_runs_here
+from multitree.host.engines import WITHOUT_DATA, Plan, RtlEngine, check_runs_here, why_not
 from multitree.host.runner import run_on
 from multitree.host.work import WorkReport, checked_op, report_on
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import Progress
 from multitree.topology.checks.verify import verify
@@ -23,7 +24,7 @@ from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["CLOCKED_ENGINES", "Simulator", "make_buffers"]
 
-CLOCKED_ENGINES = ("analytic", "rtl")
+CLOCKED_ENGINES = (*WITHOUT_DATA, "rtl")
 SEED = 1
 
 
@@ -60,7 +61,7 @@ class Simulator(AbstractContextManager["Simulator"]):
     ----------
     topology : Topology
     engine : str
-        "analytic" or "rtl".
+        "analytic", "exact" or "rtl".
     dtype : str
         "float32", "int32" or "bfloat16"; matters only where data are carried.
     op : str
@@ -71,7 +72,7 @@ class Simulator(AbstractContextManager["Simulator"]):
         Clock, flits, buffers and memory.
     lockstep : bool
         Interfaces wait out the estimated time of every step, as in the paper; where links are
-        shared also in the analytic engine.
+        shared also in the analytic engine, and anywhere in the exact one.
     waveform : Waveform, optional
         Where the rtl engine dumps its first run.
     progress, say : callable, optional
@@ -119,9 +120,14 @@ class Simulator(AbstractContextManager["Simulator"]):
         self._seed = seed
         self._model = link_model or LinkModel()
         self._lockstep = lockstep
+        self._timed = analytic
+        if engine == "exact":
+            check_runs_here("exact", next_down="analytic")
+            self._timed = exact
         self._rtl: RtlEngine | None = None
         if engine == "rtl":
-            check_runs_here("rtl", next_down="analytic")
+            next_down = "exact" if why_not("exact") is None else "analytic"
+            check_runs_here("rtl", next_down=next_down)
             self._rtl = RtlEngine(
                 topology,
                 self._model,
@@ -170,10 +176,10 @@ class Simulator(AbstractContextManager["Simulator"]):
             return report
         wall, cpu = time.perf_counter(), time.process_time()
         num_flits = self._model.num_flits(size_bytes, 1)
-        trace = analytic(schedule, num_flits, self._model, lockstep=self._lockstep)
+        trace = self._timed(schedule, num_flits, self._model, lockstep=self._lockstep)
         return report_on(
             schedule,
-            engine="analytic",
+            engine=trace.engine,
             size_bytes=size_bytes,
             link_model=self._model,
             cycles=trace.cycles,

@@ -10,7 +10,7 @@ import typer
 
 from multitree.host.cli.common import JsonOption, print_pairs
 from multitree.host.cli.output import print_json
-from multitree.host.engines import ENGINES, why_not
+from multitree.host.engines import why_not
 from multitree.sim.emulator.cache import cache_folder, cache_size_bytes, clear_cache
 
 __all__ = [
@@ -50,8 +50,8 @@ def diagnose() -> dict[str, Any]:
             versions[package] = None
     versions["g++"] = _version_of_compiler()
     engines = []
-    for name in ("numpy", "torch", "analytic", "rtl"):
-        reason = why_not(name) if name in ENGINES else None
+    for name in ("numpy", "torch", "analytic", "exact", "rtl"):
+        reason = why_not(name)
         engines.append({"name": name, "can_run": reason is None, "reason": reason})
     cache = {"path": str(cache_folder()), "size_bytes": cache_size_bytes()}
     return {"versions": versions, "engines": engines, "cache": cache}

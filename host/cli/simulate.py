@@ -37,7 +37,7 @@ __all__ = ["add_commands"]
 
 FAILED = 1
 
-EngineOption = Annotated[str, typer.Option(help="rtl or analytic.", metavar="NAME")]
+EngineOption = Annotated[str, typer.Option(help="rtl, exact or analytic.", metavar="NAME")]
 DtypeOption = Annotated[str, typer.Option(help="float32, int32 or bfloat16.", metavar="NAME")]
 OpOption = Annotated[str, typer.Option(help="sum, max, or average (avg).", metavar="NAME")]
 AnyAlgorithmOption = Annotated[

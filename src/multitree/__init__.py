@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from multitree.host.work import Work, WorkReport
     from multitree.nic.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
+    from multitree.sim.exact.engine import exact
     from multitree.sim.link_model import LinkModel
     from multitree.sim.trace import Trace
     from multitree.topology.algorithms.build import build
@@ -55,6 +56,7 @@ __all__ = [
     "dgx_a100",
     "dragonfly",
     "estimate",
+    "exact",
     "execute",
     "fat_tree",
     "fully_connected",
@@ -85,6 +87,7 @@ _HOMES = {
         "Estimate",
         "estimate",
     ),
+    "sim.exact.engine": ("exact",),
     "sim.link_model": ("LinkModel",),
     "sim.trace": ("Trace",),
     "topology.algorithms.build": ("build",),

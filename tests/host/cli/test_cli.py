@@ -900,7 +900,7 @@ def test_an_engine_that_cannot_run_is_status_2_and_names_the_next_down(capsys, m
     assert (status, out) == (2, "")
     assert err == (
         "multitree: Engine 'rtl' cannot run here: there is no compiler; "
-        "the next engine down is 'analytic'\n"
+        "the next engine down is 'exact'\n"
     )
     data = printed_json(capsys, "doctor")
     assert {"name": "rtl", "can_run": False, "reason": "there is no compiler"} in data["engines"]
