@@ -52,7 +52,8 @@ public:
         operands_.tick(now, taken && !item.replaces, reducer_.adds(has_operand));
         unwritten_ += taken;
         unwritten_ -= reducer_.tick(now, taken ? &item : nullptr, has_operand);
-        rest_.note(works || offers || taken || works_on || verdict, [this] {
+        const bool given = verdict || turn.behind != NONE;
+        rest_.note(works || offers || taken || works_on || given, [this] {
             bool settled = buffer.settled() && operands_.settled() && reducer_.idle();
             for (const auto& lane : lanes_) settled = settled && lane.settled();
             return settled;

@@ -113,7 +113,11 @@ private:
 // through. It does if in a cycle nothing moved, and none of its queues had anything to do.
 class Rest {
 public:
+#ifdef MT_AWAKE
+    bool asleep() const { return false; }
+#else
     bool asleep() const { return asleep_; }
+#endif
     template <typename Settled> void note(bool moved, Settled settled) {
         asleep_ = !moved && settled_;
         settled_ = !moved && settled();

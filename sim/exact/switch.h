@@ -96,7 +96,7 @@ private:
     }
 
     void tick(uint64_t now) {
-        bool moved = request();
+        bool moved = request() || wakes(now);
         uint64_t granted = 0, taken = 0;
         for (auto& port : ports_) send(now, port, granted, taken);
         moved = moved || granted || taken;
@@ -167,7 +167,7 @@ private:
         channel.step = step(chosen);
         granted |= uint64_t(1) << chosen;
     }
-    // What its channels take from their buffers; returns whether a flit or a credit comes.
+    // What its channels take from their buffers; returns whether something does.
     bool receive(uint64_t now, int port, uint64_t granted, uint64_t taken) {
         LinkBuffer& buffer = ports_[size_t(port)].buffer;
         uint32_t leaves = 0;
@@ -177,9 +177,8 @@ private:
                                        taken >> number & 1))
                       << 2 * k;
         }
-        const bool comes = buffer.comes(now);
         buffer.tick(now, leaves);
-        return comes || leaves;
+        return leaves;
     }
     // An edge of one input; returns whether it takes the flit in front.
     static bool advance(SwitchInput& input, const LinkBuffer& buffer, int vc, bool granted,

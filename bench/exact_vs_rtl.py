@@ -1,0 +1,218 @@
+"""The exact engine against RTL: every row of random cases, cycle by cycle.
+
+Each run draws a network, links of unequal speed and length, a schedule, a size, modes, memory and
+starts; both engines time it, and the analytic one where it can. Exit status 1 unless all rows' sent
+and arrived cycles, all starts and interrupts and all links' flits are equal:
+``python bench/exact_vs_rtl.py --runs 300``; one run again: ``--only SEED``.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from _campaign import Exactness, exact_campaign
+from wave_campaign import MAX_WAVES, draw_schedule, network
+
+from multitree.host.simulator import make_buffers
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.exact.engine import exact
+from multitree.sim.inputs import shares_links
+from multitree.sim.link_model import LinkModel
+from multitree.sim.rtl.session import RtlSession
+from multitree.sim.sizing import least_sizes
+from multitree.sim.trace import Trace
+from multitree.topology.algorithms.build import build
+from multitree.topology.errors import ScheduleError
+from multitree.topology.lowering import lowered
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["Case", "Outcome", "compare", "differences", "draw"]
+
+MOST_FLITS, MOST_SKEW_CYCLES, MOST_LATENCY_NS, MOST_MEMORY_CYCLES = 2500, 1500, 150, 22
+SPEEDS = (1.0, 1.0, 1.5, 2.5, 4.0)
+COLLECTIVES = ("all_reduce",) * 4 + ("reduce_scatter", "all_gather", "broadcast", "reduce")
+ROW = "{:<22} {:>5} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9} {:>14} {:>14} {:>12} {:>12}"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Cases whose interfaces are compiled once.
+
+    Parameters
+    ----------
+    name : str
+    specs, algorithms : tuple of str
+    model : LinkModel
+        What the interfaces are compiled for.
+    waves : bool
+        Tables are repeated.
+    """
+
+    name: str
+    specs: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    model: LinkModel
+    waves: bool = False
+
+
+_PRIVATE = ("torus:4x4", "mesh:3x4", "mesh:2x4", "torus:3x4", "random")
+_TREES = ("multitree", "bidirectional_ring")
+_FAR = ("double_tree", "halving_doubling")
+_SMALL = {"buffer_flits": 40, "submessage_flits": 8}
+KINDS = (
+    Kind("private", _PRIVATE, _TREES, LinkModel(buffer_flits=512)),
+    Kind("private, small", _PRIVATE, _TREES, LinkModel(**_SMALL, add_cycles=5)),
+    Kind("waves", _PRIVATE, _TREES, LinkModel(buffer_flits=100), waves=True),
+    Kind("forwarding", _PRIVATE, _TREES, LinkModel(buffer_flits=512, forward_flits=32)),
+    Kind("forwarding, small", _PRIVATE, _TREES, LinkModel(**_SMALL, forward_flits=64, add_cycles=6)),
+    Kind("forwarding waves", _PRIVATE, _TREES, LinkModel(buffer_flits=64, forward_flits=32), True),
+    Kind("switches", ("fat_tree:4x4",), (*_FAR, *_TREES), LinkModel(buffer_flits=512)),
+    Kind("switches, small", ("bigraph:4x8",), (*_FAR, *_TREES), LinkModel(**_SMALL, add_cycles=6)),
+    Kind("attached routers", ("torus:3x3", "torus:4x4"), (*_FAR, "swing"), LinkModel(buffer_flits=64)),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What both engines time."""
+
+    kind: str
+    schedule: Schedule
+    num_flits: int
+    model: LinkModel
+    lockstep: bool
+    skews: list[int]
+
+
+@dataclass(frozen=True)
+class Outcome(Exactness):
+    """What became of a run: rows compared, and the most cycles that something is off."""
+
+    rows: int = 0
+    most_off: int = 0
+    analytic_error: float | None = None
+
+
+def draw(seed: int) -> Case:
+    """The case of a seed."""
+    rng, kind = np.random.default_rng(seed), KINDS[seed % len(KINDS)]
+    spec = str(rng.choice(kind.specs))
+    topology = network(spec, int(rng.integers(6)), int(rng.integers(1, MOST_LATENCY_NS)))
+    if rng.integers(2):
+        topology = _unequal(rng, topology)
+    if kind.waves:
+        schedule = draw_schedule(rng, topology, str(rng.choice(["multitree", "packed"])))
+    else:
+        # A ring over a graph's ranks may lead through others.
+        algorithms = kind.algorithms[:1] if spec == "random" else kind.algorithms
+        schedule = _build(rng, topology, str(rng.choice(algorithms)))
+    shared, model = shares_links(schedule), kind.model
+    model = replace(
+        model,
+        dependency=DEPENDENCIES[0] if shared else str(rng.choice(DEPENDENCIES)),
+        flow_control=FLOW_CONTROLS[0] if shared else str(rng.choice(FLOW_CONTROLS)),
+        memory_read_cycles=int(rng.integers(1, MOST_MEMORY_CYCLES)),
+        memory_write_cycles=int(rng.integers(1, MOST_MEMORY_CYCLES)),
+    )
+    most = int(rng.integers(MOST_SKEW_CYCLES)) * int(rng.integers(2))
+    skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
+    flits = int(rng.integers(1, MOST_FLITS)) if rng.integers(4) else int(rng.integers(1, 40))
+    flits = max(flits // (MAX_WAVES if kind.waves else 1), 1) * schedule.num_waves
+    lockstep = not kind.waves and not rng.integers(4)
+    return Case(kind.name, schedule, flits, model, bool(lockstep), skews)
+
+
+def _unequal(rng: np.random.Generator, topology: Topology) -> Topology:
+    """The same network with links of any length, and pairs of any speed."""
+    speed = 16.0 / rng.choice(SPEEDS, topology.num_links)
+    return replace(
+        topology,
+        bandwidth_gbytes_per_s=speed,
+        latency_ns=rng.integers(1, MOST_LATENCY_NS, topology.num_links).astype(float),
+    )
+
+
+def _build(rng: np.random.Generator, topology: Topology, algorithm: str) -> Schedule:
+    """A schedule of some collective; an all-reduce, or double trees, where there is no such."""
+    collective = str(rng.choice(COLLECTIVES))
+    root = int(rng.integers(topology.num_ranks)) if collective in ("broadcast", "reduce") else None
+    for asked in ((algorithm, collective, root), (algorithm,)):
+        with suppress(ScheduleError):
+            return build(topology, *asked)
+    return build(topology, "double_tree")
+
+
+def compare(case: Case) -> tuple[Trace, Trace]:
+    """What the RTL does, and what the exact engine says."""
+    schedule, model = case.schedule, case.model
+    elements = case.num_flits * model.flit_bytes // 4
+    sizes = least_sizes(schedule, case.num_flits, lockstep=case.lockstep)
+    buffers = make_buffers(1, schedule.topology.num_ranks, elements, "float32")
+    network_of = lowered(schedule).topology
+    with RtlSession(network_of, link_model=model, num_threads=1, **sizes) as session:
+        run = session.run(
+            schedule, [buffers], lockstep=case.lockstep, start_skew_cycles=case.skews
+        )
+    modes = {"lockstep": case.lockstep, "start": case.skews}
+    return run[0][1], exact(schedule, case.num_flits, model, **modes)
+
+
+def differences(one: Trace, other: Trace) -> dict[str, int]:
+    """The most that two traces differ, by the name of what does."""
+    arrays = [f.name for f in fields(Trace) if isinstance(getattr(one, f.name), np.ndarray)]
+    return {
+        name: int(np.abs(getattr(one, name) - getattr(other, name)).max(initial=0))
+        for name in arrays
+    }
+
+
+def run_once(seed: int) -> Outcome:
+    """Run one seed to its end."""
+    begin, case = time.process_time(), draw(seed)
+    rtl, found = compare(case)
+    off = {name: most for name, most in differences(rtl, found).items() if most}
+    topology = case.schedule.topology.name
+    text = f"{case.schedule.algorithm} on {topology}, {case.num_flits} flits: {off}" if off else ""
+    return Outcome(
+        seed,
+        case.kind,
+        not off,
+        text,
+        rtl.cycles,
+        time.process_time() - begin,
+        rows=rtl.sent.size,
+        most_off=max(off.values(), default=0),
+        analytic_error=_analytic_error(case, rtl),
+    )
+
+
+def _analytic_error(case: Case, rtl: Trace) -> float | None:
+    """How far the analytic engine's cycles are off, as a share; None where it cannot say."""
+    if any(case.skews) or (case.lockstep and not shares_links(case.schedule)):
+        return None
+    predicted = analytic(case.schedule, case.num_flits, case.model, lockstep=case.lockstep)
+    return abs(predicted.cycles / rtl.cycles - 1)
+
+
+def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
+    """Rows of some outcomes, and how far both engines are off."""
+    errors = [each.analytic_error for each in group if each.analytic_error is not None]
+    return {
+        "rows": sum(each.rows for each in group),
+        "most_off": max((each.most_off for each in group), default=0),
+        "analytic_runs": len(errors),
+        "analytic_most_share": max(errors, default=None),
+        "analytic_mean_share": sum(errors) / len(errors) if errors else None,
+    }
+
+
+CAMPAIGN = exact_campaign(run_once, Outcome, [kind.name for kind in KINDS], ROW, more_of)
+
+if __name__ == "__main__":
+    sys.exit(CAMPAIGN.main(__doc__, runs=300))
