@@ -1,6 +1,7 @@
 """A network of interfaces in RTL: wired, clocked, one script per rank."""
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -55,6 +56,8 @@ class Network(AbstractContextManager["Network"]):
     ----------
     link_up_cycles : int
         Every sound link is up at both ends so long after a reset.
+    link_quiet_cycles : int
+        So long after a reset at both ends at once no sound link carries control flits any more.
 
     Raises
     ------
@@ -94,6 +97,9 @@ class Network(AbstractContextManager["Network"]):
         latency = model.latency_cycles(topology).max()
         slow = 2 + model.cycles_per_flit(topology).max() / PERIOD_CYCLES
         self.link_up_cycles = int((latency + 4 * PERIOD_CYCLES) * slow**3)
+        # An epoch has to come back, then INIT goes there and UP back, and each INIT has an answer.
+        interval = math.ceil(model.cycles_per_flit(topology).max())
+        self.link_quiet_cycles = 6 * (int(latency) + PERIOD_CYCLES + interval)
 
     def _connect(self, model: LinkModel) -> None:
         latencies = model.latency_cycles(self.topology).tolist()

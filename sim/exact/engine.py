@@ -98,7 +98,7 @@ def exact(
     header_only = header_only_ops(schedule.collective) if config.shared else ()
     tables = tables_of(sent_as, num_flits, lockstep=lockstep, header_only=header_only)
     parameters = _parameters(sent_as, config, model, limits)
-    first = int(starts.min(initial=0))
+    first = int(starts.min())
     links = _links(sent_as.topology, model)
     sent, arrived, done = run_model(parameters, tables, links, starts - first)
     carries = np.isin(sent_as.op, OPS_OF[schedule.collective])

@@ -65,6 +65,9 @@ class RtlHost:
     def load(self, load: Load, faults: Collection[Injection] = ()) -> None:
         """Load and commit the ranks' tables, or only what is not there yet.
 
+        Behind a reset hosts also wait until the handshakes of all links are over: a control flit
+        that is still under way would hold up data, or not, by how long loading took.
+
         Parameters
         ----------
         load : Load
@@ -79,6 +82,7 @@ class RtlHost:
             names rank and port.
         """
         network, first_cycle = self._network, self._network.cycle
+        behind_reset = self._tables is None
         writes = self._writes(load, faults)
 
         def loaded(driver: Driver) -> Steps[None]:
@@ -96,6 +100,11 @@ class RtlHost:
             raise
         self.loading_cycles = network.cycle - first_cycle if writes[0] else 0
         await_links(network)
+        rest = first_cycle + network.link_quiet_cycles - network.cycle
+        if behind_reset and rest > 0:
+            for rank in range(network.topology.num_ranks):
+                network.set_script(rank, [HostOp.wait(rest)])
+            network.run(rest + _POLL_CYCLES)
 
     def _check_cycles(self, load: Load) -> int:
         """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""
