@@ -6,6 +6,7 @@ and arrived cycles, all starts and interrupts and all links' flits are equal:
 ``python bench/exact_vs_rtl.py --runs 300``; one run again: ``--only SEED``.
 """
 
+import hashlib
 import sys
 import time
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from multitree.topology.lowering import lowered
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Case", "Outcome", "compare", "differences", "draw"]
+__all__ = ["Case", "Outcome", "compare", "differences", "digest_of", "draw"]
 
 MOST_FLITS, MOST_SKEW_CYCLES, MOST_LATENCY_NS, MOST_MEMORY_CYCLES = 2500, 1500, 150, 22
 SPEEDS = (1.0, 1.0, 1.5, 2.5, 4.0)
@@ -70,11 +71,15 @@ KINDS = (
     Kind("private, small", _PRIVATE, _TREES, LinkModel(**_SMALL, add_cycles=5)),
     Kind("waves", _PRIVATE, _TREES, LinkModel(buffer_flits=100), waves=True),
     Kind("forwarding", _PRIVATE, _TREES, LinkModel(buffer_flits=512, forward_flits=32)),
-    Kind("forwarding, small", _PRIVATE, _TREES, LinkModel(**_SMALL, forward_flits=64, add_cycles=6)),
+    Kind(
+        "forwarding, small", _PRIVATE, _TREES, LinkModel(**_SMALL, forward_flits=64, add_cycles=6)
+    ),
     Kind("forwarding waves", _PRIVATE, _TREES, LinkModel(buffer_flits=64, forward_flits=32), True),
     Kind("switches", ("fat_tree:4x4",), (*_FAR, *_TREES), LinkModel(buffer_flits=512)),
     Kind("switches, small", ("bigraph:4x8",), (*_FAR, *_TREES), LinkModel(**_SMALL, add_cycles=6)),
-    Kind("attached routers", ("torus:3x3", "torus:4x4"), (*_FAR, "swing"), LinkModel(buffer_flits=64)),
+    Kind(
+        "attached routers", ("torus:3x3", "torus:4x4"), (*_FAR, "swing"), LinkModel(buffer_flits=64)
+    ),
 )
 
 
@@ -94,6 +99,7 @@ class Case:
 class Outcome(Exactness):
     """What became of a run: rows compared, and the most cycles that something is off."""
 
+    digest: str = ""
     rows: int = 0
     most_off: int = 0
     analytic_error: float | None = None
@@ -156,9 +162,7 @@ def compare(case: Case) -> tuple[Trace, Trace]:
     buffers = make_buffers(1, schedule.topology.num_ranks, elements, "float32")
     network_of = lowered(schedule).topology
     with RtlSession(network_of, link_model=model, num_threads=1, **sizes) as session:
-        run = session.run(
-            schedule, [buffers], lockstep=case.lockstep, start_skew_cycles=case.skews
-        )
+        run = session.run(schedule, [buffers], lockstep=case.lockstep, start_skew_cycles=case.skews)
     modes = {"lockstep": case.lockstep, "start": case.skews}
     return run[0][1], exact(schedule, case.num_flits, model, **modes)
 
@@ -170,6 +174,16 @@ def differences(one: Trace, other: Trace) -> dict[str, int]:
         name: int(np.abs(getattr(one, name) - getattr(other, name)).max(initial=0))
         for name in arrays
     }
+
+
+def digest_of(trace: Trace) -> str:
+    """Hash of all cycles and flits of a trace, 32 hex digits."""
+    digest = hashlib.sha256()
+    for field in fields(Trace):
+        value = getattr(trace, field.name)
+        if isinstance(value, np.ndarray):
+            digest.update(np.ascontiguousarray(value, "<i8").tobytes())
+    return digest.hexdigest()[:32]
 
 
 def run_once(seed: int) -> Outcome:
@@ -186,6 +200,7 @@ def run_once(seed: int) -> Outcome:
         text,
         rtl.cycles,
         time.process_time() - begin,
+        digest=digest_of(rtl),
         rows=rtl.sent.size,
         most_off=max(off.values(), default=0),
         analytic_error=_analytic_error(case, rtl),

@@ -1,7 +1,9 @@
 """Runs schedules on an engine with a clock, on data that show a wrong order."""
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import Progress
+from multitree.sim.trace import Trace
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import DTYPES
 from multitree.topology.networks.cost_model import CostModel
@@ -120,10 +123,10 @@ class Simulator(AbstractContextManager["Simulator"]):
         self._seed = seed
         self._model = link_model or LinkModel()
         self._lockstep = lockstep
-        self._timed = analytic
+        self._timed: Callable[..., Trace] = analytic
         if engine == "exact":
             check_runs_here("exact", next_down="analytic")
-            self._timed = exact
+            self._timed = partial(exact, progress=progress)
         self._rtl: RtlEngine | None = None
         if engine == "rtl":
             next_down = "exact" if why_not("exact") is None else "analytic"

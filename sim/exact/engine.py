@@ -1,6 +1,7 @@
 """The exact engine: the cycles that the RTL takes, without its data."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ def exact(
     *,
     lockstep: bool = False,
     start: Sequence[int] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Time every transfer of a schedule as the RTL does, cycle by cycle, without data.
 
@@ -51,6 +53,8 @@ def exact(
         Interfaces wait out the estimated time of every step.
     start : sequence of int, optional
         Cycle of each rank's start; all 0 if not given.
+    progress : callable, optional
+        Called with the cycles run, now and then.
 
     Returns
     -------
@@ -100,7 +104,8 @@ def exact(
     parameters = _parameters(sent_as, config, model, limits)
     first = int(starts.min())
     links = _links(sent_as.topology, model)
-    sent, arrived, done = run_model(parameters, tables, links, starts - first)
+    bound: dict[str, Any] = {"max_cycles": limits.run_cycles(1), "progress": progress}
+    sent, arrived, done = run_model(parameters, tables, links, starts - first, **bound)
     carries = np.isin(sent_as.op, OPS_OF[schedule.collective])
     flits = np.repeat(
         tables.transfers["size"][carries].astype(np.int64) * schedule.num_waves,
@@ -159,7 +164,6 @@ def _parameters(
         "packets": int(model.flow_control == "packet"),
         "lockstep": int(limits.step_cycles is not None),
         "step_cycles": limits.step_cycles or 0,
-        "max_cycles": limits.run_cycles(1),
     }
     return {name: given.get(name, getattr(config, name, 0)) for name in PARAMETERS}
 

@@ -28,21 +28,18 @@ public:
             nodes_.push_back(std::make_unique<Switch>(context_));
         for (int64_t link = 0; link < sizes.num_links; ++link) join(inputs.links[link]);
     }
-    // Runs until all ranks are done; false if some are not within the cycles that they may take.
-    bool run() {
-        for (uint64_t now = 0; now < uint64_t(context_.sizes.max_cycles); now += window_) {
-            bool finished = true;
+    // Goes on for so many cycles at least, or until all ranks are done; returns whether they are.
+    bool run(uint64_t cycles) {
+        bool finished = false;
+        for (const uint64_t end = now_ + cycles; now_ < end && !finished; now_ += window_) {
+            finished = true;
             for (auto& node : nodes_) {
-                node->run(now, now + window_);
+                node->run(now_, now_ + window_);
                 finished = finished && node->finished();
             }
-            if (finished) break;
         }
-        bool finished = true;
-        for (size_t rank = 0; rank < size_t(context_.sizes.num_ranks); ++rank) {
+        for (size_t rank = 0; rank < size_t(context_.sizes.num_ranks); ++rank)
             context_.outputs.done[rank] = nodes_[rank]->done();
-            finished = finished && nodes_[rank]->finished();
-        }
         return finished;
     }
 
@@ -51,7 +48,7 @@ private:
     Context context_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<std::unique_ptr<Link>> links_;
-    uint64_t window_ = MOST_CYCLES;
+    uint64_t window_ = MOST_CYCLES, now_ = 0;
 
     template <typename Rank> std::unique_ptr<Node> make(const Inputs& inputs, int64_t rank) {
         const int64_t* offsets = inputs.row_offsets;
@@ -71,7 +68,14 @@ private:
 }  // namespace exact
 
 #pragma GCC visibility push(default)
-extern "C" int mt_exact(const exact::Inputs* inputs, const exact::Outputs* outputs) {
-    return exact::Network(*inputs, *outputs).run();
+extern "C" {
+// What the arguments point to has to live as long as the network.
+void* mt_create(const exact::Inputs* inputs, const exact::Outputs* outputs) {
+    return new exact::Network(*inputs, *outputs);
+}
+int mt_run(void* network, uint64_t cycles) {
+    return static_cast<exact::Network*>(network)->run(cycles);
+}
+void mt_destroy(void* network) { delete static_cast<exact::Network*>(network); }
 }
 #pragma GCC visibility pop

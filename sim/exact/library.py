@@ -4,6 +4,7 @@ import ctypes
 import functools
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.cache import cached, content_key
 from multitree.sim.emulator.tools import Tools
+from multitree.sim.emulator.verilator import say_on_stderr
 from multitree.sim.exact.tables import NetworkTables
 
 __all__ = ["LINK", "PARAMETERS", "run_model", "why_not"]
@@ -24,7 +26,6 @@ PARAMETERS = (
     *("submessage_flits", "buffer_flits", "memory_queue_flits", "forward_flits"),
     *("read_cycles", "write_cycles", "add_cycles"),
     *("cut_through", "packets", "lockstep", "step_cycles"),
-    "max_cycles",
 )
 """Fields of the struct Parameters of tables.h, in its order."""
 LINK = np.dtype(
@@ -39,6 +40,7 @@ LINK = np.dtype(
 """The struct LinkOf of tables.h."""
 
 _LIBRARY = "exact.so"
+_SLICE_CYCLES = 2048
 _FLAGS = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DNDEBUG"]
 
 IntArray = npt.NDArray[np.int64]
@@ -86,20 +88,34 @@ def _library() -> Any:
     named = [text for item in sources.items() for text in item]
 
     def make(folder: Path) -> None:
+        say_on_stderr("Compiling the exact engine (once; some seconds) ...")
+        build = folder / "build"
+        build.mkdir()
         for name, text in sources.items():
-            (folder / name).write_text(text)
-        command = [compiler, *_FLAGS, "-o", str(folder / _LIBRARY), str(folder / "exact.cpp")]
-        Tools(folder).run(command)
+            (build / name).write_text(text)
+        command = [compiler, *_FLAGS, "-o", str(folder / _LIBRARY), str(build / "exact.cpp")]
+        Tools(build).run(command)
+        shutil.rmtree(build)
 
     path = cached("library", content_key(*_FLAGS, version, *named), make) / _LIBRARY
     library = ctypes.CDLL(str(path))
-    library.mt_exact.argtypes = [ctypes.POINTER(_Inputs), ctypes.POINTER(_Outputs)]
-    library.mt_exact.restype = ctypes.c_int
+    library.mt_create.argtypes = [ctypes.POINTER(_Inputs), ctypes.POINTER(_Outputs)]
+    library.mt_create.restype = ctypes.c_void_p
+    library.mt_run.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    library.mt_run.restype = ctypes.c_int
+    library.mt_destroy.argtypes = [ctypes.c_void_p]
+    library.mt_destroy.restype = None
     return library
 
 
 def run_model(
-    parameters: dict[str, int], tables: NetworkTables, links: npt.NDArray[Any], start: IntArray
+    parameters: dict[str, int],
+    tables: NetworkTables,
+    links: npt.NDArray[Any],
+    start: IntArray,
+    *,
+    max_cycles: int,
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Let a network go through the cycles of one collective.
 
@@ -113,6 +129,10 @@ def run_model(
         Between ranks, and switches behind these.
     start : int64 array, shape (num_ranks,)
         Cycle of each rank's start.
+    max_cycles : int
+        When to give up.
+    progress : callable, optional
+        Called with the cycles run, every some thousand cycles.
 
     Returns
     -------
@@ -122,7 +142,7 @@ def run_model(
     Raises
     ------
     DeviceError
-        If the model cannot be compiled, or not all ranks are done within `max_cycles`.
+        If the model cannot be compiled, or not all ranks are done in time.
     """
     shape = parameters["num_waves"], parameters["num_transfers"]
     sent, arrived = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -131,9 +151,19 @@ def run_model(
     given = (values, tables.row_offsets, tables.rows, tables.transfers, links, tables.hops)
     inputs = _Inputs(*(array.ctypes.data for array in (*given, start, tables.expected)))
     outputs = _Outputs(*(array.ctypes.data for array in (sent, arrived, done)))
-    if not _library().mt_exact(ctypes.byref(inputs), ctypes.byref(outputs)):
-        late = int(np.flatnonzero(done == 0)[0])
-        raise DeviceError(
-            f"Rank {late} must be done within {parameters['max_cycles']} cycles, but is not"
-        )
+    library, now = _library(), 0
+    network = library.mt_create(ctypes.byref(inputs), ctypes.byref(outputs))
+    try:
+        # Signals are handled, and `progress` is called, between slices only.
+        while not library.mt_run(network, _SLICE_CYCLES):
+            now += _SLICE_CYCLES
+            if progress is not None:
+                progress(now)
+            if now >= max_cycles:
+                late = int(np.flatnonzero(done == 0)[0])
+                raise DeviceError(
+                    f"Rank {late} must be done within {max_cycles} cycles, but is not"
+                )
+    finally:
+        library.mt_destroy(network)
     return sent, arrived, done

@@ -15,7 +15,6 @@ struct Parameters {
     int64_t submessage_flits, buffer_flits, memory_queue_flits, forward_flits;
     int64_t read_cycles, write_cycles, add_cycles;
     int64_t cut_through, packets, lockstep, step_cycles;
-    int64_t max_cycles;
 };
 
 // A row of a rank's table; those of a rank stand together, in order.

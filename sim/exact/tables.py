@@ -103,7 +103,10 @@ def tables_of(
     behind[first] = False
     transfers["hops"] = first - np.arange(len(first))
     hops = np.zeros(behind.sum(), HOP)
-    hops["port"], hops["vc_class"] = ports[schedule.route_links][behind], schedule.route_classes[behind]
+    hops["port"], hops["vc_class"] = (
+        ports[schedule.route_links][behind],
+        schedule.route_classes[behind],
+    )
     expected = np.bincount(schedule.dst, minlength=topology.num_ranks).astype(np.int64)
     return NetworkTables(row_offsets, rows, transfers, hops, expected)
 

@@ -1,0 +1,1 @@
+"""The exact engine: rows as the RTL's, tables as the compiler's."""

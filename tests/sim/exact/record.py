@@ -1,0 +1,29 @@
+"""Writes what the RTL gives for the seeds that tests compare: after a change of its cycles.
+
+``python -m tests.sim.exact.record`` compiles some ten networks and takes minutes.
+"""
+
+import json
+from pathlib import Path
+
+from tests.benches import bench_module
+
+__all__ = ["RECORDED"]
+
+RECORDED = Path(__file__).parent / "recorded.json"
+NUM_SEEDS = 54
+
+
+def main():
+    """Run all seeds; nothing is written where the exact engine is not equal."""
+    bench = bench_module("exact_vs_rtl")
+    outcomes = bench.CAMPAIGN.outcomes(range(NUM_SEEDS), jobs=2)
+    for outcome in outcomes:
+        if not outcome.exact:
+            raise SystemExit(f"Seed {outcome.seed}: {outcome.text}")
+    digests = {outcome.seed: outcome.digest for outcome in outcomes}
+    RECORDED.write_text(json.dumps(digests, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

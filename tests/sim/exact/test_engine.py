@@ -1,0 +1,169 @@
+"""The exact engine: rows that the RTL gave, and what it refuses."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multitree.nic.faults import DeviceError
+from multitree.sim.emulator.verilator import why_not
+from multitree.sim.exact import library
+from multitree.sim.exact.engine import exact
+from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import build
+from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.families.direct import fully_connected, mesh, torus
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+from tests.benches import bench_module
+from tests.sim.exact.record import RECORDED
+
+bench = bench_module("exact_vs_rtl")
+# What RTL gave, seed by seed.
+GIVEN = {int(seed): digest for seed, digest in json.loads(RECORDED.read_text()).items()}
+KINDS = [kind.name for kind in bench.KINDS]
+
+
+def found(case, **options):
+    modes = {"lockstep": case.lockstep, "start": case.skews} | options
+    return exact(case.schedule, case.num_flits, case.model, **modes)
+
+
+def seeds_of(kind):
+    return [seed for seed in GIVEN if KINDS[seed % len(KINDS)] == kind]
+
+
+@pytest.mark.every_set
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_cycles_are_those_that_the_rtl_gave(kind):
+    seeds = seeds_of(kind)
+    assert len(seeds) >= 4
+    for seed in seeds:
+        assert bench.digest_of(found(bench.draw(seed))) == GIVEN[seed], f"--only {seed}"
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["private", "forwarding", "switches"])
+def test_all_cycles_are_those_of_the_rtl(kind):
+    rtl, mine = bench.compare(bench.draw(seeds_of(kind)[-1]))
+    assert not any(bench.differences(rtl, mine).values())
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_recorded_is_what_the_rtl_gives(kind):
+    for seed in seeds_of(kind):
+        outcome = bench.run_once(seed)
+        assert outcome.exact, outcome.text
+        assert outcome.digest == GIVEN[seed]
+
+
+def test_another_trace_is_not_taken_for_the_same():
+    case = bench.draw(0)
+    trace = found(case)
+    later = replace(trace, arrived=trace.arrived + (trace.arrived == trace.arrived.max()))
+    assert bench.digest_of(later) != bench.digest_of(trace)
+    assert bench.differences(later, trace)["arrived"] == 1
+
+
+def test_blocks_that_sleep_do_what_those_do_that_never_sleep(monkeypatch):
+    cases = [bench.draw(seed) for seed in range(len(KINDS))]
+    slept = [bench.digest_of(found(case)) for case in cases]
+    monkeypatch.setattr(library, "_FLAGS", [*library._FLAGS, "-DMT_AWAKE"])
+    library._library.cache_clear()
+    try:
+        assert [bench.digest_of(found(case)) for case in cases] == slept
+    finally:
+        library._library.cache_clear()
+
+
+def test_cycle_0_is_the_first_start():
+    schedule = build(mesh(2, 3), "multitree")
+    starts = [7, 0, 90, 3, 3, 12]
+    one, later = (exact(schedule, 50, start=[s + by for s in starts]) for by in (0, 1000))
+    assert one.start.tolist() == starts
+    assert bench.differences(one, later) == dict.fromkeys(bench.differences(one, one), 0)
+
+
+def test_a_rank_that_starts_late_holds_up_who_waits_for_it():
+    schedule = build(mesh(2, 3), "multitree")
+    together = exact(schedule, 50)
+    late = exact(schedule, 50, start=[0, 5000, 0, 0, 0, 0])
+    assert late.cycles > together.cycles + 4000
+    assert (late.sent[0][schedule.src == 1] >= 5000).all()
+
+
+def test_links_carry_each_chunk_once_per_wave():
+    schedule = build(mesh(3, 3), "forest")
+    assert schedule.num_waves > 1
+    trace = exact(schedule, schedule.num_waves * 24)
+    chunks = np.diff(schedule.chunks(trace.num_flits))[schedule.flow] * schedule.num_waves
+    links = np.bincount(schedule.route_links, chunks, schedule.topology.num_links)
+    assert trace.link_flits.tolist() == links.astype(int).tolist()
+
+
+def test_an_empty_buffer_takes_time_too():
+    trace = exact(build(torus(2, 2), "multitree"), 0)
+    assert trace.cycles > 0
+    assert not trace.link_flits.any()
+
+
+def test_switches_refuse_what_interfaces_on_shared_links_lack():
+    schedule = build(torus(3, 3), "double_tree")
+    for model, message in (
+        (LinkModel(dependency="submessage"), "dependency must be chunk"),
+        (LinkModel(flow_control="packet"), "flow_control must be message"),
+        (LinkModel(forward_flits=32), "forward_flits must be 0"),
+    ):
+        with pytest.raises(ScheduleError, match=message):
+            exact(schedule, 50, model)
+
+
+def test_what_no_interface_holds_is_refused():
+    with pytest.raises(TopologyError, match="a rank has 9 links"):
+        exact(build(fully_connected(10), "multitree"), 50)
+    waves = build(mesh(3, 3), "forest")
+    with pytest.raises(ScheduleError, match="lockstep"):
+        exact(waves, 50 * waves.num_waves, lockstep=True)
+    one_way = Topology("one way", 3, 0, [(0, 1), (1, 2), (2, 0)], 16.0, 8.0)
+    schedule = Schedule.from_rows(
+        one_way,
+        algorithm="by hand",
+        collective="broadcast",
+        root=0,
+        flow_offsets=[0, 1],
+        rows=[(0, 1, 0, 0, 1), (1, 1, 0, 1, 2)],
+    )
+    with pytest.raises(TopologyError, match="link 0 has no reverse link"):
+        exact(schedule, 50)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_flits": -1}, "Number of flits must be at least 0, not -1"),
+        ({"start": [0, 1]}, "Start skews must be 4 numbers"),
+        ({"start": [0, 1, 2, -3]}, "Start skews must be 4 numbers"),
+        ({"link_model": LinkModel(add_cycles=3)}, "adder_stages must be in 4..6"),
+        ({"link_model": LinkModel(buffer_flits=1)}, "buffer_flits must be in 4"),
+        ({"link_model": LinkModel(memory_read_cycles=2000)}, "memory_queue_flits must be in"),
+        ({"link_model": LinkModel(forward_flits=33)}, "forward_flits must be 0, or"),
+    ],
+)
+def test_figures_out_of_range_are_refused(options, message):
+    given = {"schedule": build(torus(2, 2), "multitree"), "num_flits": 16} | options
+    with pytest.raises(ValueError, match=message):
+        exact(**given)
+
+
+def test_without_a_compiler_it_says_so(monkeypatch):
+    library._library.cache_clear()
+    monkeypatch.setenv("PATH", "")
+    try:
+        with pytest.raises(DeviceError, match=r"'exact' cannot run here: .*g\+\+.*'analytic'"):
+            exact(build(torus(2, 2), "multitree"), 16)
+    finally:
+        library._library.cache_clear()
