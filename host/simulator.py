@@ -106,7 +106,7 @@ class Simulator(AbstractContextManager["Simulator"]):
         say: Say | None = None,
     ) -> None:
         if engine not in CLOCKED_ENGINES:
-            known = " or ".join(CLOCKED_ENGINES)
+            known = ", ".join(CLOCKED_ENGINES)
             raise ValueError(f"Engine must be one with a clock ({known}), not {engine!r}")
         if dtype not in DTYPES:
             raise ValueError(f"Dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import Config
+from multitree.hw.switch.input import PORT_WIDTH
+from multitree.nic.config import NUM_HOPS, Config, head_layout
 from multitree.sim.exact.library import LINK, PARAMETERS, run_model
 from multitree.sim.exact.tables import tables_of
 from multitree.sim.inputs import check_skews, check_store_and_forward
@@ -63,6 +64,8 @@ def exact(
 
     Raises
     ------
+    TypeError
+        If it is no schedule, but for example one tree of it.
     ScheduleError
         If no interface holds the schedule's tables, or on shared links messages are not sent whole.
     TopologyError
@@ -75,16 +78,19 @@ def exact(
 
     Notes
     -----
-    Some 50 ns per cycle and port that moves flits; compiled once, in some CPU seconds.
+    Time grows with cycles times ports; blocks at rest are skipped. Compiled once, in some CPU
+    seconds.
 
     Examples
     --------
     >>> from multitree.topology.families.direct import torus
     >>> from multitree.topology.algorithms.multitree import build_multitree
     >>> exact(build_multitree(torus(2, 2)), 16).cycles
-    0
+    719
     """
     model = link_model or LinkModel()
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"What is timed must be a Schedule, not {type(schedule).__name__}")
     if num_flits < 0:
         raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
     starts = np.array(check_skews(start, schedule.topology.num_ranks), np.int64)
@@ -141,7 +147,28 @@ def _config(
     config = config_for(topology, model, **sizes)
     if config.shared:
         check_store_and_forward(schedule, model)
+        _check_heads(sent_as, config, num_flits)
     return config
+
+
+def _check_heads(sent_as: Schedule, config: Config, num_flits: int) -> None:
+    """Raise unless heads on shared links have room for routes and sizes, and switches for ports."""
+    topology = sent_as.topology
+    for what, value, most in (
+        ("switches on a route", np.diff(sent_as.route_offsets).max(initial=1) - 1, NUM_HOPS),
+        (
+            "ports of a switch",
+            topology.num_ports[topology.num_ranks :].max(initial=0),
+            1 << PORT_WIDTH,
+        ),
+        (
+            "flits of a chunk",
+            np.diff(sent_as.chunks(num_flits)).max(initial=0),
+            (1 << head_layout(config)["size"].width) - 1,
+        ),
+    ):
+        if value > most:
+            raise ScheduleError(f"{topology.name}: {what} must be at most {most}, not {value}")
 
 
 def _parameters(
