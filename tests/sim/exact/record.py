@@ -1,5 +1,6 @@
-"""Writes what the RTL gives for the seeds that tests compare: after a change of its cycles.
+"""Writes what the RTL gives for the seeds that tests compare.
 
+To be run where the hardware's cycles have changed, and the exact engine with them:
 ``python -m tests.sim.exact.record`` compiles some ten networks and takes minutes.
 """
 
