@@ -5,6 +5,7 @@ import pytest
 
 from multitree import ScheduleError, torus
 from multitree.host.simulator import Simulator, make_buffers
+from multitree.sim.exact.engine import exact
 from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.schedule import Schedule
 from tests.host.values import bits
@@ -44,3 +45,18 @@ def test_a_schedule_that_is_wrong_is_not_simulated():
     )
     with Simulator(torus(2, 2), "analytic") as simulator, pytest.raises(ScheduleError):
         simulator.run(wrong, 1024)
+
+
+def test_the_exact_engine_reports_its_trace_and_waits_out_steps_on_private_links():
+    schedule, seen = build(torus(2, 2), "multitree"), []
+    for lockstep in (False, True):
+        with Simulator(torus(2, 2), "exact", lockstep=lockstep, progress=seen.append) as simulator:
+            report = simulator.run(schedule, 1 << 16)
+        trace = exact(schedule, 4096, lockstep=lockstep)
+        assert (report.engine, report.cycles, report.exact) == ("exact", trace.cycles, None)
+    assert seen and seen[0] <= report.cycles
+
+
+def test_an_engine_without_a_clock_is_refused():
+    with pytest.raises(ValueError, match=r"clock \(analytic, exact, rtl\), not 'numpy'"):
+        Simulator(torus(2, 2), "numpy")

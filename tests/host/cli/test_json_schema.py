@@ -25,6 +25,7 @@ MORE = [
     ["simulate", "ring:4", "--engine", "analytic", "--collective", "reduce", "--root", "0"],
     ["simulate", "ring:4", "--engine", "analytic", "--algorithm", "auto", "--op", "avg"],
     ["simulate", "ring:4", "--engine", "analytic", "--size", "4kB,8KiB"],
+    ["simulate", "ring:4", "--engine", "exact", "--lockstep"],
     ["compare", "ring:5", "--engine", "analytic", "--algorithms", "hdrm,ring"],
     ["compare", "ring:5", "--engine", "analytic", "--size", "4,1MB"],
     ["explain", "ring:4", "--size", "4,8"],
