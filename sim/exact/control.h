@@ -16,7 +16,6 @@ public:
     bool finished() const { return finished_; }
     // When its host sees the interrupt.
     int64_t done() const { return done_; }
-    uint64_t launch() const { return launch_; }
     void tick(uint64_t now, int num_arrived, bool fetching, bool sending) {
         if (running_) {
             if (!missing_ && !fetching && !sending) {

@@ -127,7 +127,7 @@ private:
 // Holds writes back until those before them at their addresses are in (nic/forward/write_order.py).
 class WriteOrder {
 public:
-    explicit WriteOrder(const Context& context) : context_(&context), queue_(MESSAGES) {}
+    explicit WriteOrder(const Context& context) : context_(&context), queue_(QUEUED_MESSAGES) {}
     bool ready() const { return queue_.ready(); }
     bool may() const { return has_ && (!tracked_ || left_ > 0); }
     bool settled() const { return queue_.settled(); }
@@ -151,7 +151,7 @@ public:
     }
 
 private:
-    static constexpr uint32_t MESSAGES = 16;
+    static constexpr uint32_t QUEUED_MESSAGES = 16;
     struct Entry {
         bool tracked;
         int32_t port;

@@ -113,7 +113,7 @@ private:
 // through. It does if in a cycle nothing moved, and none of its queues had anything to do.
 class Rest {
 public:
-#ifdef MT_AWAKE
+#ifdef MT_AWAKE  // a test compares both
     bool asleep() const { return false; }
 #else
     bool asleep() const { return asleep_; }

@@ -32,7 +32,6 @@ public:
     uint64_t count(int client) const {
         return overheard_now_ >> client & 1 ? newest_now_[client] : count_now_;
     }
-    bool quiet() const { return !questions_ && !(answering_ | standing_ | overheard_); }
 
     // Begins a cycle: what it answers, and what becomes of this cycle's questions and reports.
     void begin(const Report* reports, int num_reports) {
