@@ -37,6 +37,7 @@ __all__ = ["Case", "Outcome", "compare", "differences", "digest_of", "draw"]
 
 MOST_FLITS, MOST_SKEW_CYCLES, MOST_LATENCY_NS, MOST_MEMORY_CYCLES = 2500, 1500, 150, 22
 SPEEDS = (1.0, 1.0, 1.5, 2.5, 4.0)
+PLANES = "planes"
 COLLECTIVES = ("all_reduce",) * 4 + ("reduce_scatter", "all_gather", "broadcast", "reduce")
 ROW = "{:<22} {:>5} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9} {:>14} {:>14} {:>12} {:>12}"
 
@@ -75,7 +76,7 @@ KINDS = (
         "forwarding, small", _PRIVATE, _TREES, LinkModel(**_SMALL, forward_flits=64, add_cycles=6)
     ),
     Kind("forwarding waves", _PRIVATE, _TREES, LinkModel(buffer_flits=64, forward_flits=32), True),
-    Kind("switches", ("fat_tree:4x4",), (*_FAR, *_TREES), LinkModel(buffer_flits=512)),
+    Kind("switches", ("fat_tree:4x4", PLANES), (*_FAR, *_TREES), LinkModel(buffer_flits=512)),
     Kind("switches, small", ("bigraph:4x8",), (*_FAR, *_TREES), LinkModel(**_SMALL, add_cycles=6)),
     Kind(
         "attached routers", ("torus:3x3", "torus:4x4"), (*_FAR, "swing"), LinkModel(buffer_flits=64)
@@ -109,7 +110,7 @@ def draw(seed: int) -> Case:
     """The case of a seed."""
     rng, kind = np.random.default_rng(seed), KINDS[seed % len(KINDS)]
     spec = str(rng.choice(kind.specs))
-    topology = network(spec, int(rng.integers(6)), int(rng.integers(1, MOST_LATENCY_NS)))
+    topology = _network(spec, int(rng.integers(6)), int(rng.integers(1, MOST_LATENCY_NS)))
     if rng.integers(2):
         topology = _unequal(rng, topology)
     if kind.waves:
@@ -117,6 +118,7 @@ def draw(seed: int) -> Case:
     else:
         # A ring over a graph's ranks may lead through others.
         algorithms = kind.algorithms[:1] if spec == "random" else kind.algorithms
+        algorithms = ("direct", "multitree") if spec == PLANES else algorithms
         schedule = _build(rng, topology, str(rng.choice(algorithms)))
     shared, model = shares_links(schedule), kind.model
     model = replace(
@@ -132,6 +134,15 @@ def draw(seed: int) -> Case:
     flits = max(flits // (MAX_WAVES if kind.waves else 1), 1) * schedule.num_waves
     lockstep = not kind.waves and not rng.integers(4)
     return Case(kind.name, schedule, flits, model, bool(lockstep), skews)
+
+
+def _network(spec: str, seed: int, latency_ns: int) -> Topology:
+    """A network; by `PLANES` eight ranks on two switches, where contributions follow closely."""
+    if spec != PLANES:
+        return network(spec, seed, latency_ns)
+    pairs = [(rank, 8 + plane) for rank in range(8) for plane in range(2)]
+    links = [ends for a, b in pairs for ends in ((a, b), (b, a))]
+    return Topology(PLANES, 8, 2, links, 16.0, float(latency_ns))
 
 
 def _unequal(rng: np.random.Generator, topology: Topology) -> Topology:
