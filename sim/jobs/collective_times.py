@@ -1,6 +1,6 @@
 """Times of collectives in the groups of a job, by the analytic engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 
 import numpy as np
@@ -64,9 +64,9 @@ class CollectiveTimes:
         *,
         say: Callable[[str], None] | None = None,
     ) -> None:
-        self._placement = placement
-        self._algorithm = check_algorithm(algorithm)
-        self._model = link_model
+        self.placement = placement
+        self.algorithm = check_algorithm(algorithm)
+        self.link_model = link_model
         self._say = say or (lambda text: None)
         self._schedules: dict[tuple[object, ...], Schedule] = {}
         self._timed: dict[tuple[str, str, int], tuple[int, Schedule | None]] = {}
@@ -91,19 +91,20 @@ class CollectiveTimes:
         """What was timed, on the slowest of the groups; None for one rank. Errors as `cycles`."""
         return self._time(collective)[1]
 
-    @property
-    def groups_share_links(self) -> bool:
-        """Whether a link was taken by both kinds of groups in what was timed so far."""
+    def share_links(self, collectives: Iterable[Collective]) -> bool:
+        """Whether some of both kinds of groups use a common link. Errors as `cycles`."""
         taken = {kind: [np.zeros(0, np.int64)] for kind in GROUPS}
-        for (group, *_), links in self._links.items():
-            taken[group].append(links)
+        for each in collectives:
+            if self.cycles(each):
+                num_flits = self.link_model.num_flits(each.size_bytes, 1)
+                taken[each.group].append(self._links[self._key(each.group, each.kind, num_flits)])
         tensor, data = (np.concatenate(links) for links in taken.values())
         return bool(np.isin(tensor, data).any())
 
     def _time(self, collective: Collective) -> tuple[int, Schedule | None]:
         """Time it on every network of the groups: the slowest counts."""
         kind, group = collective.kind, collective.group
-        num_flits = self._model.num_flits(collective.size_bytes, 1)
+        num_flits = self.link_model.num_flits(collective.size_bytes, 1)
         if (group, kind, num_flits) not in self._timed:
             self._timed[group, kind, num_flits] = self._slowest(collective, num_flits)
         return self._timed[group, kind, num_flits]
@@ -112,37 +113,37 @@ class CollectiveTimes:
         """Cycles of the slowest network, and the schedule that takes them."""
         kind, group = collective.kind, collective.group
         if num_flits > MOST_FLITS:
-            most = MOST_FLITS * self._model.flit_bytes
+            most = MOST_FLITS * self.link_model.flit_bytes
             raise ScheduleError(
                 f"{kind}: size must be at most {most} bytes, which an interface addresses, not "
                 f"{collective.size_bytes}"
             )
-        networks = self._placement.networks(group)
+        networks = self.placement.networks(group)
         if not networks:
             return 0, None
-        self._say(f"Timing {self._algorithm}, {kind} of {collective.size_bytes} bytes")
-        key = group, kind, self._suited_to(num_flits)
+        self._say(f"Timing {self.algorithm}, {kind} of {collective.size_bytes} bytes")
+        key = self._key(group, kind, num_flits)
         if key not in self._links:
-            used = self._placement.used_links(
+            used = self.placement.used_links(
                 group, lambda each: self._schedule(each, kind, num_flits)
             )
             self._links[key] = np.concatenate([*used.values()])
         schedules = [self._schedule(each, kind, num_flits) for each in networks]
-        cycles = [analytic(each, num_flits, self._model).cycles for each in schedules]
+        cycles = [analytic(each, num_flits, self.link_model).cycles for each in schedules]
         return max(zip(cycles, schedules, strict=True), key=itemgetter(0))
 
-    def _suited_to(self, num_flits: int) -> int | None:
-        """The size, where the algorithm has another schedule for each."""
-        return num_flits if self._algorithm in PACED else None
+    def _key(self, group: str, kind: str, num_flits: int) -> tuple[str, str, int | None]:
+        """What has a schedule of its own: a size only where the algorithm is suited to that."""
+        return group, kind, num_flits if self.algorithm in PACED else None
 
     def _schedule(self, network: GroupNetwork, kind: str, num_flits: int) -> Schedule:
         """The schedule on a network, verified."""
-        key = network, kind, self._suited_to(num_flits)
+        paced = self.algorithm in PACED
+        key = network, kind, num_flits if paced else None
         if key not in self._schedules:
-            paced = key[-1] is not None
-            cost_model = self._model.cost_model(network.topology, num_flits) if paced else None
+            cost_model = self.link_model.cost_model(network.topology, num_flits) if paced else None
             root = 0 if kind in ROOTED else None
-            schedule = build(network.topology, self._algorithm, kind, root, cost_model)
+            schedule = build(network.topology, self.algorithm, kind, root, cost_model)
             verify(schedule)
             self._schedules[key] = schedule
         return self._schedules[key]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.gradients import BUCKET_BYTES, GradientMessage, gradient_messages
 from multitree.sim.jobs.groups import Placement
-from multitree.sim.jobs.job import DATA, Collective, Job, Stage
+from multitree.sim.jobs.job import DATA, TENSOR, Collective, Job, JobError, Stage
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["CollectiveTime", "JobTime", "time_job"]
+__all__ = ["CollectiveTime", "JobTime", "iteration", "time_job"]
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,6 @@ def time_job(
 ) -> JobTime:
     """Time the iterations of a job on a network.
 
-    All ranks compute alike and start together. Layers go forward, the first first, then backward,
-    the last first: each has its input gradient, its weight gradient, then its update when all
-    gradients are in. A layer waits for the collective of its forward pass and of its input
-    gradient. Collectives of weight gradients start as soon as the gradients are ready, in order,
-    one after the other; the backward pass waits for them where nothing overlaps.
-
     Parameters
     ----------
     job : Job
@@ -143,8 +137,7 @@ def time_job(
     Raises
     ------
     JobError
-        If the number of ranks is no multiple of that of a group, groups are not connected over
-        links of their own, or the overlap does not fit.
+        If the number of ranks is no multiple of that of a group, or as `iteration`.
     ScheduleError, TopologyError
         As `CollectiveTimes.cycles`.
 
@@ -156,17 +149,58 @@ def time_job(
     >>> ring.compute_cycles == tree.compute_cycles, ring.total_cycles > 1.5 * tree.total_cycles
     (True, True)
     """
-    model = link_model or LinkModel()
-    messages = gradient_messages(job, overlap, bucket_bytes)
     placement = Placement(topology, job.tensor_parallel)
-    times = CollectiveTimes(placement, algorithm, model, say=say)
+    times = CollectiveTimes(placement, algorithm, link_model or LinkModel(), say=say)
+    return iteration(job, times, overlap=overlap, bucket_bytes=bucket_bytes)
+
+
+def iteration(
+    job: Job,
+    times: CollectiveTimes,
+    *,
+    overlap: str = "none",
+    bucket_bytes: tuple[int, int] = BUCKET_BYTES,
+) -> JobTime:
+    """Put compute and communication on one time line.
+
+    All ranks compute alike and start together. Layers go forward, the first first, then backward,
+    the last first: each has its input gradient, its weight gradient, then its update when all
+    gradients are in. A layer waits for the collective of its forward pass and of its input
+    gradient. Collectives of weight gradients start as soon as the gradients are ready, in order,
+    one after the other; the backward pass waits for them where nothing overlaps.
+
+    Parameters
+    ----------
+    job : Job
+    times : CollectiveTimes
+        On groups of the job's `tensor_parallel`; they serve several jobs.
+    overlap, bucket_bytes
+        As for `gradient_messages`.
+
+    Returns
+    -------
+    JobTime
+
+    Raises
+    ------
+    JobError
+        If the groups are others than the job's, they are not connected over links of their own, or
+        the overlap does not fit.
+    ScheduleError, TopologyError
+        As `CollectiveTimes.cycles`.
+    """
+    size = times.placement.size(TENSOR)
+    if size != job.tensor_parallel:
+        rule = f"tensor-parallel groups must be of {job.tensor_parallel} ranks"
+        raise JobError(f"{job.name}: {rule}, not {size}")
+    messages = gradient_messages(job, overlap, bucket_bytes)
     setup_cycles = sum(map(times.cycles, job.setup))
-    reductions = [_reduction(job, message) for message in messages]
-    collectives = tuple(_counted(times, [*job.collectives, *reductions]))
-    line = _TimeLine(times, model, waits=overlap == "none")
-    line.run(job, dict(zip((each.layer for each in messages), messages, strict=True)))
+    needed = [*job.collectives, *(_reduction(job, message) for message in messages)]
+    one_network = times.share_links(needed)
+    line = _TimeLine(times, one_network=one_network, waits=overlap == "none")
+    line.run(job, {message.layer: message for message in messages})
     return JobTime(
-        algorithm,
+        times.algorithm,
         overlap,
         line.forward,
         line.backward,
@@ -174,9 +208,9 @@ def time_job(
         line.update,
         line.now,
         setup_cycles,
-        collectives,
-        line.one_network,
-        model,
+        tuple(_counted(times, needed)),
+        one_network,
+        times.link_model,
     )
 
 
@@ -196,11 +230,10 @@ def _reduction(job: Job, message: GradientMessage) -> Collective:
 class _TimeLine:
     """One rank's computation and its collectives; all times in cycles."""
 
-    def __init__(self, times: CollectiveTimes, model: LinkModel, *, waits: bool) -> None:
+    def __init__(self, times: CollectiveTimes, *, one_network: bool, waits: bool) -> None:
         self._times = times
-        # Asked once all collectives have been timed, which is when it is known.
-        self.one_network = times.groups_share_links
-        self._clock_ghz = model.clock_ghz
+        self._one_network = one_network
+        self._clock_ghz = times.link_model.clock_ghz
         self._waits = waits
         self._free: dict[str, int] = {}
         self.now = self.forward = self.backward = self.aggregation = self.update = 0
@@ -238,7 +271,7 @@ class _TimeLine:
 
     def _collect(self, collective: Collective, *, waits: bool) -> None:
         """Run a collective when its network is free."""
-        network = "both" if self.one_network else collective.group
+        network = "both" if self._one_network else collective.group
         end = max(self.now, self._free.get(network, 0)) + self._times.cycles(collective)
         self._free[network] = end
         if waits:

@@ -1,6 +1,7 @@
 """Jobs of networks that are given as layers."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from multitree.sim.jobs.job import Job, Layer, Stage
 from multitree.sim.jobs.layer_shapes import LayerShape
@@ -15,6 +16,7 @@ def network_job(
     arrays: SystolicArrays | None = None,
     *,
     bytes_per_parameter: int = 4,
+    first_input_gradient: bool = True,
 ) -> Job:
     """The data-parallel training of a network: every rank has all of it, and its own samples.
 
@@ -26,6 +28,8 @@ def network_job(
         What computes; by default 16 arrays of 32x32 per rank with a sample each.
     bytes_per_parameter : int
         Of a gradient as it is sent.
+    first_input_gradient : bool
+        Whether the first layer has an input gradient, too, which training does not need.
 
     Returns
     -------
@@ -38,8 +42,9 @@ def network_job(
 
     Notes
     -----
-    All layers get an input gradient, the first one, too, and all have parameters, embeddings and
-    products of activations, too: as in the simulator of MultiTree's authors.
+    As in the simulator of MultiTree's authors the first layer has an input gradient, the input
+    gradient of a layer with a stride multiplies the zeros between its outputs, and products of
+    activations are layers with parameters.
 
     Examples
     --------
@@ -49,8 +54,10 @@ def network_job(
     (11042704, 552616.0)
     """
     arrays = arrays or SystolicArrays()
-    listed = tuple(_layer(shape, arrays) for shape in layers)
-    return Job(name, listed, arrays=arrays, bytes_per_parameter=bytes_per_parameter)
+    listed = [_layer(shape, arrays) for shape in layers]
+    if listed and not first_input_gradient:
+        listed[0] = replace(listed[0], input_gradient=Stage())
+    return Job(name, tuple(listed), arrays=arrays, bytes_per_parameter=bytes_per_parameter)
 
 
 def _layer(shape: LayerShape, arrays: SystolicArrays) -> Layer:

@@ -19,6 +19,7 @@ def load_job(
     *,
     arrays: SystolicArrays | None = None,
     bytes_per_parameter: int = 4,
+    first_input_gradient: bool = True,
 ) -> Job:
     """Read a training job.
 
@@ -31,6 +32,8 @@ def load_job(
         What computes a network's layers.
     bytes_per_parameter : int
         Of a network's gradients.
+    first_input_gradient : bool
+        As for `network_job`.
 
     Returns
     -------
@@ -61,4 +64,10 @@ def load_job(
         raise JobError(
             f"Job must be one of {known}, or a file that ends in .txt or .csv, not {text!r}"
         )
-    return network_job(text, layers, arrays, bytes_per_parameter=bytes_per_parameter)
+    return network_job(
+        text,
+        layers,
+        arrays,
+        bytes_per_parameter=bytes_per_parameter,
+        first_input_gradient=first_input_gradient,
+    )

@@ -32,7 +32,6 @@ from multitree.host.cli.simulate import DependencyOption
 from multitree.host.comparison import check_some_ran
 from multitree.sim.jobs.iteration import JobTime, time_job
 from multitree.sim.jobs.job import Job
-from multitree.sim.jobs.read import load_job
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.errors import ScheduleError, TopologyError
@@ -76,7 +75,7 @@ def job(
         )
         for each in schemes
     }
-    asked = load_job(what, arrays=array.model(), bytes_per_parameter=array.bytes_per_parameter)
+    asked = array.job(what)
     topology = _world(network.network(spec), world_size)
     with Working(f"Timing {asked.name} on {topology.name}") as work:
         given: dict[str, Any] = {"overlap": overlap, "bucket_bytes": bucket_bytes}

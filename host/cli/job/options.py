@@ -9,7 +9,9 @@ import typer
 from multitree.host.sizes import parse_sizes
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.jobs.gradients import BUCKET_BYTES, OVERLAPS
+from multitree.sim.jobs.job import Job
 from multitree.sim.jobs.networks import NETWORKS
+from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import FOLDS, SystolicArrays
 from multitree.topology.algorithms.build import check_algorithm
 
@@ -86,6 +88,25 @@ class ArrayOptions:
         ),
     ] = FOLDS[0]
     bytes_per_parameter: Annotated[int, typer.Option(help="Of a gradient.", metavar="N")] = 4
+    first_input_gradient: Annotated[
+        bool,
+        typer.Option(help="The first layer has an input gradient, too, as in the paper."),
+    ] = True
+
+    def job(self, name_or_path: str) -> Job:
+        """The job that a network or a file is.
+
+        Raises
+        ------
+        ValueError
+            If a figure is out of range, or as `load_job`.
+        """
+        return load_job(
+            name_or_path,
+            arrays=self.model(),
+            bytes_per_parameter=self.bytes_per_parameter,
+            first_input_gradient=self.first_input_gradient,
+        )
 
     def model(self) -> SystolicArrays:
         """The arrays.

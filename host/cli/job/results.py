@@ -39,6 +39,7 @@ def head_of(job: Job, topology: Topology) -> dict[str, Any]:
         "num_iterations": job.num_iterations,
         "has_compute": job.has_compute,
         "arrays": None if job.arrays is None else asdict(job.arrays),
+        "first_input_gradient": job.layers[0].input_gradient.compute_ns > 0 if job.arrays else None,
         "groups": _groups_of(job, topology.num_ranks),
         "left_out": [asdict(each) for each in job.left_out],
     }

@@ -88,6 +88,11 @@ def test_arrays_are_those_asked_for(run):
     data = json.loads(run("ncf", "ring:2", *options, "--array-ghz", "0.5", "--json")[1])
     expected = {"rows": 8, "columns": 16, "count": 4, "samples": 2, "folds": "overlapped"}
     assert data["arrays"] == expected | {"clock_ghz": 0.5}
+    fewer = json.loads(run("ncf", "ring:2", "--no-first-input-gradient", "--json")[1])
+    usual = json.loads(run("ncf", "ring:2", "--json")[1])
+    saved = load_job("ncf").layers[0].input_gradient.compute_ns
+    backward = [each["results"][0]["backward_cycles"] for each in (usual, fewer)]
+    assert backward[0] - backward[1] == saved > 0
     one, two = (
         json.loads(run("ncf", "ring:2", "--bytes-per-parameter", size, "--json")[1])["results"][0]
         for size in ("2", "4")

@@ -1,4 +1,4 @@
-"""Compute times: the closed form, the gradients' products, and the published ratios."""
+"""Compute times: closed form, products of the gradients, published ratios."""
 
 import pytest
 
@@ -71,6 +71,15 @@ def test_the_arrays_of_a_rank_add_a_part_each():
     assert SystolicArrays().aggregation_cycles(11_042_704) == 345_088
     assert SystolicArrays(8, 4, count=3).aggregation_cycles(100) == -(-34 // 8) * 3
     assert SystolicArrays(count=1).aggregation_cycles(1) == 1
+
+
+def test_only_the_first_layer_may_go_without_an_input_gradient():
+    usual, without = (load_job("resnet50", first_input_gradient=each) for each in (True, False))
+    assert (
+        without.layers[0].input_gradient.compute_ns == 0 < usual.layers[0].input_gradient.compute_ns
+    )
+    assert without.layers[1:] == usual.layers[1:]
+    assert without.layers[0].weight_gradient == usual.layers[0].weight_gradient
 
 
 def test_times_are_at_the_arrays_clock():
