@@ -188,10 +188,13 @@ class Placement:
 def _own_network(topology: Topology, ranks: range) -> tuple[Topology, Int32Array]:
     """The network of a group, and which links of the whole one it has.
 
-    Switches that other ranks are attached to, or none, are left out where the group is connected
-    without: a box of GPUs has switches of its own, and others that join it with other boxes.
+    Of several groups, switches that other ranks are attached to, or none, are left out where the
+    group is connected without: a box of GPUs has switches of its own, and others that join it with
+    other boxes.
     """
     network, links = among(topology, ranks), links_among(topology, ranks)
+    if network is topology:
+        return network, links
     src, dst = topology.links.T
     to_switch = (src < topology.num_ranks) & (dst >= topology.num_ranks)
     other = np.isin(np.arange(topology.num_nodes), dst[to_switch & ~np.isin(src, ranks)])

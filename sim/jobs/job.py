@@ -1,5 +1,6 @@
 """A training job: what each layer computes and which collectives it needs."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -51,8 +52,9 @@ class Collective:
         for what, value, known in (("kind", self.kind, COLLECTIVES), ("group", self.group, GROUPS)):
             if value not in known:
                 raise JobError(f"Collective {what} must be {' or '.join(known)}, not {value!r}")
-        if self.size_bytes < 1:
-            raise JobError(f"Collective size must be at least 1 byte, not {self.size_bytes}")
+        size = self.size_bytes
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise JobError(f"Collective size must be at least 1 byte, not {size!r}")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Stage:
 
     compute_ns: float = 0.0
     collective: Collective | None = None
+
+    def __post_init__(self) -> None:
+        """Check the time."""
+        if not 0 <= self.compute_ns < math.inf:
+            raise JobError(f"Stage time must be at least 0 ns and finite, not {self.compute_ns!r}")
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from multitree import load_job, time_job, torus
+from multitree import load_job, ring, time_job, torus
 from multitree.host.cli.main import main
+from multitree.sim.jobs.aicb_csv import COLUMNS
 
 WORKLOAD = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 all_gpus: 64
 2
@@ -33,14 +34,14 @@ def test_an_entry_has_the_figures_of_its_algorithm_and_modes(run):
     names = "ring/packet,multitree/submessage,hdrm"
     status, out, _ = run("ncf", "torus:4x4", "--algorithms", names, "--overlap", "layers", "--json")
     data = json.loads(out)
-    ring, tree, none = data["results"]
+    slow, tree, none = data["results"]
     assert (status, data["num_parameters"], data["bucket_bytes"]) == (0, 11_042_704, None)
-    assert (ring["flow_control"], tree["dependency"]) == ("packet", "submessage")
+    assert (slow["flow_control"], tree["dependency"]) == ("packet", "submessage")
     assert none["error"].startswith("hdrm must have a BiGraph") and none["total_cycles"] is None
     found = time_job(load_job("ncf"), torus(4, 4), overlap="layers")
     assert abs(tree["total_cycles"] / found.total_cycles - 1) < 0.01
-    assert tree["speedup_total"] == ring["total_cycles"] / tree["total_cycles"]
-    ratio = ring["communication_cycles"] / tree["communication_cycles"]
+    assert tree["speedup_total"] == slow["total_cycles"] / tree["total_cycles"]
+    ratio = slow["communication_cycles"] / tree["communication_cycles"]
     assert tree["speedup_communication"] == ratio
     assert tree["exposed_share"] == tree["exposed_cycles"] / tree["total_cycles"]
     parts = [each["count"] * each["cycles"] for each in tree["collectives"]]
@@ -65,6 +66,31 @@ def test_people_read_a_row_for_each_algorithm_and_why_one_has_no_figures(run):
     names = [line.split()[0] for line in out.splitlines() if line.startswith(" ")]
     assert [name for name in names if name[0] != "─"][1:] == ["ring", "ring_2d", "multitree/packet"]
     assert "ring_2d: ring_2d must have a torus of two dimensions" in out
+    assert "before the first iteration" not in out
+
+
+def test_people_read_shares_and_groups_of_several_ranks_only(run):
+    _, out, _ = run("ncf", "ring:4", "--algorithms", "ring")
+    assert "Groups of ranks: 1 data-parallel of 4. Cycles." in out
+    found = time_job(load_job("ncf"), ring(4), "ring")
+    (row,) = [line.split() for line in out.splitlines() if line.startswith(" ring")]
+    share = 100 * found.exposed_cycles / found.total_cycles
+    expected = [found.compute_cycles, found.communication_cycles, found.exposed_cycles]
+    expected += [found.total_cycles, f"{found.total_us:.1f}", f"{share:.1f}", "%"]
+    assert row == ["ring", *map(str, expected), "1.000", "1.000"]
+
+
+def test_people_read_what_a_setup_takes(run, tmp_path):
+    row = "CommType.{},CommGroup.dp_group,4,64,{},None,None,,None,None,None,1"
+    rows = [
+        row.format("broadcast", "init"),
+        row.format("epoch_end", ""),
+        row.format("all_reduce", "a"),
+    ]
+    (tmp_path / "job.csv").write_text("\n".join([",".join(COLUMNS), *rows]))
+    _, out, _ = run("job.csv", "ring:4", "--algorithms", "ring")
+    cycles = time_job(load_job("job.csv"), ring(4), "ring").setup_cycles
+    assert f"ring: before the first iteration {cycles} cycles" in out
 
 
 def test_programs_read_csv_with_the_same_figures(run):
@@ -98,6 +124,7 @@ def test_arrays_are_those_asked_for(run):
         for size in ("2", "4")
     )
     assert 2 * one["size_bytes"] == two["size_bytes"]
+    assert usual["bytes_per_parameter"] == 4
 
 
 @pytest.mark.parametrize(

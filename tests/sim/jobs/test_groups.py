@@ -41,8 +41,9 @@ def test_rows_and_columns_of_a_torus_are_rings_on_links_of_their_own():
     assert set(ends.ravel().tolist()) == set(range(8, 12))
 
 
-def test_one_group_of_all_ranks_keeps_the_family_of_the_network():
-    whole = torus(4, 4)
+@pytest.mark.parametrize("spec", ["torus:4x4", "dgx_a100:2x2"])
+def test_one_group_of_all_ranks_has_the_whole_network(spec):
+    whole = parse_topology(spec)
     (network,) = Placement(whole).networks("data")
     assert network.topology is whole and network.links[0].tolist() == list(range(whole.num_links))
     assert Placement(whole).networks("tensor") == ()

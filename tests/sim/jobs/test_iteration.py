@@ -221,5 +221,10 @@ def test_jobs_that_cannot_be_are_refused():
         Collective("all_reduce", 4, "all")
     with pytest.raises(JobError, match="Collective size must be at least 1 byte, not 0"):
         Collective("all_reduce", 0)
+    with pytest.raises(JobError, match=r"Collective size must be at least 1 byte, not 4\.5"):
+        Collective("all_reduce", 4.5)
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(JobError, match="Stage time must be at least 0 ns and finite"):
+            Stage(wrong)
     with pytest.raises(ScheduleError, match="Algorithm must be one of"):
         time_job(load_job("ncf"), ring(4), "tree")
