@@ -1,4 +1,4 @@
-"""Closed form of a matrix product's cycles against SCALE-Sim 3, product by product.
+"""Closed form of a product's cycles against SCALE-Sim 3, product by product.
 
 All distinct products of the networks' layers, forward and both gradients, that have at most so many
 multiplications. SCALE-Sim is no dependency of this project: install it where numpy is below 2.4,

@@ -1,4 +1,4 @@
-"""Workload files of SimAI and AICB: what they say is taken, what is wrong is refused."""
+"""Workload files of SimAI and AICB: what is taken, and what is refused."""
 
 import random
 
@@ -94,6 +94,7 @@ def test_a_csv_has_its_setup_apart_and_its_rows_in_order(read):
     assert job.recorded_ranks == 4
     assert [each.kind for each in job.left_out] == ["barrier"]
     assert read(CSV.replace("[rank0 ~ rank3]\n", ""), ".csv").recorded_ranks == 4
+    assert read(CSV.replace("tp_group", "dp_group"), ".csv").tensor_parallel == 1
 
 
 def changed(text, number, old, new):

@@ -1,4 +1,4 @@
-"""Measurements of training: means of what was run, and products that SCALE-Sim is given."""
+"""Measurements of training: means of runs, and what SCALE-Sim is given."""
 
 import math
 
