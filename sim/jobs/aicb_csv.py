@@ -29,7 +29,6 @@ NOT_OURS = {
     "computation": "it has a shape and no time",
 }
 _GROUPS = {"dp_group": DATA, "tp_group": TENSOR}
-_OTHER_GROUPS = ("pp_group", "ep_group", "ep_dp_group", "ep_tp_group", "all", "None")
 _END = "epoch_end"
 _INTEGER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _RANKS = re.compile(r"\[rank([0-9]{1,9}) ~ rank([0-9]{1,9})\]", re.ASCII)
@@ -149,7 +148,6 @@ class _Rows:
     def _group(self, place: str, row: dict[str, str]) -> str:
         """Which groups a row is of, whose size is the same in all rows."""
         name = row["comm_group"].removeprefix("CommGroup.")
-        choice(f"{place}: comm_group", name, (*_GROUPS, *_OTHER_GROUPS))
         if name not in _GROUPS:
             known = " or ".join(_GROUPS)
             raise ContentError(
