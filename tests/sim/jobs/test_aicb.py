@@ -93,6 +93,9 @@ def test_a_csv_has_its_setup_apart_and_its_rows_in_order(read):
     assert (job.num_iterations, job.has_compute, job.tensor_parallel) == (2, False, 2)
     assert job.recorded_ranks == 4
     assert [each.kind for each in job.left_out] == ["barrier"]
+    shapes = "CommType.computation,None,None,((1, 8), (8, 4)),forward,None,None,,None,None,None,1"
+    (_, computation) = read(CSV + shapes, ".csv").left_out
+    assert (computation.kind, computation.count, computation.size_bytes) == ("computation", 1, 0)
     unended = "\n".join(CSV.splitlines()[:-1])
     assert read(unended, ".csv").num_iterations == 2
     assert read(CSV.replace("[rank0 ~ rank3]\n", ""), ".csv").recorded_ranks == 4
