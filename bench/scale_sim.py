@@ -8,6 +8,7 @@ multiplications. SCALE-Sim is no dependency of this project: install it where nu
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import json
 import sys
@@ -104,6 +105,8 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=3_000_000, help="multiplications of a product")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     arguments = parser.parse_args()
+    if importlib.util.find_spec("scalesim") is None:
+        parser.error('scalesim must be installed: pip install scalesim==3.0.0 "numpy<2.4"')
     arrays, found = SystolicArrays(), {}
     for network in arguments.networks.split(","):
         found |= {key: name for key, name in products_of(network).items() if key not in found}
