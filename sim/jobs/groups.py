@@ -1,5 +1,6 @@
 """Groups of ranks on a topology, each on links of its own."""
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -128,7 +129,7 @@ class Placement:
                 raise JobError(
                     f"{self.topology.name}: {kind}-parallel groups of {len(ranks)} ranks must have "
                     f"links of their own, but group {place} ({_span(ranks)}) is not connected by "
-                    f"such: {error}"
+                    f"such: {error}{_sizes_that_fit(self.topology)}"
                 ) from None
             alike.setdefault(_shape_of(network), []).append((network, place, links))
         return tuple(
@@ -221,6 +222,18 @@ def _shape_of(topology: Topology) -> tuple[object, ...]:
         topology.latency_ns,
     )
     return topology.num_ranks, topology.family, topology.dims, *(each.tobytes() for each in arrays)
+
+
+def _sizes_that_fit(topology: Topology) -> str:
+    """Which tensor-parallel groups of a torus or a mesh are connected, and the others across them.
+
+    Ranks of a group follow each other, and those of the last dimension do.
+    """
+    if topology.family not in ("torus", "mesh"):
+        return ""
+    sizes = [math.prod(topology.dims[at:]) for at in range(len(topology.dims) - 1, 0, -1)]
+    listed = " or ".join(map(str, sizes))
+    return f"; tensor-parallel groups of {listed} ranks fill whole dimensions" if sizes else ""
 
 
 def _span(ranks: range) -> str:

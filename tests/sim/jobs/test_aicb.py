@@ -170,6 +170,7 @@ def test_a_malformed_text_is_refused_with_line_rule_and_value(read, number, old,
         (6, ",1", ",99999999", "line 6: collectives must be at most 1000000"),
         (7, "2,512", "3,512", "line 7: comm_group_size must be that of the rows above, 2, not 3"),
         (7, ",step,", ",st,ep,", "line 7: columns must be 12, not 13"),
+        (7, ",step,", ",st\x01ep,", "line 7: stage must be 1 to 200 printable characters"),
     ],
 )
 @pytest.mark.every_set

@@ -66,6 +66,12 @@ def test_groups_that_are_not_connected_without_others_are_refused():
     ):
         Placement(torus(4, 4), 2).networks("data")
     assert len(Placement(torus(4, 4), 2).networks("tensor")) == 1
+    sizes = "tensor-parallel groups of 2 or 8 ranks fill whole dimensions"
+    with pytest.raises(JobError, match=sizes):
+        Placement(torus(3, 4, 2), 4).networks("data")
+    for size in (2, 8):
+        placement = Placement(torus(3, 4, 2), size)
+        assert all(placement.networks(kind) for kind in ("tensor", "data"))
 
 
 def test_groups_that_share_a_link_are_refused_by_its_name():
