@@ -199,11 +199,11 @@ def _own_network(topology: Topology, ranks: range) -> tuple[Topology, Int32Array
     src, dst = topology.links.T
     to_switch = (src < topology.num_ranks) & (dst >= topology.num_ranks)
     other = np.isin(np.arange(topology.num_nodes), dst[to_switch & ~np.isin(src, ranks)])
-    joined = np.isin(np.arange(topology.num_nodes), dst[to_switch & np.isin(src, ranks)])
+    attached = np.isin(np.arange(topology.num_nodes), dst[to_switch])
     node = np.zeros(network.num_nodes, np.int64)
     node[network.links.ravel()] = topology.links[links].ravel()
     is_switch = np.arange(network.num_nodes) >= network.num_ranks
-    shared = np.flatnonzero(is_switch & (other | ~joined)[node])
+    shared = np.flatnonzero(is_switch & (other | ~attached)[node])
     if not shared.size:
         return network, links
     with suppress(TopologyError):

@@ -42,6 +42,12 @@ def test_buckets_are_those_of_pytorch(name):
     assert [each.num_parameters for each in ours] == sizes
 
 
+def test_buckets_have_the_sizes_of_pytorch_s_unless_said():
+    assert BUCKET_BYTES == (2**20, 25 * 2**20)
+    job = load_job("resnet50")
+    assert gradient_messages(job, "buckets") == gradient_messages(job, "buckets", BUCKET_BYTES)
+
+
 def test_no_gradient_is_lost_whatever_the_buckets():
     rng = np.random.default_rng(3)
     for _ in range(50):

@@ -22,6 +22,7 @@ from multitree import (
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.groups import Placement
+from multitree.sim.jobs.iteration import iteration
 
 MODEL = LinkModel()
 
@@ -129,6 +130,8 @@ def test_a_file_s_collectives_are_on_the_time_line_where_they_are_ready(overlap)
         expected = replayed(job.layers, times.get, overlap=overlap == "layers", one_network=False)
         assert found.total_cycles == expected
         assert found.communication_cycles == sum(times[each] for each in job.collectives)
+        assert found.num_collectives == len(job.collectives)
+        assert found.size_bytes == sum(each.size_bytes for each in job.collectives)
         assert not found.groups_share_links
 
 
@@ -226,5 +229,8 @@ def test_jobs_that_cannot_be_are_refused():
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(JobError, match="Stage time must be at least 0 ns and finite"):
             Stage(wrong)
+    times = CollectiveTimes(Placement(ring(4), 2), "ring", MODEL)
+    with pytest.raises(JobError, match="ncf: tensor-parallel groups must be of 1 ranks, not 2"):
+        iteration(load_job("ncf"), times)
     with pytest.raises(ScheduleError, match="Algorithm must be one of"):
         time_job(load_job("ncf"), ring(4), "tree")
