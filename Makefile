@@ -6,9 +6,9 @@ SPEC   ?= torus:4x4
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-# Measurements that have a target of their own.
+# Measurements that have a target of their own, or need a package that is no dependency.
 LONG   := bench/synthesis.py bench/asic.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
-  bench/figures.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
+  bench/figures.py bench/scale_sim.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
 # What `make synth` measures: fp32 lanes without forwarding and with it. Without any of this, bench/synthesis.py sweeps more.

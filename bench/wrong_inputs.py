@@ -69,6 +69,11 @@ OPTIONS = [["--size", size] for size in SIZES] + [
     *(["--ranks", ranks] for ranks in ("0", "3-1", "0,0", "9-12", "a", "0-99999999999")),
     *([word] for word in ("--forwarding", "--nonsense", "extra", "-qv", "--json=1", "--size")),
 ]
+WORKLOAD = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4
+2
+norm -1 0 BROADCAST 16384 1 NONE 0 1 NONE 0 100
+mlp -1 500 ALLREDUCE 4096 400 NONE 0 300 REDUCESCATTER 8192 100
+"""
 COMMANDS = sorted(command.name for command in app.registered_commands if command.name is not None)
 ON_SPECS = [name for name in COMMANDS if name not in ("demo", "doctor")]
 QUICK = {
@@ -116,6 +121,18 @@ def corrupted(rng: random.Random, folder: Path) -> Case:
     (folder / f"bad_{name}").write_bytes(data)
     command = rng.choice(["schedule", "verify", "table", "simulate"])
     return Case("file", [command, f"bad_{name}", *QUICK.get(command, [])], {0, *FAILED})
+
+
+def corrupted_job(rng: random.Random, folder: Path) -> Case:
+    """A workload file with some bytes changed, lost or repeated; it may still be right."""
+    data = bytearray(WORKLOAD.encode())
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data))
+        data[at : at + rng.choice([0, 1, 1, 8])] = rng.choice(
+            [b"", b"0", b"\t", b"\n", b"\xff", b"-9"]
+        )
+    (folder / "bad_job.txt").write_bytes(data)
+    return Case("job", ["job", "bad_job.txt", "ring:4", "--algorithms", "ring"], {0, *FAILED})
 
 
 def output_path(rng: random.Random, folder: Path) -> Case:
@@ -188,7 +205,7 @@ def two_at_once(rng: random.Random, folder: Path) -> Case:
 
 
 KINDS: list[tuple[Callable[[random.Random, Path], Case], int]] = [
-    (wrong_words, 30), (corrupted, 15), (output_path, 12), (limited, 15),
+    (wrong_words, 30), (corrupted, 15), (corrupted_job, 8), (output_path, 12), (limited, 15),
     (full_disk, 8), (outputs, 8), (signalled, 8), (two_at_once, 4),
 ]  # fmt: skip
 

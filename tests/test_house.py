@@ -36,7 +36,7 @@ ORDER = {
     "nic": "config signatures faults registers routed_rows table program driver "
     "control forward reduce send receive top interface axi_interface",
     "sim": "link_model inputs trace sizing analytic emulator faults rtl exact cocotb choice "
-    "estimate",
+    "estimate jobs",
     "host": "version work sizes buffers card design tensors engines invariant_sums runner "
     "communicator simulator comparison peers distributed cli",
 }
@@ -57,8 +57,10 @@ WORDS_NEVER_IN_NAMES = set(
 )
 # Nor in docstrings and comments of the product, where these are mostly words for a field's term.
 WORDS_NEVER_IN_PROSE = {"told", "heard", "news", "nobody", "somebody", "beside", "worms", "vouch"}
-# Keys of --json, which keep their names as long as their version, and methods that PyTorch calls.
+# Keys of --json, which keep their names as long as their version, methods that PyTorch calls, and
+# words of SimAI's files.
 KEPT_NAMES = {"switches_beside_ranks", "allreduce", "allreduce_coalesced"}
+KEPT_NAMES |= {"ALLREDUCE", "model_parallel_NPU_group"}
 # Put together here, so that this file does not hold them.
 FORBIDDEN = ["pypi" + ".org", "python" + "hosted", "download.py" + "torch", "index" + "-url"] + [
     f"/{folder}/" for folder in ("tmp/venv", "work", "root")

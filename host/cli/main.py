@@ -17,6 +17,7 @@ from multitree.host.cli import schedule as cli_schedule
 from multitree.host.cli import simulate as cli_simulate
 from multitree.host.cli import tables as cli_tables
 from multitree.host.cli import verilog as cli_verilog
+from multitree.host.cli.job import command as cli_job
 from multitree.host.cli.output import Verbosity, command_name, set_verbosity
 from multitree.host.cli.process import run_command
 
@@ -92,6 +93,7 @@ for _commands in (
     cli_simulate,
     cli_compare,
     cli_explain,
+    cli_job,
     cli_doctor,
 ):
     _commands.add_commands(app)

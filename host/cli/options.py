@@ -170,11 +170,14 @@ class NetworkOptions:
             warnings.simplefilter("always", TopologyWarning)
             given = read()
         for each in caught:
-            sentence = " ".join(str(each.message).split())
-            if sentence not in self.warnings:  # a network is read again for each size
-                self.warnings.append(sentence)
-                typer.echo(f"multitree: warning: {sentence}", err=True)
+            self.warn(" ".join(str(each.message).split()))
         return given
+
+    def warn(self, sentence: str) -> None:
+        """Print a warning on stderr and keep it, once."""
+        if sentence not in self.warnings:  # a network is read again for each size
+            self.warnings.append(sentence)
+            typer.echo(f"multitree: warning: {sentence}", err=True)
 
     def _scaled(self, spec: str, network: Topology) -> Topology:
         """A family's links at the speed and latency that are asked for."""

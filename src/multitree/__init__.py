@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from multitree.nic.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
     from multitree.sim.exact.engine import exact
+    from multitree.sim.jobs.iteration import JobTime, time_job
+    from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
+    from multitree.sim.jobs.read import load_job
+    from multitree.sim.jobs.systolic_arrays import SystolicArrays
     from multitree.sim.link_model import LinkModel
     from multitree.sim.trace import Trace
     from multitree.topology.algorithms.build import build
@@ -35,14 +39,21 @@ if TYPE_CHECKING:
     from multitree.topology.specs import parse_topology
 
 __all__ = [
+    "Collective",
     "Communicator",
     "DeviceError",
     "EngineError",
     "Estimate",
     "ImplicitSchedule",
+    "Job",
+    "JobError",
+    "JobTime",
+    "Layer",
     "LinkModel",
     "Schedule",
     "ScheduleError",
+    "Stage",
+    "SystolicArrays",
     "Topology",
     "TopologyError",
     "TopologyWarning",
@@ -63,6 +74,7 @@ __all__ = [
     "hypercube",
     "implicit_symmetric",
     "kary_tree",
+    "load_job",
     "load_schedule",
     "load_topology",
     "mesh",
@@ -70,6 +82,7 @@ __all__ = [
     "ring",
     "save_schedule",
     "save_topology",
+    "time_job",
     "torus",
     "verify",
     "verify_implicit",
@@ -88,6 +101,19 @@ _HOMES = {
         "estimate",
     ),
     "sim.exact.engine": ("exact",),
+    "sim.jobs.iteration": (
+        "JobTime",
+        "time_job",
+    ),
+    "sim.jobs.job": (
+        "Collective",
+        "Job",
+        "JobError",
+        "Layer",
+        "Stage",
+    ),
+    "sim.jobs.read": ("load_job",),
+    "sim.jobs.systolic_arrays": ("SystolicArrays",),
     "sim.link_model": ("LinkModel",),
     "sim.trace": ("Trace",),
     "topology.algorithms.build": ("build",),

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from multitree.topology.arrays import BoolArray, Int32Array
+from multitree.topology.arrays import BoolArray, Int32Array, int32s
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.networks.nodes import Ids, check_ids, names_at
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["among"]
+__all__ = ["among", "links_among"]
 
 MOST_SPANS = 4
 
@@ -52,20 +52,14 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
     chosen = check_ids("Rank", ranks, range(topology.num_ranks))
     if len(chosen) == topology.num_ranks:
         return topology
-    if len(chosen) < 2:
-        raise TopologyError(f"Number of ranks that take part must be at least 2, not {len(chosen)}")
-    node = np.arange(topology.num_nodes)
-    takes_part = np.isin(node, list(chosen))
-    stays = takes_part | (node >= topology.num_ranks) | forwarding
-    kept = _connected(topology, takes_part, stays)
-    kept = _without_dead_ends(topology.links, takes_part, kept)
+    takes_part, kept = _nodes_among(topology, chosen, forwarding=forwarding)
     number = np.cumsum(takes_part) - 1
     number[kept & ~takes_part] = len(chosen) + np.arange((kept & ~takes_part).sum())
     left = kept[topology.links].all(axis=1)
     port_counts = np.empty(kept.sum(), np.int32)
     port_counts[number[kept]] = topology.num_ports[kept]
     nodes = np.empty(kept.sum(), np.int32)
-    nodes[number[kept]] = node[kept]
+    nodes[number[kept]] = np.flatnonzero(kept)
     return Topology(
         _name(topology.name, sorted(chosen), forwarding=forwarding),
         len(chosen),
@@ -77,6 +71,50 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
         port_counts=port_counts,
         names=names_at(topology.names, nodes.tolist()),
     )
+
+
+def links_among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Int32Array:
+    """Which links of a network those of `among` are.
+
+    Parameters
+    ----------
+    topology, ranks, forwarding
+        As for `among`.
+
+    Returns
+    -------
+    int32 array
+        Ids in the whole network, one for each link of `among(topology, ranks)`.
+
+    Raises
+    ------
+    TopologyError
+        As `among`.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import ring
+    >>> links_among(ring(4), [1, 2]).tolist(), among(ring(4), [1, 2]).links.tolist()
+    ([3, 4], [[0, 1], [1, 0]])
+    """
+    chosen = check_ids("Rank", ranks, range(topology.num_ranks))
+    if len(chosen) == topology.num_ranks:
+        return int32s("Links", np.arange(topology.num_links))
+    _, kept = _nodes_among(topology, chosen, forwarding=forwarding)
+    return int32s("Links", np.flatnonzero(kept[topology.links].all(axis=1)))
+
+
+def _nodes_among(
+    topology: Topology, chosen: set[int], *, forwarding: bool
+) -> tuple[BoolArray, BoolArray]:
+    """Which nodes take part, and which are kept."""
+    if len(chosen) < 2:
+        raise TopologyError(f"Number of ranks that take part must be at least 2, not {len(chosen)}")
+    node = np.arange(topology.num_nodes)
+    takes_part = np.isin(node, list(chosen))
+    stays = takes_part | (node >= topology.num_ranks) | forwarding
+    kept = _connected(topology, takes_part, stays)
+    return takes_part, _without_dead_ends(topology.links, takes_part, kept)
 
 
 def _connected(topology: Topology, takes_part: BoolArray, there: BoolArray) -> BoolArray:

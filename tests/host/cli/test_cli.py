@@ -81,6 +81,7 @@ COMMANDS = {
     "simulate": ["mesh:4x4", "--engine", "analytic"],
     "compare": ["mesh:3x3", "--engine", "analytic"],
     "explain": ["torus:4x4", "--size", "4KiB"],
+    "job": ["ncf", "torus:2x2"],
     "doctor": [],
 }
 

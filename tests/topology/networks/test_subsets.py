@@ -9,7 +9,7 @@ from multitree.topology.checks.verify import verify
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.clusters import dgx_a100
 from multitree.topology.families.direct import ring, torus
-from multitree.topology.networks.subsets import among
+from multitree.topology.networks.subsets import among, links_among
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
@@ -136,3 +136,18 @@ def test_random_networks_with_forwarding_ranks_are_connected_and_summed_on():
         assert (apart == now).all()
         for algorithm in ("multitree", "double_tree"):
             assert sums(build(left, algorithm))
+
+
+@pytest.mark.parametrize("ranks", [[0, 1, 2], [3, 2, 7, 6], range(8)])
+@pytest.mark.parametrize("forwarding", [False, True])
+def test_links_of_a_subset_are_named_by_their_ids_in_the_whole(ranks, forwarding):
+    whole = torus(2, 4)
+    part = among(whole, ranks, forwarding=forwarding)
+    ids = links_among(whole, ranks, forwarding=forwarding)
+    inside = sorted(ranks)
+    for link, (src, dst) in zip(ids.tolist(), part.links.tolist(), strict=True):
+        ends = whole.links[link].tolist()
+        for node, end in ((src, ends[0]), (dst, ends[1])):
+            assert end == inside[node] if node < len(inside) else end not in inside
+    assert part.link_ports.tolist() == whole.link_ports[ids].tolist()
+    assert links_among(ring(6), range(6)).tolist() == list(range(12))

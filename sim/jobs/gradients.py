@@ -1,0 +1,89 @@
+"""Which layers' gradients are sent together, and when they are ready."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from multitree.sim.jobs.job import Job, JobError
+
+__all__ = ["BUCKET_BYTES", "OVERLAPS", "GradientMessage", "gradient_messages"]
+
+OVERLAPS = ("none", "layers", "buckets")
+BUCKET_BYTES = (1 << 20, 25 << 20)
+"""Least bytes of the first bucket and of all others, as in DistributedDataParallel."""
+
+
+@dataclass(frozen=True)
+class GradientMessage:
+    """Gradients that are all-reduced together.
+
+    Parameters
+    ----------
+    layer : int
+        The one whose backward pass gives the last of them.
+    num_parameters : int
+    """
+
+    layer: int
+    num_parameters: int
+
+
+def gradient_messages(
+    job: Job, overlap: str, bucket_bytes: tuple[int, int] = BUCKET_BYTES
+) -> tuple[GradientMessage, ...]:
+    """Cut the gradients of a network into messages, in the order in which they are ready.
+
+    Parameters
+    ----------
+    job : Job
+    overlap : str
+        "none": one message, when all layers are through. "layers": one for each layer that has
+        parameters. "buckets": layers are put together, the last first, until they have as many
+        bytes as a bucket; a bucket ends with the layer that fills it, as PyTorch's reducer has it.
+    bucket_bytes : tuple of int
+        Of the first bucket, and of every other one.
+
+    Returns
+    -------
+    tuple of GradientMessage
+        Empty if no layer has parameters.
+
+    Raises
+    ------
+    JobError
+        If there is no such overlap, a bucket has no bytes, or gradients of a file, whose
+        collectives are given, are to be put into buckets.
+
+    Examples
+    --------
+    >>> from multitree.sim.jobs.networks import network_layers
+    >>> from multitree.sim.jobs.network_job import network_job
+    >>> job = network_job("ncf", network_layers("ncf"))
+    >>> [each.layer for each in gradient_messages(job, "buckets")]
+    [3, 0]
+    """
+    if overlap not in OVERLAPS:
+        raise JobError(f"Overlap must be {', '.join(OVERLAPS[:-1])} or buckets, not {overlap!r}")
+    if overlap != "none" and not job.has_compute:
+        raise JobError(
+            f"{job.name}: overlap must be none where compute times are unknown, not {overlap!r}"
+        )
+    if overlap == "buckets" and not job.num_parameters:
+        raise JobError(
+            f"{job.name}: overlap must be none or layers where a file names the collectives, not "
+            "'buckets'"
+        )
+    if min(bucket_bytes) < 1:
+        raise JobError(f"Buckets must have at least 1 byte, not {min(bucket_bytes)}")
+    limits = {"none": None, "layers": (1, 1), "buckets": bucket_bytes}[overlap]
+    return tuple(_messages(job, limits))
+
+
+def _messages(job: Job, limits: tuple[int, int] | None) -> Iterator[GradientMessage]:
+    """Messages that end with the layer that fills them; without limits only with the first one."""
+    limit, gathered = limits[0] if limits else None, 0
+    for number in reversed(range(len(job.layers))):
+        gathered += job.layers[number].num_parameters
+        full = limit is not None and gathered * job.bytes_per_parameter >= limit
+        if gathered and (full or number == 0):
+            yield GradientMessage(number, gathered)
+            limit, gathered = limits[1] if limits else None, 0

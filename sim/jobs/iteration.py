@@ -1,0 +1,282 @@
+"""An iteration of a job: compute and communication on one time line."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from multitree.sim.jobs.collective_times import CollectiveTimes
+from multitree.sim.jobs.gradients import BUCKET_BYTES, GradientMessage, gradient_messages
+from multitree.sim.jobs.groups import Placement
+from multitree.sim.jobs.job import DATA, TENSOR, Collective, Job, JobError, Stage
+from multitree.sim.link_model import LinkModel
+from multitree.topology.networks.topology import Topology
+
+__all__ = ["CollectiveTime", "JobTime", "iteration", "time_job"]
+
+
+@dataclass(frozen=True)
+class CollectiveTime:
+    """Equal collectives of an iteration.
+
+    Parameters
+    ----------
+    collective : Collective
+    count : int
+        How often each rank takes part in one.
+    cycles : int
+        Of one of them, alone.
+    schedule_hash : str
+        Of what was timed.
+    """
+
+    collective: Collective
+    count: int
+    cycles: int
+    schedule_hash: str
+
+
+@dataclass(frozen=True)
+class JobTime:
+    """How long an iteration takes.
+
+    Parameters
+    ----------
+    algorithm, overlap : str
+    forward_cycles, backward_cycles, aggregation_cycles, update_cycles : int
+        What a rank computes: the layers, the sum of its arrays' gradients, the new parameters.
+    total_cycles : int
+        From the first layer's start to the last update.
+    setup_cycles : int
+        Of the collectives before the first iteration, not in the total.
+    collectives : tuple of CollectiveTime
+        Those of the iteration, but for groups of a single rank, which need none.
+    groups_share_links : bool
+        Whether tensor-parallel and data-parallel groups use a common link; their collectives then
+        follow each other, else each kind has a network of its own.
+    link_model : LinkModel
+        What it was timed with.
+    """
+
+    algorithm: str
+    overlap: str
+    forward_cycles: int
+    backward_cycles: int
+    aggregation_cycles: int
+    update_cycles: int
+    total_cycles: int
+    setup_cycles: int
+    collectives: tuple[CollectiveTime, ...]
+    groups_share_links: bool
+    link_model: LinkModel
+
+    @property
+    def compute_cycles(self) -> int:
+        """Cycles in which a rank computes."""
+        parts = self.forward_cycles, self.backward_cycles
+        return sum(parts) + self.aggregation_cycles + self.update_cycles
+
+    @property
+    def communication_cycles(self) -> int:
+        """Cycles of all collectives, as if each ran alone."""
+        return sum(each.count * each.cycles for each in self.collectives)
+
+    @property
+    def num_collectives(self) -> int:
+        """How many a rank takes part in."""
+        return sum(each.count for each in self.collectives)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of a rank's buffers of all collectives together."""
+        return sum(each.count * each.collective.size_bytes for each in self.collectives)
+
+    @property
+    def exposed_cycles(self) -> int:
+        """Cycles of the total in which a rank waits for communication."""
+        return self.total_cycles - self.compute_cycles
+
+    @property
+    def total_us(self) -> float:
+        """The total at the link model's clock, in microseconds."""
+        return self.link_model.microseconds(self.total_cycles)
+
+
+def time_job(
+    job: Job,
+    topology: Topology,
+    algorithm: str = "multitree",
+    *,
+    overlap: str = "none",
+    bucket_bytes: tuple[int, int] = BUCKET_BYTES,
+    link_model: LinkModel | None = None,
+    say: Callable[[str], None] | None = None,
+) -> JobTime:
+    """Time the iterations of a job on a network.
+
+    Parameters
+    ----------
+    job : Job
+    topology : Topology
+        Whose ranks take part, all of them.
+    algorithm : str
+        One of `ALGORITHMS`, for all collectives.
+    overlap : str
+        "none", "layers" or "buckets", see `gradient_messages`.
+    bucket_bytes : tuple of int
+        As for `gradient_messages`.
+    link_model : LinkModel, optional
+        Clock, flits, buffers and memory; `dependency` and `flow_control`.
+    say : callable, optional
+        Called with what is being timed.
+
+    Returns
+    -------
+    JobTime
+
+    Raises
+    ------
+    JobError
+        If the number of ranks is no multiple of that of a group, or as `iteration`.
+    ScheduleError, TopologyError
+        As `CollectiveTimes.cycles`.
+
+    Examples
+    --------
+    >>> from multitree import load_job, torus
+    >>> job, network = load_job("ncf"), torus(4, 4)
+    >>> ring, tree = (time_job(job, network, name) for name in ("ring", "multitree"))
+    >>> ring.compute_cycles == tree.compute_cycles, ring.total_cycles > 1.5 * tree.total_cycles
+    (True, True)
+    """
+    placement = Placement(topology, job.tensor_parallel)
+    times = CollectiveTimes(placement, algorithm, link_model or LinkModel(), say=say)
+    return iteration(job, times, overlap=overlap, bucket_bytes=bucket_bytes)
+
+
+def iteration(
+    job: Job,
+    times: CollectiveTimes,
+    *,
+    overlap: str = "none",
+    bucket_bytes: tuple[int, int] = BUCKET_BYTES,
+) -> JobTime:
+    """Put compute and communication on one time line.
+
+    All ranks compute alike and start together. Layers go forward, the first first, then backward,
+    the last first: each has its input gradient, its weight gradient, then its update when all
+    gradients are in. A layer waits for the collective of its forward pass and of its input
+    gradient. Collectives of weight gradients start as soon as the gradients are ready, in order,
+    one after the other; the backward pass waits for them where nothing overlaps.
+
+    Parameters
+    ----------
+    job : Job
+    times : CollectiveTimes
+        On groups of the job's `tensor_parallel`; they serve several jobs.
+    overlap, bucket_bytes
+        As for `gradient_messages`.
+
+    Returns
+    -------
+    JobTime
+
+    Raises
+    ------
+    JobError
+        If the groups are others than the job's, they are not connected over links of their own, or
+        the overlap does not fit.
+    ScheduleError, TopologyError
+        As `CollectiveTimes.cycles`.
+    """
+    size = times.placement.size(TENSOR)
+    if size != job.tensor_parallel:
+        rule = f"tensor-parallel groups must be of {job.tensor_parallel} ranks"
+        raise JobError(f"{job.name}: {rule}, not {size}")
+    messages = gradient_messages(job, overlap, bucket_bytes)
+    setup_cycles = sum(map(times.cycles, job.setup))
+    needed = [*job.collectives, *(_reduction(job, message) for message in messages)]
+    one_network = times.share_links(needed)
+    line = _TimeLine(times, one_network=one_network, waits=overlap == "none")
+    line.run(job, {message.layer: message for message in messages})
+    return JobTime(
+        times.algorithm,
+        overlap,
+        line.forward,
+        line.backward,
+        line.aggregation,
+        line.update,
+        line.now,
+        setup_cycles,
+        tuple(_counted(times, needed)),
+        one_network,
+        times.link_model,
+    )
+
+
+def _counted(times: CollectiveTimes, collectives: list[Collective]) -> Iterator[CollectiveTime]:
+    """Equal collectives once, with their times, in the order of their first."""
+    for collective, count in Counter(collectives).items():
+        schedule = times.schedule(collective)
+        if schedule is not None:
+            yield CollectiveTime(collective, count, times.cycles(collective), schedule.hash)
+
+
+def _reduction(job: Job, message: GradientMessage) -> Collective:
+    """The all-reduce of some gradients."""
+    return Collective("all_reduce", message.num_parameters * job.bytes_per_parameter, DATA)
+
+
+class _TimeLine:
+    """One rank's computation and its collectives; all times in cycles."""
+
+    def __init__(self, times: CollectiveTimes, *, one_network: bool, waits: bool) -> None:
+        self._times = times
+        self._one_network = one_network
+        self._clock_ghz = times.link_model.clock_ghz
+        self._waits = waits
+        self._free: dict[str, int] = {}
+        self.now = self.forward = self.backward = self.aggregation = self.update = 0
+
+    def run(self, job: Job, messages: dict[int, GradientMessage]) -> None:
+        """Run the layers forward and backward, and wait for all that is under way."""
+        for layer in job.layers:
+            self.forward += self._stage(layer.forward, waits=True)
+        for number in reversed(range(len(job.layers))):
+            layer = job.layers[number]
+            self.backward += self._stage(layer.input_gradient, waits=True)
+            self.backward += self._stage(layer.weight_gradient, waits=self._waits)
+            if number in messages:
+                self._send(job, messages[number])
+        self.now = max([self.now, *self._free.values()])
+        self.update = sum(self._cycles(layer.update_ns) for layer in job.layers)
+        self.now += self.update
+
+    def _send(self, job: Job, message: GradientMessage) -> None:
+        """Add up the gradients of a rank's arrays, then begin their all-reduce."""
+        if job.arrays is not None:
+            cycles = job.arrays.aggregation_cycles(message.num_parameters)
+            cycles = self._cycles(cycles / job.arrays.clock_ghz)
+            self.aggregation += cycles
+            self.now += cycles
+        self._collect(_reduction(job, message), waits=self._waits)
+
+    def _stage(self, stage: Stage, *, waits: bool) -> int:
+        """Compute, then run the collective, and say what was computed."""
+        cycles = self._cycles(stage.compute_ns)
+        self.now += cycles
+        if stage.collective is not None:
+            self._collect(stage.collective, waits=waits)
+        return cycles
+
+    def _collect(self, collective: Collective, *, waits: bool) -> None:
+        """Run a collective when its network is free."""
+        network = "both" if self._one_network else collective.group
+        end = max(self.now, self._free.get(network, 0)) + self._times.cycles(collective)
+        self._free[network] = end
+        if waits:
+            self.now = end
+
+    def _cycles(self, time_ns: float) -> int:
+        """Cycles that begin within a time; the product may be a rounding error too large."""
+        return math.ceil(round(time_ns * self._clock_ghz, 6))

@@ -1,0 +1,139 @@
+"""Shapes of a network's layers, in the format of SCALE-Sim's topology files."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from multitree.topology.file_text import ContentError, integer, label, shown
+
+__all__ = ["HEADER", "LayerShape", "is_layer_table", "read_layers"]
+
+HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter"
+"""How such a file begins; the last column is the stride."""
+MOST = 2**31 - 1
+MOST_CHARACTERS = 200
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """A convolution without padding; a fully connected layer is one of a single pixel.
+
+    Parameters
+    ----------
+    name : str
+    input_height, input_width, filter_height, filter_width, channels, filters, stride : int
+    """
+
+    name: str
+    input_height: int
+    input_width: int
+    filter_height: int
+    filter_width: int
+    channels: int
+    filters: int
+    stride: int
+
+    @property
+    def input_pixels(self) -> int:
+        """Of one channel."""
+        return self.input_height * self.input_width
+
+    @property
+    def output_pixels(self) -> int:
+        """Of one filter."""
+        rows = (self.input_height - self.filter_height) // self.stride + 1
+        return rows * ((self.input_width - self.filter_width) // self.stride + 1)
+
+    @property
+    def window(self) -> int:
+        """Weights of one filter and channel."""
+        return self.filter_height * self.filter_width
+
+    @property
+    def weights_per_filter(self) -> int:
+        """Over all channels."""
+        return self.window * self.channels
+
+    @property
+    def num_parameters(self) -> int:
+        """Weights, without biases."""
+        return self.weights_per_filter * self.filters
+
+
+_COLUMNS = tuple(field.name for field in fields(LayerShape))
+
+
+def is_layer_table(text: str) -> bool:
+    """Whether a text begins as a table of layers does.
+
+    Examples
+    --------
+    >>> is_layer_table(f"{HEADER}, Strides,"), is_layer_table("MICRO")
+    (True, False)
+    """
+    return text.lstrip().lower().startswith("layer name")
+
+
+def read_layers(text: str) -> tuple[LayerShape, ...]:
+    """Read a table of layers: a line of headings, then one layer per line.
+
+    Parameters
+    ----------
+    text : str
+        Eight columns with commas between them; a comma may follow the last. Empty lines, and lines
+        with a title in their first column alone, are no layers.
+
+    Returns
+    -------
+    tuple of LayerShape
+        At least one.
+
+    Raises
+    ------
+    ContentError
+        Naming line, rule and value.
+
+    Examples
+    --------
+    >>> (layer,) = read_layers(f"{HEADER}, Strides,\\nConv1, 224, 224, 7, 7, 3, 64, 2,")
+    >>> layer.output_pixels, layer.num_parameters
+    (11881, 9408)
+    """
+    if not is_layer_table(text):
+        first = text.split("\n", 1)[0]
+        raise ContentError(f"line 1: headings must begin with 'Layer name', not {shown(first)}")
+    layers = []
+    headings = True
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = [cell.strip() for cell in line.split(",")]
+        if not any(cells) or (len(cells) > 1 and not any(cells[1:])):
+            continue
+        if headings:
+            headings = False
+            continue
+        layers.append(_layer(f"line {number}", cells))
+    if not layers:
+        raise ContentError("layers must be at least one, not none")
+    return tuple(layers)
+
+
+def _layer(place: str, cells: Sequence[str]) -> LayerShape:
+    """One layer, checked."""
+    if len(cells) == len(_COLUMNS) + 1 and not cells[-1]:
+        cells = cells[:-1]
+    if len(cells) != len(_COLUMNS):
+        raise ContentError(f"{place}: columns must be {len(_COLUMNS)}, not {len(cells)}")
+    name = label(f"{place}: name", cells[0], MOST_CHARACTERS)
+    sizes = [
+        integer(f"{place}: {what}", int(cell) if _NUMBER.fullmatch(cell) else cell, 1, MOST)
+        for what, cell in zip(_COLUMNS[1:], cells[1:], strict=True)
+    ]
+    shape = LayerShape(name, *sizes)
+    for side in ("height", "width"):
+        most, size = getattr(shape, f"input_{side}"), getattr(shape, f"filter_{side}")
+        if size > most:
+            raise ContentError(
+                f"{place}: filter_{side} must be at most input_{side}, {most}, not {size}"
+            )
+    return shape

@@ -1,0 +1,73 @@
+"""Jobs by a short text: a network's name, or the path of a file."""
+
+from pathlib import Path
+
+from multitree.sim.jobs.aicb_csv import read_aicb_csv
+from multitree.sim.jobs.aicb_text import read_aicb_text
+from multitree.sim.jobs.job import Job, JobError
+from multitree.sim.jobs.layer_shapes import is_layer_table, read_layers
+from multitree.sim.jobs.network_job import network_job
+from multitree.sim.jobs.networks import NETWORKS, network_layers
+from multitree.sim.jobs.systolic_arrays import SystolicArrays
+from multitree.topology.file_text import naming, read_text
+
+__all__ = ["load_job"]
+
+
+def load_job(
+    name_or_path: str | Path,
+    *,
+    arrays: SystolicArrays | None = None,
+    bytes_per_parameter: int = 4,
+    first_input_gradient: bool = True,
+) -> Job:
+    """Read a training job.
+
+    Parameters
+    ----------
+    name_or_path : str or pathlib.Path
+        One of `NETWORKS`; or a file that ends in .txt or .csv: a workload of SimAI or AICB, or
+        layers in SCALE-Sim's format.
+    arrays : SystolicArrays, optional
+        What computes a network's layers.
+    bytes_per_parameter : int
+        Of a network's gradients.
+    first_input_gradient : bool
+        As for `network_job`.
+
+    Returns
+    -------
+    Job
+
+    Raises
+    ------
+    JobError
+        If there is no such network, or the file is malformed: names line, rule and value.
+
+    Examples
+    --------
+    >>> job = load_job("googlenet")
+    >>> len(job.layers), job.num_parameters
+    (58, 6854208)
+    """
+    text = str(name_or_path)
+    if text in NETWORKS and not isinstance(name_or_path, Path):
+        layers = network_layers(text)
+    elif text.endswith((".txt", ".csv")):
+        with naming(text, JobError):
+            content = read_text(text)
+            if not is_layer_table(content):
+                return (read_aicb_text if text.endswith(".txt") else read_aicb_csv)(text, content)
+            layers = read_layers(content)
+    else:
+        known = ", ".join(NETWORKS)
+        raise JobError(
+            f"Job must be one of {known}, or a file that ends in .txt or .csv, not {text!r}"
+        )
+    return network_job(
+        text,
+        layers,
+        arrays,
+        bytes_per_parameter=bytes_per_parameter,
+        first_input_gradient=first_input_gradient,
+    )

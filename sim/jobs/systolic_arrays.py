@@ -1,0 +1,118 @@
+"""Compute times of layers on output-stationary systolic arrays, in closed form."""
+
+import math
+from dataclasses import dataclass
+
+from multitree.sim.jobs.layer_shapes import LayerShape
+
+__all__ = ["FOLDS", "SystolicArrays"]
+
+FOLDS = ("separate", "overlapped")
+
+
+@dataclass(frozen=True)
+class SystolicArrays:
+    """The arrays of one rank: each computes the same samples' number, all at once.
+
+    A matrix product of (M, K) by (K, N) is cut into ceil(M / rows) x ceil(N / columns) folds. A
+    fold takes K cycles, and rows + columns - 2 more until its last element has met its last.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Of one array.
+    count : int
+        Arrays of a rank.
+    samples : int
+        That one array computes, one after the other: the mini-batch is count x samples x ranks.
+    folds : str
+        "separate": each fold fills and drains the array, as in SCALE-Sim 2 and 3. "overlapped":
+        a fold's operands follow those of the fold before it, and its results leave meanwhile, one
+        row per cycle, as in SCALE-Sim 1, which MultiTree's authors used and extended.
+    clock_ghz : float
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or there are no such folds.
+
+    Notes
+    -----
+    No memory traffic is counted: operands are in the arrays' buffers, as in SCALE-Sim's compute
+    cycles. The gradients with respect to the input and to the weights are products of their own,
+    as in the authors' extension:
+
+    ================ ============================ ====================== ======================
+    product          M                            N                      K
+    ================ ============================ ====================== ======================
+    forward          output pixels                filters                window x channels
+    input gradient   input pixels                 channels               window x filters
+    weight gradient  window x channels            filters                output pixels
+    ================ ============================ ====================== ======================
+
+    References
+    ----------
+    A. Samajdar et al., "A Systematic Methodology for Characterizing Scalability of DNN
+    Accelerators using SCALE-Sim", ISPASS 2020.
+
+    Examples
+    --------
+    >>> SystolicArrays().product_cycles(289, 256, 2304)
+    189279
+    >>> SystolicArrays(folds="overlapped").product_cycles(289, 256, 2304)
+    184382
+    """
+
+    rows: int = 32
+    columns: int = 32
+    count: int = 16
+    samples: int = 1
+    folds: str = "separate"
+    clock_ghz: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check every figure."""
+        for name in ("rows", "columns", "count", "samples"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**20:
+                raise ValueError(f"Arrays' {name} must be within 1..{2**20}, not {value!r}")
+        if self.folds not in FOLDS:
+            raise ValueError(f"Folds must be {' or '.join(FOLDS)}, not {self.folds!r}")
+        if not (math.isfinite(self.clock_ghz) and self.clock_ghz > 0):
+            raise ValueError(f"Arrays' clock must be positive and finite, not {self.clock_ghz!r}")
+
+    def product_cycles(self, m: int, n: int, k: int) -> int:
+        """Cycles of a matrix product of (m, k) by (k, n) on one array."""
+        folds = -(-m // self.rows) * -(-n // self.columns)
+        if self.folds == "separate":
+            return folds * (k + self.rows + self.columns - 2) - 1
+        used_rows, used_columns = min(m, self.rows), min(n, self.columns)
+        return folds * max(k, used_rows) + used_rows + used_columns - 2
+
+    def forward_cycles(self, shape: LayerShape) -> int:
+        """Cycles of a layer's forward pass, of all samples."""
+        product = shape.output_pixels, shape.filters, shape.weights_per_filter
+        return self.samples * self.product_cycles(*product)
+
+    def input_gradient_cycles(self, shape: LayerShape) -> int:
+        """Cycles of the gradient with respect to a layer's input, of all samples."""
+        product = shape.input_pixels, shape.channels, shape.window * shape.filters
+        return self.samples * self.product_cycles(*product)
+
+    def weight_gradient_cycles(self, shape: LayerShape) -> int:
+        """Cycles of the gradient with respect to a layer's weights, of all samples."""
+        product = shape.weights_per_filter, shape.filters, shape.output_pixels
+        return self.samples * self.product_cycles(*product)
+
+    def aggregation_cycles(self, num_parameters: int) -> int:
+        """Cycles in which the arrays of a rank add up their gradients.
+
+        Each array adds a part of the parameters, from all arrays, by one row or column of adders.
+
+        Examples
+        --------
+        >>> SystolicArrays().aggregation_cycles(11_042_704)
+        345088
+        """
+        part = -(-num_parameters // self.count)
+        return -(-part // max(self.rows, self.columns)) * self.count
