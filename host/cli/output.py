@@ -1,6 +1,5 @@
 """What commands print: JSON and CSV for programs, progress for people."""
 
-import csv
 import enum
 import json
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from multitree.host.csv_rows import write_csv
 from multitree.topology.progress import reported_to
 
 __all__ = [
@@ -66,14 +66,7 @@ def print_sizes(objects: Sequence[Mapping[str, Any]]) -> None:
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows of the same keys as CSV; the first line has the keys, unknown is empty."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(rows[0])
-    writer.writerows([_cell(value) for value in row.values()] for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    """A value as JSON has it, but for text, which has no quotes."""
-    return value if value is None or isinstance(value, str) else json.dumps(value, allow_nan=False)
+    write_csv(rows[0], rows, sys.stdout)
 
 
 QUIET_SECONDS = 2.0

@@ -265,7 +265,7 @@ def test_every_command_takes_the_ranks_that_take_part(capsys, forwarding):
         (["--ranks", "0--3"], "Ranks must be like 0-3,8, not '0--3'"),
         (["--ranks", "0-999999999"], "Rank must be within 0..7, not 8"),
         (["--ranks", "999999999"], "Rank must be within 0..7, not 999999999"),
-        (["--forwarding"], "Forwarding must come with --ranks, which says who takes part"),
+        (["--forwarding"], "Forwarding must come with ranks, which say who takes part"),
         (["--ranks", "0,3"], "Rank 3 of 'mesh:2x4' must be connected with rank 0 over ranks"),
     ],
 )
