@@ -1,4 +1,4 @@
-"""Parameters that commands and sweeps share: who takes part, link speeds, interface sizes."""
+"""Parameters of networks and interfaces that commands and sweeps share."""
 
 import re
 from dataclasses import replace

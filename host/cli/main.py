@@ -19,6 +19,7 @@ from multitree.host.cli.process import run_command
 from multitree.host.cli.timing import compare as cli_compare
 from multitree.host.cli.timing import explain as cli_explain
 from multitree.host.cli.timing import simulate as cli_simulate
+from multitree.host.cli.timing import sweep as cli_sweep
 
 __all__ = ["app", "main"]
 
@@ -91,6 +92,7 @@ for _commands in (
     cli_cocotb,
     cli_simulate,
     cli_compare,
+    cli_sweep,
     cli_explain,
     cli_doctor,
 ):

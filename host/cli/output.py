@@ -101,16 +101,19 @@ class Working:
     ----------
     text : str
         What is being done.
+    lines : bool
+        Whether such lines are printed without that, too, since it may take hours.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, lines: bool = False) -> None:
         self._console = Console(stderr=True)
         self._text = text
         self._part = ""
         self._start = self._shown = time.monotonic()
         on_terminal = self._console.is_terminal
         self._spins = on_terminal and _chosen is not Verbosity.QUIET
-        self._lines = not on_terminal and _chosen is Verbosity.VERBOSE
+        unasked = lines and _chosen is not Verbosity.QUIET
+        self._lines = not on_terminal and (unasked or _chosen is Verbosity.VERBOSE)
         self._status = Status(text, console=self._console)
         self._timer = threading.Timer(QUIET_SECONDS, self._status.start)
         # A process that ends must not wait for it.

@@ -34,6 +34,7 @@ from multitree.topology.networks.subsets import among
 from multitree.topology.specs import parse_topology
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
+SWEEP = DOCUMENT.parents[1] / "examples" / "sweep.yaml"
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
@@ -80,6 +81,7 @@ COMMANDS = {
     "cocotb": ["ring:2", "--sim", "icarus", "--dtypes", "int32", "--only", "after_a_reset"],
     "simulate": ["mesh:4x4", "--engine", "analytic"],
     "compare": ["mesh:3x3", "--engine", "analytic"],
+    "sweep": [str(SWEEP), "--out", "results", "--jobs", "1"],
     "explain": ["torus:4x4", "--size", "4KiB"],
     "doctor": [],
 }
