@@ -221,8 +221,8 @@ class _Work:
 
     def run(self, num_jobs: int, dask: str | None) -> None:
         """Have all tasks answered, and store each answer at once."""
-        num_workers = min(num_jobs, max(1, len(self._tasks)))
-        processes = f"{num_workers} process" + ("es" if num_workers > 1 else "")
+        num_workers = min(num_jobs, len(self._tasks))
+        processes = f"{num_workers} process" + ("" if num_workers == 1 else "es")
         self.status = replace(self.status, workers=processes if dask is None else dask)
         self._progress(self.status)
         if not self._tasks:

@@ -64,5 +64,8 @@ def test_processes_that_cannot_start_are_an_error_of_the_sweep(monkeypatch):
         list(answers_of_processes(tasks(20), 1, answer_or_die))
 
 
-def test_cores_are_those_that_may_be_used():
-    assert num_cores() == len(os.sched_getaffinity(0))
+def test_cores_are_those_that_may_be_used(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5})
+    assert num_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert num_cores() == os.cpu_count()
