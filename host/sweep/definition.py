@@ -36,7 +36,9 @@ MAX_POINTS = 100_000
 REQUIRED = ("topology", "algorithm", "size", "engine")
 _MOST_CHARACTERS = 4096
 _MOST = 2**62
-"""Of a size and a seed: columns of files have 64 bits."""
+"""Of a seed: columns of files have 64 bits."""
+_MOST_BYTES = 2**40
+"""With all other limits, cycles then have fewer than 63 bits."""
 
 Check = Callable[[str, Any], Any]
 """From a place and a value to the value of a `Point`, or a ContentError."""
@@ -159,7 +161,7 @@ def _size(place: str, value: Any) -> int:
             size_bytes = parse_size(value)
         except ValueError as error:
             raise ContentError(f"{place}: {error}") from None
-    size_bytes = integer(place, size_bytes, 4, _MOST)
+    size_bytes = integer(place, size_bytes, 4, _MOST_BYTES)
     if size_bytes % 4:
         raise ContentError(f"{place} must be a multiple of 4 bytes, not {size_bytes}")
     return size_bytes
@@ -192,6 +194,16 @@ def _integer(least: int, most: int) -> Check:
     return lambda place, value: integer(place, value, least, most)
 
 
+def _number(least: float, most: float) -> Check:
+    def check(place: str, value: Any) -> float:
+        number = positive(place, value)
+        if not least <= number <= most:
+            raise ContentError(f"{place} must be within {least:g}..{most:g}, not {number:g}")
+        return number
+
+    return check
+
+
 def _choice(known: Sequence[str]) -> Check:
     return lambda place, value: choice(place, value, known)
 
@@ -215,15 +227,15 @@ _CHECKS: dict[str, Check] = {
     "op": _op,
     "seed": _integer(0, _MOST),
     "memory_cycles": _integer(1, 2**20),
-    "clock_ghz": positive,
+    "clock_ghz": _number(0.001, 100.0),
     "flit_bytes": partial(_interface_size, "flit_bytes"),
     "buffer_flits": _or_none(partial(_interface_size, "buffer_flits")),
     "forward_flits": partial(_interface_size, "forward_flits"),
     "adder_stages": partial(_interface_size, "adder_stages"),
     "ranks": _or_none(_label),
     "forwarding": _truth,
-    "link_gbytes_per_s": _or_none(positive),
-    "latency_ns": _or_none(positive),
+    "link_gbytes_per_s": _or_none(_number(0.1, 100_000.0)),
+    "latency_ns": _or_none(_number(0.001, 1e9)),
     "bandwidth_key": _or_none(_label),
     "latency_key": _or_none(_label),
 }

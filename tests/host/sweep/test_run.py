@@ -247,6 +247,20 @@ def test_what_is_not_installed_is_said_before_anything_runs(tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
+def test_an_emulation_has_the_cores_that_processes_leave_it(tmp_path, monkeypatch):
+    seen = []
+
+    def spied(tasks, _):
+        seen.append({task.num_threads for task in tasks})
+        return here(tasks)
+
+    monkeypatch.setattr(run, "num_cores", lambda: 8)
+    monkeypatch.setattr(run, "answers_of_processes", spied)
+    for jobs in (1, 3, 16, None):
+        run_sweep(SMALL, tmp_path / str(jobs), jobs=jobs)
+    assert seen == [{8}, {2}, {1}, {1}]
+
+
 def test_a_family_that_is_none_is_refused(tmp_path):
     with pytest.raises(SweepError, match=r"^sweep: topology must be one .*Sizes of 'torus'"):
         run_sweep(SMALL | {"topology": ["ring:4", "torus:0x"]}, tmp_path)
