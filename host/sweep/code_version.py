@@ -2,13 +2,14 @@
 
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from multitree.nic.registers import VERSION
 from multitree.sim.emulator.cache import content_key
 
-__all__ = ["code_key", "engine_key"]
+__all__ = ["code_key", "engine_key", "versions"]
 
 _ROOMS = ("topology", "hw", "nic", "sim")
 _SUFFIXES = (".py", ".cpp", ".h")
@@ -34,7 +35,7 @@ def code_key() -> str:
     package = Path(__file__).parents[2]
     files = [path for room in _ROOMS for path in (package / room).rglob("*")]
     files += [*(package / "host").glob("*"), *Path(__file__).parent.glob("*")]
-    parts: list[str | bytes] = [platform.python_version(), *_versions(_LIBRARIES)]
+    parts: list[str | bytes] = [platform.python_version(), *versions(_LIBRARIES)]
     for path in sorted(path for path in files if path.suffix in _SUFFIXES):
         parts += [str(path.relative_to(package)), path.read_bytes()]
     return content_key(*parts)
@@ -54,10 +55,11 @@ def engine_key(engine: str) -> str:
     """
     if engine != "rtl":
         return ""
-    return f"registers {VERSION}, {', '.join(_versions(_OF_RTL))}"
+    return f"registers {VERSION}, {', '.join(versions(_OF_RTL))}"
 
 
-def _versions(packages: tuple[str, ...]) -> list[str]:
+def versions(packages: Sequence[str]) -> list[str]:
+    """Names of packages with their versions, or that they are missing."""
     found = []
     for package in packages:
         try:

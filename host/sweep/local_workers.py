@@ -74,13 +74,14 @@ def answers_of_processes(
                 task, said = worker.task, worker.receive()
                 if task is None or said is None:
                     continue
-                yield task, said
                 following = next(waiting, None)
                 if worker.has_ended and following is not None:
                     workers.remove(worker)
                     worker = _Worker(run)
                     workers.append(worker)
+                # Before the answer goes on, so that it works while that is stored.
                 worker.give(following)
+                yield task, said
     finally:
         _end(workers)
 
@@ -128,7 +129,9 @@ class _Worker:
         self.has_ended = True
         self.process.join()
         code = self.process.exitcode or 0
-        how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        names = {int(each): each.name for each in signal.Signals}
+        by = names.get(-code, f"signal {-code}")
+        how = f"ended by {by}" if code < 0 else f"ended with status {code}"
         if not self._has_started:
             raise SweepError(
                 f"Worker processes must start, but one {how} at once; a script that calls "

@@ -1,14 +1,14 @@
 """Runs a sweep: takes what is stored, has the rest answered, and writes all rows."""
 
-import importlib.metadata
 import platform
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from multitree.host.engines import check_runs_here
-from multitree.host.sweep.code_version import code_key, engine_key
+from multitree.host.sweep.code_version import code_key, engine_key, versions
 from multitree.host.sweep.definition import Grid, grid_of, read_grid
 from multitree.host.sweep.errors import SweepError
 from multitree.host.sweep.local_workers import answers_of_processes, num_cores
@@ -264,14 +264,11 @@ def _answers(
 def _num_jobs(jobs: int | None, dask: str | None) -> int:
     if jobs is not None and dask is not None:
         raise SweepError("Workers must be processes (jobs) or a Dask cluster, not both")
-    if dask is not None:
-        try:
-            importlib.metadata.version("distributed")
-        except importlib.metadata.PackageNotFoundError:
-            raise SweepError(
-                "Dask must be installed for a cluster (pip install 'multitree[dask]'); "
-                "processes of this machine need nothing"
-            ) from None
+    if dask is not None and find_spec("distributed") is None:
+        raise SweepError(
+            "Dask must be installed for a cluster (pip install 'multitree[dask]'); "
+            "processes of this machine need nothing"
+        )
     if jobs is None:
         return num_cores()
     if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= MOST_JOBS:
@@ -281,5 +278,5 @@ def _num_jobs(jobs: int | None, dask: str | None) -> int:
 
 def _machine() -> dict[str, Any]:
     """What the log says of this machine."""
-    versions = {name: importlib.metadata.version(name) for name in ("multitree", "numpy")}
-    return {"host": platform.node(), "python": platform.python_version(), "versions": versions}
+    packages = versions(["multitree", "numpy"])
+    return {"host": platform.node(), "python": platform.python_version(), "packages": packages}

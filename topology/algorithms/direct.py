@@ -139,7 +139,7 @@ class _RouteTable:
         self._num_planes = len(boxed.planes[0])
         src, dst = _pairs(self._box_ranks)
         tables = [
-            plane_routes(topology, plane, src, dst, "direct")
+            plane_routes(topology, plane, src, dst, algorithm="direct")
             for planes in boxed.planes
             for plane in planes
         ]
@@ -149,7 +149,7 @@ class _RouteTable:
         for rail in boxed.rails:
             ends = (boxed.boxes[box].T.ravel() for box in (from_box, to_box))
             # A rail joins all ranks, so a rank's place among its ranks is its number.
-            tables.append(plane_routes(topology, rail, *ends, "direct"))
+            tables.append(plane_routes(topology, rail, *ends, algorithm="direct"))
         offsets, links, classes = zip(*tables, strict=True)
         lengths = np.concatenate([np.diff(each) for each in offsets])
         joined = np.concatenate([[0], np.cumsum(lengths)])

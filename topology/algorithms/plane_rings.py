@@ -69,7 +69,7 @@ def build_plane_rings(topology: Topology, *, roots: Sequence[int] | None = None)
         own[:, 2] = len(planes) * ring[:, 2] + number
         # The plane's ranks are all ranks, so that their places are their numbers.
         src, dst = ring[:, 3:].T.astype(np.int64)
-        route = plane_routes(topology, plane, src, dst, "plane_rings")
+        route = plane_routes(topology, plane, src, dst, algorithm="plane_rings")
         rows.append(own)
         offsets.append(offsets[-1][-1] + route[0][1:])
         links.append(route[1])

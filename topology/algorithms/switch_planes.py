@@ -174,7 +174,7 @@ def _check_boxes(
 
 
 def plane_routes(
-    topology: Topology, plane: SwitchPlane, src: Int64Array, dst: Int64Array, algorithm: str
+    topology: Topology, plane: SwitchPlane, src: Int64Array, dst: Int64Array, *, algorithm: str
 ) -> Routes:
     """One route over a plane for each pair of its ranks.
 

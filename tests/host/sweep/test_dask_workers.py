@@ -16,7 +16,7 @@ from tests.host.sweep.workers import answer_or_die  # noqa: E402
 
 def cluster(num_workers, *, processes=False):
     """A cluster of this machine; without processes its workers are threads of this one."""
-    options = {"threads_per_worker": 1, "protocol": "tcp", "dashboard_address": None}
+    options = {"threads_per_worker": 1, "protocol": "tcp", "dashboard_address": ":0"}
     return distributed.LocalCluster(num_workers, processes=processes, **options)
 
 

@@ -58,6 +58,12 @@ def test_what_concerns_the_whole_sweep_is_raised():
 
 
 @pytest.mark.slow
+def test_a_signal_without_a_name_is_a_number():
+    ((_, said),) = answers_of_processes(tasks(36), 1, answer_or_die)
+    assert said.result.error == "WorkerDied: the worker process was ended by signal 36"
+
+
+@pytest.mark.slow
 def test_processes_that_cannot_start_are_an_error_of_the_sweep(monkeypatch):
     monkeypatch.setenv("MULTITREE_TEST_NO_START", "1")
     with pytest.raises(SweepError, match=r"one ended with status 7 at once; .*__main__"):

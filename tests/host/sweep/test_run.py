@@ -235,10 +235,7 @@ def test_what_is_not_installed_is_said_before_anything_runs(tmp_path, monkeypatc
     with pytest.raises(SweepError, match=r"pip install 'multitree\[parquet\]'"):
         run_sweep(SMALL, tmp_path / "out", parquet=True)
 
-    def missing(name):
-        raise run.importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(run.importlib.metadata, "version", missing)
+    monkeypatch.setattr(run, "find_spec", lambda name: None)
     with pytest.raises(SweepError, match=r"pip install 'multitree\[dask\]'"):
         run_sweep(SMALL, tmp_path / "out", dask="tcp://a:1")
     monkeypatch.setattr("multitree.host.engines.why_not", lambda name: "no compiler")
@@ -319,7 +316,7 @@ def test_500_points_on_processes_and_a_cluster_killed_and_resumed_are_the_same(t
     whole = run_sweep(FIVE_HUNDRED, tmp_path / "1", jobs=1, parquet=True)
     assert len(whole.rows) == 500 and 0 < whole.num_failed < 250 and whole.num_unfinished == 0
     run_sweep(FIVE_HUNDRED, tmp_path / "2", jobs=2, parquet=True)
-    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster:
         address = cluster.scheduler_address
         run_sweep(FIVE_HUNDRED, tmp_path / "dask", dask=address, parquet=True)
     process = command(tmp_path, FIVE_HUNDRED, "killed", "--jobs", "2", "--parquet")

@@ -14,6 +14,8 @@ def answer_or_die(task):
     how = task.point.size_bytes
     if how == 4:
         os.kill(os.getpid(), signal.SIGKILL)
+    if how == 36:
+        os.kill(os.getpid(), 36)
     if how == 8:
         os._exit(3)
     if how == 12:
