@@ -1,4 +1,4 @@
-"""Rings in two dimensions: along rows, then along columns; on meshes lines, open rings."""
+"""Rings in two dimensions: along rows, then columns, which are open on a mesh."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -2,6 +2,7 @@
 
 import pytest
 
+from multitree.host.simulator import CLOCKED_ENGINES
 from multitree.host.sweep import definition
 from multitree.host.sweep.definition import _CHECKS, _FIELDS, grid_of, read_grid
 from multitree.host.sweep.errors import SweepError
@@ -93,7 +94,7 @@ def test_values_of_each_key_are_taken(key):
         ({"topology": None}, "topology must be 1 to 4096 printable characters .*, not None"),
         ({"algorithm": ["ring", "rnig"]}, r"algorithm\[1\] must be multitree or .*, not 'rnig'"),
         ({"algorithm": [["ring"]]}, r"algorithm\[0\] must be multitree or .*, not \['ring'\]"),
-        ({"engine": "numpy"}, "engine must be analytic or rtl, not 'numpy'"),
+        ({"engine": "numpy"}, f"engine must be {' or '.join(CLOCKED_ENGINES)}, not 'numpy'"),
         ({"collective": "gather"}, "collective must be all_reduce or .*, not 'gather'"),
         ({"root": -1}, "root must be an integer within 0..65535, not -1"),
         ({"root": "0"}, "root must be an integer within 0..65535, not '0'"),

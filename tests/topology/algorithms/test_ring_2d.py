@@ -1,4 +1,4 @@
-"""2D rings use all rings of a torus, or lines of a mesh, one chunk per link and step."""
+"""2D rings use all rings of a torus, or lines of a mesh, a chunk per link, step."""
 
 import itertools
 from itertools import product

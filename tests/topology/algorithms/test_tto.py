@@ -1,4 +1,4 @@
-"""Three trees of a mesh: two edges on each pair of links at most, and 2/3 of a buffer's time."""
+"""Three trees of a mesh: two edges on each pair of links, 2/3 of a buffer's time."""
 
 import inspect
 from dataclasses import replace
