@@ -160,8 +160,8 @@ def run_sweep(
     parquet = parquet or (Path(out) / PARQUET).exists()
     if parquet:
         check_parquet()
-    if "rtl" in grid.values["engine"] and dask is None:
-        check_runs_here("rtl", next_down="analytic")
+    for engine in grid.values["engine"] if dask is None else ():
+        check_runs_here(engine, next_down="analytic")
     sources, warnings = sources_of(grid)
     with Store(Path(out)).opened() as store:
         log = RunLog(Path(out) / LOG)

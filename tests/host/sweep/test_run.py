@@ -238,7 +238,8 @@ def test_what_is_not_installed_is_said_before_anything_runs(tmp_path, monkeypatc
     monkeypatch.setattr(run, "find_spec", lambda name: None)
     with pytest.raises(SweepError, match=r"pip install 'multitree\[dask\]'"):
         run_sweep(SMALL, tmp_path / "out", dask="tcp://a:1")
-    monkeypatch.setattr("multitree.host.engines.why_not", lambda name: "no compiler")
+    reasons = {"rtl": "no compiler"}
+    monkeypatch.setattr("multitree.host.engines.why_not", reasons.get)
     with pytest.raises(EngineError, match="no compiler"):
         run_sweep(SMALL | {"engine": ["analytic", "rtl"]}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
