@@ -312,6 +312,4 @@ def _turn(place: Int64Array, to: Int64Array, length: int) -> Int64Array:
 
 def _first_turn(to: Int64Array, length: int) -> int:
     """The first turn in which anything is sent in lines towards some places."""
-    from_start = np.where(to > 0, length - 1 - to, length)
-    from_end = np.where(to < length - 1, to, length)
-    return int(np.minimum(from_start, from_end).min())
+    return int(np.minimum(to, length - 1 - to).min())

@@ -1,5 +1,8 @@
 """What a sweep runs: which values are taken, in which order, and what is refused."""
 
+import os
+import random
+
 import pytest
 
 from multitree.host.simulator import CLOCKED_ENGINES
@@ -7,6 +10,7 @@ from multitree.host.sweep import definition
 from multitree.host.sweep.definition import _CHECKS, _FIELDS, grid_of, read_grid
 from multitree.host.sweep.errors import SweepError
 from multitree.host.sweep.point import COLUMNS, Point, PointResult
+from tests.repository import ROOT
 
 LEAST = {"topology": "ring:4", "algorithm": "ring", "size": "4KiB", "engine": "analytic"}
 
@@ -161,3 +165,26 @@ def test_problems_of_a_file_have_its_name_and_the_line(tmp_path):
     path.write_text("topology: [")
     with pytest.raises(SweepError, match=f"^{path}: line 1, column 12: file must be YAML"):
         read_grid(str(path))
+
+
+def test_of_a_file_that_is_damaged_anywhere_the_place_or_the_rule_is_named(tmp_path):
+    seed = int.from_bytes(os.urandom(4))
+    print(f"seed {seed}")
+    rng, path = random.Random(seed), tmp_path / "sweep.yaml"
+    whole = (ROOT / "examples" / "sweep.yaml").read_bytes()
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(len(data))
+            length = rng.choice([0, 1, 1, 30])
+            data[at : at + length] = rng.choice(
+                [b"", rng.randbytes(2), rng.choice([b"[", b"]", b":", b"- ", b"&a ", b"*a", b"? "])]
+            )
+        path.write_bytes(data)
+        try:
+            assert 0 < read_grid(path).num_points <= definition.MAX_POINTS
+        except SweepError as error:
+            refused += 1
+            assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+    assert refused > 100
