@@ -102,7 +102,8 @@ class Working:
     text : str
         What is being done.
     lines : bool
-        Whether such lines are printed without that, too, since it may take hours.
+        Whether such lines, but for the first, are printed without that, too, since it may take
+        hours.
     """
 
     def __init__(self, text: str, *, lines: bool = False) -> None:
@@ -112,8 +113,9 @@ class Working:
         self._start = self._shown = time.monotonic()
         on_terminal = self._console.is_terminal
         self._spins = on_terminal and _chosen is not Verbosity.QUIET
-        unasked = lines and _chosen is not Verbosity.QUIET
-        self._lines = not on_terminal and (unasked or _chosen is Verbosity.VERBOSE)
+        self._begins = not on_terminal and _chosen is Verbosity.VERBOSE
+        unasked = lines and not on_terminal and _chosen is not Verbosity.QUIET
+        self._lines = self._begins or unasked
         self._status = Status(text, console=self._console)
         self._timer = threading.Timer(QUIET_SECONDS, self._status.start)
         # A process that ends must not wait for it.
@@ -146,7 +148,7 @@ class Working:
         self._received.__enter__()
         if self._spins:
             self._timer.start()
-        elif self._lines:
+        elif self._begins:
             self._print(f"{self._text} ...")
         return self
 

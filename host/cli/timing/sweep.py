@@ -52,7 +52,7 @@ def sweep(
     """
     check_folder(out)
     with Working(f"Sweep of {file}", lines=True) as work:
-        shown = _Progress(work)
+        shown = _Progress(file, work)
         try:
             found = run_sweep(file, out, jobs=jobs, dask=dask, parquet=parquet, progress=shown)
         except BaseException:
@@ -69,8 +69,8 @@ def sweep(
 class _Progress:
     """Says how far a sweep is, and how long it may still take."""
 
-    def __init__(self, work: Working) -> None:
-        self._work = work
+    def __init__(self, file: Path, work: Working) -> None:
+        self._file, self._work = file, work
         self._status: SweepStatus | None = None
         self._begin = 0.0
 
@@ -79,7 +79,7 @@ class _Progress:
             self._begin = time.monotonic()
             to_run = f"{status.num_left} to run on {status.workers}"
             self._work.say(
-                f"{_points(status.num_points)}: {status.num_stored} stored, "
+                f"{self._file}: {_points(status.num_points)}, {status.num_stored} stored, "
                 f"{to_run if status.num_left else 'none to run'}"
             )
         self._status = status

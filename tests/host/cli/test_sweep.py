@@ -45,10 +45,11 @@ def test_people_read_what_ran_and_why_points_have_no_result(capsys):
     assert re.search(r"^  run now +6$", first.out, re.M)
     assert re.search(r"^2 x hdrm must have", first.out, re.M)
     assert "out/results.csv" in first.out and "damaged" not in first.out
-    assert first.err.splitlines()[1].startswith("6 points: 0 stored, 6 to run on ")
+    assert first.err.startswith("sweep.yaml: 6 points, 0 stored, 6 to run on ")
     again = printed(capsys)
     assert re.search(r"^  stored before +6$", again.out, re.M)
-    assert again.err.splitlines()[1] == "6 points: 6 stored, none to run"
+    assert again.err == "sweep.yaml: 6 points, 6 stored, none to run\n"
+    assert printed(capsys, "-v").err.startswith("Sweep of sweep.yaml ...\nsweep.yaml: 6 points")
     assert printed(capsys, "-q").err == ""
     next(Path("out/points").iterdir()).write_text("{")
     assert re.search(r"^  stored, but damaged +1$", printed(capsys).out, re.M)
@@ -111,8 +112,8 @@ def test_wrong_input_is_refused_in_one_sentence(capsys, arguments, problem):
     Path("bad.yaml").write_text("topology: ring:4\nsizes: 4\n")
     assert main(["sweep", *arguments]) == 2
     captured = capsys.readouterr()
-    last = captured.err.splitlines()[-1]
-    assert captured.out == "" and last.startswith("multitree: ") and problem in last
+    assert re.fullmatch(r"multitree: [^\n]*\n", captured.err) and problem in captured.err
+    assert captured.out == ""
 
 
 def test_a_full_disk_ends_it_and_what_is_stored_stays(capsys, monkeypatch):
