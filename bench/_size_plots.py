@@ -20,7 +20,9 @@ COLOURS = {
     "hdrm": "tab:brown",
     "swing": "tab:cyan",
     "forest": "tab:pink",
+    "tto": "navy",
     "direct": "gold",
+    "plane_rings": "slategray",
 }
 SOURCES = ("analytic", "rtl")
 MOST = 4.0

@@ -20,10 +20,13 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 
 ON_TORI = ("multitree", "ring", "ring_2d", "bidirectional_ring_2d", "double_tree", "swing")
+ON_MESHES = ("multitree", "ring", "bidirectional_ring", "ring_2d", "tto", "forest")
 ON_SWITCHES = ("multitree", "ring", "double_tree", "halving_doubling")
 CASES = {
     "torus:4x4": ON_TORI,
     "torus:8x8": ON_TORI,
+    "mesh:4x4": ON_MESHES,
+    "mesh:8x8": ON_MESHES,
     "fat_tree:4x4": ON_SWITCHES,
     "bigraph:4x8": (*ON_SWITCHES, "hdrm"),
     "dgx2": (*ON_SWITCHES, "direct"),

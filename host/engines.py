@@ -107,6 +107,8 @@ class RtlEngine:
         Interfaces wait out the estimated time of every step, as in the paper.
     waveform : Waveform, optional
         Where to dump the first collective.
+    num_threads : int, optional
+        Of the emulation; by default one per core.
     progress, say : callable, optional
         Called with the cycles run, and with what takes long.
     """
@@ -120,6 +122,7 @@ class RtlEngine:
         *,
         lockstep: bool = False,
         waveform: Waveform | None = None,
+        num_threads: int | None = None,
         progress: Progress | None = None,
         say: Say | None = None,
     ) -> None:
@@ -128,6 +131,7 @@ class RtlEngine:
         self._link_model = link_model
         self._lockstep = lockstep
         self._waveform = waveform
+        self._num_threads = num_threads
         self._progress = progress
         self._say = say
         self._needs: dict[str, int] = {}
@@ -169,6 +173,7 @@ class RtlEngine:
                 self._topology,
                 link_model=self._link_model,
                 waveform=self._waveform,
+                num_threads=self._num_threads,
                 say=self._say,
                 **sizes,
             )

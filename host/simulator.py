@@ -78,6 +78,8 @@ class Simulator(AbstractContextManager["Simulator"]):
         shared also in the analytic engine, and anywhere in the exact one.
     waveform : Waveform, optional
         Where the rtl engine dumps its first run.
+    num_threads : int, optional
+        Of the emulation; by default one per core.
     progress, say : callable, optional
         Called with the cycles run, and with what takes long.
 
@@ -102,6 +104,7 @@ class Simulator(AbstractContextManager["Simulator"]):
         link_model: LinkModel | None = None,
         lockstep: bool = False,
         waveform: Waveform | None = None,
+        num_threads: int | None = None,
         progress: Progress | None = None,
         say: Say | None = None,
     ) -> None:
@@ -136,6 +139,7 @@ class Simulator(AbstractContextManager["Simulator"]):
                 self._model,
                 lockstep=lockstep,
                 waveform=waveform,
+                num_threads=num_threads,
                 progress=progress,
                 say=say,
             )

@@ -17,6 +17,7 @@ from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
+    "OPS",
     "Outcome",
     "Result",
     "Work",
@@ -29,7 +30,7 @@ __all__ = [
     "report_on",
 ]
 
-_OPS = {"sum": "sum", "max": "max", "average": "average", "avg": "average"}
+OPS = {"sum": "sum", "max": "max", "average": "average", "avg": "average"}
 """What becomes of all ranks' elements, by all its names: those of `execute`, and the sum divided.
 
 PyTorch and NCCL say avg.
@@ -53,11 +54,11 @@ def checked_op(op: str, dtype: Any) -> str:
     TypeError
         If it is an average of integers.
     """
-    if op not in _OPS:
-        raise ValueError(f"Op must be one of {', '.join(_OPS)}, not {op!r}")
-    if _OPS[op] == "average" and "float" not in str(dtype):
+    if op not in OPS:
+        raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
+    if OPS[op] == "average" and "float" not in str(dtype):
         raise TypeError(f"Buffers must be floats for an average, not {dtype}")
-    return _OPS[op]
+    return OPS[op]
 
 
 @dataclass(frozen=True)

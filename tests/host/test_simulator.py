@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, torus
-from multitree.host.simulator import Simulator, make_buffers
+from multitree import LinkModel, ScheduleError, mesh, torus
+from multitree.host.engines import why_not
+from multitree.host.simulator import CLOCKED_ENGINES, Simulator, make_buffers
+from multitree.nic.program import DEPENDENCIES
 from multitree.sim.exact.engine import exact
 from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.schedule import Schedule
@@ -60,3 +62,21 @@ def test_the_exact_engine_reports_its_trace_and_waits_out_steps_on_private_links
 def test_an_engine_without_a_clock_is_refused():
     with pytest.raises(ValueError, match=r"clock \(analytic, exact, rtl\), not 'numpy'"):
         Simulator(torus(2, 2), "numpy")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(why_not("rtl") is not None, reason=f"no RTL emulation here: {why_not('rtl')}")
+@pytest.mark.parametrize("dependency", DEPENDENCIES)
+@pytest.mark.parametrize("algorithm", ["ring_2d", "tto"])
+def test_baselines_of_meshes_run_in_rtl_as_fast_as_is_said(algorithm, dependency):
+    topology, model = mesh(3, 4), LinkModel(dependency=dependency)
+    for size_bytes in (1000, 40_000):
+        cost_model = model.cost_model(topology, model.num_flits(size_bytes, 1))
+        schedule = build(topology, algorithm, cost_model=cost_model)
+        cycles = {}
+        for engine in CLOCKED_ENGINES:
+            with Simulator(topology, engine, link_model=model) as simulator:
+                report = simulator.run(schedule, size_bytes)
+            assert report.exact is not False and report.schedule_hash == schedule.hash
+            cycles[engine] = report.cycles
+        assert cycles["analytic"] == pytest.approx(cycles["rtl"], rel=0.03)

@@ -7,10 +7,12 @@ from multitree.topology.algorithms.direct import build_direct
 from multitree.topology.algorithms.double_tree import build_double_tree
 from multitree.topology.algorithms.halving_doubling import build_halving_doubling, build_hdrm
 from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.plane_rings import build_plane_rings
 from multitree.topology.algorithms.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.algorithms.rings import build_bidirectional_ring, build_ring
 from multitree.topology.algorithms.swing import build_swing
 from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
+from multitree.topology.algorithms.tto import build_tto
 from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
@@ -32,11 +34,14 @@ _BUILDERS: dict[str, Builder] = {
     "swing": build_swing,
     "symmetric": build_symmetric,
     "direct": build_direct,
+    "plane_rings": build_plane_rings,
     "forest": build_forest,
+    "tto": build_tto,
 }
 ALGORITHMS = tuple(_BUILDERS)
-PACED = ("forest", "direct")
+PACED = ("forest", "tto", "direct")
 """Those that suit a schedule to a size and to what messages take."""
+_OWN_ROOTS = ("forest", "tto")
 LOCKSTEP_OVER_SWITCHES = ("forest",)
 """Those whose messages over switches come in their slots only where all ranks keep step."""
 COMPARED = ("multitree", "ring", "bidirectional_ring")
@@ -107,22 +112,24 @@ def build(
     multitree             any topology it can grow on               1 per rank
     ring                  any with links in both directions         1 per rank
     bidirectional_ring    the same                                  2 per rank
-    ring_2d               tori of two dimensions                    2 per rank
-    bidirectional_ring_2d the same, sides of at least 3             4 per rank
+    ring_2d               tori and meshes of two dimensions         2 per rank
+    bidirectional_ring_2d tori of two dimensions, sides of 3 and up 4 per rank
     double_tree           any topology                              2 per chunk
     halving_doubling      any topology                              1 per rank
     hdrm                  BiGraph of powers of two                  1 per rank
     swing                 rings and tori with powers of two         2D per rank
     symmetric             rings, tori, hypercubes, full, their like 1 per rank
     direct                planes of switches, boxes joined by rails planes per rank
+    plane_rings           planes of switches                        planes per rank
     forest                any with links in both directions         some trees
+    tto                   meshes of two dimensions, sides of 3, up  3 trees
     ===================== ========================================= ==================
 
     Those with one flow per rank have reduce_scatter and all_gather too, which need exactly
-    that; so does direct over one plane. For broadcast and reduce MultiTree grows as many trees at
-    the root as it has links, and forest roots all its trees there; the others send the buffer as
-    all-reduce sends one rank's part: once around, along a binomial tree, in all chunks of a double
-    tree, or straight.
+    that; so do direct and plane_rings over one plane. For broadcast and reduce MultiTree grows as
+    many trees at the root as it has links, forest and tto root all their trees there; the others
+    send the buffer as all-reduce sends one rank's part: once around, along a binomial tree, in all
+    chunks of a double tree, or straight.
 
     Examples
     --------
@@ -141,10 +148,10 @@ def _built(
 ) -> Schedule:
     if collective == "all_reduce":
         return builder(topology)
-    if root is None and algorithm == "forest":
+    if root is None and algorithm in _OWN_ROOTS:
         raise ScheduleError(
             f"{topology.name!r}: {collective} must have one flow rooted at each rank, "
-            "not the trees of forest"
+            f"not the trees of {algorithm}"
         )
     if root is None:
         return phase_of(builder(topology), collective)

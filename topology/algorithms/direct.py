@@ -102,7 +102,7 @@ def build_direct(
     6
     """
     chosen = np.array(chosen_roots(roots, topology.num_ranks))
-    boxed = boxed_planes(topology)
+    boxed = boxed_planes(topology, "direct")
     _check_contributions(topology, boxed)
     cost_model = cost_model or usual_cost_model(topology)
     table = _RouteTable(topology, boxed)
@@ -139,7 +139,9 @@ class _RouteTable:
         self._num_planes = len(boxed.planes[0])
         src, dst = _pairs(self._box_ranks)
         tables = [
-            plane_routes(topology, plane, src, dst) for planes in boxed.planes for plane in planes
+            plane_routes(topology, plane, src, dst, algorithm="direct")
+            for planes in boxed.planes
+            for plane in planes
         ]
         self._first_of_rails = len(tables) * len(src)
         self.num_plane_hops = sum(len(links) for _, links, _ in tables)
@@ -147,7 +149,7 @@ class _RouteTable:
         for rail in boxed.rails:
             ends = (boxed.boxes[box].T.ravel() for box in (from_box, to_box))
             # A rail joins all ranks, so a rank's place among its ranks is its number.
-            tables.append(plane_routes(topology, rail, *ends))
+            tables.append(plane_routes(topology, rail, *ends, algorithm="direct"))
         offsets, links, classes = zip(*tables, strict=True)
         lengths = np.concatenate([np.diff(each) for each in offsets])
         joined = np.concatenate([[0], np.cumsum(lengths)])

@@ -1,6 +1,7 @@
-"""Rings in two dimensions: along the rows of a torus, then along its columns."""
+"""Rings in two dimensions: along rows, then columns, which are open on a mesh."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,15 @@ def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> 
     of it around each column; all-gather goes around columns, then rows. The other half goes
     around columns first, at the same time, so that both dimensions are always busy.
 
+    A row of a mesh has no link from its end back to its start. There a chunk is summed along the
+    row from both ends towards the rank that gets it, see `_Lines`: as many steps, over direct
+    links only. In each direction a link carries at most one chunk per step, and the only link of
+    a rank at an end is as busy as in a ring, so that no ring over routes would take fewer steps.
+
     Parameters
     ----------
     topology : Topology
-        A torus of two dimensions, or a mesh of 2x2, whose rows and columns are rings too.
+        A torus or a mesh of two dimensions.
     roots : sequence of int, optional
         Two flows, 2i rows first and 2i+1 columns first, for each entry; every rank once when
         left out.
@@ -36,17 +42,16 @@ def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> 
     Raises
     ------
     ScheduleError
-        If the topology is another one: a longer side of a mesh is a line, no ring. Or if a
-        root is no rank.
+        If the topology is another one, or a root is no rank.
 
     Notes
     -----
     O(flows x ranks); deterministic; no link carries two transfers in one step. With a flow of
-    each kind per rank of a torus HxW, H <= W: N-1+W-H steps per phase, each of a chunk of
-    1/(2N) of the buffer; 4(N-1) messages per rank. A rank sends 2(N-1)/N of the buffer over
-    two of its four links, which takes half as long as around one ring, and the first and the
-    last message of a sum are H+W-2 hops apart instead of N-1. Messages around a row carry one
-    chunk, not all H that take the same links.
+    each kind per rank of a torus or mesh HxW, H <= W: N-1+W-H steps per phase, each of a chunk of
+    1/(2N) of the buffer; 4(N-1) messages per rank, on meshes on average. A rank of a torus sends
+    2(N-1)/N of the buffer over two of its four links, which takes half as long as around one ring,
+    and the first and the last message of a sum are H+W-2 hops apart instead of N-1. Messages along
+    a row carry one chunk, not all H that take the same links.
 
     References
     ----------
@@ -56,12 +61,14 @@ def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> 
 
     Examples
     --------
-    >>> from multitree.topology.families.direct import torus
-    >>> schedule = build_ring_2d(torus(4, 4))
-    >>> schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load
-    (32, 15, 1)
+    >>> from multitree.topology.families.direct import mesh, torus
+    >>> for topology in (torus(4, 4), mesh(4, 4)):
+    ...     schedule = build_ring_2d(topology)
+    ...     print(schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load)
+    32 15 1
+    32 15 1
     """
-    grid = _grid(topology, "ring_2d", least_side=2)
+    grid = _grid(topology, "ring_2d", ("torus", "mesh"), least_side=2)
     return _along(topology, "ring_2d", [grid, grid.T], roots)
 
 
@@ -73,7 +80,8 @@ def build_bidirectional_ring_2d(
     Parameters
     ----------
     topology : Topology
-        A torus of two dimensions with sides of at least 3, so that both directions differ.
+        A torus of two dimensions with sides of at least 3, so that both directions differ. On a
+        mesh the links at the ends of lines are busy in every step of `ring_2d` already.
     roots : sequence of int, optional
         Four flows for each entry, 4i and 4i+2 rows first, 4i+1 and 4i+3 columns first, the last
         two backwards; every rank once when left out.
@@ -100,19 +108,18 @@ def build_bidirectional_ring_2d(
     >>> schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load
     (64, 15, 1)
     """
-    grid = _grid(topology, "bidirectional_ring_2d", least_side=3)
+    grid = _grid(topology, "bidirectional_ring_2d", ("torus",), least_side=3)
     backwards = grid[::-1, ::-1]
     grids = [grid, grid.T, backwards, backwards.T]
     return _along(topology, "bidirectional_ring_2d", grids, roots)
 
 
-def _grid(topology: Topology, algorithm: str, least_side: int) -> Grid:
-    dims, is_torus = topology.dims, topology.family == "torus"
-    is_square_of_pairs = topology.family == "mesh" and dims == (2, 2)
-    if not (is_torus or is_square_of_pairs) or len(dims) != 2 or min(dims) < least_side:
+def _grid(topology: Topology, algorithm: str, families: Sequence[str], least_side: int) -> Grid:
+    dims = topology.dims
+    if topology.family not in families or len(dims) != 2 or min(dims) < least_side:
         raise ScheduleError(
-            f"{algorithm} must have a torus of two dimensions with sides of at least "
-            f"{least_side}, whose rows and columns are rings, not {topology.name!r}"
+            f"{algorithm} must have a {' or '.join(families)} of two dimensions with sides of at "
+            f"least {least_side}, not {topology.name!r}"
         )
     return np.arange(topology.num_ranks, dtype=np.int64).reshape(dims)
 
@@ -121,16 +128,17 @@ def _along(
     topology: Topology, algorithm: str, grids: Sequence[Grid], roots: Sequence[int] | None
 ) -> Schedule:
     chosen = chosen_roots(roots, topology.num_ranks)
-    rings = [_Rings(grid, np.array(chosen)) for grid in grids]
+    kind_of = _Rings if topology.family == "torus" else _Lines
+    kinds: list[_Kind] = [kind_of(grid, np.array(chosen)) for grid in grids]
     # All kinds change dimensions in the same step, so that no two of them meet on a link.
-    across = max(ring.steps_across for ring in rings)
-    down = max(ring.steps_down for ring in rings)
+    across = max(kind.steps_across for kind in kinds)
+    down = max(kind.steps_down for kind in kinds)
     rows = []
-    for kind, ring in enumerate(rings):
-        sums = ring.rows(Op.REDUCE, across_at=0, down_at=across)
-        results = ring.rows(Op.GATHER, across_at=across + 2 * down, down_at=across + down)
+    for number, kind in enumerate(kinds):
+        sums = kind.rows(Op.REDUCE, across_at=0, down_at=across)
+        results = kind.rows(Op.GATHER, across_at=across + 2 * down, down_at=across + down)
         both = np.concatenate([sums, results])
-        both[:, 2] = len(grids) * both[:, 2] + kind
+        both[:, 2] = len(grids) * both[:, 2] + number
         rows.append(both)
     return Schedule.from_rows(
         topology,
@@ -139,6 +147,21 @@ def _along(
         flow_offsets=np.arange(len(grids) * len(chosen) + 1),
         rows=np.concatenate(rows),
     )
+
+
+class _Kind(Protocol):
+    """Flows that go across the rows of a grid, and down its columns."""
+
+    @property
+    def steps_across(self) -> int:
+        """Steps of a phase along rows."""
+
+    @property
+    def steps_down(self) -> int:
+        """Steps of a phase along columns."""
+
+    def rows(self, op: Op, *, across_at: int, down_at: int) -> Int32Array:
+        """step, op, flow, src and dst of one phase, int32 (flows * (ranks - 1), 5)."""
 
 
 class _Rings:
@@ -204,3 +227,89 @@ class _Rings:
         ends = [self._grid[row % height, column % width] for row, column in (src, dst)]
         columns = (step, np.full(flow.shape, op), flow, *ends)
         return np.stack([np.broadcast_to(c, flow.shape).ravel() for c in columns], axis=1)
+
+
+class _Lines:
+    """One kind of flows on a mesh: each line sums towards the root's place from both ends.
+
+    In a line of n ranks a chunk for place c leaves rank i for rank i + 1 in turn i + n - 1 - c,
+    below c, and for rank i - 1 in turn n - 1 - i + c, above. So it goes on a turn after it came, no
+    two chunks want a link in one turn, and n - 1 turns do. All-gather is the same backwards.
+    """
+
+    def __init__(self, grid: Grid, roots: Int64Array) -> None:
+        self._grid = grid
+        place = np.argsort(grid.ravel())[roots]
+        self._row, self._column = np.divmod(place, grid.shape[1])
+        # Flows of one column of roots share the lines across, those of one root those down.
+        self._of_column = int(np.bincount(self._column).max())
+        self._of_root = positions_in_group(place)
+        self._most_of_root = int(self._of_root.max()) + 1
+        # Turns in which nothing is sent, where no root is at an end.
+        self._first_across = _first_turn(self._column, grid.shape[1])
+        self._first_down = _first_turn(self._row, grid.shape[0])
+
+    @property
+    def steps_across(self) -> int:
+        return (int(self._grid.shape[1]) - 1 - self._first_across) * self._of_column
+
+    @property
+    def steps_down(self) -> int:
+        return (int(self._grid.shape[0]) - 1 - self._first_down) * self._most_of_root
+
+    def rows(self, op: Op, *, across_at: int, down_at: int) -> Int32Array:
+        height, width = self._grid.shape
+        flow, row, column = np.indices((len(self._row), height, width))
+        place, to = column, self._column[flow]
+        turn = _turn(place, to, width) - self._first_across
+        step = turn * self._of_column + self._turns()[:, :, None]
+        here, there = self._grid[row, place], self._grid[row, place + np.sign(to - place)]
+        across = self._columns(op, flow, step, across_at, self.steps_across, here, there)
+
+        flow, place = np.indices((len(self._row), height))
+        to, column = self._row[flow], self._column[flow]
+        turn = _turn(place, to, height) - self._first_down
+        step = turn * self._most_of_root + self._of_root[flow]
+        here, there = self._grid[place, column], self._grid[place + np.sign(to - place), column]
+        down = self._columns(op, flow, step, down_at, self.steps_down, here, there)
+        return int32s("Rows", np.concatenate([across, down]))
+
+    def _turns(self) -> Int64Array:
+        """A flow's turn in each row's line: first what goes down first, last what stays."""
+        height = self._grid.shape[0]
+        flow, row = (index.ravel() for index in np.indices((len(self._row), height)))
+        to = self._row[flow]
+        leaves = np.where(row == to, height, _turn(row, to, height))
+        soonest = np.lexsort((flow, leaves))
+        turn = np.empty(len(flow), np.int64)
+        turn[soonest] = positions_in_group((row * len(self._grid.T) + self._column[flow])[soonest])
+        return turn.reshape(-1, height)
+
+    def _columns(
+        self,
+        op: Op,
+        flow: Int64Array,
+        step: Int64Array,
+        begin: int,
+        steps: int,
+        here: Int64Array,
+        there: Int64Array,
+    ) -> Int64Array:
+        """Rows of those that send: towards the root, or backwards from it."""
+        src, dst = here, there
+        if op == Op.GATHER:
+            src, dst, step = there, here, steps - 1 - step
+        columns = (begin + step, np.full(flow.shape, op), flow, src, dst)
+        sends = here != there
+        return np.stack([column[sends] for column in columns], axis=1)
+
+
+def _turn(place: Int64Array, to: Int64Array, length: int) -> Int64Array:
+    """When a chunk for place `to` of a line leaves another place."""
+    turn: Int64Array = np.where(place < to, place + length - 1 - to, length - 1 - place + to)
+    return turn
+
+
+def _first_turn(to: Int64Array, length: int) -> int:
+    """The first turn in which anything is sent in lines towards some places."""
+    return int(np.minimum(to, length - 1 - to).min())

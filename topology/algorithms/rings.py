@@ -178,7 +178,7 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     15
     """
     chosen = chosen_roots(roots, topology.num_ranks)
-    rows = _once_around(ring_order(topology), chosen)
+    rows = once_around(ring_order(topology), chosen)
     return Schedule.from_rows(
         topology,
         algorithm="ring",
@@ -227,7 +227,7 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     """
     chosen = chosen_roots(roots, topology.num_ranks)
     order = ring_order(topology)
-    forwards, backwards = (_once_around(way, chosen) for way in (order, order[::-1]))
+    forwards, backwards = (once_around(way, chosen) for way in (order, order[::-1]))
     forwards[:, 2] *= 2
     backwards[:, 2] = 2 * backwards[:, 2] + 1
     rows = np.concatenate([forwards, backwards])
@@ -318,7 +318,20 @@ def _routes(topology: Topology, rows: Int32Array) -> Routes | None:
     return np.arange(len(rows) + 1), links, np.zeros_like(links)
 
 
-def _once_around(cycle: Sequence[int], roots: Sequence[int]) -> Int32Array:
+def once_around(cycle: Sequence[int], roots: Sequence[int]) -> Int32Array:
+    """step, op, flow, src and dst of a ring in one direction, one flow for each root.
+
+    Parameters
+    ----------
+    cycle : sequence of int
+        Ranks in the order of the ring.
+    roots : sequence of int
+
+    Returns
+    -------
+    numpy.ndarray, int32 (2 * roots * (ranks - 1), 5)
+        REDUCE rows first.
+    """
     num_ranks, num_phase_steps = len(cycle), len(cycle) - 1
     around = np.array(cycle)
     step = np.arange(num_phase_steps)

@@ -85,12 +85,14 @@ def switch_planes(topology: Topology) -> list[SwitchPlane]:
     return sorted(found, key=lambda plane: int(plane.switches[0]))
 
 
-def boxed_planes(topology: Topology) -> BoxedPlanes:
+def boxed_planes(topology: Topology, algorithm: str) -> BoxedPlanes:
     """The planes of a network, and its boxes and rails where planes join some ranks only.
 
     Parameters
     ----------
     topology : Topology
+    algorithm : str
+        What needs them, for messages.
 
     Returns
     -------
@@ -105,36 +107,36 @@ def boxed_planes(topology: Topology) -> BoxedPlanes:
     Examples
     --------
     >>> from multitree.topology.families.clusters import dgx_a100
-    >>> found = boxed_planes(dgx_a100(2))
+    >>> found = boxed_planes(dgx_a100(2), "direct")
     >>> found.boxes.shape, len(found.planes[0]), len(found.rails)
     ((2, 8), 6, 1)
     """
     if not topology.num_switches:
-        raise ScheduleError(f"{topology.name!r}: direct must have switches, not ranks alone")
+        raise ScheduleError(f"{topology.name!r}: {algorithm} must have switches, not ranks alone")
     found = switch_planes(topology)
     complete = tuple(plane for plane in found if len(plane.ranks) == topology.num_ranks)
     if not complete:
         most = max((len(plane.ranks) for plane in found), default=0)
         raise ScheduleError(
-            f"{topology.name!r}: direct must have connected switches that join all "
+            f"{topology.name!r}: {algorithm} must have connected switches that join all "
             f"{topology.num_ranks} ranks, not {most} at most"
         )
     for plane in found:
-        _check_ports(topology, plane)
+        _check_ports(topology, plane, algorithm)
     local = [plane for plane in found if len(plane.ranks) < topology.num_ranks]
     if not local:
         return BoxedPlanes(complete[0].ranks[None], (complete,), ())
     of_boxes: dict[tuple[int, ...], list[SwitchPlane]] = {}
     for plane in local:
         of_boxes.setdefault(tuple(plane.ranks.tolist()), []).append(plane)
-    _check_boxes(topology, of_boxes)
+    _check_boxes(topology, of_boxes, algorithm)
     # Boxes in the order of their lowest ranks, whatever the numbers of their switches.
     boxes = sorted(of_boxes)
     planes = tuple(tuple(of_boxes[box]) for box in boxes)
     return BoxedPlanes(int64s("Boxes", boxes), planes, complete)
 
 
-def _check_ports(topology: Topology, plane: SwitchPlane) -> None:
+def _check_ports(topology: Topology, plane: SwitchPlane, algorithm: str) -> None:
     """Raise unless each rank has one link to the plane and one from it."""
     ends = topology.links[plane.links]
     for side, direction in ((0, "to"), (1, "from")):
@@ -143,19 +145,21 @@ def _check_ports(topology: Topology, plane: SwitchPlane) -> None:
         if wrong.size:
             rank = topology.label(int(plane.ranks[wrong[0]]))
             raise ScheduleError(
-                f"{topology.name!r}: direct must have one link {direction} the switches that "
+                f"{topology.name!r}: {algorithm} must have one link {direction} the switches that "
                 f"join a rank, not {counts[wrong[0]]} of rank {rank}"
             )
 
 
-def _check_boxes(topology: Topology, of_boxes: dict[tuple[int, ...], list[SwitchPlane]]) -> None:
+def _check_boxes(
+    topology: Topology, of_boxes: dict[tuple[int, ...], list[SwitchPlane]], algorithm: str
+) -> None:
     """Raise unless boxes part the ranks into as many each, with as many planes."""
     members = sorted(rank for box in of_boxes for rank in box)
     if members != list(range(topology.num_ranks)):
         counts = np.bincount(members, minlength=topology.num_ranks)
         rank = int(np.flatnonzero(counts != 1)[0])
         raise ScheduleError(
-            f"{topology.name!r}: direct must have boxes that hold each rank once, "
+            f"{topology.name!r}: {algorithm} must have boxes that hold each rank once, "
             f"not rank {topology.label(rank)} in {counts[rank]}"
         )
     for what, numbers in (
@@ -164,13 +168,13 @@ def _check_boxes(topology: Topology, of_boxes: dict[tuple[int, ...], list[Switch
     ):
         if len(numbers) > 1:
             raise ScheduleError(
-                f"{topology.name!r}: direct must have boxes with as many {what} each, "
+                f"{topology.name!r}: {algorithm} must have boxes with as many {what} each, "
                 f"not {min(numbers)} to {max(numbers)}"
             )
 
 
 def plane_routes(
-    topology: Topology, plane: SwitchPlane, src: Int64Array, dst: Int64Array
+    topology: Topology, plane: SwitchPlane, src: Int64Array, dst: Int64Array, *, algorithm: str
 ) -> Routes:
     """One route over a plane for each pair of its ranks.
 
@@ -180,6 +184,8 @@ def plane_routes(
     plane : SwitchPlane
     src, dst : numpy.ndarray, int64 (n,)
         Places among the plane's ranks, two different ones each.
+    algorithm : str
+        What needs them, for messages.
 
     Returns
     -------
@@ -204,7 +210,7 @@ def plane_routes(
         alone = Topology("plane", *counts, ends, same, same)
     except TopologyError as error:
         raise ScheduleError(
-            f"{topology.name!r}: direct must have switches that lead from every rank to every "
+            f"{topology.name!r}: {algorithm} must have switches that lead from every rank to every "
             f"other, not those from switch {topology.label(int(plane.switches[0]))} on"
         ) from error
     offsets, links, classes = routes(alone, int32s("Places", src), int32s("Places", dst))

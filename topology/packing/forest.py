@@ -20,7 +20,7 @@ from multitree.topology.packing.switch_packing import pack_over_switches
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import sibling_groups
 
-__all__ = ["MOST_WAVES", "build_forest"]
+__all__ = ["MOST_WAVES", "build_forest", "common_root", "in_waves"]
 
 MOST_WAVES = 512
 """Waves that interfaces tell apart, with memory for buffers of 1 GiB."""
@@ -113,13 +113,70 @@ def build_forest(
     >>> schedule.num_flows, schedule.period, schedule.max_link_load
     (8, 5, 1)
     """
-    at = None if roots is None else set(chosen_roots(roots, topology.num_ranks))
-    if at is not None and len(at) > 1:
-        raise ScheduleError(f"{topology.name!r}: forest must have one root, not {sorted(at)}")
+    at = common_root(topology, "forest", roots)
+    overlay_links: OverlayLinks | None = None
+    if topology.num_switches:
+        packing, overlay_links = pack_over_switches(topology)
+    else:
+        packing = pack_trees(topology)
+    if at is not None:
+        packing = rerooted(packing, at)
+    return in_waves(topology, packing, "forest", cost_model, overlay_links)
+
+
+def common_root(topology: Topology, algorithm: str, roots: Sequence[int] | None) -> int | None:
+    """The rank at which all trees are to be rooted, None where each has its own root.
+
+    Parameters
+    ----------
+    topology : Topology
+    algorithm : str
+        For the message.
+    roots : sequence of int, optional
+        One rank, any number of times.
+
+    Raises
+    ------
+    ScheduleError
+        If they differ, or one is no rank.
+    """
+    if roots is None:
+        return None
+    at = set(chosen_roots(roots, topology.num_ranks))
+    if len(at) > 1:
+        raise ScheduleError(f"{topology.name!r}: {algorithm} must have one root, not {sorted(at)}")
+    return at.pop()
+
+
+def in_waves(
+    topology: Topology,
+    packing: Packing,
+    algorithm: str,
+    cost_model: CostModel | None = None,
+    overlay_links: OverlayLinks | None = None,
+) -> Schedule:
+    """Run packed trees in waves, by the modulo schedule and the number of waves that suit a size.
+
+    Parameters
+    ----------
+    topology : Topology
+    packing : Packing
+        On the topology, or on the network of overlay links.
+    algorithm : str
+        Name of the schedule's algorithm.
+    cost_model : CostModel, optional
+        What the schedule is suited to; `usual_cost_model` without it.
+    overlay_links : OverlayLinks, optional
+        Where the packing's links are routes.
+
+    Returns
+    -------
+    Schedule
+        An all-reduce.
+    """
     cost_model = cost_model or usual_cost_model(topology)
     # An empty buffer has messages without payload; what suits one flit suits these.
     cost_model = cost_model._replace(num_flits=max(cost_model.num_flits, 1))
-    packing, overlay_links = _packed(topology, at)
     tables: dict[bytes, ModuloSchedule] = {}
     plan = _best_plan(packing, overlay_links, cost_model, 1, tables)
     most_copies = MOST_FLOWS // packing.num_trees
@@ -127,16 +184,7 @@ def build_forest(
         # Interfaces tell no more waves apart: so have several of them in one, for shorter chunks.
         more = _best_plan(packing, overlay_links, cost_model, most_copies, tables)
         plan = more if more.waves.cycles < plan.waves.cycles else plan
-    return _schedule(topology, plan)
-
-
-def _packed(topology: Topology, at: set[int] | None) -> tuple[Packing, OverlayLinks | None]:
-    overlay_links: OverlayLinks | None = None
-    if topology.num_switches:
-        packing, overlay_links = pack_over_switches(topology)
-    else:
-        packing = pack_trees(topology)
-    return (packing if at is None else rerooted(packing, *at)), overlay_links
+    return _schedule(topology, algorithm, plan)
 
 
 def _best_plan(
@@ -225,7 +273,7 @@ def _times(
     return _Waves(cycles, num_waves, copies)
 
 
-def _schedule(topology: Topology, plan: _Plan) -> Schedule:
+def _schedule(topology: Topology, algorithm: str, plan: _Plan) -> Schedule:
     table, overlay_links = plan.modulo_schedule, plan.overlay_links
     packing = table.packing
     tree, rank = np.nonzero(packing.links >= 0)
@@ -235,7 +283,7 @@ def _schedule(topology: Topology, plan: _Plan) -> Schedule:
     links = np.concatenate([up, packing.topology.reverse[up]])
     schedule = Schedule.from_rows(
         topology,
-        algorithm="forest",
+        algorithm=algorithm,
         collective="all_reduce",
         flow_offsets=np.arange(packing.num_trees + 1),
         rows=np.concatenate([np.stack(rows, axis=1) for rows in (reduces, gathers)]),

@@ -34,6 +34,7 @@ from multitree.topology.networks.subsets import among
 from multitree.topology.specs import parse_topology
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
+SWEEP = DOCUMENT.parents[1] / "examples" / "sweep.yaml"
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
@@ -80,6 +81,7 @@ COMMANDS = {
     "cocotb": ["ring:2", "--sim", "icarus", "--dtypes", "int32", "--only", "after_a_reset"],
     "simulate": ["mesh:4x4", "--engine", "analytic"],
     "compare": ["mesh:3x3", "--engine", "analytic"],
+    "sweep": [str(SWEEP), "--out", "results", "--jobs", "1"],
     "explain": ["torus:4x4", "--size", "4KiB"],
     "job": ["ncf", "torus:2x2"],
     "doctor": [],
@@ -266,7 +268,7 @@ def test_every_command_takes_the_ranks_that_take_part(capsys, forwarding):
         (["--ranks", "0--3"], "Ranks must be like 0-3,8, not '0--3'"),
         (["--ranks", "0-999999999"], "Rank must be within 0..7, not 8"),
         (["--ranks", "999999999"], "Rank must be within 0..7, not 999999999"),
-        (["--forwarding"], "Forwarding must come with --ranks, which says who takes part"),
+        (["--forwarding"], "Forwarding must come with ranks, which say who takes part"),
         (["--ranks", "0,3"], "Rank 3 of 'mesh:2x4' must be connected with rank 0 over ranks"),
     ],
 )

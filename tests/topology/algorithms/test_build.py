@@ -40,7 +40,9 @@ ONE_FLOW_PER_RANK = ("ring", "halving_doubling", "hdrm", "symmetric")
 ONE_PLANE = {"fat_tree:3x2", "kary_tree:2x3", "bigraph:2x4", "dragonfly:2x1x1", "star"}
 ONLY = {
     "direct": {*ONE_PLANE, "dgx2", "dgx_a100:2"},
-    "ring_2d": {"torus:3x4", "torus:4x4"},
+    "plane_rings": {*ONE_PLANE, "dgx2"},
+    "ring_2d": {"torus:3x4", "torus:4x4", "mesh:3x3"},
+    "tto": {"mesh:3x3"},
     "bidirectional_ring_2d": {"torus:3x4", "torus:4x4"},
     "hdrm": {"bigraph:2x4"},
     "swing": {"ring:2", "torus:4x4"},
@@ -57,7 +59,7 @@ ONLY = {
 
 
 def has_one_flow_per_rank(algorithm, topology):
-    if algorithm == "direct":
+    if algorithm in ("direct", "plane_rings"):
         return topology.name in ONE_PLANE
     return algorithm in ONE_FLOW_PER_RANK
 

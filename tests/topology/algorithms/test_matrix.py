@@ -56,8 +56,9 @@ NETWORKS = {
 SLOW_FORESTS = {"boxes on one spine", "boxes without a plane"}
 NO_LINKS_BACK = "must be joined by links with a reverse for a ring around a tree"
 REFUSED = {
-    "ring_2d": "ring_2d must have a torus of two dimensions",
+    "ring_2d": "ring_2d must have a torus or mesh of two dimensions",
     "bidirectional_ring_2d": "bidirectional_ring_2d must have a torus of two dimensions",
+    "tto": "tto must have a mesh of two dimensions",
     "hdrm": "hdrm must have a BiGraph",
     "swing": "swing must have a ring or torus",
     "symmetric": "symmetric must have a ring, torus, hypercube or fully connected network",
@@ -77,6 +78,15 @@ ONLY_HERE |= {
     (name, "direct"): "direct must have switches, not ranks alone"
     for name, topology in NETWORKS.items()
     if not topology.num_switches
+}
+ONLY_HERE |= {
+    (name, "plane_rings"): reason.replace("direct", "plane_rings")
+    for (name, algorithm), reason in ONLY_HERE.items()
+    if algorithm == "direct"
+}
+ONLY_HERE |= {
+    (name, "plane_rings"): "plane_rings must have planes that join all ranks, not"
+    for name in ("boxes", "boxes on one spine")
 }
 
 

@@ -1,0 +1,241 @@
+"""What a sweep runs: keys with lists of values, and their combinations."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from multitree.host.parameters import problem_with
+from multitree.host.simulator import CLOCKED_ENGINES
+from multitree.host.sizes import parse_size
+from multitree.host.sweep.errors import SweepError
+from multitree.host.sweep.point import Point
+from multitree.host.sweep.yaml_text import Places, read_entries
+from multitree.host.work import OPS
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.choice import AUTO
+from multitree.topology.algorithms.build import ALGORITHMS
+from multitree.topology.collectives import COLLECTIVES, DTYPES
+from multitree.topology.file_text import (
+    ContentError,
+    choice,
+    integer,
+    label,
+    naming,
+    positive,
+    shown,
+)
+from multitree.topology.networks.nodes import MAX_RANKS
+
+__all__ = ["MAX_POINTS", "Grid", "grid_of", "read_grid"]
+
+MAX_POINTS = 100_000
+REQUIRED = ("topology", "algorithm", "size", "engine")
+_MOST_CHARACTERS = 4096
+_MOST = 2**62
+"""Of a seed: columns of files have 64 bits."""
+_MOST_BYTES = 2**40
+"""With all other limits, cycles then have fewer than 63 bits."""
+
+Check = Callable[[str, Any], Any]
+"""From a place and a value to the value of a `Point`, or a ContentError."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every combination of some values.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it: the file.
+    folder : Path
+        Where files are that it names.
+    values : mapping of str to tuple
+        Values by the name of a `Point`'s field; those of the last name vary fastest.
+    """
+
+    name: str
+    folder: Path
+    values: Mapping[str, tuple[Any, ...]]
+
+    @property
+    def num_points(self) -> int:
+        """How many combinations there are."""
+        return math.prod(map(len, self.values.values()))
+
+    def points(self) -> list[Point]:
+        """All combinations, in order."""
+        combined = product(*self.values.values())
+        return [Point(**dict(zip(self.values, each, strict=True))) for each in combined]
+
+
+def read_grid(path: str | Path) -> Grid:
+    """Read a sweep file.
+
+    Parameters
+    ----------
+    path : str or Path
+        YAML: keys of `grid_of`. Topologies of files are looked for in its folder.
+
+    Raises
+    ------
+    SweepError
+        If it is wrong: says where, and what must be.
+    """
+    with naming(str(path), SweepError):
+        entries, places = read_entries(str(path))
+        return _grid(str(path), Path(path).absolute().parent, entries, places)
+
+
+def grid_of(entries: Mapping[str, Any]) -> Grid:
+    """The grid of values by key.
+
+    Parameters
+    ----------
+    entries : mapping
+        Keys are the names of options of `multitree simulate` with underscores, and "topology" in
+        the place of SPEC; each with a value, or a list of them. Topologies of files are looked
+        for in the current folder.
+
+    Raises
+    ------
+    SweepError
+        If a key is unknown or missing, a list empty, or a value wrong or repeated.
+    TypeError
+        If it is no mapping.
+
+    Examples
+    --------
+    >>> sizes = ["32KiB", "1MiB"]
+    >>> values = {"topology": "torus:4x4", "algorithm": "ring", "engine": "analytic"}
+    >>> [point.size_bytes for point in grid_of(values | {"size": sizes}).points()]
+    [32768, 1048576]
+    """
+    if not isinstance(entries, Mapping):
+        raise TypeError(f"Sweep must be a mapping or the path of a file, not {entries!r}")
+    with naming("sweep", SweepError):
+        return _grid("sweep", Path.cwd(), entries, {})
+
+
+def _grid(name: str, folder: Path, entries: Mapping[str, Any], places: Places) -> Grid:
+    for key in entries:
+        if key not in _CHECKS:
+            at = f"{places[key]}: " if key in places else ""
+            raise ContentError(f"{at}key must be one of {', '.join(_CHECKS)}, not {shown(key)}")
+    for key in REQUIRED:
+        if key not in entries:
+            raise ContentError(f"{key} must be there")
+    values = {}
+    for key, given in entries.items():
+        place = f"{places[key]}: {key}" if key in places else key
+        values[_FIELDS.get(key, key)] = _checked(place, given, _CHECKS[key])
+    grid = Grid(name, folder, values)
+    if grid.num_points > MAX_POINTS:
+        raise ContentError(f"points must be at most {MAX_POINTS}, not {grid.num_points}")
+    return grid
+
+
+def _checked(place: str, given: Any, check: Check) -> tuple[Any, ...]:
+    """The values of a key, each once."""
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        return (check(place, given),)
+    if not given:
+        raise ContentError(f"{place} must have at least one value, not an empty list")
+    values: dict[Any, Any] = {}
+    for index, each in enumerate(given):
+        value = check(f"{place}[{index}]", each)
+        if value in values:
+            raise ContentError(f"{place} must have each value once, not {shown(each)} again")
+        values[value] = each
+    return tuple(values)
+
+
+def _size(place: str, value: Any) -> int:
+    size_bytes = value
+    if isinstance(value, str):
+        try:
+            size_bytes = parse_size(value)
+        except ValueError as error:
+            raise ContentError(f"{place}: {error}") from None
+    size_bytes = integer(place, size_bytes, 4, _MOST_BYTES)
+    if size_bytes % 4:
+        raise ContentError(f"{place} must be a multiple of 4 bytes, not {size_bytes}")
+    return size_bytes
+
+
+def _op(place: str, value: Any) -> str:
+    return OPS[choice(place, value, tuple(OPS))]
+
+
+def _truth(place: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ContentError(f"{place} must be true or false, not {shown(value)}")
+    return value
+
+
+def _interface_size(name: str, place: str, value: Any) -> int:
+    size = integer(place, value, 0, _MOST)
+    problem = problem_with(name, size)
+    if problem is not None:
+        raise ContentError(f"{place} {problem}")
+    return size
+
+
+def _or_none(check: Check) -> Check:
+    """A check that null passes, which stands for what is taken without the key."""
+    return lambda place, value: None if value is None else check(place, value)
+
+
+def _integer(least: int, most: int) -> Check:
+    return lambda place, value: integer(place, value, least, most)
+
+
+def _number(least: float, most: float) -> Check:
+    def check(place: str, value: Any) -> float:
+        number = positive(place, value)
+        if not least <= number <= most:
+            raise ContentError(f"{place} must be within {least:g}..{most:g}, not {number:g}")
+        return number
+
+    return check
+
+
+def _choice(known: Sequence[str]) -> Check:
+    return lambda place, value: choice(place, value, known)
+
+
+def _label(place: str, value: Any) -> str:
+    return label(place, value, _MOST_CHARACTERS)
+
+
+_FIELDS = {"size": "size_bytes"}
+_CHECKS: dict[str, Check] = {
+    "topology": _label,
+    "algorithm": _choice([*ALGORITHMS, AUTO]),
+    "size": _size,
+    "engine": _choice(CLOCKED_ENGINES),
+    "collective": _choice(COLLECTIVES),
+    "root": _or_none(_integer(0, MAX_RANKS - 1)),
+    "dependency": _or_none(_choice(DEPENDENCIES)),
+    "flow_control": _choice(FLOW_CONTROLS),
+    "lockstep": _truth,
+    "dtype": _choice(tuple(DTYPES)),
+    "op": _op,
+    "seed": _integer(0, _MOST),
+    "memory_cycles": _integer(1, 2**20),
+    "clock_ghz": _number(0.001, 100.0),
+    "flit_bytes": partial(_interface_size, "flit_bytes"),
+    "buffer_flits": _or_none(partial(_interface_size, "buffer_flits")),
+    "forward_flits": partial(_interface_size, "forward_flits"),
+    "adder_stages": partial(_interface_size, "adder_stages"),
+    "ranks": _or_none(_label),
+    "forwarding": _truth,
+    "link_gbytes_per_s": _or_none(_number(0.1, 100_000.0)),
+    "latency_ns": _or_none(_number(0.001, 1e9)),
+    "bandwidth_key": _or_none(_label),
+    "latency_key": _or_none(_label),
+}

@@ -1,0 +1,191 @@
+"""Worker processes of this machine, one point each at a time."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from multiprocessing.connection import Connection, wait
+from types import FrameType
+from typing import Any
+
+from multitree.host.sweep.errors import SweepError
+from multitree.host.sweep.point import PointResult
+from multitree.host.sweep.point_run import Answer, Task, answer
+from multitree.topology.errors import TopologyWarning
+
+__all__ = ["answers_of_processes", "num_cores"]
+
+_SECONDS_TO_END = 5.0
+# Started anew, not forked: threads and locks of this process are not theirs.
+_PROCESSES = multiprocessing.get_context("spawn")
+_STARTED = "started"
+# A terminal sends these to all its processes: this one decides when its workers end.
+_OF_TERMINALS = {signal.SIGINT, signal.SIGHUP}
+
+Run = Callable[[Task], Answer]
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def answers_of_processes(
+    tasks: Sequence[Task], num_workers: int, run: Run = answer
+) -> Generator[tuple[Task, Answer], None, None]:
+    """Answer tasks in processes; when the iterator is closed, they end.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    num_workers : int
+        Processes at a time, at least 1.
+    run : callable
+        What a process does with a task; one that can be imported.
+
+    Yields
+    ------
+    task : Task
+    answer : Answer
+        In the order in which they come. Where a process dies, its task has an error that is not
+        kept, and another process takes its place.
+
+    Raises
+    ------
+    SweepError
+        If processes cannot start, or as `run`.
+    """
+    waiting = iter(tasks)
+    workers: list[_Worker] = []
+    try:
+        for _ in range(min(num_workers, len(tasks))):
+            workers.append(_Worker(run))
+            workers[-1].give(next(waiting))
+        while busy := [worker for worker in workers if worker.task is not None]:
+            ready = wait([worker.connection for worker in busy])
+            for worker in [each for each in busy if each.connection in ready]:
+                task, said = worker.task, worker.receive()
+                if task is None or said is None:
+                    continue
+                following = next(waiting, None)
+                if worker.has_ended and following is not None:
+                    workers.remove(worker)
+                    worker = _Worker(run)
+                    workers.append(worker)
+                # Before the answer goes on, so that it works while that is stored.
+                worker.give(following)
+                yield task, said
+    finally:
+        _end(workers)
+
+
+class _Worker:
+    """A process, and the task that it has."""
+
+    def __init__(self, run: Run) -> None:
+        self.task: Task | None = None
+        self.has_ended = False
+        self._has_started = False
+        self.connection, theirs = _PROCESSES.Pipe()
+        self.process = _PROCESSES.Process(target=_serve, args=(theirs, run), daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINALS)
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        # Without this end of its own, this process sees when the other one is gone.
+        theirs.close()
+
+    def give(self, task: Task | None) -> None:
+        """Send it a task, if there is one."""
+        self.task = task
+        # One that has died is found to be so when its answer is waited for.
+        with contextlib.suppress(OSError):
+            if task is not None:
+                self.connection.send(task)
+
+    def receive(self) -> Answer | None:
+        """What it says of its task, or that it has died; None where it says that it has started."""
+        try:
+            said = self.connection.recv()
+        except (EOFError, OSError):
+            return self._died()
+        if said == _STARTED:
+            self._has_started = True
+            return None
+        if isinstance(said, Exception):
+            raise said
+        assert isinstance(said, Answer)
+        return said
+
+    def _died(self) -> Answer:
+        self.has_ended = True
+        self.process.join()
+        code = self.process.exitcode or 0
+        names = {int(each): each.name for each in signal.Signals}
+        by = names.get(-code, f"signal {-code}")
+        how = f"ended by {by}" if code < 0 else f"ended with status {code}"
+        if not self._has_started:
+            raise SweepError(
+                f"Worker processes must start, but one {how} at once; a script that calls "
+                "run_sweep must do so below: if __name__ == '__main__'"
+            )
+        result = PointResult(error=f"WorkerDied: the worker process was {how}")
+        return Answer(result, kept=False, costs={"pid": self.process.pid})
+
+
+def _end(workers: Sequence[_Worker]) -> None:
+    """End processes: those that do not do so when they are asked to are killed."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for worker in workers:
+            if worker.process.is_alive() and worker.process.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.process.pid, number)
+        until = time.monotonic() + _SECONDS_TO_END
+        for worker in workers:
+            worker.process.join(max(0.0, until - time.monotonic()))
+    for worker in workers:
+        worker.connection.close()
+
+
+def _serve(connection: "Connection[Any, Any]", run: Run) -> None:
+    """What a worker process does: it answers tasks until there are no more."""
+    signal.signal(signal.SIGTERM, _exit)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # The sweep has said so already.
+    warnings.simplefilter("ignore", TopologyWarning)
+    connection.send(_STARTED)
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        said: Answer | Exception
+        try:
+            said = run(task)
+        except SweepError as error:
+            said = error
+        connection.send(said)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    """End as programs end, so that compilers which run are ended, too."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that has started it is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_SECONDS_TO_END)
+    os._exit(1)

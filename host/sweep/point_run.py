@@ -1,0 +1,193 @@
+"""Runs one point where a worker is asked to: what came of it, and what it cost."""
+
+import os
+import platform
+import time
+import traceback
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from multitree.host.simulator import Simulator
+from multitree.host.sweep.code_version import code_key
+from multitree.host.sweep.errors import SweepError
+from multitree.host.sweep.networks import Source, network_of
+from multitree.host.sweep.point import Point, PointResult
+from multitree.nic.program import DEPENDENCIES
+from multitree.sim.choice import AUTO
+from multitree.sim.estimate import schedule_for
+from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import PACED
+from multitree.topology.networks.topology import Topology
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["Answer", "Task", "answer", "run_point"]
+
+_KEPT = 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """A point for a worker.
+
+    Parameters
+    ----------
+    index : int
+        Its row.
+    key : str
+        Under which its result is stored.
+    point : Point
+    source : Source
+        Of its topology.
+    code : str
+        `code_key` that the worker must have, too.
+    num_threads : int
+        Of an emulation.
+    """
+
+    index: int
+    key: str
+    point: Point
+    source: Source
+    code: str
+    num_threads: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker says of a task.
+
+    Parameters
+    ----------
+    result : PointResult
+    kept : bool
+        Whether it would be the same again, and so is stored.
+    costs : dict
+        For the log: when, where, how long, and of what was not foreseen the traceback.
+    """
+
+    result: PointResult
+    kept: bool
+    costs: dict[str, Any]
+
+
+def answer(task: Task) -> Answer:
+    """Run a task's point, whatever comes of it.
+
+    Parameters
+    ----------
+    task : Task
+
+    Returns
+    -------
+    Answer
+        A combination that is not supported is a result. What may not come again, such as a full
+        disk or a fault of an interface, is an error that is not kept.
+
+    Raises
+    ------
+    SweepError
+        If this worker runs other code.
+    """
+    if code_key() != task.code:
+        raise SweepError(
+            f"Code of all workers must be that of the sweep, which is not so on {platform.node()}"
+        )
+    costs: dict[str, Any] = {"started": datetime.now(UTC).isoformat()}
+    costs |= {"host": platform.node(), "pid": os.getpid()}
+    wall, cpu, kept = time.perf_counter(), time.process_time(), True
+    try:
+        result = run_point(task.point, task.source, num_threads=task.num_threads)
+    except Exception as error:
+        result, kept = PointResult(error=f"{type(error).__name__}: {_sentence(error)}"), False
+        costs["traceback"] = traceback.format_exc()
+    costs["wall_seconds"] = time.perf_counter() - wall
+    costs["cpu_seconds"] = time.process_time() - cpu
+    return Answer(result, kept, costs)
+
+
+def run_point(point: Point, source: Source, *, num_threads: int | None = None) -> PointResult:
+    """Build a point's schedule, and run it on its engine.
+
+    Parameters
+    ----------
+    point : Point
+    source : Source
+        Of its topology.
+    num_threads : int, optional
+        Of an emulation.
+
+    Returns
+    -------
+    PointResult
+        With an error where there is no such network, schedule or run.
+
+    Raises
+    ------
+    SweepError, EngineError, DeviceError
+        Where that is for reasons that are not the point's.
+    """
+    found: dict[str, Any] = {}
+    try:
+        network = network_of(point, source)
+        found["num_ranks"] = network.num_ranks
+        schedule, model = _schedule_of(network, point)
+        found |= {
+            "chosen_algorithm": schedule.algorithm,
+            "chosen_dependency": model.dependency,
+            "schedule_hash": schedule.hash,
+            "steps_reduce_scatter": schedule.steps_reduce_scatter,
+            "steps_all_gather": schedule.steps_all_gather,
+            "link_buffer_flits": model.buffer_flits_on(network),
+        }
+        found |= _run(schedule, point, model, num_threads)
+    except SweepError:
+        raise
+    except ValueError as error:
+        found["error"] = _sentence(error)
+    return PointResult(**found)
+
+
+def _schedule_of(network: Topology, point: Point) -> tuple[Schedule, LinkModel]:
+    model = point.link_model()
+    asked = point.algorithm, point.collective, point.root
+    if point.algorithm != AUTO and point.algorithm not in PACED:
+        return _unpaced(network, *asked), model
+    dependencies = DEPENDENCIES[::-1] if point.dependency is None else (point.dependency,)
+    num_flits = model.num_flits(point.size_bytes, 1)
+    return schedule_for(
+        network, num_flits, model, *asked, lockstep=point.lockstep, dependencies=dependencies
+    )
+
+
+@lru_cache(_KEPT)
+def _unpaced(network: Topology, algorithm: str, collective: str, root: int | None) -> Schedule:
+    """A schedule that is the same for all sizes; points that follow each other share it."""
+    return schedule_for(network, 0, LinkModel(), algorithm, collective, root)[0]
+
+
+def _run(
+    schedule: Schedule, point: Point, model: LinkModel, num_threads: int | None
+) -> dict[str, Any]:
+    """Fields of a `PointResult` that the engine has to say."""
+    with Simulator(
+        schedule.topology,
+        point.engine,
+        dtype=point.dtype,
+        op=point.op,
+        seed=point.seed,
+        link_model=model,
+        lockstep=point.lockstep,
+        num_threads=num_threads,
+        say=lambda sentence: None,
+    ) as simulator:
+        report = simulator.run(schedule, point.size_bytes)
+    totals = {} if report.totals is None else asdict(report.totals)
+    limited = "; ".join(map(str, report.limits)) or None
+    names = set(PointResult.__dataclass_fields__) & set(asdict(report))
+    return {name: getattr(report, name) for name in names} | totals | {"limited": limited}
+
+
+def _sentence(error: BaseException) -> str:
+    return " ".join(str(error).split())

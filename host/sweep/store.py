@@ -1,0 +1,141 @@
+"""Results of points in a folder, by the hash of all that they depend on."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from multitree.host.sweep.errors import SweepError
+from multitree.host.sweep.networks import Source
+from multitree.host.sweep.point import Point, PointResult
+from multitree.sim.emulator.cache import content_key
+from multitree.topology.atomic_write import TEMPORARY, write_file
+
+__all__ = ["Store", "point_key"]
+
+_FOLDER = "points"
+_LOCK = ".lock"
+
+
+def point_key(point: Point, source: Source, code: str) -> str:
+    """Hash of a point and of all that its result depends on.
+
+    Parameters
+    ----------
+    point : Point
+    source : Source
+        Of its topology.
+    code : str
+        Version of the code, and of what the engine depends on.
+
+    Returns
+    -------
+    str
+        32 hex digits.
+    """
+    return content_key(_canonical(asdict(point)), source.digest or "", code)
+
+
+class Store:
+    """What a folder holds of results; it belongs to one process at a time.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the sweep; it is made.
+
+    Attributes
+    ----------
+    num_damaged : int
+        Files that `get` found and did not trust.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.num_damaged = 0
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator["Store"]:
+        """Make the folder, keep other processes out of it, and remove unfinished files.
+
+        Raises
+        ------
+        SweepError
+            If another process has it open.
+        OSError
+            If it cannot be written to.
+        """
+        points = self._folder / _FOLDER
+        points.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._folder / _LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise SweepError(
+                f"Folder {str(self._folder)!r} must be of one sweep at a time, but another one runs"
+            ) from None
+        try:
+            # What a process that was killed has left, as none but this one may write here.
+            for folder in (self._folder, points):
+                for left in folder.glob(TEMPORARY.format("*")):
+                    left.unlink(missing_ok=True)
+            yield self
+        finally:
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
+
+    def get(self, key: str) -> PointResult | None:
+        """The result of a key; None where there is none, or none that is whole.
+
+        Parameters
+        ----------
+        key : str
+            `point_key` of the point.
+        """
+        try:
+            text = self._path(key).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+            entry = json.loads(text)
+            if entry["key"] == key and entry["sha256"] == _digest(entry["result"], key):
+                return PointResult(**entry["result"])
+        self.num_damaged += 1
+        return None
+
+    def put(self, key: str, point: Point, result: PointResult) -> None:
+        """Store a result, as a whole or not at all.
+
+        Parameters
+        ----------
+        key : str
+        point : Point
+            For people who look into the file.
+        result : PointResult
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        found = asdict(result)
+        entry = {"key": key, "point": asdict(point), "result": found, "sha256": _digest(found, key)}
+        write_file(self._path(key), json.dumps(entry, allow_nan=False) + "\n")
+
+    def _path(self, key: str) -> Path:
+        return self._folder / _FOLDER / f"{key}.json"
+
+
+def _digest(result: Any, key: str) -> str:
+    return hashlib.sha256(f"{key} {_canonical(result)}".encode()).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
