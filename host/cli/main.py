@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from multitree.host.cli import cocotb_benches as cli_cocotb
-from multitree.host.cli import compare as cli_compare
 from multitree.host.cli import demo as cli_demo
 from multitree.host.cli import doctor as cli_doctor
-from multitree.host.cli import explain as cli_explain
 from multitree.host.cli import schedule as cli_schedule
-from multitree.host.cli import simulate as cli_simulate
 from multitree.host.cli import tables as cli_tables
 from multitree.host.cli import verilog as cli_verilog
 from multitree.host.cli.output import Verbosity, command_name, set_verbosity
 from multitree.host.cli.process import run_command
+from multitree.host.cli.timing import compare as cli_compare
+from multitree.host.cli.timing import explain as cli_explain
+from multitree.host.cli.timing import simulate as cli_simulate
 
 __all__ = ["app", "main"]
 

@@ -21,9 +21,9 @@ from multitree.host.cli.common import (
     identity_of,
     print_table,
 )
-from multitree.host.cli.explain import choose
 from multitree.host.cli.options import ClockOptions, NetworkOptions, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
+from multitree.host.cli.timing.explain import choose
 from multitree.host.comparison import REPORT_COLUMNS, report_cells
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, paced, parse_sizes

@@ -14,7 +14,7 @@ from multitree.host.cli.common import (
 )
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
-from multitree.host.cli.simulate import (
+from multitree.host.cli.timing.simulate import (
     FAILED,
     DependencyOption,
     DtypeOption,
