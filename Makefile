@@ -21,7 +21,7 @@ PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 .SECONDARY:
 .DEFAULT_GOAL := help
 .PHONY: help demo verilog cocotb bench baselines auto synth asic figures check-figures test test-all test-long install-all formal \
-  formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus opensta
+  formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus chromium opensta
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -75,7 +75,7 @@ test-long: install-all # what takes minutes a test: samples of the campaigns, an
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
 	@$(BIN)/python -m tests.cocotb.code_coverage
 
-install-all: compiler icarus $(STAMPS)/test $(STAMPS)/torch $(STAMPS)/triton # install what test-all needs
+install-all: compiler icarus chromium $(STAMPS)/test $(STAMPS)/torch $(STAMPS)/triton # install what test-all needs
 
 formal: $(STAMPS)/formal # prove the properties of tests/formal, every parameter set
 	@$(BIN)/python -m tests.formal.run
@@ -120,6 +120,11 @@ icarus:
 	@command -v iverilog >/dev/null || { \
 	  echo "make test-all runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
 	    "(Debian and Ubuntu: apt-get install iverilog). make test does without." >&2; exit 1; }
+
+chromium:
+	@for tool in chromium chromedriver; do command -v $$tool >/dev/null || { \
+	  echo "make test-all plays pages in Chromium; there is no $$tool on this machine" \
+	    "(Debian and Ubuntu: apt-get install chromium chromium-driver). make test does without." >&2; exit 1; }; done
 
 opensta:
 	@command -v sta >/dev/null || { \

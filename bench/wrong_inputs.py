@@ -80,6 +80,7 @@ QUICK = {
     "simulate": ["--engine", "analytic"],
     "compare": ["--engine", "analytic"],
     "cocotb": ["--only", "after_a_reset"],
+    "view": ["--out", "page.html"],
 }
 
 

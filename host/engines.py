@@ -215,7 +215,7 @@ class RtlEngine:
             raise
         image, trace = runs[0]
         image = finished(image, op, len(image))
-        return Outcome(image, trace.cycles, trace.link_utilization, ports, loading_cycles)
+        return Outcome(image, trace.cycles, trace.link_utilization, ports, loading_cycles, trace)
 
     def close(self) -> None:
         """Give back the network."""

@@ -193,7 +193,7 @@ class Runner:
 
     def _run_one(self, queued: Queued, then: Queued | None) -> tuple[Any, WorkReport]:
         """Run one collective on the engine."""
-        return run_on(
+        outcome, report = run_on(
             self.engine,
             queued.plan,
             queued.memory,
@@ -202,6 +202,7 @@ class Runner:
             check=self._check,
             then=then,
         )
+        return outcome.memory, report
 
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""
@@ -220,7 +221,7 @@ def run_on(
     op: str = "sum",
     check: bool = False,
     then: Queued | None = None,
-) -> tuple[Any, WorkReport]:
+) -> tuple[Outcome, WorkReport]:
     """Run a schedule on an engine, timed without what the engine has to build.
 
     Parameters
@@ -241,8 +242,8 @@ def run_on(
 
     Returns
     -------
-    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        Every rank's memory at the end.
+    outcome : Outcome
+        What the engine handed back, every rank's memory among it.
     report : WorkReport
     """
     schedule = plan.schedule
@@ -269,7 +270,7 @@ def run_on(
         wall_seconds=wall,
         cpu_seconds=cpu,
     )
-    return outcome.memory, report
+    return outcome, report
 
 
 def _is_exact(schedule: Schedule, memory: Any, op: str, outcome: Outcome, flit_bytes: int) -> bool:

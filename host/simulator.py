@@ -149,6 +149,10 @@ class Simulator(AbstractContextManager["Simulator"]):
         return self._model.cost_model(self.topology, self._model.num_flits(size_bytes, 1))
 
     def run(self, schedule: Schedule, size_bytes: int) -> WorkReport:
+        """The report of `run_traced`."""
+        return self.run_traced(schedule, size_bytes)[0]
+
+    def run_traced(self, schedule: Schedule, size_bytes: int) -> tuple[WorkReport, Trace]:
         """Verify a schedule and run it on one buffer per rank.
 
         Parameters
@@ -160,9 +164,11 @@ class Simulator(AbstractContextManager["Simulator"]):
 
         Returns
         -------
-        WorkReport
+        report : WorkReport
             `exact` says whether every rank's memory equals `execute` bit for bit; None where the
             engine carries no data.
+        trace : Trace
+            When each message went.
 
         Raises
         ------
@@ -177,14 +183,15 @@ class Simulator(AbstractContextManager["Simulator"]):
         if self._rtl is not None:
             shape = schedule.topology.num_ranks, size_bytes // DTYPES[self._dtype].itemsize
             memory = make_buffers(self._seed, *shape, self._dtype)
-            _, report = run_on(
+            outcome, report = run_on(
                 self._rtl, Plan(schedule), memory, link_model=self._model, op=self.op, check=True
             )
-            return report
+            assert outcome.trace is not None, "an engine with a clock makes a trace"
+            return report, outcome.trace
         wall, cpu = time.perf_counter(), time.process_time()
         num_flits = self._model.num_flits(size_bytes, 1)
         trace = self._timed(schedule, num_flits, self._model, lockstep=self._lockstep)
-        return report_on(
+        report = report_on(
             schedule,
             engine=trace.engine,
             size_bytes=size_bytes,
@@ -195,6 +202,7 @@ class Simulator(AbstractContextManager["Simulator"]):
             wall_seconds=time.perf_counter() - wall,
             cpu_seconds=time.process_time() - cpu,
         )
+        return report, trace
 
     def close(self) -> None:
         """Give back the network, and finish a waveform."""

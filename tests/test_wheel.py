@@ -86,9 +86,8 @@ def test_the_wheel_holds_every_file_of_the_five_rooms_as_a_real_file(wheel):
         inside = set(archive.namelist())
     wanted = {"multitree/__init__.py", "multitree/py.typed", "multitree/sim/emulator/harness.cpp"}
     for room in ("topology", "hw", "nic", "sim", "host"):
-        files = [
-            p for ending in ("py", "cpp", "h", "in") for p in (ROOT / room).rglob(f"*.{ending}")
-        ]
+        endings = ("py", "cpp", "h", "in", "html", "css", "js")
+        files = [path for ending in endings for path in (ROOT / room).rglob(f"*.{ending}")]
         wanted |= {f"multitree/{path.relative_to(ROOT)}" for path in files}
     assert wanted <= inside
     assert not {path for path in inside if path.startswith(("tests", "multitree/tests"))}

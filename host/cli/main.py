@@ -15,6 +15,7 @@ from multitree.host.cli import schedule as cli_schedule
 from multitree.host.cli import tables as cli_tables
 from multitree.host.cli import verilog as cli_verilog
 from multitree.host.cli.job import command as cli_job
+from multitree.host.cli import view as cli_view
 from multitree.host.cli.output import Verbosity, command_name, set_verbosity
 from multitree.host.cli.process import run_command
 from multitree.host.cli.timing import compare as cli_compare
@@ -96,6 +97,7 @@ for _commands in (
     cli_sweep,
     cli_explain,
     cli_job,
+    cli_view,
     cli_doctor,
 ):
     _commands.add_commands(app)

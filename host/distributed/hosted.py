@@ -107,8 +107,8 @@ class HostedEngine:
             if self._engine is None:
                 self._engine = open_engine(self.name, self._topology, self._link_model)
             op = "sum" if op == "none" else op
-            image, report = run_on(self._engine, plan, rows, link_model=self._link_model, op=op)
-            return to_tensor(image), report
+            outcome, report = run_on(self._engine, plan, rows, link_model=self._link_model, op=op)
+            return to_tensor(outcome.memory), report
 
     def close(self) -> None:
         """Give back the engine."""

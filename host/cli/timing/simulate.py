@@ -27,13 +27,17 @@ from multitree.host.cli.timing.explain import choose
 from multitree.host.comparison import REPORT_COLUMNS, report_cells
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, paced, parse_sizes
+from multitree.host.view.trace_events import SUFFIXES, TraceEvents, write_trace_events
 from multitree.host.work import WorkReport
 from multitree.nic.program import PortCounts
 from multitree.sim.choice import AUTO, Choice
+from multitree.sim.emulator.verilator import WAVEFORMS
 from multitree.sim.emulator.waveform import Waveform
-from multitree.topology.networks.topology import Topology
+from multitree.sim.link_model import LinkModel
+from multitree.sim.trace import Trace
+from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["add_commands"]
+__all__ = ["add_commands", "built_for"]
 
 FAILED = 1
 
@@ -65,10 +69,14 @@ LockstepOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
 TraceOption = Annotated[
-    Path | None, typer.Option(help="Dump a waveform, .vcd or .fst (rtl).", metavar="FILE")
+    Path | None,
+    typer.Option(
+        help="Write messages for Perfetto, .json.gz or .json, or (rtl) a waveform, .vcd or .fst.",
+        metavar="FILE",
+    ),
 ]
 WindowOption = Annotated[
-    str | None, typer.Option(help="Cycles A up to B of the waveform only.", metavar="A:B")
+    str | None, typer.Option(help="Cycles A up to B of --trace only.", metavar="A:B")
 ]
 
 
@@ -103,32 +111,27 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     check_format(json, csv)
-    sizes, waveform = parse_sizes(size), _waveform(trace, window, size)
+    sizes, dump = parse_sizes(size), _Dump.of(trace, window, size)
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
     asked = clock.model(**modes).with_memory(memory_cycles)
     given: dict[str, Any] = {"lockstep": lockstep, "dtype": dtype, "op": op, "seed": seed}
     rest = {"memory_cycles": memory_cycles, "trace": None if trace is None else str(trace)}
 
     def run(size_bytes: int) -> _Run:
-        choice, model = None, asked
-        if algorithm == AUTO:
-            topology = _network_of(spec, network, lockstep)
-            choice = choose(topology, model, size_bytes, collective, root, dependency)
-            built, model = choice.best.schedule, replace(model, dependency=choice.best.dependency)
-        else:
-            cost_model = paced(model, size_bytes)
-            built, _ = build_schedule(spec, algorithm, collective, root, network, cost_model)
+        named = (algorithm, collective, root, dependency)
+        built, model, choice = built_for(spec, *named, network, asked, size_bytes, lockstep)
         with (
             Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
             Simulator(
                 built.topology,
                 engine,
-                **(given | {"link_model": model, "waveform": waveform}),
+                **(given | {"link_model": model, "waveform": dump.waveform}),
                 progress=work.count_cycles,
                 say=work.say,
             ) as simulator,
         ):
-            report = simulator.run(built, size_bytes)
+            report, recorded = simulator.run_traced(built, size_bytes)
+            dump.write(recorded, model)
         entry = identity_of(built) | _figures(report) | {"flow_control": flow_control} | given
         entry |= {"op": simulator.op} | rest | {"reason": choice and choice.reason}
         entry |= clock.figures(built.topology, model) | {"warnings": network.warnings}
@@ -139,8 +142,54 @@ def simulate(
     if json or csv:
         (print_csv if csv else print_sizes)(entries)
     else:
-        _show(runs, trace)
+        _show(runs, dump)
     return FAILED if any(each.report.exact is False for each in runs) else 0
+
+
+@dataclass(frozen=True)
+class _Dump:
+    """What `--trace` and `--window` ask for: a waveform, which the run writes, or its messages."""
+
+    path: Path | None = None
+    first_cycle: int = 0
+    last_cycle: int | None = None
+    waveform: Waveform | None = None
+
+    @classmethod
+    def of(cls, path: Path | None, window: str | None, size: str) -> "_Dump":
+        """Check the options before any work is done.
+
+        Raises
+        ------
+        ValueError
+            If they make no sense together, or the file cannot be written.
+        """
+        if path is None:
+            if window is not None:
+                raise ValueError("Window must come with --trace, which names the file")
+            return cls()
+        if "," in size:
+            raise ValueError(f"Size must be one with --trace, not a list, {size!r}")
+        first, last = 0, None
+        if window is not None:
+            match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", window, flags=re.ASCII)
+            if match is None:
+                raise ValueError(f"Window must be cycles A:B, not {window!r}")
+            first, last = int(match[1] or 0), int(match[2]) if match[2] else None
+        is_waveform = path.suffix[1:] in WAVEFORMS
+        if not is_waveform and not path.name.endswith(SUFFIXES):
+            endings = ", ".join([*SUFFIXES, *(f".{kind}" for kind in WAVEFORMS)])
+            raise ValueError(f"Trace must end in one of {endings}, not {str(path)!r}")
+        if last is not None and last <= first:
+            raise ValueError(f"Window must be A:B with A < B, not {first}:{last}")
+        check_writable(path)
+        return cls(path, first, last, Waveform(path, first, last) if is_waveform else None)
+
+    def write(self, trace: Trace, model: LinkModel) -> None:
+        """Write the messages of a run, unless a waveform or nothing is asked for."""
+        if self.path is not None and self.waveform is None:
+            events = TraceEvents(trace, self.first_cycle, self.last_cycle)
+            write_trace_events(self.path, events, model.clock_ghz)
 
 
 @dataclass(frozen=True)
@@ -152,14 +201,15 @@ class _Run:
     entry: dict[str, Any]
 
 
-def _show(runs: list[_Run], trace: Path | None) -> None:
+def _show(runs: list[_Run], dump: _Dump) -> None:
     """Print one run for people, or several in a table."""
     if len(runs) == 1:
         typer.echo(str(runs[0].report))
         if runs[0].choice is not None:
             typer.echo(f"  chosen: {runs[0].choice.reason}")
-        if trace is not None:
-            typer.echo(f"  waveform in {trace}")
+        if dump.path is not None:
+            what = "waveform" if dump.waveform else "messages, for ui.perfetto.dev,"
+            typer.echo(f"  {what} in {dump.path}")
         return
     first = runs[0].report
     title = f"{first.collective} on {runs[0].entry['topology']}, engine {first.engine}"
@@ -172,11 +222,43 @@ def _show(runs: list[_Run], trace: Path | None) -> None:
             typer.echo(f"{format_size(each.report.size_bytes)}: {each.choice.reason}")
 
 
-def _network_of(spec: str, network: NetworkOptions, lockstep: bool) -> Topology:
-    """What to choose an algorithm for; not in lockstep, since algorithms are timed without."""
+def built_for(
+    spec: str,
+    algorithm: str | None,
+    collective: str | None,
+    root: int | None,
+    dependency: str | None,
+    network: NetworkOptions,
+    model: LinkModel,
+    size_bytes: int,
+    lockstep: bool,
+) -> tuple[Schedule, LinkModel, Choice | None]:
+    """What `build_schedule` builds or reads for a size, or the fastest where that is asked for.
+
+    Returns
+    -------
+    schedule : Schedule
+    model : LinkModel
+        With the dependency that was chosen.
+    choice : Choice or None
+        Why; None where nothing was to be chosen.
+
+    Raises
+    ------
+    ValueError
+        If it is to be chosen for lockstep: algorithms are timed without.
+    TopologyError, ScheduleError
+        As `build_schedule` and `choose`.
+    """
+    if algorithm != AUTO:
+        cost_model = paced(model, size_bytes)
+        built, _ = build_schedule(spec, algorithm, collective, root, network, cost_model)
+        return built, model, None
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
-    return network.network(spec)
+    choice = choose(network.network(spec), model, size_bytes, collective, root, dependency)
+    best = choice.best
+    return best.schedule, replace(model, dependency=best.dependency), choice
 
 
 def _figures(report: WorkReport) -> dict[str, Any]:
@@ -185,21 +267,3 @@ def _figures(report: WorkReport) -> dict[str, Any]:
     del named["ports"], named["limits"], named["stages"]
     totals = {} if report.totals is None else asdict(report.totals)
     return named | {field.name: totals.get(field.name) for field in fields(PortCounts)}
-
-
-def _waveform(trace: Path | None, window: str | None, size: str) -> Waveform | None:
-    """Where to dump what, from the options."""
-    if trace is None:
-        if window is not None:
-            raise ValueError("Window must come with --trace, which names the file")
-        return None
-    if "," in size:
-        raise ValueError(f"Size must be one for a waveform, not a list, {size!r}")
-    first, last = 0, None
-    if window is not None:
-        match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", window, flags=re.ASCII)
-        if match is None:
-            raise ValueError(f"Window must be cycles A:B, not {window!r}")
-        first, last = int(match[1] or 0), int(match[2]) if match[2] else None
-    check_writable(trace)
-    return Waveform(trace, first, last)

@@ -1,6 +1,7 @@
 """Every command: its keys, what people see, and how it refuses wrong input."""
 
 import csv
+import gzip
 import json
 import re
 import time
@@ -32,6 +33,7 @@ from multitree.topology.files.files import load_topology, save_schedule
 from multitree.topology.lowering import lowered, with_switches
 from multitree.topology.networks.subsets import among
 from multitree.topology.specs import parse_topology
+from tests.host.view.packed import data_of
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
 SWEEP = DOCUMENT.parents[1] / "examples" / "sweep.yaml"
@@ -84,6 +86,7 @@ COMMANDS = {
     "sweep": [str(SWEEP), "--out", "results", "--jobs", "1"],
     "explain": ["torus:4x4", "--size", "4KiB"],
     "job": ["ncf", "torus:2x2"],
+    "view": ["torus:4x4", "--size", "4KiB", "--out", "page.html"],
     "doctor": [],
 }
 
@@ -653,6 +656,72 @@ def test_a_window_of_a_waveform_is_dumped(capsys):
     assert 0 < sizes[0] < sizes[1]
 
 
+def test_messages_of_a_run_are_written_for_perfetto(capsys):
+    options = ["torus:4x4", "--engine", "analytic", "--size", "64KiB", "--trace"]
+    data = printed_json(capsys, "simulate", *options, "run.json.gz")
+    assert data["trace"] == "run.json.gz"
+    whole = json.loads(gzip.decompress(Path("run.json.gz").read_bytes()))
+    assert whole["otherData"]["cycles"] == data["cycles"]
+    status, out, _ = run(capsys, "simulate", *options, "part.json", "--window", "1000:1500")
+    assert status == 0 and "messages, for ui.perfetto.dev, in part.json" in out
+    part = json.loads(Path("part.json").read_text())
+    times = [event["ts"] for event in part["traceEvents"] if "ts" in event]
+    assert min(times) >= 1.0 and max(times) < 1.5
+    assert 0 < len(part["traceEvents"]) < len(whole["traceEvents"])
+
+
+@pytest.mark.slow
+@needs_rtl
+def test_both_engines_have_messages_to_write(capsys):
+    for engine in ("rtl", "analytic"):
+        options = ("--engine", engine, "--size", "4KiB", "--trace", f"{engine}.json")
+        printed_json(capsys, "simulate", "ring:4", *options)
+    names = [
+        sorted(
+            (event["name"], event["pid"])
+            for event in json.loads(Path(f"{engine}.json").read_text())["traceEvents"]
+            if event["ph"] == "X"
+        )
+        for engine in ("rtl", "analytic")
+    ]
+    assert names[0] == names[1]
+
+
+def test_a_page_plays_what_was_asked_for(capsys):
+    options = ["ring:6", "--algorithm", "ring", "--collective", "broadcast", "--root", "3"]
+    data = printed_json(capsys, "view", *options, "--out", "page.html")
+    assert (data["engine"], data["cycles"], data["size_bytes"]) == (None, None, None)
+    header, _ = data_of(Path("page.html").read_text())
+    assert (header["algorithm"], header["collective"], header["root"]) == ("ring", "broadcast", 3)
+    assert data["page_bytes"] == Path("page.html").stat().st_size
+    options = ["torus:4x4", "--size", "64KiB", "--dependency", "submessage"]
+    data = printed_json(capsys, "view", *options, "--out", "page.html")
+    ran = printed_json(capsys, "simulate", *options, "--engine", "analytic")
+    assert (data["cycles"], data["dependency"]) == (ran["cycles"], "submessage")
+    header, columns = data_of(Path("page.html").read_text())
+    assert header["cycles"] == ran["cycles"] == columns["done"].max()
+
+
+def test_a_page_plays_a_schedule_from_a_file_and_the_fastest_one(capsys):
+    save_schedule(build(torus(3, 3), "multitree"), "plan.json")
+    data = printed_json(capsys, "view", "plan.json", "--out", "page.html")
+    assert data["topology"] == "plan.json" and data["num_ranks"] == 9
+    options = ("torus:4x4", "--algorithm", "auto", "--size", "4KiB")
+    data = printed_json(capsys, "view", *options, "--out", "page.html")
+    best = printed_json(capsys, "explain", "torus:4x4", "--size", "4KiB")["candidates"][0]
+    assert (data["algorithm"], data["cycles"]) == (best["algorithm"], best["cycles"])
+
+
+@pytest.mark.slow
+@needs_rtl
+def test_a_page_plays_a_run_of_the_interfaces(capsys):
+    options = ("--engine", "rtl", "--size", "4KiB", "--out", "page.html")
+    data = printed_json(capsys, "view", "ring:4", *options)
+    header, columns = data_of(Path("page.html").read_text())
+    assert data["engine"] == header["engine"] == "rtl"
+    assert data["cycles"] == header["cycles"] == columns["done"].max()
+
+
 @pytest.mark.slow
 @needs_rtl
 def test_the_demo_compares_three_algorithms_and_writes_verilog(capsys, monkeypatch):
@@ -868,6 +937,22 @@ WRONG = [
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2-1"], "not '2-1'"),
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2:1"], "not 2:1"),
     (["simulate", "torus:4x4", "--trace", "a.txt"], "not 'a.txt'"),
+    (["simulate", "torus:4x4", "--trace", "a.gz"], ".json, .json.gz, .vcd, .fst, not 'a.gz'"),
+    (["simulate", "torus:4x4", "--trace", "a.json", "--window", "2:2"], "not 2:2"),
+    (["simulate", "torus:4x4", "--trace", "a.json", "--size", "4,8"], "not a list, '4,8'"),
+    (["view", "torus:4x4"], "Missing option '--out'"),
+    (["view", "torus:4x4", "--out", "a.htm"], "must end in .html, not 'a.htm'"),
+    (["view", "torus:4x4", "--out", "no/such.html"], "no/such.html"),
+    (["view", "torus:4x4", "--out", "a.html", "--engine", "rtl"], "--engine rtl must come with"),
+    (["view", "torus:4x4", "--out", "a.html", "--dependency", "chunk"], "must come with --size"),
+    (["view", "torus:4x4", "--out", "a.html", "--memory-cycles", "9"], "must come with --size"),
+    (["view", "torus:4x4", "--out", "a.html", "--clock-ghz", "2"], "must come with --size"),
+    (["view", "torus:4x4", "--out", "a.html", "--algorithm", "auto"], "must come with --size"),
+    (["view", "torus:4x4", "--out", "a.html", "--size", "4,8"], "not a list, '4,8'"),
+    (
+        ["view", "torus:4x4", "--out", "a.html", "--size", "4KiB", "--engine", "numpy"],
+        "not 'numpy'",
+    ),
     (["simulate", "torus:4x4", "--trace", "no/such.vcd"], "no/such.vcd"),
     (["simulate", "torus:4x4", "--engine", "analytic", "--trace", "a.vcd"], "not 'analytic'"),
     (["simulate", "torus:4x4", "--engine", "analytic", "--lockstep"], "not on private ones"),

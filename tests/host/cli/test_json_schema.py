@@ -30,6 +30,8 @@ MORE = [
     ["compare", "ring:5", "--engine", "analytic", "--size", "4,1MB"],
     ["explain", "ring:4", "--size", "4,8"],
     ["explain", "fat_tree:2x2", "--collective", "reduce_scatter"],
+    ["view", "torus:3x3", "--out", "page.html"],
+    ["simulate", "ring:4", "--engine", "analytic", "--size", "4KiB", "--trace", "run.json.gz"],
     ["doctor", "--clear-cache"],
 ]
 

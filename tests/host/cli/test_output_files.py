@@ -47,6 +47,23 @@ def test_a_file_that_does_not_fit_leaves_the_one_that_was_there(capsys, command,
 
 
 @pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("view", ["--out", "kept.html"]),
+        ("simulate", ["--engine", "analytic", "--trace", "kept.json.gz"]),
+        ("simulate", ["--engine", "analytic", "--trace", "kept.json"]),
+    ],
+)
+def test_a_page_or_trace_that_does_not_fit_leaves_the_one_that_was_there(capsys, command, options):
+    assert main([command, "torus:2x2", *options]) == 0
+    capsys.readouterr()
+    before = contents(Path())
+    with file_limit(512):
+        assert "File too large" in refused(capsys, command, "torus:3x3", *options)
+    assert contents(Path()) == before
+
+
+@pytest.mark.parametrize(
     ("command", "formats"),
     [("topology", ".json or .graphml"), ("schedule", ".json, .graphml or .csv")],
 )
