@@ -14,8 +14,8 @@ from multitree.host.cli import doctor as cli_doctor
 from multitree.host.cli import schedule as cli_schedule
 from multitree.host.cli import tables as cli_tables
 from multitree.host.cli import verilog as cli_verilog
-from multitree.host.cli.job import command as cli_job
 from multitree.host.cli import view as cli_view
+from multitree.host.cli.job import command as cli_job
 from multitree.host.cli.output import Verbosity, command_name, set_verbosity
 from multitree.host.cli.process import run_command
 from multitree.host.cli.timing import compare as cli_compare
