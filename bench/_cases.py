@@ -6,10 +6,10 @@ from pathlib import Path
 
 from amaranth.hdl import Fragment
 
-from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LEAST_STAGES
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.sim.emulator.cached_verilog import cached_verilog
 
 SPEC = "ports:flit_bytes:lanes:wave_width[:forward_flits[:adder_stages]]"
 TOP_CLASS = "nic.interface.Interface"
@@ -74,7 +74,7 @@ class Case:
         """Write the interface's Verilog, and say where it is."""
         sizes = map(str, self.columns().values())
         path = folder / f"{MODULE_NAME}_{'_'.join(sizes)}.v"
-        path.write_text(generate(Interface(self.config()), name=MODULE_NAME))
+        path.write_text(cached_verilog(Interface, self.config(), name=MODULE_NAME))
         return path
 
     def blocks(self) -> dict[str, str]:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.lib import wiring
 
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.names import DesignNames
 from multitree.host.design.write_lists import WriteList
 from multitree.hw.axi.burst import byte_address_width
-from multitree.hw.export.verilog import port_shapes
+from multitree.hw.export.verilog import written_ports
 from multitree.nic.config import Config
 from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes
 from multitree.nic.registers import ADDRESS, ID, REGISTERS
@@ -100,9 +99,7 @@ def _numbers(num_ranks: int, num_elements: int, dtype: str) -> npt.NDArray[Any]:
     return numbers.reshape(num_ranks, num_elements)
 
 
-def bench_files(
-    config: Config, names: DesignNames, memory: str, interface: wiring.Component
-) -> list[DesignFile]:
+def bench_files(config: Config, names: DesignNames, memory: str, verilog: str) -> list[DesignFile]:
     """The test bench of an interface: its Verilog, and the files that it reads.
 
     Parameters
@@ -112,7 +109,7 @@ def bench_files(
     names : DesignNames
     memory : str
         Kind of the interface's memory side.
-    interface : wiring.Component
+    verilog : str
         The interface, for its ports.
 
     Returns
@@ -122,7 +119,7 @@ def bench_files(
     """
     run, bench = _run(config), names.bench
     lists = [_writes(run, rank, names) for rank in range(2)]
-    marks = _marks(config, names, memory, port_shapes(interface), run)
+    marks = _marks(config, names, memory, written_ports(verilog, names.top(memory)), run)
     marks |= {f"NUM_WRITES_{listed.rank}": len(listed.writes) for listed in lists}
     text = _filled("sim_bench.v.in", marks) + _filled(_MEMORIES[memory][0], marks)
     flits = run.images.reshape(-1, config.flit_bytes)
@@ -212,14 +209,15 @@ def _registers() -> str:
 def _instances(memory: str, ports: dict[str, tuple[int, bool]]) -> dict[str, str]:
     """The wires of a rank, and what is at the pins of its interface, host and memory."""
     prefix = _MEMORIES[memory][1]
-    used = (_PORT, prefix, "s_axil_", "irq")
-    wires, pins = [], {"clk": "clk", "rst": "rst"}
+    common, used = ("clk", "rst"), (_PORT, prefix, "s_axil_", "irq")
+    wires, pins = [], {}
     for name, (width, is_output) in ports.items():
         if name.startswith(used):
             wires.append(f"  wire {f'[{width - 1}:0] ' if width > 1 else ''}{name};")
         # Ports without a link are tied off; what an observer needs is left open.
-        pins[name] = name if name.startswith(used) else "" if is_output else f"{width}'d0"
-    common, way, fields = ("clk", "rst"), ("tx", "rx"), _link_fields(ports)
+        known = name in common or name.startswith(used)
+        pins[name] = name if known else "" if is_output else f"{width}'d0"
+    way, fields = ("tx", "rx"), _link_fields(ports)
     host = {name.removeprefix("s_axil_"): name for name in ports if name.startswith("s_axil_")}
     inside = {
         name.removeprefix(prefix): name

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from multitree.hw.export.verilog import generate
 from multitree.nic.config import Config
 from multitree.nic.interface import SWITCH_MODULE_NAME, switch_for
+from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology
 
@@ -107,7 +107,7 @@ def switch_verilog(topology: Topology, config: Config, stem: str = SWITCH_MODULE
     """
     shapes = switch_modules(topology, config, stem)
     modules = {node: shape.module for shape in shapes for node in shape.nodes}
-    texts = [generate(switch_for(config, s.num_ports), name=s.module) for s in shapes]
+    texts = [cached_verilog(switch_for, config, s.num_ports, name=s.module) for s in shapes]
     first, rest = "\n".join(texts).split("\n", 1)
     wiring = "".join(f"// {line}".rstrip() + "\n" for line in _wiring(topology, modules))
     return f"{first}\n{wiring}{rest}"

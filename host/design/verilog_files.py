@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from amaranth.lib import wiring
-
 from multitree.host.design.cocotb_files import BenchPlan, cocotb_files, core_benches
 from multitree.host.design.manifest import DesignFile, listed_before, replace_design
 from multitree.host.design.names import PREFIX, DesignNames
@@ -16,12 +14,13 @@ from multitree.host.version import project_version
 from multitree.hw.export.core_file import Bench, CocotbBenches, core_file
 from multitree.hw.export.register_formats import markdown, system_rdl
 from multitree.hw.export.register_map import c_header
-from multitree.hw.export.verilog import generate, instantiation_template
+from multitree.hw.export.verilog import instantiation_template
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing, crossing_depth
 from multitree.nic.axi_interface import AxiInterface
 from multitree.nic.config import Config
 from multitree.nic.interface import Interface
 from multitree.nic.registers import REGISTERS, VERSION
+from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["Delivery", "write_verilog"]
@@ -108,11 +107,13 @@ def write_verilog(
         As `switch_files.switch_modules`.
     OSError
         If a file cannot be written.
+    DeviceError
+        If the cache cannot be written.
     """
     names = DesignNames(prefix)
     before = listed_before(folder, names.manifest, force=force)
     top, no_bench = names.top(memory), why_no_bench(config)
-    interface = _INTERFACES[memory](config)
+    interface = cached_verilog(_INTERFACES[memory], config, name=top)
     shapes = [] if topology is None else switch_modules(topology, config, names.switch)
     sources = _sources(config, names, top, interface, topology if shapes else None)
     documents = _documents(names.registers, top, interface)
@@ -139,12 +140,12 @@ def _sources(
     config: Config,
     names: DesignNames,
     top: str,
-    interface: wiring.Component,
+    interface: str,
     switched: Topology | None,
 ) -> list[DesignFile]:
     """Verilog of the interface, of the crossing and of a network's switches."""
     sources = [
-        DesignFile(f"{top}.v", "Verilog", generate(interface, name=top)),
+        DesignFile(f"{top}.v", "Verilog", interface),
         DesignFile(f"{names.crossing}.v", "link crossing", _crossing(config, names.crossing)),
     ]
     if switched is not None:
@@ -156,12 +157,17 @@ def _sources(
 def _crossing(config: Config, name: str) -> str:
     """Verilog of a crossing that never overflows."""
     depth = crossing_depth(buffer_flits=config.buffer_flits, num_vcs=config.num_vcs)
-    sizes = {"flit_bytes": config.flit_bytes, "num_vcs": config.num_vcs}
-    crossing = LinkCrossing(**sizes, depth=depth)
-    return generate(crossing, name=name, domains=[LINK_DOMAIN])
+    return cached_verilog(
+        LinkCrossing,
+        flit_bytes=config.flit_bytes,
+        num_vcs=config.num_vcs,
+        depth=depth,
+        name=name,
+        domains=[LINK_DOMAIN],
+    )
 
 
-def _documents(name: str, top: str, interface: wiring.Component) -> list[DesignFile]:
+def _documents(name: str, top: str, interface: str) -> list[DesignFile]:
     """The register map under a name, in three formats, and the template of an instance."""
     registers = replace(REGISTERS, name=name)
     template = instantiation_template(interface, name=top)

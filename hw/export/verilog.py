@@ -16,7 +16,6 @@ __all__ = [
     "generate",
     "instantiation_template",
     "port_names",
-    "port_shapes",
     "written_ports",
 ]
 
@@ -76,45 +75,29 @@ def port_names(component: wiring.Component, *, domains: Sequence[str] = ()) -> l
     return [*_clock_ports(domains), *_ports(component, domains)]
 
 
-def port_shapes(component: wiring.Component) -> dict[str, tuple[int, bool]]:
-    """Width of every port but clock and reset by its name, and whether it is an output.
-
-    Parameters
-    ----------
-    component : wiring.Component
-        The component.
-
-    Raises
-    ------
-    ValueError
-        If two members would have the same name.
-    """
-    return {
-        port: (len(value), direction == PortDirection.Output)
-        for port, (value, direction) in _ports(component, ()).items()
-    }
-
-
 def written_ports(verilog: str, module: str) -> dict[str, tuple[int, bool]]:
-    """As `port_shapes`, with clocks and resets, of a module in a text that `generate` returned.
+    """Width of every port by its name, and whether it is an output; in the order of `port_names`.
 
     Parameters
     ----------
     verilog : str
-        With the module, and any others.
+        A text that `generate` returned, with the module.
     module : str
-        Its name.
+        Name of the module.
 
     Raises
     ------
     ValueError
         If there is no such module.
     """
-    found = re.search(rf"^module {re.escape(module)}\(.*?^endmodule$", verilog, re.M | re.S)
+    found = re.search(
+        rf"^module {re.escape(module)}\((.*?)\);$.*?^endmodule$", verilog, re.M | re.S
+    )
     if found is None:
         raise ValueError(f"Verilog must have a module {module}")
-    ports = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);$", found[0], re.M)
-    return {name: (int(high or 0) + 1, kind == "output") for kind, high, name in ports}
+    declared = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);$", found[0], re.M)
+    ports = {name: (int(high or 0) + 1, kind == "output") for kind, high, name in declared}
+    return {name: ports[name] for name in re.split(r"\s*,\s*", found[1].strip())}
 
 
 def generate(
@@ -247,36 +230,29 @@ def _sorted_header(name: str, ports: Sequence[str]):
     return replace
 
 
-def instantiation_template(
-    component: wiring.Component, *, name: str, domains: Sequence[str] = ()
-) -> str:
-    """Return Verilog that declares a wire per port and instantiates the component.
+def instantiation_template(verilog: str, *, name: str, domains: Sequence[str] = ()) -> str:
+    """Return Verilog that declares a wire per port and instantiates a module.
 
     Parameters
     ----------
-    component : wiring.Component
-        The component.
+    verilog : str
+        A text that `generate` returned, with the module.
     name : str
-        Name of its module.
+        Name of the module.
     domains : sequence of str
-        Clock domains it needs in addition to `sync`.
-    emulated : bool
-        Sums of CRCs are looked up, which is faster to emulate and larger to build.
+        Its clock domains in addition to `sync`.
 
     Raises
     ------
     ValueError
-        If `name` is not an identifier, or two members would have the same name.
-    VerilogError
-        If Yosys fails, for lack of memory or of space on the disk.
+        If there is no such module.
     """
-    _check_name(name)
-    wires, links = [], []
-    for port, (value, direction) in _ports(component, domains).items():
-        bits = f"[{len(value) - 1}:0] " if len(value) > 1 else ""
-        wires.append(f"wire {bits}{port}; // {direction.name.lower()}")
-        links.append(f"  .{port}({port})")
-    clock = [f"  .{port}({port})" for port in _clock_ports(domains)]
+    clocks = _clock_ports(domains)
+    wires = [
+        f"wire {f'[{width - 1}:0] ' if width > 1 else ''}{port}; // {'output' if out else 'input'}"
+        for port, (width, out) in written_ports(verilog, name).items()
+        if port not in clocks
+    ]
     return "\n".join(
         [
             _LICENSE
@@ -286,7 +262,7 @@ def instantiation_template(
             *wires,
             "",
             f"{name} {name}_instance (",
-            ",\n".join([*clock, *links]),
+            ",\n".join(f"  .{port}({port})" for port in written_ports(verilog, name)),
             ");",
             "",
         ]

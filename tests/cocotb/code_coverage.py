@@ -4,8 +4,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from multitree.hw.export.verilog import generate
 from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.sim.emulator.verilator import verilator_home
 from tests.cocotb.bins import bins
 from tests.cocotb.coverage_exclusions import read_exclusions, settle
@@ -51,7 +51,7 @@ class Run:
     def __init__(self, folder, build_args=BUILD_ARGS):
         self._folder = folder
         # The CRC as it is emulated: the sums that it is built of are no control.
-        self._verilog = generate(Interface(CONFIG), name=MODULE_NAME, emulated=True)
+        self._verilog = cached_verilog(Interface, CONFIG, name=MODULE_NAME, emulated=True)
         self.functional = run_benches(self._verilog, folder, build_args)
 
     def points(self):

@@ -12,6 +12,7 @@ from multitree.hw.lanes import LaneUnit
 from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.nic.reduce.reducer import Reducer
+from multitree.sim.emulator.cached_verilog import cached_verilog
 from tests.cocotb.benches import bench_axi_memory, bench_link
 from tests.cocotb.models.crossed import CROSSED, RESET, crossed_top
 from tests.cocotb.models.network import (
@@ -52,14 +53,14 @@ def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
 @pytest.mark.slow
 @network_on_each_simulator
 def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
-    verilog = network_verilog(generate(Interface(CONFIG), name=MODULE_NAME))
+    verilog = network_verilog(cached_verilog(Interface, CONFIG, name=MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_network", folder=tmp_path)
 
 
 @pytest.mark.slow
 @on_each_simulator
 def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
-    verilog = pair_verilog(generate(AxiInterface(PAIR_CONFIG), name=AXI_MODULE_NAME))
+    verilog = pair_verilog(cached_verilog(AxiInterface, PAIR_CONFIG, name=AXI_MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_axi_pair", folder=tmp_path)
 
 
@@ -97,5 +98,5 @@ def test_one_interface_among_partners_in_python_passes_its_bench(spec, simulator
     config = replace(CONFIG, dtypes=("int32", "float32"), **sizes)
     case = {"topology": spec, "algorithm": "multitree", "rank": rank, "config": asdict(config)}
     (tmp_path / "case.json").write_text(json.dumps(case))
-    verilog = generate(Interface(config), name=MODULE_NAME)
+    verilog = cached_verilog(Interface, config, name=MODULE_NAME)
     run_bench(simulator, verilog=verilog, top=MODULE_NAME, bench="bench_partner", folder=tmp_path)

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from multitree.hw.export.verilog import generate
 from multitree.nic.config import Config
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.sim.cocotb.simulators import missing
+from multitree.sim.emulator.cached_verilog import cached_verilog
 from tests.benches import bench_module
 
 
@@ -18,7 +18,7 @@ def bench():
 
 @pytest.fixture(scope="module")
 def verilog():
-    return generate(Interface(Config(num_ports=2, dtypes=("int32",))), name=MODULE_NAME)
+    return cached_verilog(Interface, Config(num_ports=2, dtypes=("int32",)), name=MODULE_NAME)
 
 
 @pytest.mark.slow

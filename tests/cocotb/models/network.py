@@ -3,10 +3,10 @@
 from dataclasses import replace
 from functools import cache
 
-from multitree.hw.export.verilog import generate
 from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.config import Config
 from multitree.nic.interface import SWITCH_MODULE_NAME, switch_for
+from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import ring, torus
 from multitree.topology.networks.topology import Topology
@@ -81,10 +81,10 @@ def pair_verilog(interface):
 def star_verilog():
     """Verilog of four interfaces with AXI4 memories on shared links, joined by a switch."""
     return network_top(
-        generate(AxiInterface(STAR_CONFIG), name=AXI_MODULE_NAME),
+        cached_verilog(AxiInterface, STAR_CONFIG, name=AXI_MODULE_NAME),
         wires(STAR),
         num_ranks=STAR.num_ranks,
         latency_cycles=LATENCY_CYCLES,
         design=AXI_MODULE_NAME,
-        switch=generate(switch_for(STAR_CONFIG, STAR.num_ranks), name=SWITCH_MODULE_NAME),
+        switch=cached_verilog(switch_for, STAR_CONFIG, STAR.num_ranks, name=SWITCH_MODULE_NAME),
     )

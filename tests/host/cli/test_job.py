@@ -65,7 +65,7 @@ def test_people_read_a_row_for_each_algorithm_and_why_one_has_no_figures(run):
     assert "Groups of ranks: 4 tensor-parallel of 4; 4 data-parallel of 4." in out
     names = [line.split()[0] for line in out.splitlines() if line.startswith(" ")]
     assert [name for name in names if name[0] != "─"][1:] == ["ring", "ring_2d", "multitree/packet"]
-    assert "ring_2d: ring_2d must have a torus of two dimensions" in out
+    assert "ring_2d: ring_2d must have a torus or mesh of two dimensions" in out
     assert "before the first iteration" not in out
 
 

@@ -48,9 +48,11 @@ def problems(data):
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+def _in_a_folder_of_its_own(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MULTITREE_CACHE", str(tmp_path / "cache"))
+    # What was compiled once stays for all tests, so what clears a cache has its own.
+    if "clear-cache" in request.node.name:
+        monkeypatch.setenv("MULTITREE_CACHE", str(tmp_path / "cache"))
 
 
 def test_the_schema_is_one_and_has_every_command():

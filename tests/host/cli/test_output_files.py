@@ -75,10 +75,10 @@ def test_a_file_of_a_format_that_is_not_written_is_refused(capsys, command, form
 
 def test_verilog_that_does_not_fit_leaves_all_files_that_were_there(capsys, monkeypatch):
     def write(text, *arguments):
-        def generate(_, name, **kinds):
+        def cached_verilog(*_, name, **kinds):
             return text if name == DesignNames().crossing else f"new {name}"
 
-        monkeypatch.setattr(verilog_files, "generate", generate)
+        monkeypatch.setattr(verilog_files, "cached_verilog", cached_verilog)
         return lambda: refused(capsys, "verilog", "ring:4", *arguments)
 
     write("old")
@@ -96,7 +96,8 @@ def test_verilog_that_does_not_fit_leaves_all_files_that_were_there(capsys, monk
 
 
 @pytest.mark.slow
-def test_yosys_that_fails_is_an_error_of_one_sentence(capsys):
+def test_yosys_that_fails_is_an_error_of_one_sentence(capsys, monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("MULTITREE_CACHE", str(tmp_path_factory.mktemp("cache")))
     with file_limit(512):
         assert main(["verilog", "ring:4"]) == 1
     assert re.fullmatch(r"multitree: Yosys failed: [^\n]+\n", capsys.readouterr().err)

