@@ -1,6 +1,7 @@
 // Scripts: what one rank's host does on AXI4-Lite, one operation after the other.
 #pragma once
 #include "ports.h"
+#include <algorithm>
 #include <cstdint>
 
 enum OpKind : uint32_t { OP_WRITE = 0, OP_READ = 1, OP_WAIT = 2, OP_WAIT_IRQ = 3 };
@@ -23,6 +24,16 @@ public:
         results_ = results;
         index_ = 0;
         begun_ = false;
+    }
+    // The least limit that a watchdog was ever given.
+    uint64_t watchdog_cycles = ~0ull;
+
+    // When it next does something, unless an interrupt comes.
+    uint64_t next_event(uint64_t now) const {
+        if (finished()) return ~0ull;
+        if (!begun_ || ops_[index_].kind <= OP_READ) return now;
+        if (ops_[index_].kind == OP_WAIT_IRQ) return ~0ull;
+        return results_[index_].begin + ops_[index_].value;
     }
     bool finished() const { return index_ == num_ops_; }
     bool in_transfer() const { return begun_ && ops_[index_].kind <= OP_READ; }
@@ -61,6 +72,10 @@ private:
         results_[index_].begin = now;
         nic.s_axil_bready = nic.s_axil_rready = 1;
         if (op.kind == OP_WRITE) {
+            const bool of_watchdog =
+                op.address == WATCHDOG_ADDRESS || op.address == FIRST_ARRIVAL_ADDRESS;
+            // 0 switches it off.
+            if (of_watchdog && op.value) watchdog_cycles = std::min<uint64_t>(watchdog_cycles, op.value);
             aw_ = w_ = true;
             nic.s_axil_awaddr = op.address;
             nic.s_axil_wdata = op.value;

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from multitree.nic.config import Config, head_layout
 from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME, Interface, switch_for
+from multitree.nic.registers import ADDRESS
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.sim.emulator.states import expose, poke_macro
 from multitree.sim.emulator.verilator import Say, build_library
@@ -27,6 +28,7 @@ _HARNESS = (
     "harness_poke.h",
     "harness_rank.h",
     "harness_script.h",
+    "harness_sleep.h",
     "harness_switch.h",
     "harness_watch.h",
 )
@@ -153,6 +155,8 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
             f"#define NUM_PORTS {config.num_ports}",
             f"#define FLIT_BYTES {config.flit_bytes}",
             f"#define BUFFER_FLITS {config.buffer_flits}",
+            f"#define WATCHDOG_ADDRESS {ADDRESS['WATCHDOG_CYCLES']}",
+            f"#define FIRST_ARRIVAL_ADDRESS {ADDRESS['FIRST_ARRIVAL_CYCLES']}",
             f"#define SEQUENCE_OFFSET {sequence.offset}",
             f"#define SEQUENCE_WIDTH {sequence.width}",
             f"#define FOR_EACH_PORT(X) {ports}",

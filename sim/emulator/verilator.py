@@ -12,6 +12,7 @@ from pathlib import Path
 
 from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.emulator.states import counters_header
 from multitree.sim.emulator.tools import Tools
 from multitree.topology.progress import report
 
@@ -153,6 +154,9 @@ def _compile(
         command = [str(home / "bin" / "verilator_bin"), *_VERILATOR_FLAGS, *trace]
         command += ["--prefix", name, "--top-module", top, f"{name}.v"]
         tools.run(command, {"VERILATOR_ROOT": str(home)})
+    top = modules["Vnic"][1]
+    model = (build / "model" / "Vnic___024root.h").read_text()
+    (build / "counters.h").write_text("#pragma once\n" + counters_header(model, top))
     # Two models do not go into one unit: each has precompiled headers of its own.
     model = [
         unit

@@ -53,6 +53,8 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         The interfaces, in place of such as follow from the above.
     num_threads : int, optional
         As for `Network`.
+    sleeps : bool
+        As for `Network`.
     library : Path, optional
         Compiled for `config` by `network_library`, if it is known already.
     say : callable, optional
@@ -82,6 +84,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         dtypes: tuple[str, ...] = emulated_dtypes("float32"),
         config: Config | None = None,
         num_threads: int | None = None,
+        sleeps: bool = True,
         library: Path | None = None,
         say: Say | None = None,
     ) -> None:
@@ -110,6 +113,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
             link_model=self.link_model,
             memory_timing=timing,
             num_threads=num_threads,
+            sleeps=sleeps,
         )
         self._host = RtlHost(self.network)
         self._loader = Loader(topology, self.config, self.link_model, timing)
