@@ -1,5 +1,6 @@
 // One rank: its interface, memory and host, and a cycle of them.
 #pragma once
+#include "harness_clock.h"
 #include "harness_memory.h"
 #include "harness_poke.h"
 #include "harness_script.h"
@@ -92,8 +93,7 @@ public:
     // A cycle of model, links, memory and host.
     void cycle(uint64_t now) {
         tick(now);
-        set_clock(1);
-        set_clock(0);
+        rise(*nic);
         sleep_.note(moved_ || script.in_transfer());
     }
     // Cycles from `now` on, at most up to `end`, that pass while nothing happens: their number.

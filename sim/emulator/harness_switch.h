@@ -1,11 +1,13 @@
 // One switch: its model, wired to links like a rank's interface, and a cycle of it.
 #pragma once
+#include "harness_clock.h"
 #include "harness_poke.h"
 
 #include <memory>
 #include <string>
 
 #if NUM_SWITCH_PORTS
+#include "Vswitch___024root.h"
 #define BIND_SWITCH(p) ends[p].pins = PINS(model, p);
 
 class Switch {
@@ -35,8 +37,7 @@ public:
     }
     void cycle(uint64_t now) {
         tick(now);
-        set_clock(1);
-        set_clock(0);
+        rise(*model_);
     }
     uint64_t pass(uint64_t, uint64_t) { return 0; }  // it is always evaluated
     // Takes a fault that is to strike from its cycle on; false if the model cannot suffer it.

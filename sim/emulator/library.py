@@ -20,6 +20,7 @@ __all__ = [
 
 _HARNESS = (
     "harness.cpp",
+    "harness_clock.h",
     "harness_crew.h",
     "harness_end.h",
     "harness_fault.h",
@@ -78,6 +79,7 @@ def network_library(
     *,
     num_switch_ports: int = 0,
     waveform: str | None = None,
+    ports_only: bool = False,
     pokes: bool = False,
     say: Say | None = None,
 ) -> Path:
@@ -90,6 +92,8 @@ def network_library(
         Ports of the switches; 0 for networks without any.
     waveform : str or None
         Kind of waveform it has to write, see `verilator.WAVEFORMS`.
+    ports_only : bool
+        A waveform of ports, and of nothing inside.
     pokes : bool
         Whether bits of `states` can be flipped.
     say : callable, optional
@@ -117,7 +121,15 @@ def network_library(
     if pokes:
         verilog, held = expose(verilog)
         sources["ports.h"] += poke_macro("MT_STATES", MODULE_NAME, held)
-    return build_library(verilog, sources, top=MODULE_NAME, more=more, waveform=waveform, say=say)
+    return build_library(
+        verilog,
+        sources,
+        top=MODULE_NAME,
+        more=more,
+        waveform=waveform,
+        ports_only=ports_only,
+        say=say,
+    )
 
 
 def harness_sources(config: Config, num_switch_ports: int = 0) -> dict[str, str]:

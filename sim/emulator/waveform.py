@@ -18,6 +18,8 @@ class Waveform:
         Its ending says which kind, `.vcd` or `.fst`.
     first_cycle, last_cycle : int or None
         First cycle of a collective that is dumped, and the one after the last; None is the end.
+    ports_only : bool
+        Ports of interfaces and switches, and nothing inside: a file of a hundredth of the size.
 
     Raises
     ------
@@ -28,6 +30,7 @@ class Waveform:
     path: Path
     first_cycle: int = 0
     last_cycle: int | None = None
+    ports_only: bool = False
 
     def __post_init__(self) -> None:
         """Check ending and window."""

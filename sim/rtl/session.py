@@ -102,13 +102,16 @@ class RtlSession(AbstractContextManager["RtlSession"]):
             num_waves=num_waves,
             dtypes=dtypes,
         )
-        kind = None if waveform is None else waveform.kind
         self.network = Network(
             topology,
             self.config,
             library
             or network_library(
-                self.config, num_switch_ports=most_switch_ports(topology), waveform=kind, say=say
+                self.config,
+                num_switch_ports=most_switch_ports(topology),
+                waveform=None if waveform is None else waveform.kind,
+                ports_only=waveform is not None and waveform.ports_only,
+                say=say,
             ),
             link_model=self.link_model,
             memory_timing=timing,
