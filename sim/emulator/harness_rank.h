@@ -104,6 +104,11 @@ public:
         if (!sleep_.repeats()) return sleep_.look(*nic, [&](uint64_t k) { cycle(now + k); });
         const uint64_t most = sleep_.most_cycles(*nic, script.watchdog_cycles);
         const uint64_t cycles = std::min(next - now, most) / Sleep::PERIOD * Sleep::PERIOD;
+        if (!cycles) {
+            // The watchdog may bite in this cycle, and state then changes without an input.
+            sleep_.doubt();
+            return 0;
+        }
         sleep_.skip(*nic, cycles);
         asleep += cycles;
         return cycles;

@@ -30,8 +30,13 @@ public:
         try_at_ = FIRST_TRY;
         repeats_ = false;
     }
-    // Nothing has moved for so long that its state may repeat.
-    bool may_repeat() const { return still_ >= try_at_; }
+    // It is looked at again, less and less often.
+    void doubt() {
+        repeats_ = false;
+        try_at_ = 2 * still_;
+    }
+    // Its state repeats, or nothing has moved for so long that it may.
+    bool may_repeat() const { return repeats_ || still_ >= try_at_; }
     bool repeats() const { return repeats_; }
     // Evaluates a period and compares: the top module first, since all state takes long to copy.
     // Returns the cycles it took.
@@ -42,9 +47,8 @@ public:
             repeats_in(model, &root, sizeof root, cycle, passed) &&
             repeats_in(model, root.vlSymsp, sizeof *root.vlSymsp, cycle, passed);
         if (!still_) return passed;
+        doubt();
         repeats_ = comes_back && NUM_WATCHDOG;
-        // What does not repeat is looked at again, less and less often.
-        try_at_ = 2 * still_;
         return passed;
     }
     // Cycles that may pass before a watchdog with this limit has to be evaluated.
