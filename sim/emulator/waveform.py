@@ -19,7 +19,8 @@ class Waveform:
     first_cycle, last_cycle : int or None
         First cycle of a collective that is dumped, and the one after the last; None is the end.
     ports_only : bool
-        Ports of interfaces and switches, and nothing inside: a file of a hundredth of the size.
+        Ports of interfaces and switches with the wires of their top modules, and nothing below: a
+        file of a thirtieth of the size.
 
     Raises
     ------

@@ -79,7 +79,7 @@ WindowOption = Annotated[
     str | None, typer.Option(help="Cycles A up to B of --trace only.", metavar="A:B")
 ]
 PortsOnlyOption = Annotated[
-    bool, typer.Option("--ports-only", help="Ports alone in a waveform, nothing inside.")
+    bool, typer.Option("--ports-only", help="No signals inside of interfaces in a waveform.")
 ]
 
 
