@@ -290,6 +290,9 @@ int mt_set_script(void* handle, uint32_t rank, const HostOp* ops, uint64_t num_o
     script.load(ops, num_ops, results);
     return 1;
 }
+void mt_set_backdoor(void* handle, uint8_t open) {
+    for (auto& rank : network(handle).ranks) rank.script.backdoor = open;
+}
 void mt_set_sleeps(void* handle, uint8_t sleeps) { network(handle).sleeps = sleeps; }
 uint64_t mt_asleep(void* handle) {
     uint64_t cycles = 0;

@@ -94,7 +94,7 @@ public:
     void cycle(uint64_t now) {
         tick(now);
         rise(*nic);
-        sleep_.note(moved_ || script.in_transfer());
+        sleep_.note(moved_ || script.accesses());
     }
     // Cycles from `now` on, at most up to `end`, that pass while nothing happens: their number.
     uint64_t pass(uint64_t now, uint64_t end) {

@@ -2,11 +2,11 @@
 //
 // State that equals that of two cycles before, with equal inputs, repeats until an input changes.
 // (Two, since questions to the tracker take two cycles each.) Counters are left out of the
-// comparison, see `counters_header` of states.py: they decide nothing but when the watchdog bites,
+// comparison, see `members_header` of members.py: they decide nothing but when the watchdog bites,
 // and are advanced by arithmetic.
 #pragma once
 #include "Vnic__Syms.h"
-#include "counters.h"
+#include "members.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from multitree.hw.check_bits import check_columns, check_width
 from multitree.nic.config import Config, head_layout
 from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME, Interface, switch_for
-from multitree.nic.registers import ADDRESS
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.sim.emulator.states import expose, poke_macro
 from multitree.sim.emulator.verilator import Say, build_library
@@ -20,6 +21,7 @@ __all__ = [
 
 _HARNESS = (
     "harness.cpp",
+    "harness_backdoor.h",
     "harness_clock.h",
     "harness_crew.h",
     "harness_end.h",
@@ -169,6 +171,14 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
             f"#define BUFFER_FLITS {config.buffer_flits}",
             f"#define WATCHDOG_ADDRESS {ADDRESS['WATCHDOG_CYCLES']}",
             f"#define FIRST_ARRIVAL_ADDRESS {ADDRESS['FIRST_ARRIVAL_CYCLES']}",
+            f"#define TABLE_BASE {TABLE_WINDOW.base}",
+            f"#define TABLE_DEPTH {config.table_depth}",
+            f"#define ROUTE_BASE {ROUTE_WINDOW.base}",
+            f"#define FLOW_BASE {FLOW_WINDOW.base}",
+            f"#define FLOW_WORDS {FLOW_WINDOW.words}",
+            f"#define NUM_FLOWS {config.num_flows}",
+            f"#define STORED_WIDTH {32 + check_width(32)}",
+            f"#define CHECK_COLUMNS {', '.join(map(str, check_columns(32)))}",
             f"#define SEQUENCE_OFFSET {sequence.offset}",
             f"#define SEQUENCE_WIDTH {sequence.width}",
             f"#define FOR_EACH_PORT(X) {ports}",

@@ -53,6 +53,8 @@ class Network(AbstractContextManager["Network"]):
         does not depend on it.
     sleeps : bool
         Interfaces whose state repeats are not evaluated, which changes nothing but the time.
+    backdoor : bool
+        Words of tables that hosts write are in the interfaces' memories at once, without the bus.
 
     Attributes
     ----------
@@ -77,6 +79,7 @@ class Network(AbstractContextManager["Network"]):
         memory_timing: MemoryTiming | None = None,
         num_threads: int | None = None,
         sleeps: bool = True,
+        backdoor: bool = False,
     ) -> None:
         model = link_model or LinkModel()
         _check_topology(topology, config)
@@ -86,6 +89,7 @@ class Network(AbstractContextManager["Network"]):
         counts = topology.num_ranks, topology.num_switches
         self._handle = self._native.create(*counts, num_threads or os.cpu_count() or 1)
         self._native.set_sleeps(self._handle, sleeps)
+        self._native.set_backdoor(self._handle, backdoor)
         self._connect(model)
         timing = memory_timing or MemoryTiming()
         more = (timing.extra_cycles, timing.stall_percent)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from multitree.hw.export.verilog import NO_INLINE
 
-__all__ = ["State", "counters_header", "expose", "poke_macro"]
+__all__ = ["State", "expose", "poke_macro"]
 
 _MODULE = re.compile(r"^module \\?([^\s(]+)")
 _MEMORY = re.compile(r"^  reg \[(\d+):0\] (\w+) \[(\d+):0\];$")
@@ -14,13 +14,6 @@ _REGISTER = re.compile(r"^  reg \[(\d+):0\] (o__payload|spare)( = .*)?;$")
 _INSTANCE = re.compile(r"^  \\(\S+)  ?\\?(\S+) +\($")
 _QUEUE = "queue"
 """Ends the names of queues that hold words with check bits: their registers are entries."""
-_WORD = re.compile(r"^ *IData/\*31:0\*/ (\w+);$", re.M)
-_WATCHDOG = r"{top}__DOT__core__DOT__watchdog\w*__DOT__\w+"
-_COUNTERS = (
-    r"{top}__DOT__core__DOT__(counts___05F\d+(__024\d+)?|counters_\d+\w*__DOT__\w+)",
-    # The cycles since the start: a register of the control, and where its status is read.
-    r"{top}__DOT__core__DOT__control\w*__DOT__\w+|{top}__DOT__(core__DOT__)?status___05F\d+(__024\d+)?",
-)
 _PUBLIC = "/*verilator public_flat_rw*/"
 
 
@@ -110,32 +103,3 @@ def poke_macro(macro: str, top: str, states: list[State]) -> str:
 def _member(top: str, name: str) -> str:
     """What Verilator calls a signal: two underscores in a row are written otherwise."""
     return "__DOT__".join(part.replace("__", "___05F") for part in (top, *name.split(".")))
-
-
-def counters_header(model: str, top: str) -> str:
-    """Lists the members of a Verilated model that hold counters, with what is computed from these.
-
-    Parameters
-    ----------
-    model : str
-        Header of the model's root class.
-    top : str
-        Name of the top module.
-
-    Returns
-    -------
-    str
-        A header with two macros over C++ names: MT_WATCHDOG, the watchdog's 32-bit words, and
-        MT_COUNTERS, these first, then the cycles and the activity of ports. None of these but
-        the watchdog's decides anything: the host reads them.
-    """
-    words = _WORD.findall(model)
-    watchdog, others = (
-        [word for word in words if any(re.fullmatch(each.format(top=top), word) for each in names)]
-        for names in ((_WATCHDOG,), _COUNTERS)
-    )
-    lists = {"MT_WATCHDOG": watchdog, "MT_COUNTERS": [*watchdog, *others]}
-    return "".join(
-        f"#define {macro}(X) {' '.join(f'X({word})' for word in listed)}\n"
-        for macro, listed in lists.items()
-    )

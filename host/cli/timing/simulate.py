@@ -78,6 +78,9 @@ TraceOption = Annotated[
 WindowOption = Annotated[
     str | None, typer.Option(help="Cycles A up to B of --trace only.", metavar="A:B")
 ]
+BackdoorOption = Annotated[
+    bool, typer.Option("--backdoor", help="Tables are loaded without the bus (rtl).")
+]
 PortsOnlyOption = Annotated[
     bool, typer.Option("--ports-only", help="No signals inside of interfaces in a waveform.")
 ]
@@ -107,6 +110,7 @@ def simulate(
     trace: TraceOption = None,
     window: WindowOption = None,
     ports_only: PortsOnlyOption = False,
+    backdoor: BackdoorOption = False,
     csv: CsvOption = False,
     json: JsonOption = False,
 ) -> int:
@@ -129,7 +133,7 @@ def simulate(
             Simulator(
                 built.topology,
                 engine,
-                **(given | {"link_model": model, "waveform": dump.waveform}),
+                **(given | {"link_model": model, "waveform": dump.waveform, "backdoor": backdoor}),
                 progress=work.count_cycles,
                 say=work.say,
             ) as simulator,

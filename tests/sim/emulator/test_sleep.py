@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
-from multitree.sim.emulator.states import counters_header
+from multitree.sim.emulator.members import members_header
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import MemoryChannel, StuckMemory
 from multitree.sim.link_model import LinkModel, MemoryTiming
@@ -26,7 +26,7 @@ HEADER = """
 
 
 def test_counters_are_the_words_of_watchdog_ports_and_status():
-    watchdog, counters = counters_header(HEADER, "top").splitlines()
+    _, watchdog, counters = members_header(HEADER, "top").splitlines()
     bites = "X(top__DOT__core__DOT__watchdog__0241026__DOT____024signal)"
     assert watchdog == f"#define MT_WATCHDOG(X) {bites}"
     names = [
