@@ -126,7 +126,7 @@ def _show(made: MadeFigure) -> None:
     """Print for people what the figure says, and what it leaves out."""
     typer.echo(f"{made.figure.title}: {', '.join(str(path) for path in made.files)}")
     if made.comparisons:
-        title = "How many times less cycles a series takes than another, at the same x"
+        title = "Cycles of another series over those of a series, at the same x"
         print_table(title, COLUMNS, map(_cells, made.comparisons))
     if made.num_in_rtl:
         off = 100 * (made.most_off_rtl or 0.0)

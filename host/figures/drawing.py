@@ -28,6 +28,7 @@ COLOURS = {
     "plane_rings": "slategray",
 }
 """Colour of each algorithm in all plots."""
+_STYLE = {"svg.hashsalt": "multitree", "svg.fonttype": "none", "font.size": 9}
 _OTHERS = ("tab:blue", "tab:red", "tab:green", "tab:purple", "tab:orange", "black")
 _MARKERS = "ovs^DPX*<>phd8"
 _DASHES = ("-", "--", ":", "-.")
@@ -63,14 +64,14 @@ def svg_of(figure: Figure, values: Sequence[Value]) -> bytes:
     height = _PANEL_INCHES[1] * num_rows + (2.0 if num_rows == 1 else 1.0)
     drawn = [each for each in values if each.y is not None]
     styles = _styles(drawn)
-    with matplotlib.rc_context({"svg.hashsalt": "multitree", "font.size": 9}):
+    with matplotlib.rc_context(_STYLE):
         canvas = Canvas(figsize=(width, height), layout="constrained")
         grid = canvas.subplots(num_rows, num_columns, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             inside = [each for each in drawn if each.panel == panel]
             (_bars if figure.bars else _lines)(axes, figure, inside, styles)
-            axes.set(title=panel, xlabel=figure.x.label, ylabel=figure.y.label)
-            axes.grid(alpha=0.3, axis="y" if figure.bars else "both")
+            axes.set_title(panel)
+            _finish(axes, figure)
         for axes in grid.flat[len(panels) :]:
             axes.set_visible(False)
         canvas.suptitle(figure.title)
@@ -84,6 +85,22 @@ def svg_of(figure: Figure, values: Sequence[Value]) -> bytes:
         file = io.BytesIO()
         canvas.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue()
+
+
+def _finish(axes: Any, figure: Figure) -> None:
+    """Labels, grid and ticks."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set(xlabel=figure.x.label, ylabel=figure.y.label)
+    axes.grid(alpha=0.3, axis="y" if figure.bars else "both")
+    axes.xaxis.set_minor_locator(NullLocator())
+    if figure.y.scale == "log":
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        axes.set_ylim(bottom=0)
 
 
 def _styles(values: Sequence[Value]) -> dict[str, dict[str, Any]]:
@@ -129,12 +146,9 @@ def _lines(
         )
     if figure.x.scale == "log2":
         axes.set_xscale("log", base=2)
-    if figure.y.scale == "log":
-        axes.set_yscale("log")
     sizes = figure.x.label == _SIZE_LABELS
     labels = [format_size(int(x)) if sizes else _text(x) for x in listed]
     axes.set_xticks([place[x] for x in listed], labels, rotation=40 if sizes else 0)
-    axes.minorticks_off()
 
 
 def _bars(
@@ -149,14 +163,12 @@ def _bars(
         shift = (index - (len(series) - 1) / 2) * width
         places = [names.index(str(each.x)) + shift for each in of_series]
         style = {"color": styles[name]["color"], "edgecolor": "black", "linewidth": 0.4}
-        fill = "..." if styles[name]["linestyle"] != "-" else None
+        fill = "//" if styles[name]["linestyle"] != "-" else None
         axes.bar(places, [each.y for each in of_series], width, label=name, hatch=fill, **style)
         if all(each.part is not None for each in of_series):
             parts = [each.part for each in of_series]
             axes.bar(places, parts, width, color="black", alpha=0.35, linewidth=0)
     axes.set_xticks(range(len(names)), [name.replace("_", "\n") for name in names])
-    if figure.y.scale == "log":
-        axes.set_yscale("log")
 
 
 def _text(x: int | float | str) -> str:

@@ -130,8 +130,8 @@ class Figure:
         Whether bars are drawn, not lines.
     engines : tuple of str, optional
         Those that it can be made with, the usual one first.
-    has_published_rule : bool, optional
-        Whether it can count as the paper does.
+    no_published_rule : str or None, optional
+        Why it cannot count as the paper does; None where it can.
     notes : tuple of str, optional
         What it leaves out, and why.
     """
@@ -147,5 +147,5 @@ class Figure:
     subjects: tuple[str, ...] = ()
     bars: bool = False
     engines: tuple[str, ...] = ("analytic", "exact", "rtl")
-    has_published_rule: bool = False
+    no_published_rule: str | None = None
     notes: tuple[str, ...] = ()

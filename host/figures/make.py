@@ -137,10 +137,9 @@ def _request(
     if rule not in RULES:
         raise FigureError(f"Rule must be {' or '.join(RULES)}, not {rule!r}")
     published = rule == "published"
-    if published and not figure.has_published_rule:
+    if published and figure.no_published_rule is not None:
         raise FigureError(
-            f"Rule of {figure.name} must be ours, not 'published': "
-            "lockstep is no parameter of what it runs"
+            f"Rule of {figure.name} must be ours, not 'published': {figure.no_published_rule}"
         )
     engine = engine or ("exact" if published else figure.engines[0])
     if engine not in figure.engines:
@@ -151,6 +150,9 @@ def _request(
             "Engine must be exact or rtl by the published rule, not 'analytic', "
             "which has no lockstep on private links"
         )
+    for what, given in (("Networks", networks), ("Sizes", sizes)):
+        if given is not None and len(set(given)) < len(given):
+            raise FigureError(f"{what} must come once each, not twice: {list(given)}")
     if sizes and not figure.sizes:
         raise FigureError(f"Sizes of {figure.name} must be its own, not others")
     usual = figure.sizes

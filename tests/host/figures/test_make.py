@@ -126,6 +126,28 @@ def test_tables_are_rows_and_flows(tmp_path):
     assert built >= 2 * used
 
 
+def test_sensitivity_changes_one_parameter_at_a_time(tmp_path):
+    made = make_figure("sensitivity", tmp_path, networks=["torus:3x3"], sizes=[4096])
+    found = {(each.panel.rsplit(": ", 1)[1], each.series, each.x): each for each in made.values}
+    usual = ran("multitree", 4096, spec="torus:3x3")
+    for name, value, point in (
+        ("memory, cycles", 500, {"memory_cycles": 500}),
+        ("link buffer, flits", 128, {"buffer_flits": 128}),
+        ("link latency, ns", 20.0, {"latency_ns": 20.0}),
+    ):
+        each = found[name, "ring_2d", value]
+        assert each.cycles == ran("ring_2d", 4096, spec="torus:3x3", **point)
+        assert each.y == pytest.approx(each.cycles / usual)
+    clock = found["clock, GHz", "multitree", 0.5]
+    assert clock.y == pytest.approx(clock.cycles / 0.5 / usual)
+    assert found["link speed of all wires", "multitree", "payload"].y == 1.0
+    assert found["link speed of all wires", "multitree", "payload and control"].y > 1.0
+    together = found["starts apart, cycles", "multitree", 0]
+    assert together.cycles == ran("multitree", 4096, "exact", spec="torus:3x3")
+    assert found["starts apart, cycles", "multitree", 2000].cycles > together.cycles + 1000
+    assert any(note.startswith("Host time") for note in made.notes)
+
+
 def test_the_csv_has_the_values_and_files_are_the_same_bytes(tmp_path):
     made = make_figure("packets", tmp_path / "a", networks=TORUS, sizes=FEW)
     again = make_figure("packets", tmp_path / "b", networks=TORUS, sizes=FEW)
@@ -172,6 +194,9 @@ def test_points_of_the_rtl_are_those_of_the_book_and_marked(tmp_path):
         ("baselines", {"rule": "published"}, "Rule of baselines must be ours"),
         ("bandwidth", {"rule": "published", "engine": "analytic"}, "no lockstep on private links"),
         ("training", {"engine": "rtl"}, "Engine of training must be analytic, not 'rtl'"),
+        ("packets", {"sizes": [4096, 4096]}, r"Sizes must come once each, not twice: \[4096, 4096"),
+        ("packets", {"networks": ["dgx2", "dgx2"]}, "Networks must come once each, not twice"),
+        ("weak-scaling", {"rule": "published"}, "would take hours for buffers that large"),
         ("weak-scaling", {"sizes": [4096]}, "Sizes of weak-scaling must be its own"),
     ],
 )
