@@ -86,11 +86,11 @@ def _network_and_size(point: Point) -> tuple[str, int]:
     return point.topology, point.size_bytes
 
 
-def _varied(point: Point) -> Iterator[tuple[str, Any, Point]]:
+def _varied(point: Point) -> Iterator[tuple[str, str, Point]]:
     """A point with one parameter after the other as something else: parameter, x, point."""
     for parameter, (field, values) in FIELDS.items():
         for value in values:
-            yield parameter, value, replace(point, **{field: value})
+            yield parameter, f"{value:g}", replace(point, **{field: value})
     schedule = schedule_of(point.topology, point.algorithm)
     if schedule is not None:
         bits = 8 * point.flit_bytes, wire_bits_per_flit(schedule, LinkModel())
@@ -109,7 +109,7 @@ def _starts_apart(request: Request, base: dict[tuple[str, int], float | None]) -
                 panel, series = _panel(STARTS, spec, size), scheme.algorithm
                 model, schedule = LinkModel(), schedule_of(spec, scheme.algorithm)
                 if schedule is None:
-                    yield Value(panel, series, 0, None, problem=f"{spec}: no {scheme.algorithm}")
+                    yield Value(panel, series, "0", None, problem=f"{spec}: no {scheme.algorithm}")
                     continue
                 for skew in SKEWS:
                     rng = np.random.default_rng(SEED)
@@ -121,7 +121,7 @@ def _starts_apart(request: Request, base: dict[tuple[str, int], float | None]) -
                     yield Value(
                         panel,
                         series,
-                        skew,
+                        str(skew),
                         y,
                         topology=spec,
                         algorithm=scheme.algorithm,

@@ -116,7 +116,7 @@ BASELINES = Figure(
     _SIZE,
     Axis("cycles over the bound", "log"),
     _baselines,
-    ("torus:8x8", "mesh:8x8", "dgx2", "fat_tree:8x8"),
+    ("torus:4x4", "torus:8x8", "mesh:8x8", "dgx2"),
     (32 * KIB, MIB, 64 * MIB),
     subjects=("multitree",),
     no_published_rule="it has all algorithms in one mode",

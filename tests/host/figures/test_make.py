@@ -131,20 +131,20 @@ def test_sensitivity_changes_one_parameter_at_a_time(tmp_path):
     found = {(each.panel.rsplit(": ", 1)[1], each.series, each.x): each for each in made.values}
     usual = ran("multitree", 4096, spec="torus:3x3")
     for name, value, point in (
-        ("memory, cycles", 500, {"memory_cycles": 500}),
-        ("link buffer, flits", 128, {"buffer_flits": 128}),
-        ("link latency, ns", 20.0, {"latency_ns": 20.0}),
+        ("memory, cycles", "500", {"memory_cycles": 500}),
+        ("link buffer, flits", "128", {"buffer_flits": 128}),
+        ("link latency, ns", "20", {"latency_ns": 20.0}),
     ):
         each = found[name, "ring_2d", value]
         assert each.cycles == ran("ring_2d", 4096, spec="torus:3x3", **point)
         assert each.y == pytest.approx(each.cycles / usual)
-    clock = found["clock, GHz", "multitree", 0.5]
+    clock = found["clock, GHz", "multitree", "0.5"]
     assert clock.y == pytest.approx(clock.cycles / 0.5 / usual)
     assert found["link speed of all wires", "multitree", "payload"].y == 1.0
     assert found["link speed of all wires", "multitree", "payload and control"].y > 1.0
-    together = found["starts apart, cycles", "multitree", 0]
+    together = found["starts apart, cycles", "multitree", "0"]
     assert together.cycles == ran("multitree", 4096, "exact", spec="torus:3x3")
-    assert found["starts apart, cycles", "multitree", 2000].cycles > together.cycles + 1000
+    assert found["starts apart, cycles", "multitree", "2000"].cycles > together.cycles + 1000
     assert any(note.startswith("Host time") for note in made.notes)
 
 
