@@ -93,6 +93,8 @@ def test_by_the_published_rule_multitree_is_in_lockstep_and_additions_are_free(t
     assert found["torus:4x4", "MultiTree, messages", 32768] == tree - 4 * 13
     ring = ran("ring", 32768, "exact", flow_control="packet")
     assert found["torus:4x4", "ring", 32768] == ring - 15 * 13
+    # Other cycles than those that were measured.
+    assert made.num_in_rtl == 0
     value = next(each for each in made.values if each.series == "ring")
     assert value.y == pytest.approx(32768 / 2**30 / (value.cycles * 1e-9))
 
