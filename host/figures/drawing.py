@@ -33,7 +33,6 @@ _OTHERS = ("tab:blue", "tab:red", "tab:green", "tab:purple", "tab:orange", "blac
 _MARKERS = "ovs^DPX*<>phd8"
 _DASHES = ("-", "--", ":", "-.")
 _PANEL_INCHES = (5.4, 3.3)
-_SIZE_LABELS = "buffer of one rank"
 
 
 def can_draw() -> bool:
@@ -144,9 +143,9 @@ def _lines(
             markeredgecolor="black",
             label="circle: run in RTL",
         )
-    if figure.x.scale == "log2":
+    sizes = figure.x.scale == "sizes"
+    if sizes or figure.x.scale == "log2":
         axes.set_xscale("log", base=2)
-    sizes = figure.x.label == _SIZE_LABELS
     labels = [format_size(int(x)) if sizes else _text(x) for x in listed]
     axes.set_xticks([place[x] for x in listed], labels, rotation=40 if sizes else 0)
 

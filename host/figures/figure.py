@@ -102,7 +102,7 @@ class Axis:
     label : str
         What it shows, and its unit.
     scale : str
-        "linear", "log2" (ticks at the values), "log" or "names".
+        "linear", "log", "names", or with ticks at the values "log2" and, of bytes, "sizes".
     """
 
     label: str

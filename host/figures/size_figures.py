@@ -85,7 +85,7 @@ def _baselines(request: Request, run: RunPoints) -> list[Value]:
     return [value_of(each, over_bound) for each in timed(request, run, wanted)]
 
 
-_SIZE = Axis("buffer of one rank", "log2")
+_SIZE = Axis("buffer of one rank", "sizes")
 BANDWIDTH = Figure(
     "bandwidth",
     "All-reduce bandwidth over size",
