@@ -1,4 +1,4 @@
-"""Why our speed-ups of MultiTree exceed those published: one cause after the other.
+"""Why our speed-ups of MultiTree exceed those published, cause by cause.
 
 On a torus MultiTree over the ring and over the 2D ring, both in packets: first as they are here,
 then with each cause of a difference in addition, then the simulator of MultiTree's authors, then

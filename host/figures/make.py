@@ -171,9 +171,9 @@ def _csv_text(values: Sequence[Value]) -> str:
 
 def _problems(values: Sequence[Value]) -> list[str]:
     """Why series have no values, each once."""
-    found = dict.fromkeys(
-        f"{each.panel or each.topology or each.series}: {each.series}: {each.problem}"
+    parts = [
+        (each.panel or each.topology or "", each.series, each.problem)
         for each in values
         if each.problem is not None
-    )
-    return [*found]
+    ]
+    return [*dict.fromkeys(": ".join(filter(None, part)) for part in parts)]
