@@ -78,6 +78,9 @@ class Simulator(AbstractContextManager["Simulator"]):
         shared also in the analytic engine, and anywhere in the exact one.
     waveform : Waveform, optional
         Where the rtl engine dumps its first run.
+    backdoor : bool
+        The rtl engine puts tables into the interfaces' memories without the bus: the run is the
+        same, and how long loading takes is not known.
     num_threads : int, optional
         Of the emulation; by default one per core.
     progress, say : callable, optional
@@ -104,6 +107,7 @@ class Simulator(AbstractContextManager["Simulator"]):
         link_model: LinkModel | None = None,
         lockstep: bool = False,
         waveform: Waveform | None = None,
+        backdoor: bool = False,
         num_threads: int | None = None,
         progress: Progress | None = None,
         say: Say | None = None,
@@ -121,6 +125,8 @@ class Simulator(AbstractContextManager["Simulator"]):
             raise ValueError(f"Seed must be at least 0, not {seed!r}")
         if waveform is not None and engine != "rtl":
             raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
+        if backdoor and engine != "rtl":
+            raise ValueError(f"Backdoor must be that of engine 'rtl', not {engine!r}")
         self.topology = topology
         self._dtype = dtype
         self._seed = seed
@@ -139,6 +145,7 @@ class Simulator(AbstractContextManager["Simulator"]):
                 self._model,
                 lockstep=lockstep,
                 waveform=waveform,
+                backdoor=backdoor,
                 num_threads=num_threads,
                 progress=progress,
                 say=say,

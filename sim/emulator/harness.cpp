@@ -61,6 +61,7 @@ public:
     std::vector<Rank> ranks;
     std::vector<Switch> switches;  // nodes behind the ranks
     uint64_t now = 0;
+    bool sleeps = true;           // models whose state repeats are not evaluated
     uint64_t stopped_at = NEVER;  // when a FAULT flit was first sent, and all watches stopped
 
     void connect(uint32_t src, uint32_t src_port, uint32_t dst, uint32_t dst_port,
@@ -194,10 +195,10 @@ private:
     }
     template <typename Node> void run_node(Node& node, uint64_t cycles) {
         node.open_window(parity_);
-        for (uint64_t cycle = now; cycle < now + cycles; ++cycle) {
-            node.tick(cycle);
-            node.set_clock(1);
-            node.set_clock(0);
+        for (uint64_t cycle = now; cycle < now + cycles;) {
+            const uint64_t passed = sleeps ? node.pass(cycle, now + cycles) : 0;
+            cycle += passed;
+            if (!passed) node.cycle(cycle++);
         }
     }
 #ifdef MT_TRACE
@@ -288,6 +289,15 @@ int mt_set_script(void* handle, uint32_t rank, const HostOp* ops, uint64_t num_o
     if (script.in_transfer()) return 0;
     script.load(ops, num_ops, results);
     return 1;
+}
+void mt_set_backdoor(void* handle, uint8_t open) {
+    for (auto& rank : network(handle).ranks) rank.script.backdoor = open;
+}
+void mt_set_sleeps(void* handle, uint8_t sleeps) { network(handle).sleeps = sleeps; }
+uint64_t mt_asleep(void* handle) {
+    uint64_t cycles = 0;
+    for (const auto& rank : network(handle).ranks) cycles += rank.asleep;
+    return cycles;
 }
 void mt_reset(void* handle, uint64_t cycles) { network(handle).reset(cycles); }
 void mt_hold_switches(void* handle, uint8_t level) {

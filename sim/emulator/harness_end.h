@@ -48,6 +48,19 @@ struct End {
         faults_.clear();
         mute_from_ = mute_until_ = NEVER;
     }
+    // Whether a flit or a credit came in or went out.
+    bool moved() const {
+        return (*pins.tx_valid | *pins.tx_credit | *pins.rx_valid | *pins.rx_credit) != 0;
+    }
+    // When the next flit or credit comes in.
+    uint64_t next_event() const {
+        uint64_t next = out ? out->credits.next_due : NEVER;
+        if (in) {
+            next = std::min(next, in->flits.next_due);
+            for (const Flit& flit : in->late) next = std::min(next, flit.due);
+        }
+        return next;
+    }
     bool sends_nowhere() const { return !out && *pins.tx_valid && *pins.tx_kind < DOWN; }
     // Whether a flit goes out; a silent end sends nothing.
     bool send(uint64_t now, int parity, bool silent) {

@@ -65,6 +65,11 @@ public:
         if (queue_.holds(MOST_PENDING) || now >= stuck_from_) return false;
         return !timing_.stall_percent || random_.below(100) >= timing_.stall_percent;
     }
+    // When it next answers, or is ready no more; with stalls it draws in every cycle.
+    uint64_t next_event(uint64_t now) const {
+        if (timing_.stall_percent) return now;
+        return std::min(queue_.next_due, stuck_from_ > now ? stuck_from_ : NEVER);
+    }
     // One answer per cycle, in order: a request may be due before the one ahead of it.
     bool due(uint64_t now) const { return queue_.next_due <= now; }
     // Whether the answer of this cycle is an error; only one is.

@@ -58,6 +58,7 @@ inline void poke(Vswitch& model, const Fault& fault) {
 // What may happen to any node: it falls silent, or bits of its state flip.
 template <typename Model> class Afflicted {
 public:
+    uint64_t next() const { return pokes_.next; }  // when state next flips
     bool silent(uint64_t now) const { return now >= silent_from_; }
     // Whether it has taken the fault, which is one of these.
     bool take(const Fault& fault) {

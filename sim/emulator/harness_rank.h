@@ -1,8 +1,10 @@
 // One rank: its interface, memory and host, and a cycle of them.
 #pragma once
+#include "harness_clock.h"
 #include "harness_memory.h"
 #include "harness_poke.h"
 #include "harness_script.h"
+#include "harness_sleep.h"
 
 #include <array>
 #include <memory>
@@ -22,6 +24,10 @@ struct Port : End {
     Pin<decltype(Vnic::monitor_0_flow)> monitor_flow;
     Channel send_channel, fetch_channel, write_channel;
 
+    bool uses_memory() const {
+        return (*send_reads.valid | *send_reads.answer | *fetch_reads.valid | *fetch_reads.answer |
+                *writes.valid | *writes.answer) != 0;
+    }
     std::array<Channel*, 3> channels() { return {&send_channel, &fetch_channel, &write_channel}; }
     std::array<const Channel*, 3> channels() const {
         return {&send_channel, &fetch_channel, &write_channel};
@@ -68,6 +74,7 @@ public:
     Memory memory;
     Script script;
     std::vector<Event> sent, arrived;
+    uint64_t asleep = 0;     // cycles that were not evaluated
     uint64_t irq_cycle = 0;  // when the interrupt last went up
     Status status = RUNNING;
     uint64_t culprit_port = 0;
@@ -83,6 +90,29 @@ public:
         parity_ = parity;
         for (Port& port : ports) port.open_window(parity);
     }
+    // A cycle of model, links, memory and host.
+    void cycle(uint64_t now) {
+        tick(now);
+        rise(*nic);
+        sleep_.note(moved_ || script.accesses());
+    }
+    // Cycles from `now` on, at most up to `end`, that pass while nothing happens: their number.
+    uint64_t pass(uint64_t now, uint64_t end) {
+        if (!sleep_.may_repeat()) return 0;
+        const uint64_t next = std::min(end, next_event(now));
+        if (next < now + 2 * Sleep::PERIOD) return 0;
+        if (!sleep_.repeats()) return sleep_.look(*nic, [&](uint64_t k) { cycle(now + k); });
+        const uint64_t most = sleep_.most_cycles(*nic, script.watchdog_cycles);
+        const uint64_t cycles = std::min(next - now, most) / Sleep::PERIOD * Sleep::PERIOD;
+        if (!cycles) {
+            // The watchdog may bite in this cycle, and state then changes without an input.
+            sleep_.doubt();
+            return 0;
+        }
+        sleep_.skip(*nic, cycles);
+        asleep += cycles;
+        return cycles;
+    }
     // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
     void tick(uint64_t now) {
         // It comes first, so that the outputs that are sampled below show what has flipped.
@@ -93,6 +123,7 @@ public:
                 if (end.in) end.in->watch.mark();
             });
         }
+        moved_ = nic->irq != irq_;
         irq_ = nic->irq;
         // The model is not evaluated in between: all ports see the outputs of one cycle.
         for (uint8_t p = 0; p < NUM_PORTS; ++p) {
@@ -100,6 +131,7 @@ public:
             send_flit(now, p);
             port.receive(now, parity_, afflicted_.silent(now));
             serve_memory(now, port);
+            moved_ = moved_ || port.moved() || port.uses_memory() || *port.monitor_valid;
             if (*port.monitor_valid)
                 arrived.push_back({now, 0, 0, uint16_t(*port.monitor_flow), number_, p,
                                    *port.monitor_op,
@@ -141,7 +173,10 @@ public:
             for (Channel* channel : port.channels()) channel->heal();
         }
     }
-    void set_reset(uint8_t level) { nic->rst = level; }
+    void set_reset(uint8_t level) {
+        nic->rst = level;
+        sleep_.wake();
+    }
     void set_clock(uint8_t level) {
         nic->clk = level;
         nic->eval();
@@ -152,8 +187,20 @@ private:
     uint16_t number_ = 0;
     uint8_t irq_ = 0;
     int parity_ = 0;
+    bool moved_ = false;  // something came in or went out in this cycle
     Afflicted<Vnic> afflicted_;
+    Sleep sleep_;
 
+    // The first cycle from `now` on in which inputs change by themselves.
+    uint64_t next_event(uint64_t now) const {
+        uint64_t next = std::min(script.next_event(now), afflicted_.next());
+        for (const Port& port : ports) {
+            next = std::min(next, port.next_event());
+            for (const Channel* channel : port.channels())
+                next = std::min(next, channel->next_event(now));
+        }
+        return next;
+    }
     void send_flit(uint64_t now, uint8_t p) {
         Port& port = ports[p];
         if (port.sends_nowhere() && status == RUNNING) {

@@ -1,11 +1,13 @@
 // One switch: its model, wired to links like a rank's interface, and a cycle of it.
 #pragma once
+#include "harness_clock.h"
 #include "harness_poke.h"
 
 #include <memory>
 #include <string>
 
 #if NUM_SWITCH_PORTS
+#include "Vswitch___024root.h"
 #define BIND_SWITCH(p) ends[p].pins = PINS(model, p);
 
 class Switch {
@@ -33,6 +35,11 @@ public:
             end.receive(now, parity_, silent);
         }
     }
+    void cycle(uint64_t now) {
+        tick(now);
+        rise(*model_);
+    }
+    uint64_t pass(uint64_t, uint64_t) { return 0; }  // it is always evaluated
     // Takes a fault that is to strike from its cycle on; false if the model cannot suffer it.
     bool expect(const Fault& fault) {
         if (fault.kind == POKE && fault.port >= NUM_SWITCH_STATES) return false;
@@ -82,6 +89,8 @@ public:
     void make(uint16_t, VerilatedContext*) {}
     void open_window(int) {}
     void tick(uint64_t) {}
+    void cycle(uint64_t) {}
+    uint64_t pass(uint64_t, uint64_t) { return 0; }
     void set_reset(uint8_t) {}
     void set_clock(uint8_t) {}
     template <typename Work> void each_end(Work) {}

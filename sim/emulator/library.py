@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from multitree.hw.check_bits import check_columns, check_width
 from multitree.nic.config import Config, head_layout
 from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME, Interface, switch_for
+from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.sim.emulator.states import expose, poke_macro
 from multitree.sim.emulator.verilator import Say, build_library
@@ -19,6 +21,8 @@ __all__ = [
 
 _HARNESS = (
     "harness.cpp",
+    "harness_backdoor.h",
+    "harness_clock.h",
     "harness_crew.h",
     "harness_end.h",
     "harness_fault.h",
@@ -27,6 +31,7 @@ _HARNESS = (
     "harness_poke.h",
     "harness_rank.h",
     "harness_script.h",
+    "harness_sleep.h",
     "harness_switch.h",
     "harness_watch.h",
 )
@@ -76,6 +81,7 @@ def network_library(
     *,
     num_switch_ports: int = 0,
     waveform: str | None = None,
+    ports_only: bool = False,
     pokes: bool = False,
     say: Say | None = None,
 ) -> Path:
@@ -88,6 +94,8 @@ def network_library(
         Ports of the switches; 0 for networks without any.
     waveform : str or None
         Kind of waveform it has to write, see `verilator.WAVEFORMS`.
+    ports_only : bool
+        A waveform of ports, and of nothing inside.
     pokes : bool
         Whether bits of `states` can be flipped.
     say : callable, optional
@@ -115,7 +123,15 @@ def network_library(
     if pokes:
         verilog, held = expose(verilog)
         sources["ports.h"] += poke_macro("MT_STATES", MODULE_NAME, held)
-    return build_library(verilog, sources, top=MODULE_NAME, more=more, waveform=waveform, say=say)
+    return build_library(
+        verilog,
+        sources,
+        top=MODULE_NAME,
+        more=more,
+        waveform=waveform,
+        ports_only=ports_only,
+        say=say,
+    )
 
 
 def harness_sources(config: Config, num_switch_ports: int = 0) -> dict[str, str]:
@@ -153,6 +169,16 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
             f"#define NUM_PORTS {config.num_ports}",
             f"#define FLIT_BYTES {config.flit_bytes}",
             f"#define BUFFER_FLITS {config.buffer_flits}",
+            f"#define WATCHDOG_ADDRESS {ADDRESS['WATCHDOG_CYCLES']}",
+            f"#define FIRST_ARRIVAL_ADDRESS {ADDRESS['FIRST_ARRIVAL_CYCLES']}",
+            f"#define TABLE_BASE {TABLE_WINDOW.base}",
+            f"#define TABLE_DEPTH {config.table_depth}",
+            f"#define ROUTE_BASE {ROUTE_WINDOW.base}",
+            f"#define FLOW_BASE {FLOW_WINDOW.base}",
+            f"#define FLOW_WORDS {FLOW_WINDOW.words}",
+            f"#define NUM_FLOWS {config.num_flows}",
+            f"#define STORED_WIDTH {32 + check_width(32)}",
+            f"#define CHECK_COLUMNS {', '.join(map(str, check_columns(32)))}",
             f"#define SEQUENCE_OFFSET {sequence.offset}",
             f"#define SEQUENCE_WIDTH {sequence.width}",
             f"#define FOR_EACH_PORT(X) {ports}",

@@ -84,6 +84,9 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_set_memory": (None, [_POINTER, _U32, _POINTER, _U64]),
     "mt_set_timing": (None, [_POINTER, _POINTER, _POINTER, _U64]),
     "mt_set_script": (ctypes.c_int, [_POINTER, _U32, _POINTER, _U64, _POINTER]),
+    "mt_set_backdoor": (None, [_POINTER, ctypes.c_uint8]),
+    "mt_set_sleeps": (None, [_POINTER, ctypes.c_uint8]),
+    "mt_asleep": (_U64, [_POINTER]),
     "mt_reset": (None, [_POINTER, _U64]),
     "mt_hold_switches": (None, [_POINTER, ctypes.c_uint8]),
     "mt_switch_down": (_U32, [_POINTER, _U32]),
@@ -164,6 +167,18 @@ class Native:
     ) -> bool:
         """Replace a rank's script; False while a register access is in flight."""
         return bool(self._library.mt_set_script(handle, rank, ops, num_ops, results))
+
+    def set_backdoor(self, handle: int | None, open_: bool) -> None:
+        """Whether hosts store words of tables at once, without the bus."""
+        self._library.mt_set_backdoor(handle, open_)
+
+    def set_sleeps(self, handle: int | None, sleeps: bool) -> None:
+        """Whether interfaces whose state repeats are left out of the evaluation."""
+        self._library.mt_set_sleeps(handle, sleeps)
+
+    def asleep(self, handle: int | None) -> int:
+        """Cycles of all interfaces that were not evaluated."""
+        return int(self._library.mt_asleep(handle))
 
     def reset(self, handle: int | None, cycles: int) -> None:
         """Hold all interfaces in reset."""

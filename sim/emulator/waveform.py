@@ -18,6 +18,9 @@ class Waveform:
         Its ending says which kind, `.vcd` or `.fst`.
     first_cycle, last_cycle : int or None
         First cycle of a collective that is dumped, and the one after the last; None is the end.
+    ports_only : bool
+        Ports of interfaces and switches with the wires of their top modules, and nothing below: a
+        file of a thirtieth of the size.
 
     Raises
     ------
@@ -28,6 +31,7 @@ class Waveform:
     path: Path
     first_cycle: int = 0
     last_cycle: int | None = None
+    ports_only: bool = False
 
     def __post_init__(self) -> None:
         """Check ending and window."""

@@ -53,6 +53,8 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         The interfaces, in place of such as follow from the above.
     num_threads : int, optional
         As for `Network`.
+    sleeps, backdoor : bool
+        As for `Network`.
     library : Path, optional
         Compiled for `config` by `network_library`, if it is known already.
     say : callable, optional
@@ -82,6 +84,8 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         dtypes: tuple[str, ...] = emulated_dtypes("float32"),
         config: Config | None = None,
         num_threads: int | None = None,
+        sleeps: bool = True,
+        backdoor: bool = False,
         library: Path | None = None,
         say: Say | None = None,
     ) -> None:
@@ -99,17 +103,22 @@ class RtlSession(AbstractContextManager["RtlSession"]):
             num_waves=num_waves,
             dtypes=dtypes,
         )
-        kind = None if waveform is None else waveform.kind
         self.network = Network(
             topology,
             self.config,
             library
             or network_library(
-                self.config, num_switch_ports=most_switch_ports(topology), waveform=kind, say=say
+                self.config,
+                num_switch_ports=most_switch_ports(topology),
+                waveform=None if waveform is None else waveform.kind,
+                ports_only=waveform is not None and waveform.ports_only,
+                say=say,
             ),
             link_model=self.link_model,
             memory_timing=timing,
             num_threads=num_threads,
+            sleeps=sleeps,
+            backdoor=backdoor,
         )
         self._host = RtlHost(self.network)
         self._loader = Loader(topology, self.config, self.link_model, timing)

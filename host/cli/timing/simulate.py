@@ -78,6 +78,12 @@ TraceOption = Annotated[
 WindowOption = Annotated[
     str | None, typer.Option(help="Cycles A up to B of --trace only.", metavar="A:B")
 ]
+BackdoorOption = Annotated[
+    bool, typer.Option("--backdoor", help="Tables are loaded without the bus (rtl).")
+]
+PortsOnlyOption = Annotated[
+    bool, typer.Option("--ports-only", help="No signals inside of interfaces in a waveform.")
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -103,6 +109,8 @@ def simulate(
     memory_cycles: MemoryCyclesOption = 12,
     trace: TraceOption = None,
     window: WindowOption = None,
+    ports_only: PortsOnlyOption = False,
+    backdoor: BackdoorOption = False,
     csv: CsvOption = False,
     json: JsonOption = False,
 ) -> int:
@@ -111,7 +119,7 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     check_format(json, csv)
-    sizes, dump = parse_sizes(size), _Dump.of(trace, window, size)
+    sizes, dump = parse_sizes(size), _Dump.of(trace, window, ports_only, size)
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
     asked = clock.model(**modes).with_memory(memory_cycles)
     given: dict[str, Any] = {"lockstep": lockstep, "dtype": dtype, "op": op, "seed": seed}
@@ -125,7 +133,7 @@ def simulate(
             Simulator(
                 built.topology,
                 engine,
-                **(given | {"link_model": model, "waveform": dump.waveform}),
+                **(given | {"link_model": model, "waveform": dump.waveform, "backdoor": backdoor}),
                 progress=work.count_cycles,
                 say=work.say,
             ) as simulator,
@@ -156,7 +164,7 @@ class _Dump:
     waveform: Waveform | None = None
 
     @classmethod
-    def of(cls, path: Path | None, window: str | None, size: str) -> "_Dump":
+    def of(cls, path: Path | None, window: str | None, ports_only: bool, size: str) -> "_Dump":
         """Check the options before any work is done.
 
         Raises
@@ -167,6 +175,8 @@ class _Dump:
         if path is None:
             if window is not None:
                 raise ValueError("Window must come with --trace, which names the file")
+            if ports_only:
+                raise ValueError("--ports-only must come with --trace, which names the file")
             return cls()
         if "," in size:
             raise ValueError(f"Size must be one with --trace, not a list, {size!r}")
@@ -182,8 +192,11 @@ class _Dump:
             raise ValueError(f"Trace must end in one of {endings}, not {str(path)!r}")
         if last is not None and last <= first:
             raise ValueError(f"Window must be A:B with A < B, not {first}:{last}")
+        if ports_only and not is_waveform:
+            raise ValueError(f"--ports-only must come with a waveform, not {str(path)!r}")
         check_writable(path)
-        return cls(path, first, last, Waveform(path, first, last) if is_waveform else None)
+        waveform = Waveform(path, first, last, ports_only) if is_waveform else None
+        return cls(path, first, last, waveform)
 
     def write(self, trace: Trace, model: LinkModel) -> None:
         """Write the messages of a run, unless a waveform or nothing is asked for."""

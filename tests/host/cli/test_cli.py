@@ -657,6 +657,25 @@ def test_a_window_of_a_waveform_is_dumped(capsys):
     assert 0 < sizes[0] < sizes[1]
 
 
+@pytest.mark.slow
+@needs_rtl
+def test_a_waveform_of_ports_has_no_module_below_the_interfaces(capsys):
+    options = ["ring:2", "--size", "64", "--ports-only", "--trace", "ports.vcd"]
+    assert run(capsys, "simulate", *options)[0] == 0
+    text = Path("ports.vcd").read_text()
+    scope, with_signals = [], set()
+    for line in text.splitlines():
+        match line.split():
+            case ["$scope", "module", name, "$end"]:
+                scope.append(name)
+            case ["$upscope", "$end"]:
+                scope.pop()
+            case ["$var", *_]:
+                with_signals.add(".".join(scope))
+    ranks = {"rank_0", "rank_1"}
+    assert with_signals == ranks | {f"{rank}.multitree_nic" for rank in ranks}
+
+
 def test_messages_of_a_run_are_written_for_perfetto(capsys):
     options = ["torus:4x4", "--engine", "analytic", "--size", "64KiB", "--trace"]
     data = printed_json(capsys, "simulate", *options, "run.json.gz")
@@ -936,6 +955,8 @@ WRONG = [
     (["schedule", "ring:4", "--link-gbytes-per-s", "nan"], "positive and finite, not nan"),
     (["simulate", "torus:4x4", "--window", "1:2"], "--trace"),
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2-1"], "not '2-1'"),
+    (["simulate", "torus:4x4", "--ports-only"], "--ports-only must come with --trace"),
+    (["simulate", "ring:4", "--trace", "a.json", "--ports-only"], "with a waveform, not 'a.json'"),
     (["simulate", "torus:4x4", "--trace", "a.vcd", "--window", "2:1"], "not 2:1"),
     (["simulate", "torus:4x4", "--trace", "a.txt"], "not 'a.txt'"),
     (["simulate", "torus:4x4", "--trace", "a.gz"], ".json, .json.gz, .vcd, .fst, not 'a.gz'"),

@@ -8,7 +8,7 @@ from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing
 from multitree.sim.emulator import cached_verilog as module
 from multitree.sim.emulator.cached_verilog import cached_verilog
 
-SIZES = {"flit_bytes": 8, "num_vcs": 1, "depth": 8}
+SIZES = {"flit_bytes": 8, "num_vcs": 1, "depth": 16}
 
 
 @pytest.fixture(autouse=True)

@@ -117,6 +117,7 @@ def test_a_library_depends_on_everything_that_goes_into_it(monkeypatch):
     build_library("a", {"x.cpp": "b"}, top="C")
     build_library("a", {"x.cpp": "b"}, top="c", waveform="vcd")
     build_library("a", {"x.cpp": "b"}, top="c", waveform="fst")
+    build_library("a", {"x.cpp": "b"}, top="c", waveform="fst", ports_only=True)
     monkeypatch.setattr(verilator, "_compiler_version", lambda: "13.1")
     build_library("a", {"x.cpp": "b"}, top="c")
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.50.0")

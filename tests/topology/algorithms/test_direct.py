@@ -222,7 +222,7 @@ def test_the_most_contributions_that_interfaces_keep_apart_are_accepted():
     assert build_direct(fat_tree(8, 8)).steps_all_gather == 63
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 def test_dgx2_is_exact_in_rtl_and_near_the_bound():
     with Simulator(dgx2(), "rtl") as simulator:

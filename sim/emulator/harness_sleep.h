@@ -1,0 +1,101 @@
+// Sleep: a model whose state repeats while nothing comes in or goes out is not evaluated.
+//
+// State that equals that of two cycles before, with equal inputs, repeats until an input changes.
+// (Two, since questions to the tracker take two cycles each.) Counters are left out of the
+// comparison, see `members_header` of members.py: they decide nothing but when the watchdog bites,
+// and are advanced by arithmetic.
+#pragma once
+#include "Vnic__Syms.h"
+#include "members.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#define COUNT_MEMBER(member) +1
+#define ADDRESS_OF_MEMBER(member) &root.member,
+
+class Sleep {
+public:
+    static constexpr uint64_t PERIOD = 2;  // cycles in which state repeats
+
+    // After each cycle that was evaluated: whether anything came in or went out in it.
+    void note(bool moved) {
+        if (moved) wake();
+        else ++still_;
+    }
+    void wake() {
+        still_ = 0;
+        try_at_ = FIRST_TRY;
+        repeats_ = false;
+    }
+    // It is looked at again, less and less often.
+    void doubt() {
+        repeats_ = false;
+        try_at_ = 2 * still_;
+    }
+    // Its state repeats, or nothing has moved for so long that it may.
+    bool may_repeat() const { return repeats_ || still_ >= try_at_; }
+    bool repeats() const { return repeats_; }
+    // Evaluates a period and compares: the top module first, since all state takes long to copy.
+    // Returns the cycles it took.
+    template <typename Cycle> uint64_t look(Vnic& model, Cycle cycle) {
+        uint64_t passed = 0;
+        auto& root = *model.rootp;
+        const bool comes_back =
+            repeats_in(model, &root, sizeof root, cycle, passed) &&
+            repeats_in(model, root.vlSymsp, sizeof *root.vlSymsp, cycle, passed);
+        if (!still_) return passed;
+        doubt();
+        repeats_ = comes_back && NUM_WATCHDOG;
+        return passed;
+    }
+    // Cycles that may pass before a watchdog with this limit has to be evaluated.
+    uint64_t most_cycles(const Vnic& model, uint64_t limit_cycles) const {
+        auto& root = *model.rootp;
+        const uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+        uint64_t waited = 0;
+        for (size_t k = 0; k < NUM_WATCHDOG; ++k)
+            if (steps_[k]) waited = std::max<uint64_t>(waited, *counters[k]);
+        return limit_cycles > waited + MARGIN ? limit_cycles - waited - MARGIN : 0;
+    }
+    // As if so many cycles, whole periods, had been evaluated.
+    void skip(Vnic& model, uint64_t cycles) {
+        auto& root = *model.rootp;
+        uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+        for (size_t k = 0; k < NUM_COUNTERS; ++k)
+            *counters[k] += steps_[k] * uint32_t(cycles / PERIOD);
+    }
+
+private:
+    static constexpr uint64_t FIRST_TRY = 2, MARGIN = 8;
+    static constexpr size_t NUM_COUNTERS = 0 MT_COUNTERS(COUNT_MEMBER);
+    // The first of them; where there are none, the model is not known and never sleeps.
+    static constexpr size_t NUM_WATCHDOG = 0 MT_WATCHDOG(COUNT_MEMBER);
+    uint64_t still_ = 0, try_at_ = FIRST_TRY;
+    bool repeats_ = false;
+    uint32_t steps_[NUM_COUNTERS + 1] = {};  // of each counter in a period
+
+    // Whether these bytes of state, which hold all counters, are the same a period later.
+    template <typename Cycle>
+    bool repeats_in(Vnic& model, const void* state, size_t size, Cycle cycle, uint64_t& passed) {
+        // Its content is of use for a period only, in which a thread runs one model.
+        thread_local std::vector<uint8_t> kept;
+        kept.assign(static_cast<const uint8_t*>(state), static_cast<const uint8_t*>(state) + size);
+        for (uint64_t k = 0; k < PERIOD; ++k) cycle(passed++);
+        if (!still_) return false;
+        auto& root = *model.rootp;
+        uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+        for (size_t k = 0; k < NUM_COUNTERS; ++k) {
+            uint8_t* const old = kept.data() + (reinterpret_cast<const uint8_t*>(counters[k]) -
+                                                static_cast<const uint8_t*>(state));
+            uint32_t before;
+            std::memcpy(&before, old, sizeof before);
+            steps_[k] = *counters[k] - before;
+            if (steps_[k] > PERIOD) return false;
+            std::memcpy(old, counters[k], sizeof before);
+        }
+        return !std::memcmp(kept.data(), state, size);
+    }
+};
