@@ -8,7 +8,9 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Measurements that have a target of their own, or need a package that is no dependency.
 LONG   := bench/synthesis.py bench/asic.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
-  bench/figures.py bench/scale_sim.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
+  bench/figures.py bench/rtl_points.py bench/scale_sim.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
+# Figures whose pictures docs/evaluation.md shows.
+EVALUATION := bandwidth packets weak-scaling strong-scaling training training-overlap table-size baselines sensitivity
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
 MAX_COST ?=
 # What `make synth` measures: fp32 lanes without forwarding and with it. Without any of this, bench/synthesis.py sweeps more.
@@ -20,7 +22,7 @@ PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog cocotb bench baselines auto synth asic figures check-figures test test-all test-long install-all formal \
+.PHONY: help demo verilog cocotb bench baselines auto evaluation synth asic figures check-figures test test-all test-long install-all formal \
   formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus chromium opensta
 
 help: # list the targets
@@ -50,6 +52,10 @@ asic: opensta $(STAMPS)/synth # area and static timing in cells of a library (LI
 
 auto: compiler $(STAMPS)/plots # every algorithm from 32 KiB to 1 GiB, and what auto takes; an hour
 	@$(BIN)/python bench/auto.py --plots docs/plots
+
+evaluation: $(STAMPS)/plots # the pictures of docs/evaluation.md; ten minutes
+	@for name in $(EVALUATION); do $(BIN)/multitree figure $$name --out build/evaluation || exit; done
+	@mkdir -p docs/plots/evaluation && cp build/evaluation/*.svg docs/plots/evaluation
 
 figures: install-all $(STAMPS)/synth $(STAMPS)/plots # run every figure's command again, write docs/figures.md (MAX_COST=60)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/figures.py --write $(if $(MAX_COST),--max-cost $(MAX_COST))

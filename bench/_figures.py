@@ -177,7 +177,9 @@ def found(data: Any, key: str) -> Scalar:
     KeyError
         If it leads to no value, or to several; names the key.
     """
-    aggregate, _, path = key.rpartition(" ")
+    aggregate, _, path = key.partition(" ")
+    if aggregate not in AGGREGATES:
+        aggregate, path = "", key
     values = select(data, path)
     if aggregate:
         return rounded(AGGREGATES[aggregate]([value for value in values if value is not None]))

@@ -8,22 +8,8 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot
 
-COLOURS = {
-    "symmetric": "tab:red",
-    "multitree": "tab:blue",
-    "ring": "tab:gray",
-    "bidirectional_ring": "black",
-    "ring_2d": "tab:olive",
-    "bidirectional_ring_2d": "tab:green",
-    "double_tree": "tab:purple",
-    "halving_doubling": "tab:orange",
-    "hdrm": "tab:brown",
-    "swing": "tab:cyan",
-    "forest": "tab:pink",
-    "tto": "navy",
-    "direct": "gold",
-    "plane_rings": "slategray",
-}
+from multitree.host.figures.drawing import COLOURS
+
 SOURCES = ("analytic", "rtl")
 MOST = 4.0
 KIB = 1024

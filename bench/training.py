@@ -8,13 +8,12 @@ all-reduce were as many times faster as the paper says: ``python bench/training.
 
 import argparse
 import json
-import math
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from multitree import Collective, Job, LinkModel, SystolicArrays, load_job, parse_topology
 from multitree.host.cli.output import Working
+from multitree.host.figures.comparisons import geometric_mean
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.gradients import OVERLAPS
 from multitree.sim.jobs.groups import Placement
@@ -91,12 +90,6 @@ def row_of(job: Job, scheme: str, found: JobTime) -> dict[str, Any]:
         "total_cycles": found.total_cycles,
         "exposed_share": found.exposed_cycles / found.total_cycles,
     }
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """The mean of ratios."""
-    listed = list(values)
-    return math.exp(sum(map(math.log, listed)) / len(listed))
 
 
 def means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

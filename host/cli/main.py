@@ -11,6 +11,7 @@ import typer
 from multitree.host.cli import cocotb_benches as cli_cocotb
 from multitree.host.cli import demo as cli_demo
 from multitree.host.cli import doctor as cli_doctor
+from multitree.host.cli import figure as cli_figure
 from multitree.host.cli import schedule as cli_schedule
 from multitree.host.cli import tables as cli_tables
 from multitree.host.cli import verilog as cli_verilog
@@ -95,6 +96,7 @@ for _commands in (
     cli_simulate,
     cli_compare,
     cli_sweep,
+    cli_figure,
     cli_explain,
     cli_job,
     cli_view,

@@ -20,7 +20,7 @@ from multitree.host.sweep.run_log import RunLog
 from multitree.host.sweep.store import Store, point_key
 from multitree.topology.atomic_write import write_files
 
-__all__ = ["SweepResult", "SweepStatus", "run_sweep"]
+__all__ = ["SweepResult", "SweepStatus", "run_points", "run_sweep"]
 
 MOST_JOBS = 1024
 CSV, PARQUET, LOG = "results.csv", "results.parquet", "log.jsonl"
@@ -166,7 +166,7 @@ def run_sweep(
     with Store(Path(out)).opened() as store:
         log = RunLog(Path(out) / LOG)
         log.add("start", definition=dict(grid.values), **_machine(), warnings=warnings)
-        work = _Work(grid, sources, store, log, progress)
+        work = _Work(grid.points(), sources, store, log, progress)
         work.find_stored(num_cores() // num_jobs if dask is None else 1)
         work.run(num_jobs, dask)
         rows = [asdict(point) | asdict(work.results[i]) for i, point in enumerate(work.points)]
@@ -187,18 +187,63 @@ def run_sweep(
     )
 
 
+def run_points(
+    points: Sequence[Point],
+    out: str | Path,
+    *,
+    jobs: int | None = None,
+    progress: Callable[[SweepStatus], None] | None = None,
+) -> list[PointResult]:
+    """Run points that are no grid, or take what a folder stores of them; no files are written.
+
+    Parameters
+    ----------
+    points : sequence of Point
+        Topologies of files are looked for in the current folder.
+    out : str or Path
+        As of `run_sweep`, with whose results they are stored.
+    jobs : int, optional
+        Processes; by default one per core.
+    progress : callable, optional
+        As for `run_sweep`.
+
+    Returns
+    -------
+    list of PointResult
+        In the order of the points.
+
+    Raises
+    ------
+    SweepError, EngineError, OSError
+        As `run_sweep`.
+    """
+    num_jobs = _num_jobs(jobs, None)
+    for engine in {point.engine for point in points}:
+        check_runs_here(engine, next_down="analytic")
+    specs = tuple(dict.fromkeys(point.topology for point in points))
+    sources, warnings = sources_of(Grid("points", Path.cwd(), {"topology": specs}))
+    with Store(Path(out)).opened() as store:
+        log = RunLog(Path(out) / LOG)
+        log.add("start", num_points=len(points), **_machine(), warnings=warnings)
+        work = _Work(points, sources, store, log, progress)
+        work.find_stored(num_cores() // num_jobs)
+        work.run(num_jobs, None)
+        log.add("end", **asdict(work.status))
+    return [work.results[index] for index in range(len(points))]
+
+
 class _Work:
     """Points, and their results so far."""
 
     def __init__(
         self,
-        grid: Grid,
+        points: Sequence[Point],
         sources: Mapping[str, Source],
         store: Store,
         log: RunLog,
         progress: Callable[[SweepStatus], None] | None,
     ) -> None:
-        self.points: Sequence[Point] = grid.points()
+        self.points = points
         self.results: dict[int, PointResult] = {}
         self.status = SweepStatus(len(self.points), 0, 0, 0, 0, "")
         self._tasks: list[Task] = []

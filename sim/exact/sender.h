@@ -58,7 +58,10 @@ private:
     uint64_t needed_ = 0, known_ = 0;
     bool asked_ = false;
 
-    int32_t need() const { return context_->transfers[job_.transfer].need; }
+    // None before the first job.
+    int32_t need() const {
+        return job_.transfer == NONE ? NONE : context_->transfers[job_.transfer].need;
+    }
     void take(const Job& job) {
         job_ = job;
         left_ = context_->transfers[job.transfer].size;

@@ -83,6 +83,7 @@ COMMANDS = {
     "cocotb": ["ring:2", "--sim", "icarus", "--dtypes", "int32", "--only", "after_a_reset"],
     "simulate": ["mesh:4x4", "--engine", "analytic"],
     "compare": ["mesh:3x3", "--engine", "analytic"],
+    "figure": ["strong-scaling", "--networks", "torus:3x3", "--jobs", "1"],
     "sweep": [str(SWEEP), "--out", "results", "--jobs", "1"],
     "explain": ["torus:4x4", "--size", "4KiB"],
     "job": ["ncf", "torus:2x2"],

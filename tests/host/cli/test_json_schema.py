@@ -28,6 +28,8 @@ MORE = [
     ["simulate", "ring:4", "--engine", "exact", "--lockstep"],
     ["compare", "ring:5", "--engine", "analytic", "--algorithms", "hdrm,ring"],
     ["compare", "ring:5", "--engine", "analytic", "--size", "4,1MB"],
+    ["figure"],
+    ["figure", "packets", "--networks", "torus:2x2", "--size", "4KiB", "--jobs", "1"],
     ["explain", "ring:4", "--size", "4,8"],
     ["explain", "fat_tree:2x2", "--collective", "reduce_scatter"],
     ["view", "torus:3x3", "--out", "page.html"],

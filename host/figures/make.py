@@ -1,0 +1,179 @@
+"""Makes a figure: its values, comparisons, and the files of both."""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from multitree.host.csv_rows import write_csv
+from multitree.host.engines import check_runs_here
+from multitree.host.figures.catalogue import figure_named
+from multitree.host.figures.comparisons import Comparison, compared, rtl_agreement
+from multitree.host.figures.drawing import can_draw, svg_of
+from multitree.host.figures.figure import COLUMNS, RULES, Figure, FigureError, Request, Value
+from multitree.host.figures.rules import PUBLISHED_NOTES
+from multitree.host.sweep.point import Point, PointResult
+from multitree.host.sweep.run import SweepStatus, run_points
+from multitree.topology.atomic_write import write_files
+from multitree.topology.specs import parse_topology
+
+__all__ = ["STORE", "MadeFigure", "make_figure"]
+
+STORE = ".results"
+"""Folder, in that of the figures, of results that are not run again."""
+NO_PICTURE = (
+    "matplotlib must be installed for the picture (pip install 'multitree[plots]'); "
+    "the CSV needs nothing"
+)
+_MOST_EXACT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class MadeFigure:
+    """A figure with its values.
+
+    Parameters
+    ----------
+    figure : Figure
+    request : Request
+        What it was made with.
+    values : list of Value
+    comparisons : list of Comparison
+    num_in_rtl : int
+        Values that have cycles of the RTL.
+    most_off_rtl : float or None
+        The largest share by which these differ from the RTL.
+    files : tuple of Path
+        Picture and CSV, or the CSV alone.
+    notes : tuple of str
+        What it leaves out, and why.
+    """
+
+    figure: Figure
+    request: Request
+    values: list[Value]
+    comparisons: list[Comparison]
+    num_in_rtl: int
+    most_off_rtl: float | None
+    files: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+def make_figure(
+    name: str,
+    out: str | Path,
+    *,
+    networks: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+    engine: str | None = None,
+    rule: str = "ours",
+    jobs: int | None = None,
+    progress: Callable[[SweepStatus], None] | None = None,
+) -> MadeFigure:
+    """Find the values of a figure, and write them as CSV and as a picture.
+
+    Parameters
+    ----------
+    name : str
+        One of `FIGURES`.
+    out : str or Path
+        Folder for NAME.svg and NAME.csv; it is made. Results are stored there, and not run again.
+    networks : sequence of str, optional
+        Specs in the place of the figure's own.
+    sizes : sequence of int, optional
+        Bytes of one rank's buffer, the same.
+    engine : str, optional
+        By default "analytic", or "exact" by the published rule.
+    rule : str
+        "ours" or "published": MultiTree in lockstep, the reduction time subtracted.
+    jobs : int, optional
+        Processes; by default one per core.
+    progress : callable, optional
+        As for `run_sweep`.
+
+    Returns
+    -------
+    MadeFigure
+
+    Raises
+    ------
+    FigureError
+        If the figure is unknown, or cannot be made so.
+    EngineError, SweepError, TopologyError, OSError
+        If an engine, the store, a network or a file is not there.
+    """
+    figure = figure_named(name)
+    request = _request(figure, networks, sizes, engine, rule)
+    for spec in request.networks:
+        parse_topology(spec)
+    check_runs_here(request.engine, next_down="analytic")
+
+    def run(points: Sequence[Point]) -> list[PointResult]:
+        return run_points(points, Path(out) / STORE, jobs=jobs, progress=progress)
+
+    values = figure.values(request, run)
+    contents: dict[str, str | bytes] = {f"{name}.csv": _csv_text(values)}
+    notes = [*figure.notes, *(PUBLISHED_NOTES if rule == "published" else ())]
+    if can_draw():
+        contents = {f"{name}.svg": svg_of(figure, values), **contents}
+    else:
+        notes.append(NO_PICTURE)
+    notes += _problems(values)
+    comparisons = compared(figure, values)
+    files = tuple(write_files(out, contents))
+    return MadeFigure(
+        figure, request, values, comparisons, *rtl_agreement(values), files, tuple(notes)
+    )
+
+
+def _request(
+    figure: Figure,
+    networks: Sequence[str] | None,
+    sizes: Sequence[int] | None,
+    engine: str | None,
+    rule: str,
+) -> Request:
+    """What is asked of a figure, checked."""
+    if rule not in RULES:
+        raise FigureError(f"Rule must be {' or '.join(RULES)}, not {rule!r}")
+    published = rule == "published"
+    if published and figure.no_published_rule is not None:
+        raise FigureError(
+            f"Rule of {figure.name} must be ours, not 'published': {figure.no_published_rule}"
+        )
+    engine = engine or ("exact" if published else figure.engines[0])
+    if engine not in figure.engines:
+        known = " or ".join(figure.engines)
+        raise FigureError(f"Engine of {figure.name} must be {known}, not {engine!r}")
+    if published and engine == "analytic":
+        raise FigureError(
+            "Engine must be exact or rtl by the published rule, not 'analytic', "
+            "which has no lockstep on private links"
+        )
+    for what, given in (("Networks", networks), ("Sizes", sizes)):
+        if given is not None and len(set(given)) < len(given):
+            raise FigureError(f"{what} must come once each, not twice: {list(given)}")
+    if sizes and not figure.sizes:
+        raise FigureError(f"Sizes of {figure.name} must be its own, not others")
+    usual = figure.sizes
+    if engine != "analytic":
+        # Their time grows with the buffer, unlike that of the analytic engine.
+        usual = tuple(size for size in usual if size <= _MOST_EXACT_BYTES)
+    chosen = tuple(networks or figure.networks)
+    return Request(chosen, tuple(sizes or usual), engine, rule)
+
+
+def _csv_text(values: Sequence[Value]) -> str:
+    text = io.StringIO()
+    write_csv(COLUMNS, map(asdict, values), text)
+    return text.getvalue()
+
+
+def _problems(values: Sequence[Value]) -> list[str]:
+    """Why series have no values, each once."""
+    parts = [
+        (each.panel or each.topology or "", each.series, each.problem)
+        for each in values
+        if each.problem is not None
+    ]
+    return [*dict.fromkeys(": ".join(filter(None, part)) for part in parts)]
