@@ -1,4 +1,4 @@
-"""Members of a Verilated model that the harness reads or writes, by their C++ names."""
+"""C++ names of what the harness reads or writes in a Verilated model."""
 
 import re
 

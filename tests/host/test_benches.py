@@ -1,6 +1,5 @@
 """Measurements of unequal links and of `auto`, small, and that they tell faults."""
 
-import ast
 import json
 import sys
 from types import SimpleNamespace
@@ -8,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from multitree.host.figures.drawing import COLOURS
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import ALGORITHMS, build
@@ -15,7 +15,7 @@ from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
-from tests.benches import BENCH, bench_module
+from tests.benches import bench_module
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -190,11 +190,4 @@ def test_a_limit_that_a_forest_misses_is_reported(monkeypatch, capsys):
 
 
 def test_plots_have_a_colour_for_every_algorithm():
-    tree = ast.parse((BENCH / "_size_plots.py").read_text())
-    values = [
-        each.value
-        for each in tree.body
-        if isinstance(each, ast.Assign) and each.targets[0].id == "COLOURS"
-    ]
-    colours = ast.literal_eval(values[0])
-    assert set(colours) == set(ALGORITHMS) and len(set(colours.values())) == len(colours)
+    assert set(COLOURS) == set(ALGORITHMS) and len(set(COLOURS.values())) == len(COLOURS)

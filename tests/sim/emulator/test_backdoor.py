@@ -1,4 +1,4 @@
-"""Tables that go into memory without the bus: the run is the same, and begins earlier."""
+"""Tables that go into memory without the bus: an equal run, but earlier."""
 
 import numpy as np
 import pytest
