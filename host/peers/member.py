@@ -289,15 +289,21 @@ def exchange_messages(
     Raises
     ------
     Exception
-        The first one that a message ends with.
+        The first one that a message ends with; where a connection breaks while it is written to,
+        the end of the peer is awaited instead, whose reason is read before it.
     """
     pending: dict[tuple[str, int], None] = {}
     errors: list[Exception] = []
+    broken: set[int] = set()
 
     def ends(what: str, peer: int) -> Callable[[Exception | None], None]:
         pending[what, peer] = None
 
         def done(error: Exception | None) -> None:
+            if what == "send" and isinstance(error, OSError):
+                # Why it broke stands in what the peer has sent before, which is still to be read.
+                broken.add(peer)
+                return
             pending.pop((what, peer), None)
             if error is not None:
                 errors.append(error)
@@ -313,6 +319,6 @@ def exchange_messages(
         mailbox.send(peer, COLLECTIVES, sequence, memory, done, fingerprint=fingerprint)
     while pending and not errors:
         what, peer = next(iter(pending))
-        yield Waiting(peer, is_moving=what == "send")
+        yield Waiting(peer, is_moving=what == "send" and peer not in broken)
     if errors:
         raise errors[0]

@@ -136,7 +136,7 @@ class Recorder:
 
     opened = ()
 
-    def __init__(self, topology, *, link_model, waveform, say, **needs):
+    def __init__(self, topology, *, link_model, waveform, backdoor, num_threads, say, **needs):
         self.config = config_for(topology, link_model, **needs)
         self.num_switches = topology.num_switches
         self.waveform = waveform

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 from multitree.host.peers import failures  # noqa: E402
 from multitree.host.peers.failures import CollectiveError, FailureRecord, Status, find_culprit  # noqa: E402
 from multitree.host.peers.handles import Handle  # noqa: E402
+from multitree.host.peers.member import exchange_messages  # noqa: E402
 from multitree.host.peers.progress import Waiting  # noqa: E402
 
 SEQUENCE = 7
@@ -118,3 +119,21 @@ def test_results_that_cannot_be_copied_back_are_an_error():
     handle.finish()
     with pytest.raises(ZeroDivisionError):
         handle.wait()
+
+
+class BrokenWhenSent:
+    """A mailbox whose connections break while they are written to."""
+
+    def receive(self, post):
+        """Nothing comes in."""
+
+    def send(self, peer, channel, tag, memory, when_done, *, fingerprint):
+        when_done(BrokenPipeError(32, "Broken pipe"))
+
+
+def test_a_connection_that_breaks_while_it_is_written_to_is_awaited_as_the_end_of_its_peer():
+    steps = exchange_messages(BrokenWhenSent(), SEQUENCE, b"", {1: torch.ones(1)}, {})
+    for _ in range(2):
+        waiting = next(steps)
+        # What does not move is ended by the end of the peer, with the reason that it gave.
+        assert waiting.peer == 1 and not waiting.is_moving
