@@ -247,10 +247,10 @@ def instantiation_template(verilog: str, *, name: str, domains: Sequence[str] = 
     ValueError
         If there is no such module.
     """
-    clocks = _clock_ports(domains)
+    clocks, ports = _clock_ports(domains), written_ports(verilog, name)
     wires = [
         f"wire {f'[{width - 1}:0] ' if width > 1 else ''}{port}; // {'output' if out else 'input'}"
-        for port, (width, out) in written_ports(verilog, name).items()
+        for port, (width, out) in ports.items()
         if port not in clocks
     ]
     return "\n".join(
@@ -262,7 +262,7 @@ def instantiation_template(verilog: str, *, name: str, domains: Sequence[str] = 
             *wires,
             "",
             f"{name} {name}_instance (",
-            ",\n".join(f"  .{port}({port})" for port in written_ports(verilog, name)),
+            ",\n".join(f"  .{port}({port})" for port in ports),
             ");",
             "",
         ]
