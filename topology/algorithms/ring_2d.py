@@ -164,17 +164,21 @@ class _Kind(Protocol):
         """step, op, flow, src and dst of one phase, int32 (flows * (ranks - 1), 5)."""
 
 
-class _Rings:
-    """One kind of flows: across the rows of a grid, and down its columns."""
+class _Flows:
+    """Roots of one kind of flows on a grid, and how many of them share rows and columns."""
 
     def __init__(self, grid: Grid, roots: Int64Array) -> None:
         self._grid = grid
         place = np.argsort(grid.ravel())[roots]
         self._row, self._column = np.divmod(place, grid.shape[1])
-        # Flows of one column of roots share the rings across, those of one root those down.
+        # Flows of one column of roots share what goes across, those of one root what goes down.
         self._of_column = int(np.bincount(self._column).max())
         self._of_root = positions_in_group(place)
         self._most_of_root = int(self._of_root.max()) + 1
+
+
+class _Rings(_Flows):
+    """One kind of flows: across the rows of a grid, and down its columns."""
 
     @property
     def steps_across(self) -> int:
@@ -229,7 +233,7 @@ class _Rings:
         return np.stack([np.broadcast_to(c, flow.shape).ravel() for c in columns], axis=1)
 
 
-class _Lines:
+class _Lines(_Flows):
     """One kind of flows on a mesh: each line sums towards the root's place from both ends.
 
     In a line of n ranks a chunk for place c leaves rank i for rank i + 1 in turn i + n - 1 - c,
@@ -238,13 +242,7 @@ class _Lines:
     """
 
     def __init__(self, grid: Grid, roots: Int64Array) -> None:
-        self._grid = grid
-        place = np.argsort(grid.ravel())[roots]
-        self._row, self._column = np.divmod(place, grid.shape[1])
-        # Flows of one column of roots share the lines across, those of one root those down.
-        self._of_column = int(np.bincount(self._column).max())
-        self._of_root = positions_in_group(place)
-        self._most_of_root = int(self._of_root.max()) + 1
+        super().__init__(grid, roots)
         # Turns in which nothing is sent, where no root is at an end.
         self._first_across = _first_turn(self._column, grid.shape[1])
         self._first_down = _first_turn(self._row, grid.shape[0])
