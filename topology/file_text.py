@@ -1,6 +1,7 @@
 """Text of files: limits, checked entries, and every error with the file's name."""
 
 import os
+import re
 import reprlib
 import stat
 import sys
@@ -16,6 +17,7 @@ MAX_DEPTH = 16
 """Levels of nesting."""
 MAX_DIGITS = 500
 """Of a number, fewer than any interpreter refuses: Python lets no limit be below 640."""
+_DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 @contextmanager
@@ -178,6 +180,28 @@ def integer(place: str, value: Any, least: int, most: int) -> int:
         rule = f"an integer within {least}..{most}"
         raise ContentError(f"{place} must be {rule}, not {shown(value)}")
     return value
+
+
+def written_integer(place: str, text: str, least: int, most: int) -> int:
+    """Return the integer within limits that a text of up to 18 digits is.
+
+    Parameters
+    ----------
+    place : str
+        Where it stands, for the message.
+    text : str
+    least, most : int
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ContentError
+        If it is something else.
+    """
+    return integer(place, int(text) if _DIGITS.fullmatch(text) else text, least, most)
 
 
 def integers(values: Sequence[Any], least: int, most: int, place: Callable[[int], str]) -> None:

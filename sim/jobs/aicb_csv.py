@@ -4,7 +4,14 @@ import re
 from collections.abc import Sequence
 
 from multitree.sim.jobs.job import DATA, TENSOR, Collective, Job, Layer, LeftOut, Stage, together
-from multitree.topology.file_text import ContentError, choice, integer, label, shown
+from multitree.topology.file_text import (
+    ContentError,
+    choice,
+    integer,
+    label,
+    shown,
+    written_integer,
+)
 
 __all__ = ["read_aicb_csv"]
 
@@ -30,7 +37,6 @@ NOT_OURS = {
 _COMPUTATION = "CommType.computation,"
 _GROUPS = {"dp_group": DATA, "tp_group": TENSOR}
 _END = "epoch_end"
-_INTEGER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _RANKS = re.compile(r"\[rank([0-9]{1,9}) ~ rank([0-9]{1,9})\]", re.ASCII)
 MOST = 10**18
 MOST_ROWS = 1_000_000
@@ -180,5 +186,4 @@ class _Rows:
 
 
 def _number(place: str, text: str, least: int) -> int:
-    """The integer that a cell is."""
-    return integer(place, int(text) if _INTEGER.fullmatch(text) else text, least, MOST)
+    return written_integer(place, text, least, MOST)

@@ -1,10 +1,16 @@
 """Workload files of SimAI and AICB that end in .txt: a line per layer, with times."""
 
-import re
 from collections.abc import Sequence
 
 from multitree.sim.jobs.job import DATA, TENSOR, Collective, Job, Layer, LeftOut, Stage, together
-from multitree.topology.file_text import ContentError, choice, integer, label, shown
+from multitree.topology.file_text import (
+    ContentError,
+    choice,
+    integer,
+    label,
+    shown,
+    written_integer,
+)
 
 __all__ = ["WORKLOADS", "read_aicb_text"]
 
@@ -27,7 +33,6 @@ _MUST_BE = {"ep": 1, "pp": 1, "ga": 1, "checkpoints": 0, "checkpoint_initiates":
 passes with one update, layers computed again; none of which is modelled."""
 _STAGES = (("forward", 2, TENSOR), ("input gradient", 5, TENSOR), ("weight gradient", 8, DATA))
 """Name, first column, and the groups that its collective is of."""
-_INTEGER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def read_aicb_text(name: str, text: str) -> Job:
@@ -109,7 +114,7 @@ def _header(words: Sequence[str]) -> dict[str, int]:
 def _rows(lines: Sequence[str]) -> Sequence[str]:
     """The lines behind the second, which says how many they are; empty ones at the end are none."""
     text = lines[1].strip() if len(lines) > 1 else "nothing"
-    count = integer("line 2: number of rows", _integer(text), 1, MOST_LAYERS)
+    count = written_integer("line 2: number of rows", text, 1, MOST_LAYERS)
     rows = lines[2:]
     while rows and not rows[-1].strip():
         rows = rows[:-1]
@@ -156,9 +161,4 @@ def _collective(
 
 
 def _number(place: str, text: str) -> int:
-    return integer(place, _integer(text), 0, MOST)
-
-
-def _integer(text: str) -> int | str:
-    """The integer that a text is, or the text, which then is refused."""
-    return int(text) if _INTEGER.fullmatch(text) else text
+    return written_integer(place, text, 0, MOST)

@@ -1,10 +1,9 @@
 """Shapes of a network's layers, in the format of SCALE-Sim's topology files."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from multitree.topology.file_text import ContentError, integer, label, shown
+from multitree.topology.file_text import ContentError, label, shown, written_integer
 
 __all__ = ["HEADER", "LayerShape", "is_layer_table", "read_layers"]
 
@@ -12,7 +11,6 @@ HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Ch
 """How such a file begins; the last column is the stride."""
 MOST = 2**31 - 1
 MOST_CHARACTERS = 200
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def _layer(place: str, cells: Sequence[str]) -> LayerShape:
         raise ContentError(f"{place}: columns must be {len(_COLUMNS)}, not {len(cells)}")
     name = label(f"{place}: name", cells[0], MOST_CHARACTERS)
     sizes = [
-        integer(f"{place}: {what}", int(cell) if _NUMBER.fullmatch(cell) else cell, 1, MOST)
+        written_integer(f"{place}: {what}", cell, 1, MOST)
         for what, cell in zip(_COLUMNS[1:], cells[1:], strict=True)
     ]
     shape = LayerShape(name, *sizes)
