@@ -9,11 +9,11 @@ all-reduce were as many times faster as the paper says: ``python bench/training.
 import argparse
 import json
 import sys
+from statistics import geometric_mean
 from typing import Any
 
 from multitree import Collective, Job, LinkModel, SystolicArrays, load_job, parse_topology
 from multitree.host.cli.output import Working
-from multitree.host.figures.comparisons import geometric_mean
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.gradients import OVERLAPS
 from multitree.sim.jobs.groups import Placement

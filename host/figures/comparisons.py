@@ -1,12 +1,12 @@
 """Series of a figure compared: how many times less one takes than another."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from multitree.host.figures.figure import Figure, Value
 
-__all__ = ["Comparison", "compared", "geometric_mean", "rtl_agreement"]
+__all__ = ["Comparison", "compared", "rtl_agreement"]
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,6 @@ def _over(
     return Comparison(
         panel, series, over, len(ratios), ratios[0], ratios[-1], min(ratios), max(ratios), mean
     )
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """The mean of ratios, at least one.
-
-    Examples
-    --------
-    >>> geometric_mean([2.0, 8.0])
-    4.0
-    """
-    listed = list(values)
-    return math.exp(sum(map(math.log, listed)) / len(listed))
 
 
 def rtl_agreement(values: Sequence[Value]) -> tuple[int, float | None]:

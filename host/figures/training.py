@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from statistics import geometric_mean
 
-from multitree.host.figures.comparisons import geometric_mean
 from multitree.host.figures.figure import Axis, Figure, Request, RunPoints, Value
 from multitree.host.figures.schemes import (
     BIDIRECTIONAL_RING_2D,
