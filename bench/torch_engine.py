@@ -1,8 +1,8 @@
 """Checks the torch engine's bits and measures it, on CPU and CUDA.
 
 Needs NumPy, networkx and PyTorch only: ``PYTHONPATH=src python bench/torch_engine.py [--json]``,
-and Triton for kernels on CUDA, which no GPU has run yet. Exit status 1 if one bit differs from
-`execute`.
+and Triton for kernels on CUDA. `--device cuda` measures the GPU alone. Exit status 1 if one bit
+differs from `execute`.
 """
 
 import argparse
@@ -243,16 +243,21 @@ def main() -> int:
     parser.add_argument("--cuda-mib", type=int, default=64, help="MiB per rank on CUDA")
     parser.add_argument("--write-back-mib", type=int, default=64, help="of stack, sum and copies")
     parser.add_argument("--kernel-mib", type=int, default=256, help="of kernels against a copy")
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], help="alone; without it, all there are"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    devices = {"cpu": arguments.cpu_mib}
-    if torch.cuda.is_available():
-        devices["cuda"] = arguments.cuda_mib
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: PyTorch finds no GPU here")
+    sizes = {"cpu": arguments.cpu_mib, "cuda": arguments.cuda_mib}
+    found_here = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    devices = {each: sizes[each] for each in found_here if arguments.device in (None, each)}
     compared = [row for device in devices for row in count_differences(device)]
     found = {
         "compared": compared,
         "rows": [row for device, size in devices.items() for row in measure(device, size)],
-        "write_back": write_back(arguments.write_back_mib),
+        "write_back": write_back(arguments.write_back_mib) if "cpu" in devices else [],
         "kernels": [],
     }
     if "cuda" in devices and has_triton():

@@ -1,7 +1,4 @@
-"""Schedules on a GPU: a Triton kernel for each shape of tree.
-
-No GPU has run these kernels yet: they are tested in Triton's interpreter, and compiled for one.
-"""
+"""Schedules on a GPU: a Triton kernel for each shape of tree."""
 
 import hashlib
 import linecache

@@ -10,6 +10,7 @@ from multitree import Communicator, parse_topology
 from multitree.host.work import average_of
 from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute
+from tests.host.devices import on_every_device, own_stream
 from tests.host.distributed.ranks import run_ranks
 from tests.host.values import bits, make_buffers, with_odd_values
 
@@ -74,7 +75,7 @@ class GlooBatches:
         pass
 
 
-def all_reduces(rank, num_ranks, spec, algorithm, transport):
+def all_reduces(rank, num_ranks, spec, algorithm, transport, device):
     """Words of every all-reduce at this rank."""
     if transport == "batches":
         # In this process alone.
@@ -86,19 +87,20 @@ def all_reduces(rank, num_ranks, spec, algorithm, transport):
     for n, dtype, op in itertools.product(LENGTHS, DTYPES, OPS):
         if dtype == "int32" and op == "average":
             continue
-        tensor = as_tensor(drawn(n, n, dtype)[rank])
+        tensor = as_tensor(drawn(n, n, dtype)[rank]).to(device)
         dist.all_reduce(tensor, getattr(dist.ReduceOp, OPS[op]), group=group)
-        results.append(as_words(tensor))
+        results.append(as_words(tensor.cpu()))
     assert {engine for _, engine in group_of(group).counts} == {"torch"}
     expected = "batches" if creation.PostedMessages is not PostedMessages else transport
     assert {report.transport for report in group_of(group).reports} == {expected}
     return results
 
 
+@on_every_device
 @pytest.mark.parametrize("transport", ["shared_memory", "gloo", "batches"])
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
-def test_an_all_reduce_has_the_bits_of_execute_on_every_rank(spec, algorithm, transport):
-    ranks = run_ranks(all_reduces, 4, spec, algorithm, transport)
+def test_an_all_reduce_has_the_bits_of_execute_on_every_rank(spec, algorithm, transport, device):
+    ranks = run_ranks(all_reduces, 4, spec, algorithm, transport, device)
     comm = Communicator(parse_topology(spec), algorithm=algorithm)
     cases = [
         case for case in itertools.product(LENGTHS, DTYPES, OPS) if case[1:] != ("int32", "average")
@@ -111,3 +113,22 @@ def test_an_all_reduce_has_the_bits_of_execute_on_every_rank(spec, algorithm, tr
             right = average_of(right, 4)
         for rank in range(4):
             assert (ranks[rank][place] == bits(right[rank])).all(), (n, dtype, op, rank)
+
+
+def between(rank, num_ranks, transport, device):
+    """All values of a tensor that is added to before and after an all-reduce."""
+    options = Options(topology="torus:2x2", transport=transport)
+    group = dist.new_group(backend="multitree", pg_options=options)
+    with own_stream(device):
+        mine = torch.zeros(1 << 18, device=device)
+        for _ in range(100):
+            mine += 1
+        dist.all_reduce(mine, group=group)
+        mine += rank
+        return mine.unique().tolist()
+
+
+@on_every_device
+@pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
+def test_an_all_reduce_is_between_what_the_caller_does_before_and_after(transport, device):
+    assert run_ranks(between, 4, transport, device) == [[400.0 + rank] for rank in range(4)]

@@ -14,11 +14,11 @@ from multitree.topology.collectives import DTYPES
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
+from tests.host.devices import on_every_device, own_stream
 from tests.host.values import bits, make_buffers, with_odd_values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 LENGTHS = (0, 1, 3, 4, 17, 61, 64, 1000, 4099)
 RANDOM_GRAPH_SEED = 11
 
@@ -35,7 +35,7 @@ def executor():
     return TorchExecutor()
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_every_device
 @pytest.mark.parametrize("topology", topologies(), ids=lambda topology: topology.name)
 @pytest.mark.parametrize(
     ("collective", "root"),
@@ -84,7 +84,7 @@ def test_memory_that_does_not_fit_is_refused(executor, tensor, error):
         executor.execute(build(torus(2, 2), "multitree"), tensor)
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_every_device
 @pytest.mark.parametrize("engine", ["torch", "numpy"])
 @pytest.mark.parametrize("stacked", [True, False])
 def test_tensors_come_back_as_tensors_on_their_device(engine, stacked, device):
@@ -135,7 +135,7 @@ def test_without_gradients_a_tensor_that_requires_grad_is_its_values(engine):
     assert tensor.tolist() == torch.arange(8.0).reshape(4, 2).tolist()
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_every_device
 @pytest.mark.parametrize("algorithm", ["forest", "auto"])
 def test_tensors_without_elements_are_summed(algorithm, device):
     with Communicator(torus(2, 2), algorithm=algorithm, engine="torch", check=True) as comm:
@@ -144,7 +144,7 @@ def test_tensors_without_elements_are_summed(algorithm, device):
         assert work.report.exact is True
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_every_device
 @pytest.mark.parametrize("op", ["sum", "max", "average"])
 @pytest.mark.parametrize("engine", ["torch", "numpy"])
 def test_bfloat16_tensors_stay_bfloat16_tensors(engine, op, device):
@@ -167,7 +167,7 @@ def test_the_divisor_of_an_average_is_not_rounded_to_the_type_of_the_sums(execut
     assert (bits(to_array(average)) == bits(right)).all()
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_every_device
 def test_average_divides_and_does_not_multiply_by_the_reciprocal(device):
     values = with_odd_values(make_buffers(5, 15, 5000))
     with Communicator(mesh(5, 3), engine="torch") as comm:
@@ -179,7 +179,7 @@ def test_average_divides_and_does_not_multiply_by_the_reciprocal(device):
     assert (bits(result.cpu().numpy()) == bits(quotient)).all()
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_every_device
 def test_every_nan_of_an_average_is_canonical_also_where_nothing_was_added(device):
     values = torch.from_numpy(with_odd_values(make_buffers(5, 15, 60))).to(device)
     with Communicator(mesh(5, 3), engine="torch", check=True) as comm:
@@ -202,7 +202,20 @@ def test_results_go_back_to_the_device_the_tensors_came_from():
     assert form.give_back(np.zeros(memory.shape, np.float32)).device == torch.device("meta")
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_every_device
+@pytest.mark.parametrize("engine", ["torch", "numpy"])
+def test_a_collective_is_between_what_the_caller_does_before_and_after(engine, device):
+    with Communicator(torus(4, 4), engine=engine) as comm, own_stream(device):
+        values = torch.zeros(16, 1 << 18, device=device)
+        for _ in range(100):
+            values += 1
+        work = comm.all_reduce(values)
+        values.zero_()
+        result = work.wait() + 1
+        assert result.unique().tolist() == [1601]
+
+
+@on_every_device
 def test_pieces_of_tensors_are_gathered(device):
     values = torch.from_numpy(make_buffers(6, 15, 200, "int32")).to(device)
     with Communicator(mesh(5, 3), engine="torch") as comm:

@@ -1,6 +1,7 @@
 """Fused and stepwise runs have the bits of execute, block by block."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from multitree.host.buffers import to_array, to_tensor
 from multitree.host.tensors.programs import compiled
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
+from tests.host.devices import on_every_device
 from tests.host.tensors.schedules import OTHERS, expected, naive, schedules
 from tests.host.values import bits, make_buffers, with_odd_values
 
@@ -41,44 +43,48 @@ def block_elements(request, monkeypatch):
     return request.param
 
 
+@on_every_device
 @pytest.mark.parametrize("schedule", schedules(), ids=name_of)
-def test_every_memory_equals_execute_bit_for_bit(executor, schedule, block_elements):
+def test_every_memory_equals_execute_bit_for_bit(executor, schedule, block_elements, device):
     for n, dtype, mode in itertools.product(LENGTHS, DTYPES, MODES):
         values = make_buffers(n, schedule.topology.num_ranks, n, dtype)
         if n > 16 and dtype != "int32":
             values = with_odd_values(values)
         for op in ("sum", "max") if dtype == "int32" else ("sum", "max", "average"):
-            tensor = to_tensor(values.copy())
+            tensor = to_tensor(values.copy()).to(device)
             image = executor.execute(schedule, tensor, op, mode=mode)
             right = bits(expected(schedule, values, op))
             assert (bits(to_array(image)) == right).all(), (n, dtype, op, mode)
             assert (bits(to_array(tensor)) == bits(values)).all()
 
 
+@on_every_device
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter"])
 @pytest.mark.parametrize("mode", MODES)
-def test_other_operators_equal_a_combination_of_every_row(executor, mode, collective):
+def test_other_operators_equal_a_combination_of_every_row(executor, mode, collective, device):
     schedule = build(torus(4, 4), "multitree", collective)
     for dtype in DTYPES:
         values = make_buffers(3, 16, 1000, dtype)
         memory = to_tensor(values if dtype == "int32" else with_odd_values(values))
         for op in OTHERS[dtype]:
-            image = executor.execute(schedule, memory, op, mode=mode)
+            image = executor.execute(schedule, memory.to(device), op, mode=mode)
             right = naive(schedule, memory, op)
             assert (bits(to_array(image)) == bits(to_array(right))).all(), (dtype, op)
 
 
+@on_every_device
 @pytest.mark.parametrize("mode", MODES)
-def test_results_go_where_they_are_wanted(executor, mode):
+def test_results_go_where_they_are_wanted(executor, mode, device):
     schedule, values = build(torus(4, 4), "multitree"), make_buffers(4, 16, 999)
     right = bits(expected(schedule, values, "sum"))
     # Memory and results that begin in the middle of others, memory with room between its rows.
-    for memory in (torch.zeros(18, 999)[1:17], torch.zeros(16, 1010)[:, 5:1004]):
+    zeros = partial(torch.zeros, device=device)
+    for memory in (zeros(18, 999)[1:17], zeros(16, 1010)[:, 5:1004]):
         memory.copy_(torch.from_numpy(values))
-        out = torch.zeros(18, 999)[1:17]
+        out = zeros(18, 999)[1:17]
         result = executor.execute(schedule, memory, mode=mode, out=out)
         assert result is out
-        assert (bits(out.numpy()) == right).all()
+        assert (bits(to_array(out)) == right).all()
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -20,6 +20,7 @@ from multitree.host.tensors.invariant import (  # noqa: E402
     needs_limbs,
     sum_of,
 )
+from tests.host.devices import on_every_device  # noqa: E402
 from tests.host.tensors.exact import (  # noqa: E402
     FORMATS,
     bits_of,
@@ -69,17 +70,18 @@ def spread(seed, num_ranks, n, dtype):
     return (significands * 2.0 ** (tops - down)).to(dtype)
 
 
+@on_every_device
 @pytest.mark.parametrize("op", ["sum", "average"])
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 7, 16])
-def test_every_bit_is_that_of_exact_arithmetic(num_ranks, dtype, op):
+def test_every_bit_is_that_of_exact_arithmetic(num_ranks, dtype, op, device):
     seed = num_ranks
     for ranks in (
         random_floats(seed, (num_ranks, 300), dtype),
         spread(seed, num_ranks, 300, dtype),
         spread(seed, num_ranks, 60, dtype) * torch.finfo(dtype).smallest_normal,
     ):
-        found = bits_of(summed(ranks, op))
+        found = bits_of(summed(ranks.to(device), op))
         columns = ranks.to(torch.float64).T.tolist()
         assert found == [expected_bits(values, op, dtype) for values in columns], f"seed {seed}"
 
