@@ -66,7 +66,7 @@ def estimate(
     link_model : LinkModel, optional
         Clock, flits, buffers, memory and pipelines; `dependency` and `flow_control`.
     lockstep : bool
-        Interfaces wait out the estimated time of every step. On shared links only.
+        Interfaces wait out the estimated time of every step.
 
     Returns
     -------
@@ -78,8 +78,8 @@ def estimate(
         If `what` is neither, or the size no integer.
     ValueError
         If the size is negative, an algorithm, collective or root is given with a schedule, which
-        has its own, links are private in lockstep, or "auto" is to choose in lockstep; as a
-        ScheduleError if there is no such schedule, or one that is given is wrong.
+        has its own, or "auto" is to choose in lockstep; as a ScheduleError if there is no such
+        schedule, or one that is given is wrong.
 
     Examples
     --------

@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from multitree.nic.receive.forwarding_header_check import AHEAD_FLITS
 from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
+from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import memory_queue_flits
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
@@ -28,12 +28,18 @@ class ForwardingLinks(PrivateLinks):
     """
 
     def __init__(
-        self, schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int
+        self,
+        schedule: Schedule,
+        num_flits: int,
+        model: LinkModel,
+        table: TableRows,
+        start: FloatArray,
+        *,
+        repeats: bool,
     ) -> None:
-        super().__init__(schedule, num_flits, model, offset_cycles)
+        super().__init__(schedule, num_flits, model, table, start, repeats=repeats)
         # Heads are looked up while the payload before them passes: none stops its link.
         self._next = 1
-        self._read[:] = model.start_cycles + model.piped_cycles - model.piped_row_cycles
         places = schedule.num_flows, schedule.topology.num_ranks
         # Of what came in last of a flow at a rank: when its first and last flit were written.
         self._first_here, self._last_here = (np.full(places, _NEVER) for _ in range(2))
@@ -41,9 +47,10 @@ class ForwardingLinks(PrivateLinks):
         self._begun, self._first_put, self._last_put = (np.zeros(count) for _ in range(3))
         # Acknowledged in memory, where the next one's write has to wait for it.
         self._first_acked, self._last_acked = (np.zeros(count) for _ in range(2))
-        self._offset = offset_cycles
-        self._room = memory_queue_flits(model)
         self._adds = schedule.op == Op.REDUCE
+        # What replaces a sum has to find it.
+        place = schedule.dst.astype(np.int64) * schedule.num_flows + schedule.flow
+        self._before = ~self._adds & np.isin(place, place[self._adds])
         rows = model.port_queue_rows + model.source_queue_rows
         self._taken = np.full((schedule.topology.num_links, rows), _NEVER)
 
@@ -77,18 +84,14 @@ class ForwardingLinks(PrivateLinks):
         """Cycles of head, first and last payload flit at the near end of the link."""
         model, size = self._model, self._size[rows]
         src, flow = self._schedule.src[rows], self._schedule.flow[rows]
-        read = np.maximum(
-            self._read[src] + model.piped_row_cycles,
-            self._taken[link, 0] + model.piped_refill_cycles,
-        )
-        self._read[src] = read
+        read = self._table.read(rows, src, self._taken[link, 0] + model.piped_refill_cycles)
         ready = self._ready[flow, src]
         needs = ready > _NEVER
         issue = np.maximum(np.maximum(read, self._issued[link] + 1), ready + model.follow_cycles)
         self._issued[link] = issue
         self._taken[link] = np.concatenate([self._taken[link, 1:], issue[:, None]], axis=1)
 
-        returned = self._latency[link] + model.credit_cycles
+        returned = self._returned[link]
         head = np.maximum(issue, self._tail[link] + 1)
         head = np.maximum(head, self._buffers.earlier(rows, 0) + returned)
         # A chunk that needs nothing is read ahead of its turn; one that is whole is read then.
@@ -131,7 +134,8 @@ class ForwardingLinks(PrivateLinks):
         model, size = self._model, self._size[rows]
         way = self._latency[link] + model.receive_cycles
         self._came = first + way, tail + way
-        checked = head + way + model.head_cycles + model.queue_cycles + self._offset
+        there = np.maximum(head + way, self._start[self._schedule.dst[rows]] + model.listen_cycles)
+        checked = there + self._head_cycles + model.queue_cycles
         checked = np.maximum(checked, self._passed[link] + 1)
         none = np.full_like(sibling, -1)
         queued = first + model.queue_cycles, tail + model.queue_cycles
@@ -154,12 +158,12 @@ class ForwardingLinks(PrivateLinks):
         last_put = np.maximum(last_put, first_put + rest) + put
         first_put = first_put + put
         end = self._written(rows, waits, sibling, first_put, last_put, last)
-        if (sibling >= 0).any():
-            other = np.where(
-                (sibling >= 0) & (size == 0), self._arrived[sibling] + model.sibling_cycles, _NEVER
-            )
-            start, end = np.maximum(start, other), np.maximum(end, other)
-        return start, end
+        # REPORT of nic/receive/forwarding_header_check.py waits until nothing is under way.
+        found = np.where((sibling >= 0) | self._before[rows], model.find_cycles, 0)
+        idle = np.maximum(checked + model.report_cycles + found, self._drained[link] + 1)
+        other = np.where(sibling >= 0, self._arrived[sibling] + model.sibling_cycles, _NEVER)
+        idle = np.where(size > 0, _NEVER, np.maximum(idle, other))
+        return np.maximum(start, idle), np.maximum(end, idle)
 
     def _written(
         self,

@@ -4,7 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.sim.analytic.link_buffers import LinkBuffers
+from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import memory_queue_flits
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
@@ -24,15 +26,25 @@ class PrivateLinks:
     """
 
     def __init__(
-        self, schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int
+        self,
+        schedule: Schedule,
+        num_flits: int,
+        model: LinkModel,
+        table: TableRows,
+        start: FloatArray,
+        *,
+        repeats: bool,
     ) -> None:
         topology = schedule.topology
-        num_ranks, num_links = topology.num_ranks, topology.num_links
-        self._schedule = schedule
+        num_links = topology.num_links
+        self._schedule, self._table, self._start = schedule, table, start
         self._model = model
+        self._head_cycles = model.head_cycles + repeats
         # From a message's last flit that goes to the reducer to the next one's first.
-        self._next = 1 + model.head_cycles + offset_cycles
+        self._next = 1 + self._head_cycles
         self._latency = model.latency_cycles(topology).astype(np.float64)
+        # From a flit that leaves the link's buffer to the one that has its credit.
+        self._returned = model.credit_latency_cycles(topology) + float(model.credit_cycles)
         self._interval = model.cycles_per_flit(topology)
         payload = np.diff(schedule.chunks(num_flits))[schedule.flow].astype(np.float64)
         self._payload = payload
@@ -49,22 +61,23 @@ class PrivateLinks:
         settle = np.where(schedule.op == Op.REDUCE, written + added, written)
         self._settle = np.where(self._size > 0, settle, model.empty_cycles)
 
-        self._read = np.full(num_ranks, model.start_cycles - model.row_cycles, np.float64)
-        self._taken = np.full((num_links, max(model.port_queue_rows, 1)), _NEVER)
-        self._issued = np.zeros(num_links)
-        self._tail = np.full(num_links, _NEVER)
-        self._entered = np.full(num_links, _NEVER)
-        self._passed = np.full(num_links, _NEVER)
-        self._drained = np.full(num_links, _NEVER)
-        # When what came in of a flow lets a message begin, and end.
-        self._ready, self._whole = (
-            np.full((schedule.num_flows, num_ranks), _NEVER) for _ in range(2)
-        )
-        self._depth = model.buffer_flits_on(topology)
+        self._depth, self._room = model.buffer_flits_on(topology), memory_queue_flits(model)
         self._buffers = LinkBuffers(self._link, self._size, num_links, self._depth)
+        self._forget(num_links, (schedule.num_flows, topology.num_ranks))
 
-        self._sent, self._arrived, self._first_pass, self._last_pass = (
-            np.zeros(schedule.num_transfers) for _ in range(4)
+    def _forget(self, num_links: int, places: tuple[int, int]) -> None:
+        """Begin where nothing was sent, nor came in, on any link, of any flow at any rank."""
+        self._taken = np.full((num_links, max(self._model.port_queue_rows, 1)), _NEVER)
+        self._issued = np.zeros(num_links)
+        # Ports' last tails, and when links can take the next head, which may be slower.
+        self._tail, self._entered = np.full((2, num_links), _NEVER)
+        # With cut-through, when a last sub-message that came late is over the link.
+        self._crossed = np.full(num_links, _NEVER)
+        self._passed, self._drained = np.full((2, num_links), _NEVER)
+        # When what came in of a flow lets a message begin, and end.
+        self._ready, self._whole = np.full((2, *places), _NEVER)
+        self._sent, self._arrived, self._first_pass, self._last_pass = np.zeros(
+            (4, self._schedule.num_transfers)
         )
 
     def advance(self, rows: IntArray, sibling: IntArray) -> None:
@@ -81,9 +94,7 @@ class PrivateLinks:
         self._sent[rows], self._arrived[rows] = head, arrived
         self._first_pass[rows], self._last_pass[rows] = start, end
         self._tail[link], self._passed[link], self._drained[link] = tail, end, arrived
-        # It is `free_at` of harness_link.h for a whole message: a link takes a flit per interval.
-        busy = (self._size[rows] + 1) * self._interval[link]
-        self._entered[link] = np.maximum(head, self._entered[link]) + busy
+        self._entered[link] = self._over + self._interval[link]
         place = self._schedule.flow[rows], self._schedule.dst[rows]
         np.maximum.at(self._whole, place, arrived)
         np.maximum.at(self._ready, place, self._ready_at(rows, start, arrived))
@@ -103,7 +114,8 @@ class PrivateLinks:
             return arrived
         # The first sub-message lets a row begin (`_first_needed` in nic/send/issuer.py).
         part = np.clip(self._size[rows], 1, self._part)
-        earlier: FloatArray = np.minimum(arrived, start + part - 1 + self._settle[rows])
+        behind = (part - 1) * self._interval[self._link[rows]] + self._settle[rows]
+        earlier: FloatArray = np.minimum(arrived, start + behind)
         return earlier
 
     def _send(self, rows: IntArray, link: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -112,15 +124,14 @@ class PrivateLinks:
         src, flow = self._schedule.src[rows], self._schedule.flow[rows]
         # No two rows of a group have one source (`generations_of`), so that each index occurs once.
         # PUSH of nic/send/fetcher.py waits while the queue of the port is full: `_taken`.
-        read = np.maximum(
-            self._read[src] + model.row_cycles, self._taken[link, 0] + model.refill_cycles
-        )
-        self._read[src] = read
+        read = self._table.read(rows, src, self._taken[link, 0] + model.refill_cycles)
         taken = np.maximum(read, self._issued[link])
         self._taken[link] = np.concatenate([self._taken[link, 1:], taken[:, None]], axis=1)
-        issue = np.maximum(taken, self._ready[flow, src] + model.dependency_cycles)
+        ready = self._ready[flow, src]
+        asked = taken + np.where(ready > _NEVER, model.ask_cycles, 0)
+        issue = np.maximum(asked, ready + model.dependency_cycles)
 
-        returned = self._latency[link] + model.credit_cycles
+        returned = self._returned[link]
         # A head follows the tail before it in the next cycle (nic/send/framer.py).
         head = np.maximum(issue, self._tail[link] + 1)
         head = np.maximum(head, self._buffers.earlier(rows, 0) + returned)
@@ -130,10 +141,15 @@ class PrivateLinks:
         tail = first + size - 1
         if self._cut_through:
             # The last sub-message is read once it is in, and its flits follow one per cycle.
-            came = self._whole[flow, src] + model.dependency_cycles + (size - 1) % self._part
-            tail = np.maximum(tail, came + model.memory_read_cycles + model.payload_cycles)
+            rest = (size - 1) % self._part
+            came = self._whole[flow, src] + model.dependency_cycles
+            came += model.memory_read_cycles + model.payload_cycles
+            self._crossed[link] = came + rest * self._interval[link]
+            tail = np.maximum(tail, came + rest)
         delayed = tail - (first + size - 1)
-        self._issued[link] = issue + size + delayed + model.issue_cycles
+        # Reads run at most so far ahead of the link (`room` in nic/send/issuer.py).
+        read_all = np.maximum(issue + np.maximum(size, 1) + delayed, tail - self._room + 3)
+        self._issued[link] = read_all + model.take_cycles
         # A message without payload is one flit of kind SINGLE (nic/send/framer.py).
         empty = size == 0
         return head, np.where(empty, head, first), np.where(empty, head, tail)
@@ -148,10 +164,13 @@ class PrivateLinks:
         """
         model, size, depth = self._model, self._size[rows], self._depth
         way = self._latency[link] + model.receive_cycles
-        around = way + self._latency[link] + model.credit_cycles
+        around = way + self._returned[link]
         # The last flit is `rounds` buffers behind flit `rest`, and each buffer costs a round trip.
         rounds, rest = np.divmod(size, depth)
-        first = np.where(rest > 0, start + rest - 1, head + way)
+        passing = start + (rest - 1) * self._interval[link]
+        first = np.where(rest > 0, passing, head + way)
+        # A message that fits the buffer needs no place of its own.
+        first = np.where(rounds > 0, first, _NEVER)
         passed = np.maximum(first, self._buffers.earlier(rows, rest) + around)
         last = passed + rounds * around - way
         return np.where(size > 0, last, _NEVER)
@@ -172,19 +191,26 @@ class PrivateLinks:
         first = np.maximum(first, slow + np.minimum(size, 1) * self._interval[link])
         behind_first = first + np.maximum(size - 1, 0) * self._interval[link]
         tail = np.maximum(tail, np.maximum(slow + size * self._interval[link], behind_first))
+        tail = np.maximum(tail, self._crossed[link])
+        self._over = tail
         way = self._latency[link] + model.receive_cycles
         start = np.maximum(first + way, self._passed[link] + self._next)
+        known = np.maximum(head + way, self._start[self._schedule.dst[rows]] + model.listen_cycles)
+        # Who waits for a sibling asks for it first, even where it is in.
+        waits = sibling >= 0
+        asks = np.where(waits, model.ask_cycles, 0)
+        start = np.maximum(start, known + self._head_cycles + asks)
         # A message without payload is in only when all before it are in memory: state REPORT of
         # nic/receive/header_check.py waits for `drained`.
         start = np.where(size > 0, start, np.maximum(start, self._drained[link] + 1))
         last = np.maximum(start + np.maximum(size - 1, 0), tail + way)
         # `gate` of nic/receive/header_check.py opens for a sub-message when that of the sibling is
         # in memory; without a sibling, index -1 reads a value that is masked.
-        waits = sibling >= 0
         part = np.clip(size, 1, self._part)
         behind = self._settle[sibling] + model.sibling_cycles
+        ahead = (part - 1) * self._interval[self._link[sibling]]
         start = np.where(
-            waits, np.maximum(start, self._first_pass[sibling] + part - 1 + behind), start
+            waits, np.maximum(start, self._first_pass[sibling] + ahead + behind), start
         )
         rest = np.where(size > 0, (size - 1) % self._part, 0)
         last = np.maximum(last, start + np.maximum(size - 1, 0))
@@ -194,9 +220,8 @@ class PrivateLinks:
     def trace(self, num_flits: int) -> Trace:
         """All times, rounded to cycles."""
         schedule = self._schedule
-        num_ranks, num_links = schedule.topology.num_ranks, schedule.topology.num_links
-        # A rank is done when all messages are in and all senders idle (nic/control/control.py).
-        done = np.zeros(num_ranks)
+        # A rank is done when all is in, and table and senders are through (nic/control/control.py).
+        done = self._table.over(schedule.num_steps)
         np.maximum.at(done, schedule.dst, self._arrived)
         np.maximum.at(done, schedule.src, self._sent + self._size)
         return Trace(
@@ -205,7 +230,9 @@ class PrivateLinks:
             num_flits=num_flits,
             sent=np.rint(self._sent).astype(np.int64)[None],
             arrived=np.rint(self._arrived).astype(np.int64)[None],
-            start=np.zeros(num_ranks, dtype=np.int64),
+            start=np.rint(self._start).astype(np.int64),
             done=np.rint(done + self._model.done_cycles).astype(np.int64),
-            link_flits=np.bincount(self._link, self._payload, num_links).astype(np.int64),
+            link_flits=np.bincount(self._link, self._payload, schedule.topology.num_links).astype(
+                np.int64
+            ),
         )
