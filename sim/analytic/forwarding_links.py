@@ -47,6 +47,9 @@ class ForwardingLinks(PrivateLinks):
         self._begun, self._first_put, self._last_put = (np.zeros(count) for _ in range(3))
         # Acknowledged in memory, where the next one's write has to wait for it.
         self._first_acked, self._last_acked = (np.zeros(count) for _ in range(2))
+        # Per link, when the last flit was put, and acknowledged.
+        self._put, self._acked = np.full((2, schedule.topology.num_links), _NEVER)
+        self._looked, self._last_looked = self._put.copy(), np.zeros(schedule.num_transfers)
         self._adds = schedule.op == Op.REDUCE
         # What replaces a sum has to find it.
         place = schedule.dst.astype(np.int64) * schedule.num_flows + schedule.flow
@@ -57,6 +60,10 @@ class ForwardingLinks(PrivateLinks):
     def advance(self, rows: IntArray, sibling: IntArray) -> None:
         """Time transfers, all that they wait for being timed."""
         super().advance(rows, sibling)
+        self._looked[self._link[rows]] = self._last_looked[rows]
+        full = rows[self._size[rows] > 0]
+        self._put[self._link[full]] = self._last_put[full]
+        self._acked[self._link[full]] = self._last_acked[full]
         place = self._schedule.flow[rows], self._schedule.dst[rows]
         np.maximum.at(self._first_here, place, self._first_put[rows])
         np.maximum.at(self._last_here, place, self._last_put[rows])
@@ -135,8 +142,10 @@ class ForwardingLinks(PrivateLinks):
         way = self._latency[link] + model.receive_cycles
         self._came = first + way, tail + way
         there = np.maximum(head + way, self._start[self._schedule.dst[rows]] + model.listen_cycles)
-        checked = there + self._head_cycles + model.queue_cycles
-        checked = np.maximum(checked, self._passed[link] + 1)
+        # One head after the other is looked up, while what is before it passes.
+        looked = np.maximum(there + model.queue_cycles, self._looked[link]) + self._head_cycles
+        self._last_looked[rows] = looked
+        checked = np.maximum(looked, self._passed[link] + 1)
         none = np.full_like(sibling, -1)
         queued = first + model.queue_cycles, tail + model.queue_cycles
         first = np.maximum(queued[0], checked - way)
@@ -155,8 +164,9 @@ class ForwardingLinks(PrivateLinks):
         rest = np.maximum(size - 1, 0)
         last_put = np.where(adds, np.maximum(last, final) + model.add_cycles, last)
         put = np.where(adds, model.added_cycles, model.replaced_cycles)
-        last_put = np.maximum(last_put, first_put + rest) + put
-        first_put = first_put + put
+        # The reducer keeps order: what waits for an operand holds up what is behind it.
+        first_put = np.maximum(first_put + put, self._put[link] + 1)
+        last_put = np.maximum(last_put + put, first_put + rest)
         end = self._written(rows, waits, sibling, first_put, last_put, last)
         # REPORT of nic/receive/forwarding_header_check.py waits until nothing is under way.
         found = np.where((sibling >= 0) | self._before[rows], model.find_cycles, 0)
@@ -177,7 +187,9 @@ class ForwardingLinks(PrivateLinks):
         """Note when flits are put and acknowledged; when the last one leaves the link's buffer."""
         size, latency = self._size[rows], self._model.memory_write_cycles
         # A write waits for the one before it at its address.
-        first = np.maximum(first_put, np.where(waits, self._first_acked[sibling], _NEVER))
+        before = self._acked[self._link[rows]] + 1 - latency
+        first = np.maximum(first_put, np.where(waits, self._first_acked[sibling], before))
+        first = np.maximum(first, before)
         final = np.maximum(last_put, np.where(waits, self._last_acked[sibling], _NEVER))
         final = np.maximum(final, first + np.maximum(size - 1, 0))
         self._first_put[rows], self._last_put[rows] = first_put, last_put

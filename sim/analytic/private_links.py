@@ -142,7 +142,7 @@ class PrivateLinks:
         if self._cut_through:
             # The last sub-message is read once it is in, and its flits follow one per cycle.
             rest = (size - 1) % self._part
-            came = self._whole[flow, src] + model.dependency_cycles
+            came = np.where(size > 0, self._whole[flow, src], _NEVER) + model.dependency_cycles
             came += model.memory_read_cycles + model.payload_cycles
             self._crossed[link] = came + rest * self._interval[link]
             tail = np.maximum(tail, came + rest)
