@@ -39,7 +39,7 @@ class ForwardingLinks(PrivateLinks):
     ) -> None:
         super().__init__(schedule, num_flits, model, table, start, repeats=repeats)
         # Heads are looked up while the payload before them passes: none stops its link.
-        self._next = 1
+        self._next = 1 - self._head_cycles
         places = schedule.num_flows, schedule.topology.num_ranks
         # Of what came in last of a flow at a rank: when its first and last flit were written.
         self._first_here, self._last_here = (np.full(places, _NEVER) for _ in range(2))
@@ -49,6 +49,10 @@ class ForwardingLinks(PrivateLinks):
         self._first_acked, self._last_acked = (np.zeros(count) for _ in range(2))
         # Per link, when the last flit was put, and acknowledged.
         self._put, self._acked = np.full((2, schedule.topology.num_links), _NEVER)
+        # When a sender's, and a receiver's, last search for a chunk began; another one follows.
+        self._sought = np.full((2, schedule.topology.num_links), _NEVER)
+        self._found = np.full(schedule.num_transfers, _NEVER)
+        self._seek = self._ask - model.ask_cycles + model.find_cycles
         self._looked, self._last_looked = self._put.copy(), np.zeros(schedule.num_transfers)
         self._adds = schedule.op == Op.REDUCE
         # What replaces a sum has to find it.
@@ -61,6 +65,9 @@ class ForwardingLinks(PrivateLinks):
         """Time transfers, all that they wait for being timed."""
         super().advance(rows, sibling)
         self._looked[self._link[rows]] = self._last_looked[rows]
+        self._sought[1, self._link[rows]] = np.maximum(
+            self._sought[1, self._link[rows]], self._found[rows]
+        )
         full = rows[self._size[rows] > 0]
         self._put[self._link[full]] = self._last_put[full]
         self._acked[self._link[full]] = self._last_acked[full]
@@ -95,7 +102,10 @@ class ForwardingLinks(PrivateLinks):
         ready = self._ready[flow, src]
         needs = ready > _NEVER
         issue = np.maximum(np.maximum(read, self._issued[link] + 1), ready + model.follow_cycles)
+        sought = self._sought[0, link] + self._seek[src]
+        issue = np.where(needs, np.maximum(issue, sought), issue)
         self._issued[link] = issue
+        self._sought[0, link] = np.where(needs, issue, self._sought[0, link])
         self._taken[link] = np.concatenate([self._taken[link, 1:], issue[:, None]], axis=1)
 
         returned = self._returned[link]
@@ -141,7 +151,8 @@ class ForwardingLinks(PrivateLinks):
         model, size = self._model, self._size[rows]
         way = self._latency[link] + model.receive_cycles
         self._came = first + way, tail + way
-        there = np.maximum(head + way, self._start[self._schedule.dst[rows]] + model.listen_cycles)
+        dst = self._schedule.dst[rows]
+        there = np.maximum(head + way, self._start[dst] + model.listen_cycles)
         # One head after the other is looked up, while what is before it passes.
         looked = np.maximum(there + model.queue_cycles, self._looked[link]) + self._head_cycles
         self._last_looked[rows] = looked
@@ -156,9 +167,11 @@ class ForwardingLinks(PrivateLinks):
         # What flits are added to: this rank's chunk, or what the sibling has made of it.
         behind = model.forward_cycles + 1
         mine = checked + model.memory_read_cycles + model.operand_cycles
-        operand = np.where(
-            waits, self._taken_from(self._first_put[sibling] + behind, checked), mine
-        )
+        sought = np.maximum(checked, self._sought[1, link] + self._seek[dst])
+        seeks = waits | self._before[rows]
+        begun = np.where(waits, self._begun[sibling], _NEVER)
+        self._found[rows] = np.where(seeks, np.maximum(sought, begun), _NEVER)
+        operand = np.where(waits, self._taken_from(self._first_put[sibling] + behind, sought), mine)
         final = np.where(waits, self._last_put[sibling] + behind, _NEVER)
         first_put = np.where(adds, np.maximum(start, operand) + model.add_cycles, start)
         rest = np.maximum(size - 1, 0)
@@ -188,6 +201,7 @@ class ForwardingLinks(PrivateLinks):
         size, latency = self._size[rows], self._model.memory_write_cycles
         # A write waits for the one before it at its address.
         before = self._acked[self._link[rows]] + 1 - latency
+        before = np.maximum(before, self._found[rows] + self._model.found_cycles)
         first = np.maximum(first_put, np.where(waits, self._first_acked[sibling], before))
         first = np.maximum(first, before)
         final = np.maximum(last_put, np.where(waits, self._last_acked[sibling], _NEVER))

@@ -40,8 +40,10 @@ class PrivateLinks:
         self._schedule, self._table, self._start = schedule, table, start
         self._model = model
         self._head_cycles = model.head_cycles + repeats
-        # From a message's last flit that goes to the reducer to the next one's first.
-        self._next = 1 + self._head_cycles
+        # From a message's last flit that goes to the reducer to the next head that is taken.
+        self._next = 1
+        # The tracker answers in turn; on average half of the other ports ask, too.
+        self._ask = model.ask_cycles + (topology.num_ports[: topology.num_ranks] - 1) / 2
         self._latency = model.latency_cycles(topology).astype(np.float64)
         # From a flit that leaves the link's buffer to the one that has its credit.
         self._returned = model.credit_latency_cycles(topology) + float(model.credit_cycles)
@@ -128,7 +130,7 @@ class PrivateLinks:
         taken = np.maximum(read, self._issued[link])
         self._taken[link] = np.concatenate([self._taken[link, 1:], taken[:, None]], axis=1)
         ready = self._ready[flow, src]
-        asked = taken + np.where(ready > _NEVER, model.ask_cycles, 0)
+        asked = taken + np.where(ready > _NEVER, self._ask[src], 0)
         issue = np.maximum(asked, ready + model.dependency_cycles)
 
         returned = self._returned[link]
@@ -194,12 +196,12 @@ class PrivateLinks:
         tail = np.maximum(tail, self._crossed[link])
         self._over = tail
         way = self._latency[link] + model.receive_cycles
-        start = np.maximum(first + way, self._passed[link] + self._next)
-        known = np.maximum(head + way, self._start[self._schedule.dst[rows]] + model.listen_cycles)
+        dst = self._schedule.dst[rows]
+        known = np.maximum(head + way, self._start[dst] + model.listen_cycles)
+        known = np.maximum(known, self._passed[link] + self._next) + self._head_cycles
         # Who waits for a sibling asks for it first, even where it is in.
         waits = sibling >= 0
-        asks = np.where(waits, model.ask_cycles, 0)
-        start = np.maximum(start, known + self._head_cycles + asks)
+        start = np.maximum(first + way, known + np.where(waits, self._ask[dst], 0))
         # A message without payload is in only when all before it are in memory: state REPORT of
         # nic/receive/header_check.py waits for `drained`.
         start = np.where(size > 0, start, np.maximum(start, self._drained[link] + 1))
