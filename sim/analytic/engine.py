@@ -11,9 +11,11 @@ from multitree.sim.analytic.periodic import timed_in_waves
 from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
 from multitree.sim.analytic.shared_links import shared_analytic
 from multitree.sim.analytic.table_rows import TableRows
+from multitree.sim.analytic.translated import translated
 from multitree.sim.inputs import check_skews, shares_links
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
+from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule
 
@@ -21,7 +23,7 @@ __all__ = ["analytic"]
 
 
 def analytic(
-    schedule: Schedule,
+    schedule: Schedule | ImplicitSchedule,
     num_flits: int,
     link_model: LinkModel | None = None,
     *,
@@ -42,8 +44,8 @@ def analytic(
 
     Parameters
     ----------
-    schedule : Schedule
-        One that `verify` accepts.
+    schedule : Schedule or ImplicitSchedule
+        One that `verify` accepts; of one that is a tree, translated, that tree is timed.
     num_flits : int
         Of one rank's padded buffer.
     link_model : LinkModel, optional
@@ -80,6 +82,8 @@ def analytic(
     True
     """
     model = link_model or LinkModel()
+    if isinstance(schedule, ImplicitSchedule):
+        return translated(schedule, num_flits, model, lockstep=lockstep, start=start)
     skews = np.array(check_skews(start, schedule.topology.num_ranks), np.float64)
     step_cycles = model.estimated_step_cycles(schedule, num_flits) if lockstep else None
     if schedule.num_waves > 1:

@@ -35,9 +35,10 @@ class ForwardingLinks(PrivateLinks):
         table: TableRows,
         start: FloatArray,
         *,
-        repeats: bool,
+        repeats: bool = False,
+        link: IntArray | None = None,
     ) -> None:
-        super().__init__(schedule, num_flits, model, table, start, repeats=repeats)
+        super().__init__(schedule, num_flits, model, table, start, repeats=repeats, link=link)
         # Heads are looked up while the payload before them passes: none stops its link.
         self._next = 1 - self._head_cycles
         places = schedule.num_flows, schedule.topology.num_ranks

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from multitree.sim.link_model import LinkModel
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["TableRows", "idle_before"]
+__all__ = ["Ranks", "TableRows", "idle_before"]
 
 IntArray = npt.NDArray[np.int64]
 Ranks = npt.NDArray[np.integer[Any]]
