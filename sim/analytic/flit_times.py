@@ -4,6 +4,7 @@ from bisect import bisect_right
 from heapq import heappop, heappush
 from itertools import pairwise
 
+from multitree.nic.receive.shared_lane import AHEAD_FLITS
 from multitree.sim.analytic.messages import Channels, Messages
 from multitree.sim.link_model import LinkModel
 
@@ -67,7 +68,9 @@ class FlitTimes:
         for hop, channel in enumerate(route, 1):
             way = channels.latency[channel] + self._hop_cycles[hop == len(route)]
             offset.append(offset[-1] + way)
-            depth, interval = channels.depth[channel], channels.interval[channel]
+            # Payload goes ahead as it comes, but for what waits for its turn.
+            ahead = AHEAD_FLITS - 1 if hop == len(route) else 0
+            depth, interval = channels.depth[channel] - ahead, channels.interval[channel]
             windows.append((depth, max(way + self._back[channel], depth * interval), interval))
         costs = []
         for at in range(len(route) + 1):

@@ -69,6 +69,7 @@ def shared_analytic(
     topology, num_ranks = ran.topology, ran.topology.num_ranks
     classes = int(ran.route_classes.max(initial=0)) + 1
     messages = messages_of(ran, _payload(ran, schedule.collective, num_flits), classes)
+    table = TableRows(ran, model, start, step_cycles=step_cycles)
     event_queue, into = EventQueue(), np.unique(ran.route_links[ran.route_offsets[1:] - 1])
     listens = (start + model.listen_cycles - 1).tolist()
     first_port = [int(topology.ports(rank)[0]) for rank in range(num_ranks)]
@@ -76,7 +77,7 @@ def shared_analytic(
         event_queue,
         model,
         messages,
-        table=TableRows(ran, model, start, step_cycles=step_cycles),
+        table=table,
         num_ranks=num_ranks,
         classes=classes,
         first_port=first_port,
@@ -104,7 +105,8 @@ def shared_analytic(
     event_queue.run()
     times = (senders.sent, senders.tails, receivers.sequencers.arrived)
     _check_all_came(ran, times[-1])
-    return _trace(schedule, ran, num_flits, model, start, times)
+    over = np.rint(table.over(ran.num_steps)).astype(np.int64)
+    return _trace(schedule, ran, num_flits, over, start, times)
 
 
 def _payload(ran: Schedule, collective: str, num_flits: int) -> IntArray:
@@ -155,15 +157,15 @@ def _trace(
     schedule: Schedule,
     ran: Schedule,
     num_flits: int,
-    model: LinkModel,
+    over: IntArray,
     start: FloatArray,
     times: tuple[npt.NDArray[np.float64], ...],
 ) -> Trace:
     """All times of the schedule's own transfers, rounded to cycles."""
     topology = schedule.topology
     sent, tails, arrived = (np.rint(cycles).astype(np.int64) for cycles in times)
-    # A rank is done when its heads of a header-only phase are through, too.
-    done = np.zeros(topology.num_ranks, np.int64)
+    # A rank is done when its table and its heads of a header-only phase are through, too.
+    done = over.copy()
     np.maximum.at(done, ran.dst, arrived)
     np.maximum.at(done, ran.src, tails)
     own = np.isin(ran.op, OPS_OF[schedule.collective])
@@ -176,6 +178,6 @@ def _trace(
         sent=sent[own][None],
         arrived=arrived[own][None],
         start=np.rint(start).astype(np.int64),
-        done=done + model.done_cycles,
+        done=done + LinkModel.done_cycles,
         link_flits=np.bincount(schedule.route_links, weights, topology.num_links).astype(np.int64),
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, torus
+from multitree import LinkModel, estimate, torus
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.build import build_compact
 from multitree.topology.errors import ScheduleError
@@ -56,3 +56,12 @@ def test_what_is_not_the_same_for_all_ranks_is_refused(num_flits, modes, said):
 def test_a_common_start_is_no_skew():
     implicit = build_compact(torus(4, 4), "symmetric")
     assert analytic(implicit, 160, start=[7] * 16).cycles == analytic(implicit, 160).cycles
+
+
+def test_an_estimate_says_that_one_tree_was_timed():
+    implicit = build_compact(torus(4, 4), "symmetric")
+    found, full = (estimate(each, 4096) for each in (implicit, implicit.schedule()))
+    assert found.translated and not full.translated
+    assert found.cycles == pytest.approx(full.cycles, rel=0.003)
+    with pytest.raises(ScheduleError, match="chunks are equal"):
+        estimate(implicit, 4097)
