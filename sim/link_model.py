@@ -149,6 +149,11 @@ class LinkModel(Pipelines):
         return replace(self, memory_read_cycles=both - write, memory_write_cycles=write)
 
     @property
+    def written_cycles(self) -> int:
+        """From a write to where it counts: an acknowledgement waits for what it belongs to."""
+        return max(self.memory_write_cycles, self.least_write_cycles)
+
+    @property
     def link_gbytes_per_s(self) -> float:
         """What one flit per cycle comes to, the fastest link an interface can feed."""
         return self.flit_bytes * self.clock_ghz

@@ -41,6 +41,8 @@ class Pipelines:
         What a head takes of its receiver, on private links; one more where there are waves.
     fetch_cycles : int
         From the reducer to the adder, beyond the memory's read latency.
+    least_write_cycles : int
+        From a write to its acknowledgement at the soonest, however fast memory is.
     complete_cycles : int
         From the reducer to the arrival, beyond memory and, for what is added, the adder.
     empty_cycles : int
@@ -136,6 +138,8 @@ class Pipelines:
     # These are the states AWAIT_HEAD to CHECK of nic/receive/header_check.py; waves add MOVE.
     head_cycles: ClassVar[int] = 4
     fetch_cycles: ClassVar[int] = 1
+    # This is the queue of nic/reduce/acknowledger.py.
+    least_write_cycles: ClassVar[int] = 2
     complete_cycles: ClassVar[int] = 3
     empty_cycles: ClassVar[int] = 1
     # Together with `receive_cycles` these are the six cycles of a credit in hw/link/receiver.py.

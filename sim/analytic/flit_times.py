@@ -39,7 +39,7 @@ class FlitTimes:
         self._size, self._route, self._depth = messages.size, messages.route, channels.depth
         # From a flit on the next link, which has left the buffer two cycles before.
         self._back = [cycles + model.credit_cycles - 1 for cycles in channels.credit_latency]
-        self._hop_cycles = model.switch_cycles, model.receive_cycles - 1
+        self._hop_cycles = model.switch_cycles, model.receive_cycles
         self._knots: list[list[tuple[int, int, float]]] = [[] for _ in range(count)]
         # Per message: hops over which its head went, and over which its tail's time is known; and
         # the place of its head among all flits of each channel.
@@ -71,7 +71,8 @@ class FlitTimes:
             # Payload goes ahead as it comes, but for what waits for its turn.
             ahead = AHEAD_FLITS - 1 if hop == len(route) else 0
             depth, interval = channels.depth[channel] - ahead, channels.interval[channel]
-            windows.append((depth, max(way + self._back[channel], depth * interval), interval))
+            around = way - (hop == len(route)) + self._back[channel]
+            windows.append((depth, max(around, depth * interval), interval))
         costs = []
         for at in range(len(route) + 1):
             # Nothing waits for a place where a message only goes to the reducer.

@@ -86,7 +86,9 @@ class ForwardingLinks(PrivateLinks):
 
     def _arrival(self, rows: IntArray, start: FloatArray, end: FloatArray) -> FloatArray:
         """Cycles in which messages are whole in memory."""
-        acked = self._last_acked[rows] + self._model.acknowledged_cycles
+        model = self._model
+        later = model.written_cycles - model.memory_write_cycles + model.acknowledged_cycles
+        acked = self._last_acked[rows] + later
         return np.where(self._size[rows] > 0, acked, end + self._settle[rows])
 
     def _ready_at(self, rows: IntArray, start: FloatArray, arrived: FloatArray) -> FloatArray:

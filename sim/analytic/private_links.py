@@ -148,7 +148,7 @@ class PrivateLinks:
         first = schedule.route_links[schedule.route_offsets[:-1]]
         self._link = first.astype(np.int64) if link is None else link
         # Cycles from the reducer to the arrival of a message, by op.
-        written = model.memory_write_cycles + model.complete_cycles
+        written = model.written_cycles + model.complete_cycles
         added = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
         settle = np.where(schedule.op == Op.REDUCE, written + added, written)
         self._settle = np.where(self._size > 0, settle, model.empty_cycles)

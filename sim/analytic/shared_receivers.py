@@ -80,7 +80,7 @@ class Receivers:
         ranks = zip(self._port_of, messages.dst, strict=True)
         self._first = {rank: port for port, rank in ranks if number[port] == 0}
         self._uses: list[Spans] = [[] for _ in listens]
-        self._write = model.memory_write_cycles + model.complete_cycles
+        self._write = model.written_cycles + model.complete_cycles
         self._add = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
         self.sequencers = ReductionSequencers(
             event_queue,
@@ -129,7 +129,8 @@ class Receivers:
             noted = port.settled + self._model.note_cycles
             self._event_queue.at(noted, self._arrive, message, verdict == Verdict.STAGED)
             if adds:
-                self._follow(message, link, lane.start, now + 1)
+                began = self._wormhole_channels.cycle_of(message, self._hop(message), 1)
+                self._follow(message, link, began, now + 1)
         self._event_queue.at(now + 1, self._advance, at)
 
     def _arrive(self, message: int, staged: bool) -> None:

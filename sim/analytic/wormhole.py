@@ -151,7 +151,8 @@ class WormholeChannels(FlitTimes):
         self._last[channel] = message, hop, there - way
         rank = self._step[message]
         if hop + 1 == len(self._route[message]):
-            self._event_queue.at(there, self._ends.came, message, rank=rank)
+            # Payload goes through one more queue, `ahead` of nic/receive/shared_lane.py.
+            self._event_queue.at(there - 1, self._ends.came, message, rank=rank)
         else:
             self._event_queue.at(there, self._reach, message, hop + 1, rank=rank)
         self._go_on(message, hop, 0, cycle)
