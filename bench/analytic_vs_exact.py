@@ -33,12 +33,16 @@ from multitree.topology.specs import parse_topology
 __all__ = ["Difference", "Point", "grid", "summary"]
 
 PRIVATE, SWITCHED = ("torus:4x4", "torus:8x8", "mesh:4x4"), ("fat_tree:4x4", "bigraph:4x8", "dgx2")
-SIZES = ("4", "4KiB", "64KiB", "1MiB")
+SIZES = ("4", "4KiB", "64KiB")
 MEMORIES = 12, 100, 500
 MODES = (("chunk", "message", 0), ("submessage", "message", 0), ("submessage", "packet", 0))
 FORWARDED = (("chunk", "message", 512), ("submessage", "message", 512))
-LARGE = ("torus:4x4:multitree", "mesh:4x4:multitree", "fat_tree:4x4:multitree")
-WAVES = tuple(product(("torus:4x4", "mesh:4x4"), ("64KiB", "1MiB"), (0, 512)))
+LARGE = (
+    *(("1MiB", spec, mode) for spec in (*PRIVATE, "fat_tree:4x4", "dgx2") for mode in MODES[:1]),
+    *(("1MiB", "torus:4x4", mode) for mode in (*MODES[1:], *FORWARDED)),
+    ("16MiB", "torus:4x4", MODES[0]),
+)
+WAVES = tuple(product(("torus:4x4", "mesh:4x4"), ("64KiB", "256KiB"), (0, 512)))
 TRANSLATED = "torus:8x8", "torus:16x16"
 ROW = "{:<32} {:>5} {:>9} {:>9} {:>9} {:>9}"
 
@@ -93,9 +97,8 @@ def grid() -> Iterator[Point]:
         yield Point(spec, "multitree", size, memory, lockstep=lockstep)
     for spec, size, algorithm in product(SWITCHED, SIZES, ("double_tree", "halving_doubling")):
         yield Point(spec, algorithm, size)
-    for each in LARGE:
-        spec, _, algorithm = each.rpartition(":")
-        yield Point(spec, algorithm, "16MiB")
+    for size, spec, mode in LARGE:
+        yield Point(spec, "multitree", size, 12, *mode)
     for spec, size, forward_flits in WAVES:
         yield Point(spec, "forest", size, 12, "submessage", forward_flits=forward_flits)
 

@@ -1,5 +1,7 @@
 """The analytic engine on shared links: when every message goes and comes."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ from multitree.sim.trace import Trace
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import as_sent, header_only_ops
+from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["shared_analytic"]
@@ -95,11 +98,7 @@ def shared_analytic(
     channels = channels_of(topology, classes, model)
     ends = _Ends(senders, receivers)
     wormhole_channels = WormholeChannels(event_queue, model, messages, channels, ends)
-    # Until a rank is started, it has its buffers only.
-    depth = model.buffer_flits_on(topology)
-    for link in into.tolist():
-        for channel in range(link * classes, (link + 1) * classes):
-            wormhole_channels.close(channel, depth, listens[topology.links[link, 1]])
+    _close_queues(wormhole_channels, topology, into, model.buffer_flits_on(topology), listens)
     receivers.start(wormhole_channels)
     senders.start(wormhole_channels)
     event_queue.run()
@@ -107,6 +106,20 @@ def shared_analytic(
     _check_all_came(ran, times[-1])
     over = np.rint(table.over(ran.num_steps)).astype(np.int64)
     return _trace(schedule, ran, num_flits, over, start, times)
+
+
+def _close_queues(
+    wormhole_channels: WormholeChannels,
+    topology: Topology,
+    into: npt.NDArray[np.signedinteger[Any]],
+    depth: int,
+    listens: list[float],
+) -> None:
+    """Leave ranks that have not started what is in their links' buffers, but no more."""
+    classes = wormhole_channels.classes
+    for link in into.tolist():
+        for channel in range(link * classes, (link + 1) * classes):
+            wormhole_channels.close(channel, depth, listens[topology.links[link, 1]])
 
 
 def _payload(ran: Schedule, collective: str, num_flits: int) -> IntArray:

@@ -53,7 +53,7 @@ class WormholeChannels(FlitTimes):
     ) -> None:
         super().__init__(messages, channels, model)
         self._event_queue, self._ends, self._step = event_queue, ends, messages.step
-        self._classes, self._place = channels.classes, channels.place
+        self.classes, self._place = channels.classes, channels.place
         self._gap, self._interval = model.gap_cycles, channels.interval
         count = len(channels.depth)
         # Who has a channel, who asks for it, whose turn was last, and when it was left.
@@ -159,11 +159,11 @@ class WormholeChannels(FlitTimes):
 
     def _entered(self, channel: int) -> float:
         """When a link can take another head: a slow one is still busy after a tail has left."""
-        link, free = channel // self._classes, _NEVER
+        link, free = channel // self.classes, _NEVER
         interval = self._interval[channel]
         if interval <= 1:
             return free
-        for each in range(link * self._classes, (link + 1) * self._classes):
+        for each in range(link * self.classes, (link + 1) * self.classes):
             message, hop, began = self._last[each]
             if message >= 0 and self.is_settled(message, hop):
                 size = self._size[message]
@@ -236,7 +236,7 @@ class WormholeChannels(FlitTimes):
         # Two classes of link l are channels 2l and 2l + 1. A port sends one message at a time, so
         # that nothing is shared at hop 0.
         channel = self._route[message][hop] ^ 1
-        if self._classes == 1 or hop == 0 or self._holder[channel] < 0:
+        if self.classes == 1 or hop == 0 or self._holder[channel] < 0:
             return cycle
         other, at = self._had[channel][-1]
         size, others = self._size[message], self._size[other]

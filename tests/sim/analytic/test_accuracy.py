@@ -1,4 +1,4 @@
-"""How far the analytic engine is off the exact one, whose cycles are those of the RTL."""
+"""How far the analytic engine is off the exact one, and so off the RTL."""
 
 import pytest
 
