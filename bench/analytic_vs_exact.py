@@ -119,10 +119,10 @@ def of_point(point: Point) -> Difference:
     if schedule.num_waves > 1:
         kind = "waves"
     elif lowered(schedule).topology.num_switches:
-        kind = "shared links, double trees" if point.algorithm == "double_tree" else "shared links"
+        kind = "double-trees" if point.algorithm == "double_tree" else "shared"
     else:
-        kind = "forwarding" if point.forward_flits else "private links"
-    return Difference(f"ordinary, {kind}", str(point), both[1], both[0] - both[1])
+        kind = "forwarding" if point.forward_flits else "private"
+    return Difference(f"ordinary/{kind}", str(point), both[1], both[0] - both[1])
 
 
 def of_translated(spec: str) -> Iterator[Difference]:
@@ -135,7 +135,7 @@ def of_translated(spec: str) -> Iterator[Difference]:
             -(-point.model.num_flits(parse_size(size), 1) // full.num_flows) * full.num_flows
         )
         both = [analytic(each, num_flits, point.model).cycles for each in (implicit, full)]
-        yield Difference(f"translated, {spec}", str(point), both[1], both[0] - both[1])
+        yield Difference(f"translated/{spec}", str(point), both[1], both[0] - both[1])
 
 
 def of_seed(seed: int) -> Difference:
@@ -146,7 +146,7 @@ def of_seed(seed: int) -> Difference:
         engine(case.schedule, case.num_flits, case.model, **modes).cycles
         for engine in (analytic, exact)
     ]
-    kind = f"random, {case.kind}"
+    kind = "random/" + case.kind.replace(", ", "-").replace(" ", "-")
     return Difference(kind, f"seed {seed}", both[1], both[0] - both[1])
 
 
@@ -154,9 +154,8 @@ def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
     """A row for each class: its cases, and the most and the mean that they are off."""
     classes = {"all": list(found)}
     for each in found:
-        links = each.kind.partition(", ")[0]
-        classes.setdefault(each.kind, []).append(each)
-        classes.setdefault(f"{links}, all", []).append(each)
+        for name in (each.kind, each.kind.partition("/")[0]):
+            classes.setdefault(name, []).append(each)
     return [
         {
             "class": name,
