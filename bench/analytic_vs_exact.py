@@ -154,14 +154,15 @@ def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
     """A row for each class: its cases, and the most and the mean that they are off."""
     classes = {"all": list(found)}
     for each in found:
-        for name in (each.kind, each.kind.partition("/")[0]):
-            classes.setdefault(name, []).append(each)
+        classes.setdefault(each.kind, []).append(each)
     return [
         {
             "class": name,
             "cases": len(group),
             "most_share": max(each.share for each in group),
             "mean_share": sum(each.share for each in group) / len(group),
+            "most_percent": 100 * max(each.share for each in group),
+            "mean_percent": 100 * sum(each.share for each in group) / len(group),
             "most_cycles": max(abs(each.cycles) for each in group),
             "mean_cycles": sum(abs(each.cycles) for each in group) / len(group),
             "worst": asdict(max(group, key=lambda each: each.share)),
