@@ -152,9 +152,10 @@ def of_seed(seed: int) -> Difference:
 
 def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
     """A row for each class: its cases, and the most and the mean that they are off."""
-    classes = {"all": list(found)}
+    classes: dict[str, list[Difference]] = {}
     for each in found:
-        classes.setdefault(each.kind, []).append(each)
+        for name in (each.kind, each.kind.partition("/")[0] + "/all"):
+            classes.setdefault(name, []).append(each)
     return [
         {
             "class": name,

@@ -47,9 +47,9 @@ def test_ordinary_cases_are_off_by_no_more_than_is_documented(percent, point):
 def test_classes_are_summed_up_and_all_with_them():
     found = [bench.Difference("random/a", "x", 100, -3), bench.Difference("random/b", "y", 50, 1)]
     rows = {row["class"]: row for row in bench.summary(found)}
-    assert set(rows) == {"all", "random/a", "random/b"}
-    assert rows["all"]["most_share"] == 0.03 and rows["all"]["mean_share"] == 0.025
-    assert rows["all"]["most_cycles"] == 3 and rows["random/b"]["mean_cycles"] == 1
+    assert set(rows) == {"random/all", "random/a", "random/b"}
+    assert rows["random/all"]["most_share"] == 0.03 and rows["random/all"]["mean_share"] == 0.025
+    assert rows["random/all"]["most_cycles"] == 3 and rows["random/b"]["mean_cycles"] == 1
 
 
 def test_the_grid_has_every_mode_and_no_case_twice():
