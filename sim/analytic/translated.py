@@ -28,8 +28,13 @@ class _OneTable(TableRows):
         """Cycles for the next rows of every rank, one after the other."""
         turn = np.arange(1, len(rows) + 1)
         read: FloatArray = np.maximum(self._read[0] + turn * self._row, room)
-        self._read[:] = read.max()
+        # One rank stands for all.
+        self._read[0] = read.max()
         return read
+
+    def over(self, num_steps: int) -> FloatArray:
+        """The cycle in which all ranks are through their tables."""
+        return np.full_like(self._read, self._read[0])
 
 
 def translated(
