@@ -129,7 +129,7 @@ def of_translated(spec: str) -> Iterator[Difference]:
     """Time one tree, and all of them written out."""
     implicit = implicit_symmetric(parse_topology(spec))
     full = implicit.schedule()
-    for size, mode in product(SIZES[-1:], (*MODES[:2], FORWARDED[1])):
+    for size, mode in product(SIZES[-1:], (*MODES, *FORWARDED)):
         point = Point(spec, "symmetric", size, 12, *mode)
         num_flits = (
             -(-point.model.num_flits(parse_size(size), 1) // full.num_flows) * full.num_flows
