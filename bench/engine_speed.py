@@ -19,10 +19,10 @@ from multitree.host.sizes import parse_size
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.build import build, build_compact
 from multitree.topology.specs import parse_topology
 
-ENGINES = {"analytic": analytic, "exact": exact}
+ENGINES = {"analytic": analytic, "translated": analytic, "exact": exact}
 CASES = (
     "exact:torus:8x8:multitree:32KiB",
     "exact:torus:8x8:multitree:1MiB",
@@ -30,6 +30,9 @@ CASES = (
     "exact:torus:32x32:multitree:1MiB",
     "analytic:torus:8x8:multitree:1MiB",
     "analytic:torus:32x32:multitree:1MiB",
+    "analytic:torus:16x16:forest:1GiB",
+    "translated:torus:64x64:symmetric:1MiB",
+    "translated:torus:256x256:symmetric:16MiB",
 )
 ROW = "{:<9} {:<14} {:<12} {:>8} {:>9} {:>12} {:>8}"
 
@@ -39,9 +42,10 @@ def measure(case: str) -> dict[str, Any]:
     engine, *spec, algorithm, size = case.split(":")
     topology, model = parse_topology(":".join(spec)), LinkModel()
     num_flits = model.num_flits(parse_size(size), 1)
-    schedule = build(topology, algorithm, cost_model=model.cost_model(topology, num_flits))
+    builder = build_compact if engine == "translated" else build
+    schedule = builder(topology, algorithm, cost_model=model.cost_model(topology, num_flits))
     begin = time.process_time()
-    trace = ENGINES[engine](schedule, num_flits, model)
+    trace = ENGINES[engine](schedule, num_flits, model)  # type: ignore[operator]
     cpu_seconds = time.process_time() - begin
     return {
         "case": case,

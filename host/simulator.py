@@ -181,8 +181,6 @@ class Simulator(AbstractContextManager["Simulator"]):
         ------
         ScheduleError
             If the schedule is wrong or does not fit.
-        ValueError
-            If links are private, in lockstep, in the analytic engine.
         DeviceError
             If an interface faults.
         """

@@ -10,6 +10,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.sim.trace import Trace
 from multitree.topology.algorithms.build import PACED, build
+from multitree.topology.checks.implicit import ImplicitSchedule, verify_implicit
 from multitree.topology.checks.verify import verify
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -41,9 +42,14 @@ class Estimate:
     link_model: LinkModel
     limits: tuple[LinkLimit, ...]
 
+    @property
+    def translated(self) -> bool:
+        """Whether one tree was timed for all, and `trace` has its rows only."""
+        return self.trace.engine == "translated"
+
 
 def estimate(
-    what: Topology | Schedule,
+    what: Topology | Schedule | ImplicitSchedule,
     size_bytes: int,
     *,
     algorithm: str | None = None,
@@ -56,8 +62,9 @@ def estimate(
 
     Parameters
     ----------
-    what : Topology or Schedule
-        A network, for which a schedule is built, or a schedule, which is verified.
+    what : Topology, Schedule or ImplicitSchedule
+        A network, for which a schedule is built, or a schedule, which is verified. Of one that is
+        a tree, translated to every rank, the tree is timed: `Estimate.translated`.
     size_bytes : int
         Of one rank's buffer, 0 or more; it is padded to whole flits.
     algorithm, collective, root : optional
@@ -66,7 +73,7 @@ def estimate(
     link_model : LinkModel, optional
         Clock, flits, buffers, memory and pipelines; `dependency` and `flow_control`.
     lockstep : bool
-        Interfaces wait out the estimated time of every step. On shared links only.
+        Interfaces wait out the estimated time of every step.
 
     Returns
     -------
@@ -78,8 +85,8 @@ def estimate(
         If `what` is neither, or the size no integer.
     ValueError
         If the size is negative, an algorithm, collective or root is given with a schedule, which
-        has its own, links are private in lockstep, or "auto" is to choose in lockstep; as a
-        ScheduleError if there is no such schedule, or one that is given is wrong.
+        has its own, or "auto" is to choose in lockstep; as a ScheduleError if there is no such
+        schedule, one that is given is wrong, or a translated one is not the same at all ranks.
 
     Examples
     --------
@@ -90,7 +97,8 @@ def estimate(
     """
     model = link_model or LinkModel()
     num_flits = _num_flits(size_bytes, model)
-    if isinstance(what, Schedule):
+    schedule: Schedule | ImplicitSchedule
+    if isinstance(what, Schedule | ImplicitSchedule):
         asked = {"Algorithm": algorithm, "Collective": collective, "Root": root}
         for name, value in asked.items():
             if value is not None:
@@ -101,7 +109,10 @@ def estimate(
         schedule, model = schedule_for(what, num_flits, model, *asked_for, lockstep=lockstep)
     else:
         raise TypeError(f"What is timed must be a Topology or a Schedule, not {what!r}")
-    verify(schedule)
+    if isinstance(schedule, ImplicitSchedule):
+        verify_implicit(schedule)
+    else:
+        verify(schedule)
     trace = analytic(schedule, num_flits, model, lockstep=lockstep)
     limits = link_limits(schedule.topology, model)
     return Estimate(trace.cycles, model.microseconds(trace.cycles), trace, model, limits)

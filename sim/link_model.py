@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from multitree.hw.lanes import LEAST_STAGES
-from multitree.nic.config import JOB_QUEUE_DEPTH, LIMITS, Config
+from multitree.nic.config import LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.pipelines import Pipelines
 from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
@@ -55,13 +55,12 @@ _MOST_PORTS = LIMITS["num_ports"][1]
 
 
 @dataclass(frozen=True)
-class LinkModel:
+class LinkModel(Pipelines):
     """Everything about time that is not the topology's: units, depths, modes and pipelines.
 
     A topology says how fast its links are and how long; this says what a cycle and a flit are,
     how deep the link buffers are and how long the memory takes. What the pipelines of interfaces
-    and switches add is the hardware's: constants, counted on waveforms of the generated Verilog.
-    `bench/analytic_vs_rtl.py` shows how well all this predicts it.
+    and switches add is the hardware's.
 
     Parameters
     ----------
@@ -91,87 +90,6 @@ class LinkModel:
     ------
     TypeError, ValueError
         If a figure is of the wrong kind or out of its range.
-
-    Attributes
-    ----------
-    start_cycles : int
-        From the host's start to the first head flit on a link.
-    row_cycles : int
-        Between two rows that one table gives to its ports.
-    port_queue_rows : int
-        Rows that wait at a port before the table has to wait for it.
-    refill_cycles : int
-        From a row that leaves a full port queue to the earliest head flit of the row that
-        takes its place.
-    issue_cycles : int
-        What a message takes of its sender beyond one cycle per payload flit.
-    payload_cycles : int
-        From a head flit to its payload, beyond the memory's read latency.
-    dependency_cycles : int
-        From an arrival to the head flit that waited for it.
-    sibling_cycles : int
-        From an arrival to the contribution that waited for it.
-    receive_cycles : int
-        From the end of a link to the reducer.
-    head_cycles : int
-        What a head takes of its receiver, on private links; one more where there are waves.
-    fetch_cycles : int
-        From the reducer to the adder, beyond the memory's read latency.
-    complete_cycles : int
-        From the reducer to the arrival, beyond memory and, for what is added, the adder.
-    empty_cycles : int
-        From a head flit at the end of a link to the arrival of a message without payload, beyond
-        `receive_cycles`.
-    credit_cycles : int
-        From a flit that leaves a link buffer to the flit that goes out for its credit, beyond
-        the latency of the link.
-    done_cycles : int
-        From the last arrival to the interrupt.
-    piped_row_cycles, piped_refill_cycles : int
-        As `row_cycles` and `refill_cycles`, where flits are forwarded, as in all down to
-        `acknowledged_cycles`.
-    piped_cycles : int
-        From the host's start to the first head flit, beyond `start_cycles`.
-    queue_cycles : int
-        What the look-up of heads ahead adds to `head_cycles`, and to each flit's way.
-    source_queue_rows : int
-        Rows that wait at a sender, behind `port_queue_rows`.
-    follow_cycles : int
-        From a head that is checked to the head that waited for it.
-    forward_cycles : int
-        From a flit that is put to the same one on the next link.
-    ahead_cycles : int
-        From a row that is queued to its first flit, beyond the memory's read latency, where the
-        chunk needs no message.
-    operand_cycles : int
-        From a head that is checked to what its first flit is added to, as far.
-    found_cycles : int
-        From a message that asks where another one began to the earliest flit of that.
-    whole_cycles : int
-        From a head that waited for a whole chunk to its first flit, beyond the memory's latency.
-    replaced_cycles, added_cycles : int
-        From the reducer to the flit that is put, of a GATHER, and beyond the adder of a REDUCE.
-    acknowledged_cycles : int
-        From a write's acknowledgement to the arrival.
-    switch_cycles : int
-        Through a switch, from link to link.
-    gap_cycles : int
-        From a tail that leaves a channel of a switch's input to the head behind it.
-    take_cycles : int
-        On shared links from the last read of a message to the first one of the next.
-    ask_cycles : int
-        More of these where the next one has a dependency, whole long since.
-    reservation_cycles : int
-        On shared links from a head that is looked up to the claim of its place.
-    judge_cycles : int
-        What a claim, or a message that is in, takes of the sequencer.
-    open_cycles : int
-        From a place, or a turn, to the first payload flit that goes to the reducer.
-    note_cycles : int
-        From an arrival to the sequencer.
-    drain_cycles : int
-        From the sequencer to the first flit of a staged contribution at the reducer, beyond the
-        memory's read latency.
     """
 
     clock_ghz: float = 1.0
@@ -184,54 +102,6 @@ class LinkModel:
     memory_write_cycles: int = 4
     forward_flits: int = 0
     add_cycles: int = LEAST_STAGES
-
-    # These are the rows of nic/send/pipelined_fetcher.py.
-    piped_row_cycles: ClassVar[int] = 1
-    piped_refill_cycles: ClassVar[int] = 3
-    piped_cycles: ClassVar[int] = 1
-    queue_cycles: ClassVar[int] = 1
-    source_queue_rows: ClassVar[int] = 5
-    follow_cycles: ClassVar[int] = 2
-    ahead_cycles: ClassVar[int] = -1
-    operand_cycles: ClassVar[int] = 2
-    forward_cycles: ClassVar[int] = 2
-    found_cycles: ClassVar[int] = 6
-    whole_cycles: ClassVar[int] = 2
-    replaced_cycles: ClassVar[int] = 3
-    added_cycles: ClassVar[int] = 2
-    acknowledged_cycles: ClassVar[int] = 1
-    start_cycles: ClassVar[int] = 15
-    # These are the states READ_ROW to PUSH of nic/send/fetcher.py.
-    row_cycles: ClassVar[int] = 6
-    port_queue_rows: ClassVar[int] = JOB_QUEUE_DEPTH
-    refill_cycles: ClassVar[int] = 7
-    issue_cycles: ClassVar[int] = 5
-    payload_cycles: ClassVar[int] = 1
-    dependency_cycles: ClassVar[int] = 2
-    sibling_cycles: ClassVar[int] = 2
-    receive_cycles: ClassVar[int] = 4
-    # These are the states AWAIT_HEAD to CHECK of nic/receive/header_check.py; waves add MOVE.
-    head_cycles: ClassVar[int] = 4
-    fetch_cycles: ClassVar[int] = 1
-    complete_cycles: ClassVar[int] = 3
-    empty_cycles: ClassVar[int] = 2
-    # Together with `receive_cycles` these are the six cycles of a credit in hw/link/receiver.py.
-    credit_cycles: ClassVar[int] = 2
-    done_cycles: ClassVar[int] = 2
-    # This is the latency of hw/switch/switch.py without contention.
-    switch_cycles: ClassVar[int] = 5
-    gap_cycles: ClassVar[int] = 2
-    take_cycles: ClassVar[int] = 1
-    # The tracker takes two cycles to read a count (`answering` in nic/control/tracker.py).
-    ask_cycles: ClassVar[int] = 2
-    # These are the states LOOK_UP to CHECK of nic/receive/header_lookup.py.
-    reservation_cycles: ClassVar[int] = 3
-    # These are the states PICK to JUDGE of nic/reduce/sequencer.py.
-    judge_cycles: ClassVar[int] = 4
-    open_cycles: ClassVar[int] = 1
-    note_cycles: ClassVar[int] = 2
-    # These are the states LOOK_UP to MOVE of nic/reduce/reorder_buffer.py.
-    drain_cycles: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         """Check every figure."""
@@ -279,6 +149,11 @@ class LinkModel:
         return replace(self, memory_read_cycles=both - write, memory_write_cycles=write)
 
     @property
+    def written_cycles(self) -> int:
+        """From a write to where it counts: an acknowledgement waits for what it belongs to."""
+        return max(self.memory_write_cycles, self.least_write_cycles)
+
+    @property
     def link_gbytes_per_s(self) -> float:
         """What one flit per cycle comes to, the fastest link an interface can feed."""
         return self.flit_bytes * self.clock_ghz
@@ -307,6 +182,18 @@ class LinkModel:
         # The product may be a rounding error above a whole number; `ceil` would add a cycle.
         cycles = np.ceil(np.round(topology.latency_ns * self.clock_ghz, 9))
         return np.maximum(cycles, 1).astype(np.int64)
+
+    def credit_latency_cycles(self, topology: Topology) -> npt.NDArray[np.int64]:
+        """Cycles that a credit takes back from each link's far end to its near end, at least 1.
+
+        Credits go over the link's reverse; where that is longer, they take as long as flits do.
+
+        Returns
+        -------
+        int64 array, shape (num_links,)
+        """
+        latency, reverse = self.latency_cycles(topology), topology.reverse
+        return np.where(reverse < 0, latency, np.minimum(latency, latency[reverse]))
 
     def cycles_per_flit(self, topology: Topology) -> npt.NDArray[np.float64]:
         """Cycles that one flit occupies each link, 1.0 where the link is as fast as the port.

@@ -1,15 +1,21 @@
 """The analytic engine: when every message goes and comes, without data."""
 
+from collections.abc import Sequence
 from functools import partial
+
+import numpy as np
 
 from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.analytic.generations import generations_of
 from multitree.sim.analytic.periodic import timed_in_waves
-from multitree.sim.analytic.private_links import PrivateLinks
+from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
 from multitree.sim.analytic.shared_links import shared_analytic
-from multitree.sim.inputs import shares_links
+from multitree.sim.analytic.table_rows import TableRows
+from multitree.sim.analytic.translated import translated
+from multitree.sim.inputs import check_skews, shares_links
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
+from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule
 
@@ -17,11 +23,12 @@ __all__ = ["analytic"]
 
 
 def analytic(
-    schedule: Schedule,
+    schedule: Schedule | ImplicitSchedule,
     num_flits: int,
     link_model: LinkModel | None = None,
     *,
     lockstep: bool = False,
+    start: Sequence[int] | None = None,
 ) -> Trace:
     """Time every transfer of a schedule, in closed form where links are private.
 
@@ -37,19 +44,21 @@ def analytic(
 
     Parameters
     ----------
-    schedule : Schedule
-        One that `verify` accepts.
+    schedule : Schedule or ImplicitSchedule
+        One that `verify` accepts; of one that is a tree, translated, that tree is timed.
     num_flits : int
         Of one rank's padded buffer.
     link_model : LinkModel, optional
         Links, buffers, memory, and the pipelines of the interface.
     lockstep : bool
-        Interfaces wait out the estimated time of every step. On shared links only.
+        Interfaces wait out the estimated time of every step.
+    start : sequence of int, optional
+        Cycles in which ranks are started; all at once if not said.
 
     Returns
     -------
     Trace
-        All ranks start at cycle 0.
+        Its cycle 0 is the first rank's start.
 
     Raises
     ------
@@ -58,7 +67,7 @@ def analytic(
     TopologyError
         If links are shared and a rank's link has no reverse.
     ValueError
-        If the number of flits is negative, or links are private in lockstep.
+        If the number of flits or a start is negative, or there is not one start per rank.
 
     Notes
     -----
@@ -73,18 +82,24 @@ def analytic(
     True
     """
     model = link_model or LinkModel()
+    if isinstance(schedule, ImplicitSchedule):
+        return translated(schedule, num_flits, model, lockstep=lockstep, start=start)
+    skews = np.array(check_skews(start, schedule.topology.num_ranks), np.float64)
     step_cycles = model.estimated_step_cycles(schedule, num_flits) if lockstep else None
     if schedule.num_waves > 1:
-        engine = partial(_analytic, model=model, offset_cycles=1, step_cycles=step_cycles)
+        if lockstep:
+            raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
+        engine = partial(_analytic, model=model, start=skews - skews.min(), step_cycles=None)
         return timed_in_waves(schedule, num_flits, engine)
-    return _analytic(schedule, num_flits, model, 0, step_cycles)
+    return _analytic(schedule, num_flits, None, model, skews - skews.min(), step_cycles)
 
 
 def _analytic(
     schedule: Schedule,
     num_flits: int,
+    idle: tuple[IntArray, IntArray] | None,
     model: LinkModel,
-    offset_cycles: int,
+    start: FloatArray,
     step_cycles: int | None,
 ) -> Trace:
     if shares_links(schedule):
@@ -93,14 +108,10 @@ def _analytic(
                 f"{schedule.topology.name}: forward_flits must be 0 where links are shared, not "
                 f"{model.forward_flits}"
             )
-        return shared_analytic(schedule, num_flits, model, step_cycles=step_cycles)
-    if step_cycles is not None:
-        raise ValueError(
-            f"{schedule.topology.name}: lockstep must be on shared links in the analytic engine, "
-            "not on private ones"
-        )
+        return shared_analytic(schedule, num_flits, model, start=start, step_cycles=step_cycles)
+    table = TableRows(schedule, model, start, idle, step_cycles)
     links = ForwardingLinks if model.forward_flits else PrivateLinks
-    timing = links(schedule, num_flits, model, offset_cycles)
+    timing = links(schedule, num_flits, model, table, start, repeats=idle is not None)
     generations, sibling = generations_of(schedule)
     for rows in generations:
         timing.advance(rows, sibling[rows])

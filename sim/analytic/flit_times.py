@@ -4,12 +4,16 @@ from bisect import bisect_right
 from heapq import heappop, heappush
 from itertools import pairwise
 
+from multitree.nic.receive.shared_lane import AHEAD_FLITS
 from multitree.sim.analytic.messages import Channels, Messages
 from multitree.sim.link_model import LinkModel
 
 __all__ = ["FlitTimes"]
 
 _NEVER = -1e18
+Cost = tuple[float, int, float, float]
+"""From one hop to another: cycles per flit; flits of the narrowest buffer between, cycles in which
+so many go, and of one that has waited for a place."""
 
 
 class FlitTimes:
@@ -34,8 +38,8 @@ class FlitTimes:
         count, num_channels = len(messages.size), len(channels.depth)
         self._size, self._route, self._depth = messages.size, messages.route, channels.depth
         # From a flit on the next link, which has left the buffer two cycles before.
-        self._back = [cycles + model.credit_cycles - 1 for cycles in channels.latency]
-        self._hop_cycles = model.switch_cycles, model.receive_cycles - 1
+        self._back = [cycles + model.credit_cycles - 1 for cycles in channels.credit_latency]
+        self._hop_cycles = model.switch_cycles, model.receive_cycles
         self._knots: list[list[tuple[int, int, float]]] = [[] for _ in range(count)]
         # Per message: hops over which its head went, and over which its tail's time is known; and
         # the place of its head among all flits of each channel.
@@ -47,38 +51,58 @@ class FlitTimes:
         self._begins: list[list[int]] = [[] for _ in range(num_channels)]
         self._length = [0] * num_channels
         self._pending: list[list[tuple[int, float]]] = [[] for _ in range(num_channels)]
-        known: dict[tuple[int, ...], tuple[list[float], list[float]]] = {}
-        shortest = min(channels.depth)
-        keys = [(size > shortest, *route) for size, route in self._messages()]
-        for key in keys:
-            if key not in known:
-                known[key] = self._along(channels, key)
+        known: dict[tuple[int, ...], tuple[list[float], list[list[Cost]]]] = {}
+        keys = [tuple(route) for route in messages.route]
+        for key in set(keys):
+            known[key] = self._along(channels, key)
         self._offset = [known[key][0] for key in keys]
-        self._paces = [known[key][1] for key in keys]
-        self._even = all(max(paces) <= 1 for _, paces in known.values())
+        self._costs = [known[key][1] for key in keys]
+        shortest, slowest = min(channels.depth), max(channels.interval)
+        self._even = [slowest <= 1 and size < shortest for size in messages.size]
 
-    def _messages(self) -> list[tuple[int, list[int]]]:
-        return list(zip(self._size, self._route, strict=True))
-
-    def _along(self, channels: Channels, key: tuple[int, ...]) -> tuple[list[float], list[float]]:
-        """Cycles from a route's first hop to each, and at each the cycles per flit."""
-        offset, paces = [0.0], []
-        for hop, channel in enumerate(key[1:], 1):
-            way = channels.latency[channel] + self._hop_cycles[hop == len(key) - 1]
+    def _along(
+        self, channels: Channels, route: tuple[int, ...]
+    ) -> tuple[list[float], list[list[Cost]]]:
+        """Cycles from a route's first hop to each, and what flits cost from one hop to another."""
+        offset, windows = [0.0], []
+        for hop, channel in enumerate(route, 1):
+            way = channels.latency[channel] + self._hop_cycles[hop == len(route)]
             offset.append(offset[-1] + way)
-            # A long message goes a buffer full per round trip, if not one flit per cycle.
-            around = (way + self._back[channel]) / channels.depth[channel] if key[0] else 1.0
-            paces.append(max(channels.interval[channel], around, 1.0))
-        return offset, [*paces, 1.0]
+            # Payload goes ahead as it comes, but for what waits for its turn.
+            ahead = AHEAD_FLITS - 1 if hop == len(route) else 0
+            depth, interval = channels.depth[channel] - ahead, channels.interval[channel]
+            around = way - (hop == len(route)) + self._back[channel]
+            windows.append((depth, max(around, depth * interval), interval))
+        costs = []
+        for at in range(len(route) + 1):
+            # Nothing waits for a place where a message only goes to the reducer.
+            rate, window, row = 1.0, (1 << 62, 0.0, 1.0), [(1.0, 1 << 62, 0.0, 1.0)] * at
+            for hop in range(at, len(route)):
+                window = max(window, windows[hop], key=lambda each: each[1] / each[0])
+                row.append((rate, *window))
+                rate = max(rate, windows[hop][2])
+            costs.append([*row, (rate, *window)])
+        return offset, costs
 
-    def cycle_of(self, message: int, hop: int, flit: int) -> float:
-        """When a flit leaves a hop, as far as is known; O(knots)."""
+    def crossed(self, message: int, hop: int, flit: int) -> float:
+        """When a flit is on the link behind a hop, which may be slower; less what holds it up."""
+        way = self._offset[message][hop + 1] - self._offset[message][hop]
+        return self.cycle_of(message, hop + 1, flit, hop) - way
+
+    def cycle_of(self, message: int, hop: int, flit: int, last: int | None = None) -> float:
+        """When a flit leaves a hop, as far as is known of hops up to a last one; O(knots)."""
+        last = hop if last is None else last
         best, offset, here = _NEVER, self._offset[message], self._offset[message][hop]
-        paces = self._paces[message]
+        costs, even = self._costs[message], self._even[message]
         for at, first, cycle in self._knots[message]:
-            if at <= hop and first <= flit:
-                cost_model = 1.0 if self._even else max(paces[at : hop + 1])
-                best = max(best, cycle + here - offset[at] + (flit - first) * cost_model)
+            if at <= last and first <= flit:
+                behind: float = flit - first
+                if not even:
+                    rate, depth, around, interval = costs[at][hop]
+                    rounds, rest = divmod(flit - first, depth)
+                    each = max(rate, interval) if rounds else 1.0
+                    behind = max(behind * rate, rest * each + rounds * around)
+                best = max(best, cycle + here - offset[at] + behind)
         return best
 
     def is_settled(self, message: int, hop: int) -> bool:
@@ -150,6 +174,21 @@ class FlitTimes:
         if self.cycle_of(message, hop, flit) < cycle:
             self._knots[message].append((hop, flit, cycle))
             self._hold_up(message, hop, flit, cycle)
+
+    def gaps(self, message: int, hop: int) -> set[int]:
+        """Flits that leave a hop later than in the cycle behind the one before them."""
+        size, found = self._size[message], {self._size[message]}
+        for at, first, _ in self._knots[message]:
+            if at <= hop:
+                found.add(first)
+                if not self._even[message]:
+                    depth = self._costs[message][at][hop][1]
+                    found.add(first + (size - first) // depth * depth)
+        return found
+
+    def close(self, channel: int, place: int, cycle: float) -> None:
+        """Let nothing leave a channel's buffer before a cycle, which has so many places."""
+        heappush(self._pending[channel], (place, cycle + self._back[channel]))
 
     def _hold_up(self, message: int, hop: int, flit: int, cycle: float) -> None:
         """What leaves a buffer no sooner than at a cycle lets no flit in before."""

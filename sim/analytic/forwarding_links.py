@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from multitree.nic.receive.forwarding_header_check import AHEAD_FLITS
 from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
+from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import memory_queue_flits
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
@@ -28,12 +28,19 @@ class ForwardingLinks(PrivateLinks):
     """
 
     def __init__(
-        self, schedule: Schedule, num_flits: int, model: LinkModel, offset_cycles: int
+        self,
+        schedule: Schedule,
+        num_flits: int,
+        model: LinkModel,
+        table: TableRows,
+        start: FloatArray,
+        *,
+        repeats: bool = False,
+        link: IntArray | None = None,
     ) -> None:
-        super().__init__(schedule, num_flits, model, offset_cycles)
+        super().__init__(schedule, num_flits, model, table, start, repeats=repeats, link=link)
         # Heads are looked up while the payload before them passes: none stops its link.
-        self._next = 1
-        self._read[:] = model.start_cycles + model.piped_cycles - model.piped_row_cycles
+        self._next = 1 - self._head_cycles
         places = schedule.num_flows, schedule.topology.num_ranks
         # Of what came in last of a flow at a rank: when its first and last flit were written.
         self._first_here, self._last_here = (np.full(places, _NEVER) for _ in range(2))
@@ -41,15 +48,30 @@ class ForwardingLinks(PrivateLinks):
         self._begun, self._first_put, self._last_put = (np.zeros(count) for _ in range(3))
         # Acknowledged in memory, where the next one's write has to wait for it.
         self._first_acked, self._last_acked = (np.zeros(count) for _ in range(2))
-        self._offset = offset_cycles
-        self._room = memory_queue_flits(model)
+        # Per link, when the last flit was put, and acknowledged.
+        self._put, self._acked = np.full((2, schedule.topology.num_links), _NEVER)
+        # When a sender's, and a receiver's, last search for a chunk began; another one follows.
+        self._sought = np.full((2, schedule.topology.num_links), _NEVER)
+        self._found = np.full(schedule.num_transfers, _NEVER)
+        self._seek = self._ask - model.ask_cycles + model.find_cycles
+        self._looked, self._last_looked = self._put.copy(), np.zeros(schedule.num_transfers)
         self._adds = schedule.op == Op.REDUCE
+        # What replaces a sum has to find it.
+        place = schedule.dst.astype(np.int64) * schedule.num_flows + schedule.flow
+        self._before = ~self._adds & np.isin(place, place[self._adds])
         rows = model.port_queue_rows + model.source_queue_rows
         self._taken = np.full((schedule.topology.num_links, rows), _NEVER)
 
     def advance(self, rows: IntArray, sibling: IntArray) -> None:
         """Time transfers, all that they wait for being timed."""
         super().advance(rows, sibling)
+        self._looked[self._link[rows]] = self._last_looked[rows]
+        self._sought[1, self._link[rows]] = np.maximum(
+            self._sought[1, self._link[rows]], self._found[rows]
+        )
+        full = rows[self._size[rows] > 0]
+        self._put[self._link[full]] = self._last_put[full]
+        self._acked[self._link[full]] = self._last_acked[full]
         place = self._schedule.flow[rows], self._schedule.dst[rows]
         np.maximum.at(self._first_here, place, self._first_put[rows])
         np.maximum.at(self._last_here, place, self._last_put[rows])
@@ -64,7 +86,9 @@ class ForwardingLinks(PrivateLinks):
 
     def _arrival(self, rows: IntArray, start: FloatArray, end: FloatArray) -> FloatArray:
         """Cycles in which messages are whole in memory."""
-        acked = self._last_acked[rows] + self._model.acknowledged_cycles
+        model = self._model
+        later = model.written_cycles - model.memory_write_cycles + model.acknowledged_cycles
+        acked = self._last_acked[rows] + later
         return np.where(self._size[rows] > 0, acked, end + self._settle[rows])
 
     def _ready_at(self, rows: IntArray, start: FloatArray, arrived: FloatArray) -> FloatArray:
@@ -77,18 +101,17 @@ class ForwardingLinks(PrivateLinks):
         """Cycles of head, first and last payload flit at the near end of the link."""
         model, size = self._model, self._size[rows]
         src, flow = self._schedule.src[rows], self._schedule.flow[rows]
-        read = np.maximum(
-            self._read[src] + model.piped_row_cycles,
-            self._taken[link, 0] + model.piped_refill_cycles,
-        )
-        self._read[src] = read
+        read = self._table.read(rows, src, self._taken[link, 0] + model.piped_refill_cycles)
         ready = self._ready[flow, src]
         needs = ready > _NEVER
         issue = np.maximum(np.maximum(read, self._issued[link] + 1), ready + model.follow_cycles)
+        sought = self._sought[0, link] + self._seek[src]
+        issue = np.where(needs, np.maximum(issue, sought), issue)
         self._issued[link] = issue
+        self._sought[0, link] = np.where(needs, issue, self._sought[0, link])
         self._taken[link] = np.concatenate([self._taken[link, 1:], issue[:, None]], axis=1)
 
-        returned = self._latency[link] + model.credit_cycles
+        returned = self._returned[link]
         head = np.maximum(issue, self._tail[link] + 1)
         head = np.maximum(head, self._buffers.earlier(rows, 0) + returned)
         # A chunk that needs nothing is read ahead of its turn; one that is whole is read then.
@@ -131,8 +154,12 @@ class ForwardingLinks(PrivateLinks):
         model, size = self._model, self._size[rows]
         way = self._latency[link] + model.receive_cycles
         self._came = first + way, tail + way
-        checked = head + way + model.head_cycles + model.queue_cycles + self._offset
-        checked = np.maximum(checked, self._passed[link] + 1)
+        dst = self._schedule.dst[rows]
+        there = np.maximum(head + way, self._start[dst] + model.listen_cycles)
+        # One head after the other is looked up, while what is before it passes.
+        looked = np.maximum(there + model.queue_cycles, self._looked[link]) + self._head_cycles
+        self._last_looked[rows] = looked
+        checked = np.maximum(looked, self._passed[link] + 1)
         none = np.full_like(sibling, -1)
         queued = first + model.queue_cycles, tail + model.queue_cycles
         first = np.maximum(queued[0], checked - way)
@@ -143,23 +170,26 @@ class ForwardingLinks(PrivateLinks):
         # What flits are added to: this rank's chunk, or what the sibling has made of it.
         behind = model.forward_cycles + 1
         mine = checked + model.memory_read_cycles + model.operand_cycles
-        operand = np.where(
-            waits, self._taken_from(self._first_put[sibling] + behind, checked), mine
-        )
+        sought = np.maximum(checked, self._sought[1, link] + self._seek[dst])
+        seeks = waits | self._before[rows]
+        begun = np.where(waits, self._begun[sibling], _NEVER)
+        self._found[rows] = np.where(seeks, np.maximum(sought, begun), _NEVER)
+        operand = np.where(waits, self._taken_from(self._first_put[sibling] + behind, sought), mine)
         final = np.where(waits, self._last_put[sibling] + behind, _NEVER)
         first_put = np.where(adds, np.maximum(start, operand) + model.add_cycles, start)
         rest = np.maximum(size - 1, 0)
         last_put = np.where(adds, np.maximum(last, final) + model.add_cycles, last)
         put = np.where(adds, model.added_cycles, model.replaced_cycles)
-        last_put = np.maximum(last_put, first_put + rest) + put
-        first_put = first_put + put
+        # The reducer keeps order: what waits for an operand holds up what is behind it.
+        first_put = np.maximum(first_put + put, self._put[link] + 1)
+        last_put = np.maximum(last_put + put, first_put + rest)
         end = self._written(rows, waits, sibling, first_put, last_put, last)
-        if (sibling >= 0).any():
-            other = np.where(
-                (sibling >= 0) & (size == 0), self._arrived[sibling] + model.sibling_cycles, _NEVER
-            )
-            start, end = np.maximum(start, other), np.maximum(end, other)
-        return start, end
+        # REPORT of nic/receive/forwarding_header_check.py waits until nothing is under way.
+        found = np.where((sibling >= 0) | self._before[rows], model.find_cycles, 0)
+        idle = np.maximum(checked + model.report_cycles + found, self._drained[link] + 1)
+        other = np.where(sibling >= 0, self._arrived[sibling] + model.sibling_cycles, _NEVER)
+        idle = np.where(size > 0, _NEVER, np.maximum(idle, other))
+        return np.maximum(start, idle), np.maximum(end, idle)
 
     def _written(
         self,
@@ -173,7 +203,10 @@ class ForwardingLinks(PrivateLinks):
         """Note when flits are put and acknowledged; when the last one leaves the link's buffer."""
         size, latency = self._size[rows], self._model.memory_write_cycles
         # A write waits for the one before it at its address.
-        first = np.maximum(first_put, np.where(waits, self._first_acked[sibling], _NEVER))
+        before = self._acked[self._link[rows]] + 1 - latency
+        before = np.maximum(before, self._found[rows] + self._model.found_cycles)
+        first = np.maximum(first_put, np.where(waits, self._first_acked[sibling], before))
+        first = np.maximum(first, before)
         final = np.maximum(last_put, np.where(waits, self._last_acked[sibling], _NEVER))
         final = np.maximum(final, first + np.maximum(size - 1, 0))
         self._first_put[rows], self._last_put[rows] = first_put, last_put

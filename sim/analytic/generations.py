@@ -12,7 +12,9 @@ __all__ = ["generations_of"]
 IntArray = npt.NDArray[np.int64]
 
 
-def generations_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
+def generations_of(
+    schedule: Schedule, lane: npt.NDArray[np.int32] | None = None
+) -> tuple[list[IntArray], IntArray]:
     """Sort transfers into groups in which everything that one waits for lies in earlier groups.
 
     A transfer waits for the earlier rows of its source's table, and so for what its link sends
@@ -21,6 +23,8 @@ def generations_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
     Parameters
     ----------
     schedule : Schedule
+    lane : int32 array, shape (num_transfers,), optional
+        Rows of one number wait for each other as rows of one source do; sources if not said.
 
     Returns
     -------
@@ -40,9 +44,10 @@ def generations_of(schedule: Schedule) -> tuple[list[IntArray], IntArray]:
     and siblings in it.
     """
     sibling = _siblings(schedule)
-    turn = positions_in_group(_group(schedule.step, schedule.src))
+    lane = schedule.src if lane is None else lane
+    turn = positions_in_group(_group(schedule.step, lane))
     before = np.full(schedule.num_transfers, -1, dtype=np.int64)
-    by_turn = np.lexsort((turn, schedule.src, schedule.step))
+    by_turn = np.lexsort((turn, lane, schedule.step))
     follows = turn[by_turn] > 0
     before[by_turn[follows]] = by_turn[np.flatnonzero(follows) - 1]
     # Without a sibling, index -1 reads the last row; the first condition masks it.

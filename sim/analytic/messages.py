@@ -26,8 +26,8 @@ class Channels:
     ----------
     classes : int
         Of every link: channel c is class c % classes of link c // classes.
-    latency, interval : list of float
-        Cycles to the far end, and per flit.
+    latency, credit_latency, interval : list of float
+        Cycles to the far end, of a credit back, and per flit.
     depth : list of int
         Flits that the buffer at the far end holds.
     place : list of int
@@ -36,6 +36,7 @@ class Channels:
 
     classes: int
     latency: list[float]
+    credit_latency: list[float]
     interval: list[float]
     depth: list[int]
     place: list[int]
@@ -91,9 +92,11 @@ def channels_of(topology: Topology, classes: int, model: LinkModel) -> Channels:
     # Where it ends at a rank, a head is taken out and some payload is let in behind it (queue
     # `ahead` of nic/receive/shared_lane.py).
     depth = model.buffer_flits_on(topology) + np.where(to_rank, AHEAD_FLITS - 1, 0)
+    credits = model.credit_latency_cycles(topology)
     return Channels(
         classes=classes,
         latency=np.repeat(model.latency_cycles(topology), classes).astype(float).tolist(),
+        credit_latency=np.repeat(credits, classes).astype(float).tolist(),
         interval=np.repeat(model.cycles_per_flit(topology), classes).tolist(),
         depth=depth.tolist(),
         place=[port * classes + k for port in ports for k in range(classes)],

@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from multitree.sim.analytic.table_rows import idle_before
 from multitree.sim.trace import Trace
 from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["timed_in_waves"]
 
-Engine = Callable[[Schedule, int], Trace]
 IntArray = npt.NDArray[np.int64]
+Engine = Callable[[Schedule, int, tuple[IntArray, IntArray]], Trace]
 
 ALL_STAGES, MORE_WAVES = 4, 24
 """Waves that are timed: so many times the periods that one takes, and some more."""
@@ -34,7 +35,7 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
     num_flits : int
         Of one rank's buffer.
     engine : callable
-        Times a schedule of one wave, for a buffer of so many flits.
+        Times a schedule of one wave, for a buffer of so many flits; see `idle_before`.
 
     Returns
     -------
@@ -52,8 +53,15 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
     while True:
         timed = min(timed, schedule.num_waves)
         few = replace(schedule, num_waves=timed)
-        found = engine(unrolled(few), timed * wave_flits)
-        sent, arrived = (_by_wave(few, times) for times in (found.sent[0], found.arrived[0]))
+        written_out = unrolled(few)
+        # All steps and flows of a wave are as much higher than those of the first one, so that its
+        # rows are in the order of the schedule's.
+        by_wave = np.argsort(written_out.flow // schedule.num_flows, kind="stable")
+        idle_rows, runs = (before[np.argsort(by_wave)] for before in idle_before(few))
+        found = engine(written_out, timed * wave_flits, (idle_rows, runs))
+        sent, arrived = (
+            times[by_wave].reshape(timed, -1) for times in (found.sent[0], found.arrived[0])
+        )
         # Two sixths before the middle are compared: the first and the last waves are in neither.
         middle, part = timed // 2, max(timed // 6, 1)
         now, before = (
@@ -74,17 +82,6 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
         # All waves carry equally many flits, so that the division has no remainder.
         link_flits=found.link_flits // timed * schedule.num_waves,
     )
-
-
-def _by_wave(schedule: Schedule, times: IntArray) -> IntArray:
-    """Times of rows written out, as (num_waves, num_transfers).
-
-    Of each wave they are in the order of the schedule's rows, since all its steps and flows are as
-    much higher than those of the first wave.
-    """
-    written_out = unrolled(schedule)
-    by_wave = np.argsort(written_out.flow // schedule.num_flows, kind="stable")
-    return times[by_wave].reshape(schedule.num_waves, schedule.num_transfers)
 
 
 def _with_waves(times: IntArray, middle: int, more: int, interval: float) -> IntArray:

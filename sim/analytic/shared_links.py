@@ -1,5 +1,7 @@
 """The analytic engine on shared links: when every message goes and comes."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -8,6 +10,7 @@ from multitree.sim.analytic.event_queue import EventQueue
 from multitree.sim.analytic.messages import channels_of, messages_of
 from multitree.sim.analytic.shared_receivers import Receivers
 from multitree.sim.analytic.shared_senders import Senders
+from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.wormhole import WormholeChannels
 from multitree.sim.inputs import check_store_and_forward
 from multitree.sim.link_model import LinkModel
@@ -15,15 +18,21 @@ from multitree.sim.trace import Trace
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import as_sent, header_only_ops
+from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["shared_analytic"]
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 
 
 def shared_analytic(
-    schedule: Schedule, num_flits: int, model: LinkModel, *, step_cycles: int | None = None
+    schedule: Schedule,
+    num_flits: int,
+    model: LinkModel,
+    start: FloatArray,
+    step_cycles: int | None = None,
 ) -> Trace:
     """Time every transfer of a schedule on shared links, event by event.
 
@@ -38,13 +47,14 @@ def shared_analytic(
         Of one rank's padded buffer.
     model : LinkModel
         Of whole chunks and messages.
+    start : float64 array, shape (num_ranks,)
+        Cycles in which ranks are started.
     step_cycles : int, optional
         In lockstep, what a step is estimated to take.
 
     Returns
     -------
     Trace
-        All ranks start at cycle 0.
 
     Raises
     ------
@@ -62,16 +72,18 @@ def shared_analytic(
     topology, num_ranks = ran.topology, ran.topology.num_ranks
     classes = int(ran.route_classes.max(initial=0)) + 1
     messages = messages_of(ran, _payload(ran, schedule.collective, num_flits), classes)
+    table = TableRows(ran, model, start, step_cycles=step_cycles)
     event_queue, into = EventQueue(), np.unique(ran.route_links[ran.route_offsets[1:] - 1])
+    listens = (start + model.listen_cycles - 1).tolist()
     first_port = [int(topology.ports(rank)[0]) for rank in range(num_ranks)]
     senders = Senders(
         event_queue,
         model,
         messages,
+        table=table,
         num_ranks=num_ranks,
         classes=classes,
         first_port=first_port,
-        step_cycles=step_cycles,
     )
     receivers = Receivers(
         event_queue,
@@ -79,19 +91,35 @@ def shared_analytic(
         messages,
         classes=classes,
         number={int(link): topology.port_of_link(int(topology.reverse[link])) for link in into},
-        num_ranks=num_ranks,
+        listens=listens,
         whole=senders.whole,
         reads=senders.reads,
     )
     channels = channels_of(topology, classes, model)
     ends = _Ends(senders, receivers)
     wormhole_channels = WormholeChannels(event_queue, model, messages, channels, ends)
+    _close_queues(wormhole_channels, topology, into, model.buffer_flits_on(topology), listens)
     receivers.start(wormhole_channels)
     senders.start(wormhole_channels)
     event_queue.run()
     times = (senders.sent, senders.tails, receivers.sequencers.arrived)
     _check_all_came(ran, times[-1])
-    return _trace(schedule, ran, num_flits, model, times)
+    over = np.rint(table.over(ran.num_steps)).astype(np.int64)
+    return _trace(schedule, ran, num_flits, over, start, times)
+
+
+def _close_queues(
+    wormhole_channels: WormholeChannels,
+    topology: Topology,
+    into: npt.NDArray[np.signedinteger[Any]],
+    depth: int,
+    listens: list[float],
+) -> None:
+    """Leave ranks that have not started what is in their links' buffers, but no more."""
+    classes = wormhole_channels.classes
+    for link in into.tolist():
+        for channel in range(link * classes, (link + 1) * classes):
+            wormhole_channels.close(channel, depth, listens[topology.links[link, 1]])
 
 
 def _payload(ran: Schedule, collective: str, num_flits: int) -> IntArray:
@@ -142,14 +170,15 @@ def _trace(
     schedule: Schedule,
     ran: Schedule,
     num_flits: int,
-    model: LinkModel,
+    over: IntArray,
+    start: FloatArray,
     times: tuple[npt.NDArray[np.float64], ...],
 ) -> Trace:
     """All times of the schedule's own transfers, rounded to cycles."""
     topology = schedule.topology
     sent, tails, arrived = (np.rint(cycles).astype(np.int64) for cycles in times)
-    # A rank is done when its heads of a header-only phase are through, too.
-    done = np.zeros(topology.num_ranks, np.int64)
+    # A rank is done when its table and its heads of a header-only phase are through, too.
+    done = over.copy()
     np.maximum.at(done, ran.dst, arrived)
     np.maximum.at(done, ran.src, tails)
     own = np.isin(ran.op, OPS_OF[schedule.collective])
@@ -161,7 +190,7 @@ def _trace(
         num_flits=num_flits,
         sent=sent[own][None],
         arrived=arrived[own][None],
-        start=np.zeros(topology.num_ranks, dtype=np.int64),
-        done=done + model.done_cycles,
+        start=np.rint(start).astype(np.int64),
+        done=done + LinkModel.done_cycles,
         link_flits=np.bincount(schedule.route_links, weights, topology.num_links).astype(np.int64),
     )

@@ -50,7 +50,8 @@ class Receivers:
         Of every link.
     number : dict of int to int
         Number at its rank of the port where a link ends.
-    num_ranks : int
+    listens : list of float
+        Cycle from which on each rank takes heads.
     whole : callable
         Called with a sum or a result that is in memory.
     reads : callable
@@ -65,12 +66,12 @@ class Receivers:
         *,
         classes: int,
         number: dict[int, int],
-        num_ranks: int,
+        listens: list[float],
         whole: Callable[[int], None],
         reads: Callable[[int], Spans],
     ) -> None:
         self._event_queue, self._model, self._messages = event_queue, model, messages
-        self._classes = classes
+        self._classes, self._listens = classes, listens
         self._lane_of = [route[-1] for route in messages.route]
         self._port_of = [lane // classes for lane in self._lane_of]
         self._number = [number[port] for port in self._port_of]
@@ -78,15 +79,15 @@ class Receivers:
         self._ports = {port: _Port() for port in number}
         ranks = zip(self._port_of, messages.dst, strict=True)
         self._first = {rank: port for port, rank in ranks if number[port] == 0}
-        self._uses: list[Spans] = [[] for _ in range(num_ranks)]
-        self._write = model.memory_write_cycles + model.complete_cycles
+        self._uses: list[Spans] = [[] for _ in listens]
+        self._write = model.written_cycles + model.complete_cycles
         self._add = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
         self.sequencers = ReductionSequencers(
             event_queue,
             model,
             messages,
             port=self._number,
-            num_ranks=num_ranks,
+            num_ranks=len(listens),
             opened=self._open,
             added=self._drained,
             whole=whole,
@@ -99,7 +100,11 @@ class Receivers:
         self._wormhole_channels = wormhole_channels
 
     def came(self, message: int) -> None:
-        """A head is here."""
+        """A head is here; a rank that has not started leaves it in the buffer."""
+        listens = self._listens[self._messages.dst[message]]
+        if listens > self._event_queue.now:
+            self._event_queue.at(listens, self.came, message)
+            return
         lane = self._lanes[self._lane_of[message]]
         lane.here.append(message)
         if len(lane.here) == 1:
@@ -124,7 +129,8 @@ class Receivers:
             noted = port.settled + self._model.note_cycles
             self._event_queue.at(noted, self._arrive, message, verdict == Verdict.STAGED)
             if adds:
-                self._follow(message, link, lane.start, now + 1)
+                began = self._wormhole_channels.cycle_of(message, self._hop(message), 1)
+                self._follow(message, link, began, now + 1)
         self._event_queue.at(now + 1, self._advance, at)
 
     def _arrive(self, message: int, staged: bool) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from multitree.sim.analytic.event_queue import EventQueue
 from multitree.sim.analytic.messages import Messages
 from multitree.sim.analytic.reduction import Spans
+from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.wormhole import WormholeChannels
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import memory_queue_flits
@@ -39,12 +40,11 @@ class Senders:
     event_queue : EventQueue
     model : LinkModel
     messages : Messages
+    table : TableRows
     num_ranks, classes : int
         Ranks, and virtual-channel classes of every link; a port is named by its link.
     first_port : list of int
         Of each rank; what was staged is read through it.
-    step_cycles : int, optional
-        In lockstep, what a step lasts unless one of its rows goes later.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Senders:
         model: LinkModel,
         messages: Messages,
         *,
+        table: TableRows,
         num_ranks: int,
         classes: int,
         first_port: list[int],
-        step_cycles: int | None = None,
     ) -> None:
         self._event_queue, self._model, self._messages = event_queue, model, messages
         self._first_port, self._room = first_port, memory_queue_flits(model)
@@ -65,10 +65,7 @@ class Senders:
         self._rows: list[deque[int]] = [deque() for _ in range(num_ranks)]
         for message, rank in enumerate(messages.src):
             self._rows[rank].append(message)
-        self._read = [float(model.start_cycles - model.row_cycles)] * num_ranks
-        # In lockstep, the step that each rank has reached, and when that began.
-        self._step_cycles = step_cycles
-        self._steps = [(0, float(model.start_cycles))] * num_ranks
+        self._table = table
         # When each sum or result was whole, and the ports that wait for it.
         self._ready: list[float | None] = [None] * messages.num_sums
         self._waiting: dict[int, list[int]] = {}
@@ -126,23 +123,11 @@ class Senders:
         while rows and len(self._ports[self._port[rows[0]]].queue) < depth:
             number = self._port[rows[0]]
             port = self._ports[number]
-            read = max(self._read[rank] + self._model.row_cycles, port.freed)
-            read = max(read, self._begun(rank, rows[0]))
-            self._read[rank] = read
+            row, free = np.array(rows[0]), np.array(port.freed)
+            read = float(self._table.read(row, np.array(rank), free))
             port.queue.append((rows.popleft(), read))
             if port.hand < 0:
                 self._event_queue.at(max(read, port.issued), self._take, number)
-
-    def _begun(self, rank: int, row: int) -> float:
-        """In lockstep, when a row's step begins: each before it has its time, and rows went."""
-        step, begun = self._steps[rank]
-        more = self._messages.step[row] - step
-        if self._step_cycles is None or not more:
-            return begun
-        # In nic/send/steps.py only its own rows make a step longer, and an idle step has a NOP.
-        begun = max(begun + self._step_cycles, self._read[rank]) + (more - 1) * self._step_cycles
-        self._steps[rank] = self._messages.step[row], begun
-        return begun
 
     def _take(self, number: int) -> None:
         """Take the next row in hand, when all reads of the one before it are issued."""

@@ -53,13 +53,15 @@ class WormholeChannels(FlitTimes):
     ) -> None:
         super().__init__(messages, channels, model)
         self._event_queue, self._ends, self._step = event_queue, ends, messages.step
-        self._classes, self._place = channels.classes, channels.place
-        self._gap = model.gap_cycles
+        self.classes, self._place = channels.classes, channels.place
+        self._gap, self._interval = model.gap_cycles, channels.interval
         count = len(channels.depth)
         # Who has a channel, who asks for it, whose turn was last, and when it was left.
         self._holder, self._granted = [-1] * count, [-1] * count
         self._asking: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self._freed = [_NEVER] * count
+        # The last message that each link took, over which hop, and when.
+        self._last = [(-1, 0, _NEVER)] * count
         # Who is in the buffer behind it, and when the last one was out of it.
         self._behind: list[deque[tuple[int, int]]] = [deque() for _ in range(count)]
         self._cleared = [_NEVER] * count
@@ -141,14 +143,33 @@ class WormholeChannels(FlitTimes):
         cycle = self._share(message, hop, cycle)
         self._knots[message].append((hop, 0, cycle))
         self._inherit(message, hop)
-        offset = self._offset[message]
-        there = cycle + offset[hop + 1] - offset[hop]
+        way = self._offset[message][hop + 1] - self._offset[message][hop]
+        there = max(cycle, self._entered(channel)) + way
+        if there > cycle + way:
+            size, interval = self._size[message], self._interval[channel]
+            self._knots[message] += [(hop + 1, k, there + k * interval) for k in {0, size}]
+        self._last[channel] = message, hop, there - way
         rank = self._step[message]
         if hop + 1 == len(self._route[message]):
-            self._event_queue.at(there, self._ends.came, message, rank=rank)
+            # Payload goes through one more queue, `ahead` of nic/receive/shared_lane.py.
+            self._event_queue.at(there - 1, self._ends.came, message, rank=rank)
         else:
             self._event_queue.at(there, self._reach, message, hop + 1, rank=rank)
         self._go_on(message, hop, 0, cycle)
+
+    def _entered(self, channel: int) -> float:
+        """When a link can take another head: a slow one is still busy after a tail has left."""
+        link, free = channel // self.classes, _NEVER
+        interval = self._interval[channel]
+        if interval <= 1:
+            return free
+        for each in range(link * self.classes, (link + 1) * self.classes):
+            message, hop, began = self._last[each]
+            if message >= 0 and self.is_settled(message, hop):
+                size = self._size[message]
+                tail = max(began + size * interval, self.crossed(message, hop, size))
+                free = max(free, tail + interval)
+        return free
 
     def _go_on(self, message: int, hop: int, flit: int, cycle: float) -> None:
         """Note that the front of a message goes over a hop, and all that follows from it."""
@@ -172,9 +193,11 @@ class WormholeChannels(FlitTimes):
                     self._watches[message] = blocker
                     self._watchers.setdefault(blocker, []).append((message, -1))
                 break
-            self._event_queue.at(
-                self.cycle_of(message, hop, size), self._leave, message, hop, rank=-1
-            )
+            cycle = self.cycle_of(message, hop, size)
+            # What delays flits here leaves a gap in what comes behind them upstream.
+            for flit in self.gaps(message, hop):
+                self._hold_up(message, hop, flit, self.cycle_of(message, hop, flit))
+            self._event_queue.at(cycle, self._leave, message, hop, rank=-1)
             hop += 1
             self._settled[message] = hop
 
@@ -213,7 +236,7 @@ class WormholeChannels(FlitTimes):
         # Two classes of link l are channels 2l and 2l + 1. A port sends one message at a time, so
         # that nothing is shared at hop 0.
         channel = self._route[message][hop] ^ 1
-        if self._classes == 1 or hop == 0 or self._holder[channel] < 0:
+        if self.classes == 1 or hop == 0 or self._holder[channel] < 0:
             return cycle
         other, at = self._had[channel][-1]
         size, others = self._size[message], self._size[other]

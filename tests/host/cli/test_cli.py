@@ -977,7 +977,6 @@ WRONG = [
     ),
     (["simulate", "torus:4x4", "--trace", "no/such.vcd"], "no/such.vcd"),
     (["simulate", "torus:4x4", "--engine", "analytic", "--trace", "a.vcd"], "not 'analytic'"),
-    (["simulate", "torus:4x4", "--engine", "analytic", "--lockstep"], "not on private ones"),
     (["simulate", "torus:4x4", "--algorithm", "auto", "--lockstep"], "named in lockstep"),
     (["simulate", "fat_tree:2x2", "--algorithm", "forest"], "waves must be one in interfaces"),
     (["compare", "torus:4x4", "--engine", "model"], "not 'model'"),

@@ -7,6 +7,7 @@ import pytest
 
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.forwarding_links import ForwardingLinks
+from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
@@ -70,7 +71,9 @@ def test_a_sum_follows_the_one_that_it_is_added_to_flit_by_flit():
 
 
 def test_what_is_kept_no_more_is_read_from_memory():
-    timing = ForwardingLinks(chain("reduce", 3), 10, MODEL, 0)
+    schedule, start = chain("reduce", 3), np.zeros(3)
+    table = TableRows(schedule, MODEL, start)
+    timing = ForwardingLinks(schedule, 10, MODEL, table, start, repeats=False)
     late = MODEL.forward_flits + MODEL.found_cycles
     known = np.array([100.0, 100.0, 100.0])
     asked = np.array([50.0, 110.0, 100.0 + late])

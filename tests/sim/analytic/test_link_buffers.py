@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from multitree.sim.analytic.link_buffers import LinkBuffers
+from multitree.sim.analytic.private_links import LinkBuffers
 
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 

@@ -1,0 +1,207 @@
+"""The analytic engine against the exact one, on random cases and on ordinary ones.
+
+Random cases are those of ``bench/exact_vs_rtl.py``; the grid has tori, meshes, switches and
+forests, 4 B to 16 MiB, in all modes. RTL is not needed, since the exact engine's cycles are its.
+Translated schedules are compared with those written out. Exit status 1 if a class is off by more
+than ``--tolerance``: ``python bench/analytic_vs_exact.py --cases random``, ``grid``, ``translated``
+or ``all``.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import chain, product
+from typing import Any
+
+from exact_vs_rtl import draw
+
+from multitree.host.cli.output import Working
+from multitree.host.sizes import parse_size
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.exact.engine import exact
+from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.symmetric import implicit_symmetric
+from multitree.topology.lowering import lowered
+from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.specs import parse_topology
+
+__all__ = ["Difference", "Point", "grid", "summary"]
+
+PRIVATE, SWITCHED = ("torus:4x4", "torus:8x8", "mesh:4x4"), ("fat_tree:4x4", "bigraph:4x8", "dgx2")
+SIZES = ("4", "4KiB", "64KiB")
+MEMORIES = 12, 100, 500
+MODES = (("chunk", "message", 0), ("submessage", "message", 0), ("submessage", "packet", 0))
+FORWARDED = (("chunk", "message", 512), ("submessage", "message", 512))
+LARGE = (
+    *(("1MiB", spec, mode) for spec in (*PRIVATE, "fat_tree:4x4", "dgx2") for mode in MODES[:1]),
+    *(("1MiB", "torus:4x4", mode) for mode in (*MODES[1:], *FORWARDED)),
+    ("16MiB", "torus:4x4", MODES[0]),
+)
+WAVES = tuple(product(("torus:4x4", "mesh:4x4"), ("64KiB", "256KiB"), (0, 512)))
+TRANSLATED = "torus:8x8", "torus:16x16"
+ROW = "{:<32} {:>5} {:>9} {:>9} {:>9} {:>9}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One ordinary case."""
+
+    spec: str
+    algorithm: str
+    size: str
+    memory_cycles: int = 12
+    dependency: str = "chunk"
+    flow_control: str = "message"
+    forward_flits: int = 0
+    lockstep: bool = False
+
+    @property
+    def model(self) -> LinkModel:
+        """What it is timed with."""
+        model = LinkModel(
+            dependency=self.dependency,
+            flow_control=self.flow_control,
+            forward_flits=self.forward_flits,
+        )
+        return model.with_memory(self.memory_cycles)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the analytic engine is off in a case: less the exact engine's cycles, and of them."""
+
+    kind: str
+    case: str
+    exact_cycles: int
+    cycles: int
+
+    @property
+    def share(self) -> float:
+        """Of the exact engine's cycles, without its sign."""
+        return abs(self.cycles) / self.exact_cycles
+
+
+def grid() -> Iterator[Point]:
+    """All ordinary cases."""
+    for spec, size, memory, mode in product(PRIVATE, SIZES, MEMORIES, (*MODES, *FORWARDED)):
+        yield Point(spec, "multitree", size, memory, *mode)
+    for spec, size, mode in product(PRIVATE, SIZES, (MODES[0], FORWARDED[1])):
+        yield Point(spec, "bidirectional_ring", size, 12, *mode)
+        yield Point(spec, "multitree", size, 12, *mode, lockstep=True)
+    for spec, size, memory, lockstep in product(SWITCHED, SIZES, MEMORIES, (False, True)):
+        yield Point(spec, "multitree", size, memory, lockstep=lockstep)
+    for spec, size, algorithm in product(SWITCHED, SIZES, ("double_tree", "halving_doubling")):
+        yield Point(spec, algorithm, size)
+    for size, spec, mode in LARGE:
+        yield Point(spec, "multitree", size, 12, *mode)
+    for spec, size, forward_flits in WAVES:
+        yield Point(spec, "forest", size, 12, "submessage", forward_flits=forward_flits)
+
+
+@cache
+def _schedule(spec: str, algorithm: str) -> Schedule:
+    return build(parse_topology(spec), algorithm)
+
+
+def of_point(point: Point) -> Difference:
+    """Time an ordinary case by both engines."""
+    schedule, model = _schedule(point.spec, point.algorithm), point.model
+    num_flits = model.num_flits(parse_size(point.size), 1)
+    both = [
+        engine(schedule, num_flits, model, lockstep=point.lockstep).cycles
+        for engine in (analytic, exact)
+    ]
+    if schedule.num_waves > 1:
+        kind = "waves"
+    elif lowered(schedule).topology.num_switches:
+        kind = "double-trees" if point.algorithm == "double_tree" else "shared"
+    else:
+        kind = "forwarding" if point.forward_flits else "private"
+    return Difference(f"ordinary/{kind}", str(point), both[1], both[0] - both[1])
+
+
+def of_translated(spec: str) -> Iterator[Difference]:
+    """Time one tree, and all of them written out."""
+    implicit = implicit_symmetric(parse_topology(spec))
+    full = implicit.schedule()
+    for size, mode in product(SIZES[-1:], (*MODES, *FORWARDED)):
+        point = Point(spec, "symmetric", size, 12, *mode)
+        num_flits = (
+            -(-point.model.num_flits(parse_size(size), 1) // full.num_flows) * full.num_flows
+        )
+        both = [analytic(each, num_flits, point.model).cycles for each in (implicit, full)]
+        yield Difference(f"translated/{spec}", str(point), both[1], both[0] - both[1])
+
+
+def of_seed(seed: int) -> Difference:
+    """Time a random case by both engines."""
+    case = draw(seed)
+    modes: dict[str, Any] = {"lockstep": case.lockstep, "start": case.skews}
+    both = [
+        engine(case.schedule, case.num_flits, case.model, **modes).cycles
+        for engine in (analytic, exact)
+    ]
+    kind = "random/" + case.kind.replace(", ", "-").replace(" ", "-")
+    return Difference(kind, f"seed {seed}", both[1], both[0] - both[1])
+
+
+def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
+    """A row for each class: its cases, and the most and the mean that they are off."""
+    classes: dict[str, list[Difference]] = {}
+    for each in found:
+        for name in (each.kind, each.kind.partition("/")[0] + "/all"):
+            classes.setdefault(name, []).append(each)
+    return [
+        {
+            "class": name,
+            "cases": len(group),
+            "most_share": max(each.share for each in group),
+            "mean_share": sum(each.share for each in group) / len(group),
+            "most_percent": 100 * max(each.share for each in group),
+            "mean_percent": 100 * sum(each.share for each in group) / len(group),
+            "most_cycles": max(abs(each.cycles) for each in group),
+            "mean_cycles": sum(abs(each.cycles) for each in group) / len(group),
+            "worst": asdict(max(group, key=lambda each: each.share)),
+        }
+        for name, group in sorted(classes.items())
+    ]
+
+
+def main() -> int:
+    """Time all cases and print a row for each class."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", choices=("random", "grid", "translated", "all"), default="all")
+    parser.add_argument("--runs", type=int, default=300, help="random cases, seeds 0 and up")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--tolerance", type=float, default=1.0, help="of a share of the cycles")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    # It is compiled here, so that no process has to.
+    exact(build(parse_topology("ring:2"), "multitree"), 1)
+    seeds = range(arguments.runs) if arguments.cases in ("random", "all") else ()
+    points = list(grid()) if arguments.cases in ("grid", "all") else []
+    trees = TRANSLATED if arguments.cases in ("translated", "all") else ()
+    with Working("cases timed by both engines"), ProcessPoolExecutor(arguments.jobs) as pool:
+        found = list(chain(pool.map(of_seed, seeds), pool.map(of_point, points, chunksize=4)))
+        found += chain.from_iterable(map(of_translated, trees))
+    rows = summary(found)
+    if arguments.json:
+        print(json.dumps({"rows": rows}, indent=2))
+    else:
+        print(ROW.format("class", "cases", "most %", "mean %", "cycles", "mean"))
+        for row in rows:
+            shares = (f"{100 * row[name]:.2f}" for name in ("most_share", "mean_share"))
+            cells = row["class"], row["cases"], *shares, row["most_cycles"]
+            print(ROW.format(*cells, f"{row['mean_cycles']:.1f}"))
+        for row in rows:
+            print(f"{row['class']}: {row['worst']['case']}, {row['worst']['cycles']:+d} cycles")
+    return int(max(row["most_share"] for row in rows) > arguments.tolerance)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

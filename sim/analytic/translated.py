@@ -1,0 +1,108 @@
+"""Times of a schedule that is one tree, translated to every rank."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from multitree.sim.analytic.forwarding_links import ForwardingLinks
+from multitree.sim.analytic.generations import generations_of
+from multitree.sim.analytic.private_links import PrivateLinks
+from multitree.sim.analytic.table_rows import Ranks, TableRows
+from multitree.sim.link_model import LinkModel
+from multitree.sim.trace import Trace
+from multitree.topology.checks.implicit import ImplicitSchedule
+from multitree.topology.errors import ScheduleError
+
+__all__ = ["translated"]
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class _OneTable(TableRows):
+    """The table that all ranks have: each tree's row once, over the link of its direction."""
+
+    def read(self, rows: IntArray, src: Ranks, room: FloatArray) -> FloatArray:
+        """Cycles for the next rows of every rank, one after the other."""
+        turn = np.arange(1, len(rows) + 1)
+        read: FloatArray = np.maximum(self._read[0] + turn * self._row, room)
+        # One rank stands for all.
+        self._read[0] = read.max()
+        return read
+
+    def over(self, num_steps: int) -> FloatArray:
+        """The cycle in which all ranks are through their tables."""
+        return np.full_like(self._read, self._read[0])
+
+
+def translated(
+    implicit: ImplicitSchedule,
+    num_flits: int,
+    model: LinkModel,
+    *,
+    lockstep: bool = False,
+    start: Sequence[int] | None = None,
+) -> Trace:
+    """Time one tree; all others do the same at the same time, from ranks of their own.
+
+    A rank's table has each row of the tree once, and each of its links those of one direction. So
+    a rank, its links and one flow stand for all. Tables have rows of a step in the order of their
+    flows, though, which is another one at each rank; here it is the tree's.
+
+    Parameters
+    ----------
+    implicit : ImplicitSchedule
+    num_flits : int
+        Of one rank's buffer: as many for each rank's chunk.
+    model : LinkModel
+    lockstep : bool
+        Must be off.
+    start : sequence of int, optional
+        Must be the same for all ranks.
+
+    Returns
+    -------
+    Trace
+        Of the tree's rows, by engine "translated"; ranks and links are those of the network.
+
+    Raises
+    ------
+    ScheduleError
+        If chunks or starts are not all the same, or steps are timed.
+
+    Notes
+    -----
+    O(num_transfers) of the tree: some 0.2 milliseconds of CPU time for each group of rows that do
+    not wait for each other.
+    """
+    tree, topology = implicit.tree, implicit.topology
+    name, num_ranks = topology.name, topology.num_ranks
+    if num_flits % num_ranks:
+        raise ScheduleError(
+            f"{name}: flits of a translated schedule must be a multiple of {num_ranks}, so that "
+            f"chunks are equal, not {num_flits}"
+        )
+    if len(set(start or ())) > 1:
+        raise ScheduleError(f"{name}: ranks of a translated schedule must start at once")
+    if lockstep:
+        raise ScheduleError(f"{name}: lockstep must be off in a translated schedule")
+    links, chunk = implicit.group.links, num_flits // num_ranks
+    begins = np.zeros(num_ranks)
+    timing = (ForwardingLinks if model.forward_flits else PrivateLinks)(
+        tree,
+        chunk,
+        model,
+        _OneTable(tree, model, begins),
+        begins,
+        link=links[0][implicit.directions].astype(np.int64),
+    )
+    generations, sibling = generations_of(tree, lane=implicit.directions)
+    for rows in generations:
+        timing.advance(rows, sibling[rows])
+    found = timing.trace(num_flits)
+    flits = np.zeros(topology.num_links, np.int64)
+    flits[links] = chunk * np.bincount(implicit.directions, minlength=links.shape[1])
+    done = np.full(num_ranks, found.done.max())
+    return replace(found, engine="translated", done=done, link_flits=flits)

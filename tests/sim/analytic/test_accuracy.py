@@ -1,0 +1,75 @@
+"""How far the analytic engine is off the exact one, and so off the RTL."""
+
+import pytest
+
+from multitree.sim.analytic.engine import analytic
+from multitree.sim.exact.library import why_not
+from tests.benches import bench_module
+
+bench = bench_module("analytic_vs_exact")
+needs_exact = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+# Seeds of random cases, by what they are, and the percent of the cycles that these may be off.
+SAMPLES = [
+    ("private links", 1.0, [9, 18, 27, 36, 45, 54, 90, 261]),
+    ("small buffers", 1.5, [1, 10, 19, 37, 46, 64]),
+    ("waves", 2.0, [11, 29, 101]),
+    ("forwarding", 1.0, [3, 12, 21, 30]),
+    ("forwarding, small buffers", 1.0, [4, 13, 22, 49]),
+    ("forwarding, waves", 2.0, [41]),
+    ("switches", 2.0, [15, 51, 69, 87, 141, 285]),
+    ("attached routers", 2.0, [8, 17, 62]),
+]
+POINTS = [
+    (1.0, bench.Point("torus:4x4", "multitree", "4")),
+    (1.0, bench.Point("torus:4x4", "multitree", "64KiB", 100, "submessage")),
+    (1.0, bench.Point("mesh:4x4", "multitree", "4KiB", 12, "submessage", "packet", lockstep=True)),
+    (1.0, bench.Point("torus:4x4", "multitree", "64KiB", 500, "submessage", "message", 512)),
+    (2.0, bench.Point("fat_tree:4x4", "multitree", "64KiB", 100, lockstep=True)),
+    (2.0, bench.Point("dgx2", "halving_doubling", "4KiB")),
+]
+
+
+@needs_exact
+@pytest.mark.parametrize(("percent", "seed"), [(p, s) for _, p, seeds in SAMPLES for s in seeds])
+def test_random_cases_are_off_by_no_more_than_is_documented(percent, seed):
+    found = bench.of_seed(seed)
+    assert 100 * found.share <= percent, found
+
+
+@needs_exact
+@pytest.mark.parametrize(("percent", "point"), POINTS, ids=str)
+def test_ordinary_cases_are_off_by_no_more_than_is_documented(percent, point):
+    found = bench.of_point(point)
+    assert 100 * found.share <= percent, found
+
+
+@needs_exact
+def test_classes_are_summed_up_and_all_with_them():
+    found = [bench.Difference("random/a", "x", 100, -3), bench.Difference("random/b", "y", 50, 1)]
+    rows = {row["class"]: row for row in bench.summary(found)}
+    assert set(rows) == {"random/all", "random/a", "random/b"}
+    assert rows["random/all"]["most_share"] == 0.03 and rows["random/all"]["mean_share"] == 0.025
+    assert rows["random/all"]["most_cycles"] == 3 and rows["random/b"]["mean_cycles"] == 1
+
+
+def test_the_grid_has_every_mode_and_no_case_twice():
+    points = list(bench.grid())
+    assert len(set(points)) == len(points)
+    assert {(each.dependency, each.flow_control) for each in points} == {
+        ("chunk", "message"),
+        ("submessage", "message"),
+        ("submessage", "packet"),
+    }
+    assert {each.memory_cycles for each in points} == {12, 100, 500}
+    assert {each.size for each in points} >= {"4", "16MiB"}
+    assert any(each.lockstep for each in points) and any(each.forward_flits for each in points)
+
+
+def test_ranks_that_start_late_are_timed_from_the_first_start():
+    case = bench.draw(72)
+    one, later = (
+        analytic(case.schedule, case.num_flits, case.model, start=[s + by for s in case.skews])
+        for by in (0, 1000)
+    )
+    assert one.start.tolist() == later.start.tolist() and one.start.min() == 0
+    assert one.cycles == later.cycles and (one.sent == later.sent).all()
