@@ -74,8 +74,7 @@ class Simulator(AbstractContextManager["Simulator"]):
     link_model : LinkModel, optional
         Clock, flits, buffers and memory.
     lockstep : bool
-        Interfaces wait out the estimated time of every step, as in the paper; where links are
-        shared also in the analytic engine, and anywhere in the exact one.
+        Interfaces wait out the estimated time of every step, as in the paper.
     waveform : Waveform, optional
         Where the rtl engine dumps its first run.
     backdoor : bool

@@ -83,7 +83,7 @@ def make_figure(
     sizes : sequence of int, optional
         Bytes of one rank's buffer, the same.
     engine : str, optional
-        By default "analytic", or "exact" by the published rule.
+        By default "analytic".
     rule : str
         "ours" or "published": MultiTree in lockstep, the reduction time subtracted.
     jobs : int, optional
@@ -136,20 +136,14 @@ def _request(
     """What is asked of a figure, checked."""
     if rule not in RULES:
         raise FigureError(f"Rule must be {' or '.join(RULES)}, not {rule!r}")
-    published = rule == "published"
-    if published and figure.no_published_rule is not None:
+    if rule == "published" and figure.no_published_rule is not None:
         raise FigureError(
             f"Rule of {figure.name} must be ours, not 'published': {figure.no_published_rule}"
         )
-    engine = engine or ("exact" if published else figure.engines[0])
+    engine = engine or figure.engines[0]
     if engine not in figure.engines:
         known = " or ".join(figure.engines)
         raise FigureError(f"Engine of {figure.name} must be {known}, not {engine!r}")
-    if published and engine == "analytic":
-        raise FigureError(
-            "Engine must be exact or rtl by the published rule, not 'analytic', "
-            "which has no lockstep on private links"
-        )
     for what, given in (("Networks", networks), ("Sizes", sizes)):
         if given is not None and len(set(given)) < len(given):
             raise FigureError(f"{what} must come once each, not twice: {list(given)}")

@@ -5,12 +5,20 @@ import numpy as np
 from multitree.host.figures.figure import Request
 from multitree.host.figures.schemes import Scheme, schedule_of
 from multitree.host.sweep.point import Point, PointResult
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.topology.arrays import largest_group
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["PUBLISHED_NOTES", "counted_cycles", "point_of", "reduction_cycles"]
+__all__ = [
+    "PUBLISHED_NOTES",
+    "counted_cycles",
+    "in_lockstep",
+    "point_of",
+    "published_cycles",
+    "reduction_cycles",
+]
 
 _LOCKSTEP = "multitree"
 PUBLISHED_NOTES = (
@@ -31,8 +39,13 @@ def point_of(request: Request, scheme: Scheme, spec: str, size_bytes: int) -> Po
         request.engine,
         dependency=scheme.dependency,
         flow_control=scheme.flow_control_on(spec),
-        lockstep=request.rule == "published" and scheme.algorithm == _LOCKSTEP,
+        lockstep=in_lockstep(request.rule, scheme.algorithm),
     )
+
+
+def in_lockstep(rule: str, algorithm: str) -> bool:
+    """Whether an algorithm waits out the estimated time of each step by a rule."""
+    return rule == "published" and algorithm == _LOCKSTEP
 
 
 def counted_cycles(request: Request, point: Point, result: PointResult) -> int | None:
@@ -42,6 +55,14 @@ def counted_cycles(request: Request, point: Point, result: PointResult) -> int |
     schedule = schedule_of(point.topology, point.algorithm)
     assert schedule is not None, "what ran has a schedule"
     return result.cycles - reduction_cycles(schedule, point.link_model())
+
+
+def published_cycles(schedule: Schedule, num_flits: int, model: LinkModel) -> int:
+    """Cycles of a schedule by the published rule, by the engine analytic."""
+    trace = analytic(
+        schedule, num_flits, model, lockstep=in_lockstep("published", schedule.algorithm)
+    )
+    return trace.cycles - reduction_cycles(schedule, model)
 
 
 def reduction_cycles(schedule: Schedule, model: LinkModel) -> int:

@@ -6,6 +6,7 @@ from functools import partial
 from statistics import geometric_mean
 
 from multitree.host.figures.figure import Axis, Figure, Request, RunPoints, Value
+from multitree.host.figures.rules import in_lockstep, published_cycles
 from multitree.host.figures.schemes import (
     BIDIRECTIONAL_RING_2D,
     DOUBLE_TREE,
@@ -15,7 +16,7 @@ from multitree.host.figures.schemes import (
     RING_2D,
     Scheme,
 )
-from multitree.sim.jobs.collective_times import CollectiveTimes
+from multitree.sim.jobs.collective_times import CollectiveTimes, cycles_of_engine
 from multitree.sim.jobs.groups import Placement
 from multitree.sim.jobs.iteration import JobTime, iteration
 from multitree.sim.jobs.job import Job
@@ -51,19 +52,21 @@ def _training(request: Request, run: RunPoints, *, overlap: str) -> list[Value]:
     values: list[Value] = []
     for spec in request.networks:
         placement = Placement(parse_topology(spec))
-        found = {each: _iterations(spec, placement, each, jobs, overlap) for each in SCHEMES}
+        rule = request.rule
+        found = {each: _iterations(spec, placement, each, jobs, overlap, rule) for each in SCHEMES}
         for panel, cycles_of in PANELS.items():
-            values += _panel(panel.format(spec), spec, found, cycles_of)
+            values += _panel(panel.format(spec), spec, found, cycles_of, rule)
     return values
 
 
 def _iterations(
-    spec: str, placement: Placement, scheme: Scheme, jobs: list[Job], overlap: str
+    spec: str, placement: Placement, scheme: Scheme, jobs: list[Job], overlap: str, rule: str
 ) -> list[JobTime] | str:
     """An iteration of each job, or why there is none."""
     flow_control = scheme.flow_control_on(spec)
     model = LinkModel(dependency=scheme.dependency, flow_control=flow_control)
-    times = CollectiveTimes(placement, scheme.algorithm, model)
+    counted = published_cycles if rule == "published" else cycles_of_engine
+    times = CollectiveTimes(placement, scheme.algorithm, model, cycles_of=counted)
     found = []
     try:
         for job in jobs:
@@ -79,6 +82,7 @@ def _panel(
     spec: str,
     found: dict[Scheme, list[JobTime] | str],
     cycles_of: Callable[[JobTime], int],
+    rule: str,
 ) -> Iterator[Value]:
     """Values of all schemes in one panel, the mean of all networks last."""
     rings = found[RING]
@@ -103,7 +107,7 @@ def _panel(
                 algorithm=scheme.algorithm,
                 dependency=scheme.dependency,
                 flow_control=time.link_model.flow_control,
-                lockstep=False,
+                lockstep=in_lockstep(rule, scheme.algorithm),
                 engine="analytic",
                 cycles=ours,
             )
@@ -122,7 +126,6 @@ _BASE = Figure(
     subjects=(MULTITREE.name,),
     bars=True,
     engines=("analytic",),
-    no_published_rule="jobs are timed by the engine analytic, without lockstep on private links",
     notes=NOTES,
 )
 TRAINING = _BASE

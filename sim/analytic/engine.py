@@ -87,9 +87,10 @@ def analytic(
     skews = np.array(check_skews(start, schedule.topology.num_ranks), np.float64)
     step_cycles = model.estimated_step_cycles(schedule, num_flits) if lockstep else None
     if schedule.num_waves > 1:
-        if lockstep:
+        # Interfaces on shared links have the waves written out.
+        if lockstep and not shares_links(schedule):
             raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
-        engine = partial(_analytic, model=model, start=skews - skews.min(), step_cycles=None)
+        engine = partial(_analytic, model=model, start=skews - skews.min(), step_cycles=step_cycles)
         return timed_in_waves(schedule, num_flits, engine)
     return _analytic(schedule, num_flits, None, model, skews - skews.min(), step_cycles)
 

@@ -17,10 +17,16 @@ from multitree.topology.collectives import ROOTED
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["CollectiveTimes"]
+__all__ = ["CollectiveTimes", "cycles_of_engine"]
 
 MOST_FLITS = (1 << LIMITS["address_width"][1]) - 1
 """That an interface addresses."""
+CyclesOf = Callable[[Schedule, int, LinkModel], int]
+
+
+def cycles_of_engine(schedule: Schedule, num_flits: int, model: LinkModel) -> int:
+    """Cycles by the engine analytic."""
+    return analytic(schedule, num_flits, model).cycles
 
 
 class CollectiveTimes:
@@ -34,6 +40,8 @@ class CollectiveTimes:
     algorithm : str
         One of `ALGORITHMS`.
     link_model : LinkModel
+    cycles_of : callable, optional
+        Cycles of a schedule on so many flits with a model of links; without it, the engine's.
     say : callable, optional
         Called with what is being timed, as that may take long.
 
@@ -62,11 +70,13 @@ class CollectiveTimes:
         algorithm: str,
         link_model: LinkModel,
         *,
+        cycles_of: CyclesOf = cycles_of_engine,
         say: Callable[[str], None] | None = None,
     ) -> None:
         self.placement = placement
         self.algorithm = check_algorithm(algorithm)
         self.link_model = link_model
+        self._cycles_of = cycles_of
         self._say = say or (lambda text: None)
         self._schedules: dict[tuple[object, ...], Schedule] = {}
         self._timed: dict[tuple[str, str, int], tuple[int, Schedule | None]] = {}
@@ -129,7 +139,7 @@ class CollectiveTimes:
             )
             self._links[key] = np.concatenate([*used.values()])
         schedules = [self._schedule(each, kind, num_flits) for each in networks]
-        cycles = [analytic(each, num_flits, self.link_model).cycles for each in schedules]
+        cycles = [self._cycles_of(each, num_flits, self.link_model) for each in schedules]
         return max(zip(cycles, schedules, strict=True), key=itemgetter(0))
 
     def _key(self, group: str, kind: str, num_flits: int) -> tuple[str, str, int | None]:

@@ -63,9 +63,7 @@ DependencyOption = Annotated[
 ]
 LockstepOption = Annotated[
     bool,
-    typer.Option(
-        "--lockstep", help="Wait out every step's estimated time (analytic: on shared links)."
-    ),
+    typer.Option("--lockstep", help="Wait out every step's estimated time."),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
 TraceOption = Annotated[

@@ -6,6 +6,9 @@ import pytest
 
 from multitree import LinkModel, SystolicArrays, load_job, time_job, torus
 from multitree.host.figures.make import make_figure
+from multitree.host.figures.rules import reduction_cycles
+from multitree.sim.analytic.engine import analytic
+from multitree.topology.algorithms.build import build
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,21 @@ def test_values_are_those_of_jobs(tmp_path, name, overlap):
     series = [each for key, each in found.items() if key[:2] == ("iteration", "2D ring")]
     *each, mean = [value.y for value in series]
     assert len(each) == 7 and mean == pytest.approx(math.prod(each) ** (1 / 7))
+
+
+def test_by_the_published_rule_an_iteration_has_the_cycles_of_lockstep_without_additions(tmp_path):
+    made = make_figure("training", tmp_path, networks=["torus:3x3"], rule="published")
+    found = {(each.panel.split(": ")[1][:9], each.series, each.x): each for each in made.values}
+    # In one all-reduce behind the backward pass.
+    job, network = load_job("ncf", arrays=SystolicArrays(folds="overlapped")), torus(3, 3)
+    usual = time_job(job, network, "multitree")
+    size_bytes = sum(each.num_parameters for each in job.layers) * job.bytes_per_parameter
+    num_flits = LinkModel().num_flits(size_bytes, 1)
+    schedule = build(network, "multitree")
+    cycles = analytic(schedule, num_flits, lockstep=True).cycles
+    value = found["all-reduc", "MultiTree, messages", "ncf"]
+    assert value.lockstep is True and value.cycles == cycles - reduction_cycles(
+        schedule, LinkModel()
+    )
+    assert value.cycles != usual.communication_cycles
+    assert found["all-reduc", "ring", "ncf"].lockstep is False

@@ -54,7 +54,6 @@ def test_figures_are_those_of_the_simulator():
         ({"root": 3}, "Root of all_reduce must be None, not 3"),
         ({"memory_cycles": 5}, "Memory cycles must be at least 6, not 5"),
         ({"dtype": "int32", "op": "average"}, "Buffers must be floats for an average, not int32"),
-        ({"lockstep": True}, "lockstep must be on shared links in the analytic engine"),
         ({"lockstep": True, "algorithm": "auto"}, "Algorithm must be named in lockstep"),
         ({"bandwidth_key": "a:Gb/s"}, "must come with a file, not with 'torus:4x4'"),
         ({"topology": "fat_tree:2x4", "forward_flits": 64}, "forward_flits must be 0"),
