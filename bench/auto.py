@@ -16,10 +16,10 @@ from _size_plots import plot
 
 from multitree.host.cli.output import Working
 from multitree.host.engines import Plan, RtlEngine
+from multitree.host.report import bound_of
 from multitree.host.runner import run_on
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.host.work import bound_of
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import Choice, Chooser
 from multitree.sim.inputs import shares_links

@@ -17,9 +17,9 @@ import numpy as np
 from _tables import show
 from packing import DEAD_LINK, IRREGULAR, network, timed
 
+from multitree.host.report import bound_of
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size, parse_size
-from multitree.host.work import bound_of
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from multitree.host.engines import needs_of
+from multitree.host.report import bound_of
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.host.work import bound_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.multitree import build_multitree

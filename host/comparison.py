@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from multitree.host.report import WorkReport
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size
-from multitree.host.work import WorkReport
 from multitree.topology.algorithms.build import COMPARED, build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
@@ -27,6 +27,8 @@ COLUMNS = [
     "cycles",
     "µs",
     "GB/s",
+    "offload µs",
+    "effective GB/s",
     "x bound",
     "link use",
     "exact",
@@ -40,6 +42,9 @@ FIGURES = (
     "cycles",
     "time_us",
     "bandwidth_gbytes_per_s",
+    "loading_cycles",
+    "offload_us",
+    "offload_bandwidth_gbytes_per_s",
     "ratio_to_bound",
     "link_utilization",
     "exact",
@@ -104,6 +109,7 @@ def report_cells(report: WorkReport) -> list[str]:
         str(report.cycles),
         f"{report.time_us:.3f}",
         f"{report.bandwidth_gbytes_per_s:.2f}",
+        *_offloaded(report.offload_us, report.offload_bandwidth_gbytes_per_s),
         "-" if ratio is None else f"{ratio:.3f}",
         f"{100 * (report.link_utilization or 0):.1f} %",
         _EXACT[report.exact],
@@ -122,10 +128,18 @@ def shown_cells(result: dict[str, Any]) -> list[str]:
         str(result["cycles"]),
         f"{result['time_us']:.3f}",
         f"{result['bandwidth_gbytes_per_s']:.2f}",
+        *_offloaded(result["offload_us"], result["offload_bandwidth_gbytes_per_s"]),
         f"{result['ratio_to_bound']:.3f}",
         f"{100 * result['link_utilization']:.1f} %",
         _EXACT[result["exact"]],
     ]
+
+
+def _offloaded(time_us: float | None, gbytes_per_s: float | None) -> list[str]:
+    """Cells of the time from call to return, and of the bandwidth that is left with it."""
+    if time_us is None or gbytes_per_s is None:
+        return ["-", "-"]
+    return [f"{time_us:.3f}", f"{gbytes_per_s:.2f}"]
 
 
 def _result(

@@ -8,7 +8,7 @@ from typing import Any
 
 from multitree.host.buffers import to_tensor
 from multitree.host.engines import EngineError, Plan, Queued, why_not
-from multitree.host.work import WorkReport, report_on
+from multitree.host.report import WorkReport, report_on
 from multitree.nic.program import PortCounts, sum_of
 from multitree.sim.link_model import LinkModel
 

@@ -11,18 +11,11 @@ from typing import Any
 from multitree.host.buffers import same_stream, to_array
 from multitree.host.engines import Engine, Plan, Queued, open_engine
 from multitree.host.invariant_sums import InvariantSum, check_level, depends_on_order
-from multitree.host.work import (
-    Outcome,
-    Result,
-    Work,
-    WorkReport,
-    checked_op,
-    finished,
-    reduction_of,
-    report_on,
-)
+from multitree.host.report import WorkReport, report_on
+from multitree.host.work import Outcome, Result, Work, checked_op, finished, reduction_of
 from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.link_model import LinkModel
+from multitree.sim.offload import Host
 from multitree.topology.algorithms.build import PACED, build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import as_bits
@@ -221,6 +214,7 @@ def run_on(
     op: str = "sum",
     check: bool = False,
     then: Queued | None = None,
+    host: Host | None = None,
 ) -> tuple[Outcome, WorkReport]:
     """Run a schedule on an engine, timed without what the engine has to build.
 
@@ -239,6 +233,8 @@ def run_on(
         Compare every rank's memory with `execute`.
     then : Queued, optional
         What will run next, so that the engine can load it meanwhile.
+    host : Host, optional
+        What its calls take; by default nothing.
 
     Returns
     -------
@@ -266,6 +262,7 @@ def run_on(
         link_utilization=outcome.link_utilization,
         ports=outcome.ports,
         loading_cycles=outcome.loading_cycles,
+        host=host,
         exact=exact,
         wall_seconds=wall,
         cpu_seconds=cpu,

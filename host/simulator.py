@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.host.engines import WITHOUT_DATA, Plan, RtlEngine, check_runs_here, why_not
+from multitree.host.report import WorkReport, report_on
 from multitree.host.runner import run_on
-from multitree.host.work import WorkReport, checked_op, report_on
+from multitree.host.work import checked_op
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
+from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.rtl.session import Progress
 from multitree.sim.trace import Trace
 from multitree.topology.checks.verify import verify
@@ -55,6 +57,17 @@ def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[A
     return values.astype(DTYPES[dtype], copy=False)
 
 
+def _checked_host(host: Host | None, engine: str) -> Host:
+    """A host that the engine has."""
+    host = host or Host()
+    if engine == "rtl" and host.write_cycles != WRITE_CYCLES:
+        raise ValueError(
+            f"Write cycles must be {WRITE_CYCLES} with engine 'rtl', whose hosts write so, not "
+            f"{host.write_cycles}"
+        )
+    return host
+
+
 class Simulator(AbstractContextManager["Simulator"]):
     """An engine with a clock, for one topology; the rtl engine stays compiled between runs.
 
@@ -80,6 +93,9 @@ class Simulator(AbstractContextManager["Simulator"]):
     backdoor : bool
         The rtl engine puts tables into the interfaces' memories without the bus: the run is the
         same, and how long loading takes is not known.
+    host : Host, optional
+        How fast tables are loaded, and what calls take, for the reports' `loading_cycles` and
+        `offload_us`; the rtl engine measures the loading of its own hosts.
     num_threads : int, optional
         Of the emulation; by default one per core.
     progress, say : callable, optional
@@ -107,6 +123,7 @@ class Simulator(AbstractContextManager["Simulator"]):
         lockstep: bool = False,
         waveform: Waveform | None = None,
         backdoor: bool = False,
+        host: Host | None = None,
         num_threads: int | None = None,
         progress: Progress | None = None,
         say: Say | None = None,
@@ -126,6 +143,7 @@ class Simulator(AbstractContextManager["Simulator"]):
             raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
         if backdoor and engine != "rtl":
             raise ValueError(f"Backdoor must be that of engine 'rtl', not {engine!r}")
+        self._host = _checked_host(host, engine)
         self.topology = topology
         self._dtype = dtype
         self._seed = seed
@@ -188,13 +206,20 @@ class Simulator(AbstractContextManager["Simulator"]):
             shape = schedule.topology.num_ranks, size_bytes // DTYPES[self._dtype].itemsize
             memory = make_buffers(self._seed, *shape, self._dtype)
             outcome, report = run_on(
-                self._rtl, Plan(schedule), memory, link_model=self._model, op=self.op, check=True
+                self._rtl,
+                Plan(schedule),
+                memory,
+                link_model=self._model,
+                op=self.op,
+                check=True,
+                host=self._host,
             )
             assert outcome.trace is not None, "an engine with a clock makes a trace"
             return report, outcome.trace
         wall, cpu = time.perf_counter(), time.process_time()
         num_flits = self._model.num_flits(size_bytes, 1)
         trace = self._timed(schedule, num_flits, self._model, lockstep=self._lockstep)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         report = report_on(
             schedule,
             engine=trace.engine,
@@ -203,8 +228,12 @@ class Simulator(AbstractContextManager["Simulator"]):
             cycles=trace.cycles,
             link_utilization=trace.link_utilization,
             exact=None,
-            wall_seconds=time.perf_counter() - wall,
-            cpu_seconds=time.process_time() - cpu,
+            wall_seconds=wall,
+            cpu_seconds=cpu,
+            loading_cycles=self._host.loading_cycles(
+                schedule, num_flits, self._model, lockstep=self._lockstep
+            ),
+            host=self._host,
         )
         return report, trace
 

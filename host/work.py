@@ -1,6 +1,5 @@
-"""A collective in progress, what an engine returns, and what it cost."""
+"""A collective in progress, and what an engine returns."""
 
-import itertools
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -8,27 +7,20 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.program import PortCounts, sum_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import LinkLimit, link_limits, wire_bits_per_flit
+from multitree.host.report import WorkReport
+from multitree.nic.program import PortCounts
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import make_canonical
-from multitree.topology.networks.bounds import bound_cycles
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "OPS",
     "Outcome",
     "Result",
     "Work",
-    "WorkReport",
     "average_of",
-    "bound_of",
     "checked_op",
     "finished",
     "reduction_of",
-    "report_on",
 ]
 
 OPS = {"sum": "sum", "max": "max", "average": "average", "avg": "average"}
@@ -126,140 +118,6 @@ def finished(image: npt.NDArray[Any], op: str, num_ranks: int) -> npt.NDArray[An
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class WorkReport:
-    """What ran, how long it took and how near it came to the bound; unknown is None.
-
-    Parameters
-    ----------
-    engine, algorithm, collective : str
-        What was asked for, and what ran: nothing is substituted.
-    schedule_hash : str
-        `Schedule.hash` of the schedule that ran.
-    num_ranks : int
-        Ranks that took part.
-    size_bytes : int
-        Bytes of one rank's buffer, without padding.
-    dependency : str or None
-        What rows waited for: "chunk" or "submessage"; None without a clock.
-    cycles : int or None
-        From the first rank's start to the last rank's done, table load excluded.
-    time_us : float or None
-        `cycles` at the link model's clock.
-    bandwidth_gbytes_per_s : float or None
-        `size_bytes` over `time_us`.
-    bound_cycles : float or None
-        Cycles that no schedule on this topology can beat.
-    ratio_to_bound : float or None
-        `cycles` over `bound_cycles`.
-    link_utilization : float or None
-        Payload flits over links x cycles.
-    exact : bool or None
-        Whether every rank's memory equals `execute` bit for bit; None if it was not compared.
-    wall_seconds, cpu_seconds : float
-        Time the engine took on this machine, without the build of a simulator.
-    wire_bits_per_flit : int or None
-        Bits of a flit on a link: its payload and all that travels with it.
-    effective_bandwidth_gbytes_per_s : float or None
-        `bandwidth_gbytes_per_s` times payload over wire bits: what is left of it where a link's
-        speed is that of all its wires, not of the payload alone.
-    loading_cycles : int or None
-        Cycles that hosts took before to load tables and settings, 0 where they were loaded;
-        None without interfaces.
-    ports : tuple of tuples of PortCounts, or None
-        What interfaces counted, per rank and port that has a link; None without interfaces.
-    limits : tuple of LinkLimit
-        Links that interfaces cannot use at their speed, and why; empty without a clock.
-    stages : tuple of WorkReport
-        Reports of the integer collectives that an invariant sum is made of; else empty.
-    """
-
-    engine: str
-    algorithm: str
-    collective: str
-    schedule_hash: str
-    num_ranks: int
-    size_bytes: int
-    dependency: str | None
-    cycles: int | None
-    time_us: float | None
-    bandwidth_gbytes_per_s: float | None
-    bound_cycles: float | None
-    ratio_to_bound: float | None
-    link_utilization: float | None
-    exact: bool | None
-    wall_seconds: float
-    cpu_seconds: float
-    wire_bits_per_flit: int | None = None
-    effective_bandwidth_gbytes_per_s: float | None = None
-    loading_cycles: int | None = None
-    ports: tuple[tuple[PortCounts, ...], ...] | None = None
-    limits: tuple[LinkLimit, ...] = ()
-    stages: "tuple[WorkReport, ...]" = ()
-
-    @property
-    def totals(self) -> PortCounts | None:
-        """Counters of all ports of all ranks together: sums, and the least credits left."""
-        return None if self.ports is None else sum_of(itertools.chain(*self.ports))
-
-    def __str__(self) -> str:
-        """The report as a few lines for people, with units."""
-        lines = [
-            f"{self.collective} of {self.size_bytes} bytes per rank on {self.num_ranks} ranks: "
-            f"{self.algorithm}, engine {self.engine}"
-            + ("" if self.dependency is None else f", dependency {self.dependency}"),
-        ]
-        if self.cycles is not None:
-            lines.append(
-                f"  {self.cycles} cycles = {_number(self.time_us)} us, "
-                f"{_number(self.bandwidth_gbytes_per_s)} GB/s"
-            )
-            bound = "no bound is known for this collective"
-            if self.bound_cycles is not None:
-                ratio = _number(self.ratio_to_bound)
-                bound = f"{ratio} x the bound of {_number(self.bound_cycles, digits=8)} cycles"
-            lines.append(f"  {bound}, links used {_number(self.link_utilization, scale=100)} %")
-            lines.append(
-                f"  {_number(self.effective_bandwidth_gbytes_per_s)} GB/s if the link's "
-                f"rate is that of all {self.wire_bits_per_flit} wire bits of a flit"
-                + ("" if self.loading_cycles is None else _loading(self.loading_cycles))
-            )
-            lines += (f"  limited: {limit}" for limit in self.limits)
-        else:
-            lines.append("  cycles unknown: this engine has no clock")
-        if self.stages:
-            sizes = " and ".join(f"{s.collective} of {s.size_bytes} bytes" for s in self.stages)
-            lines.append(f"  invariant: {sizes} of int32")
-        if self.totals is not None:
-            lines.append(f"  {_stalls(self.totals)}")
-        verdict = {True: "yes, bit for bit", False: "NO", None: "not compared"}[self.exact]
-        lines.append(f"  equal to execute: {verdict}")
-        lines.append(
-            f"  {self.wall_seconds:.3f} s on this machine ({self.cpu_seconds:.3f} CPU s), "
-            f"schedule {self.schedule_hash[:16]}"
-        )
-        return "\n".join(lines)
-
-
-def _loading(cycles: int) -> str:
-    """What came before the collective, and is not in its cycles."""
-    return f"; tables and settings loaded before in {cycles} cycles"
-
-
-def _stalls(totals: PortCounts) -> str:
-    """How long ports waited for what, and how near they came to be without a credit."""
-    return (
-        f"port-cycles waited: dependency {totals.stall_dependency_cycles}, "
-        f"credit {totals.stall_credit_cycles}, memory {totals.stall_memory_cycles}, "
-        f"sibling {totals.stall_sibling_cycles}; least credits left {totals.credits_low}"
-    )
-
-
-def _number(value: float | None, *, scale: float = 1, digits: int = 4) -> str:
-    """Some significant digits, or the word unknown."""
-    return "unknown" if value is None else f"{value * scale:.{digits}g}"
-
-
 class Work(Generic[Result]):
     """A collective that was started: wait for its result, then read its report.
 
@@ -301,96 +159,3 @@ class Work(Generic[Result]):
     def report(self) -> WorkReport:
         """The report; waits for the end of the collective."""
         return self._future.result()[1]
-
-
-def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> float:
-    """Cycles that no all-reduce of a buffer can beat on a topology.
-
-    Parameters
-    ----------
-    topology : Topology
-    size_bytes : int
-        Bytes of one rank's buffer.
-    link_model : LinkModel
-        Clock and flits.
-
-    Returns
-    -------
-    float
-    """
-    return bound_cycles(
-        topology,
-        link_model.num_flits(size_bytes, 1),
-        latency_cycles=link_model.latency_cycles(topology).astype(np.float64),
-        flits_per_cycle=topology.bandwidth_gbytes_per_s / link_model.link_gbytes_per_s,
-    )
-
-
-def report_on(
-    schedule: Schedule,
-    *,
-    engine: str,
-    size_bytes: int,
-    link_model: LinkModel,
-    cycles: int | None,
-    link_utilization: float | None,
-    exact: bool | None,
-    wall_seconds: float,
-    cpu_seconds: float,
-    ports: tuple[tuple[PortCounts, ...], ...] | None = None,
-    loading_cycles: int | None = None,
-) -> WorkReport:
-    """Relate what an engine counted to time, bandwidth and bound.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        What ran.
-    engine : str
-        What ran it.
-    size_bytes : int
-        Bytes of one rank's buffer.
-    link_model : LinkModel
-        Clock and flits, and what rows waited for.
-    cycles, link_utilization, exact, wall_seconds, cpu_seconds, ports, loading_cycles
-        As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio, and nothing
-        is on wires.
-
-    Returns
-    -------
-    WorkReport
-        The bound is that of an all-reduce; other collectives have none yet.
-    """
-    time_us = bandwidth = bound = ratio = wire_bits = effective = None
-    if cycles is not None:
-        time_us = link_model.microseconds(cycles)
-        bandwidth = size_bytes / time_us / 1000 if time_us else None
-        wire_bits = wire_bits_per_flit(schedule, link_model)
-        if bandwidth is not None:
-            effective = bandwidth * 8 * link_model.flit_bytes / wire_bits
-        if schedule.collective == "all_reduce":
-            bound = bound_of(schedule.topology, size_bytes, link_model)
-            ratio = cycles / bound
-    return WorkReport(
-        engine=engine,
-        algorithm=schedule.algorithm,
-        collective=schedule.collective,
-        schedule_hash=schedule.hash,
-        num_ranks=schedule.topology.num_ranks,
-        size_bytes=size_bytes,
-        dependency=None if cycles is None else link_model.dependency,
-        cycles=cycles,
-        time_us=time_us,
-        bandwidth_gbytes_per_s=bandwidth,
-        bound_cycles=bound,
-        ratio_to_bound=ratio,
-        link_utilization=link_utilization,
-        exact=exact,
-        wall_seconds=wall_seconds,
-        cpu_seconds=cpu_seconds,
-        wire_bits_per_flit=wire_bits,
-        effective_bandwidth_gbytes_per_s=effective,
-        loading_cycles=loading_cycles,
-        ports=ports,
-        limits=() if cycles is None else link_limits(schedule.topology, link_model),
-    )

@@ -35,9 +35,9 @@ ORDER = {
     "lanes memory_channel link switch axi export",
     "nic": "config signatures faults registers routed_rows table program driver "
     "control forward reduce send receive top interface axi_interface",
-    "sim": "pipelines link_model inputs trace sizing analytic emulator faults rtl exact cocotb "
-    "choice estimate jobs",
-    "host": "version csv_rows parameters work sizes buffers card design tensors engines "
+    "sim": "pipelines link_model inputs trace sizing offload analytic emulator faults rtl exact "
+    "cocotb choice estimate jobs",
+    "host": "version csv_rows parameters report work sizes buffers card design tensors engines "
     "invariant_sums runner communicator simulator comparison sweep figures peers "
     "distributed view cli",
 }

@@ -15,9 +15,9 @@ from multitree.host.cli.verilog import ForceOption
 from multitree.host.comparison import COLUMNS, compare_all, shown_cells
 from multitree.host.design.verilog_files import write_verilog
 from multitree.host.engines import needs_of
+from multitree.host.report import bound_of
 from multitree.host.simulator import Simulator
 from multitree.host.sizes import format_size
-from multitree.host.work import bound_of
 from multitree.nic.table import compile_table
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import config_for

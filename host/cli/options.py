@@ -11,6 +11,7 @@ import typer
 
 from multitree.host.parameters import interface_model, members_of, problem_with, scaled
 from multitree.sim.link_model import LinkModel
+from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.topology.errors import TopologyError, TopologyWarning
 from multitree.topology.files.files import load_file
@@ -247,6 +248,30 @@ class ClockOptions:
             "adder_stages": model.add_cycles,
             "limits": [vars(limit) for limit in link_limits(network, model)],
         }
+
+
+@dataclass(frozen=True)
+class HostOptions:
+    """What comes before and after a collective."""
+
+    write_cycles: Annotated[
+        int,
+        typer.Option(
+            help="Cycles of a register write, for the loading of tables (analytic, exact).",
+            metavar="N",
+        ),
+    ] = WRITE_CYCLES
+    host_us: Annotated[
+        float,
+        typer.Option(
+            help="Of the host: from a call to the start, and from done to its return.",
+            metavar="US",
+        ),
+    ] = 0.0
+
+    def host(self) -> Host:
+        """The host of these figures; a ValueError if there is none."""
+        return Host(self.write_cycles, self.host_us)
 
 
 def report_limits(limits: tuple[LinkLimit, ...]) -> None:

@@ -23,8 +23,8 @@ from multitree.host.cli.common import (
 )
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
+from multitree.host.report import bound_of
 from multitree.host.sizes import format_size, parse_size
-from multitree.host.work import bound_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.atomic_write import replacing

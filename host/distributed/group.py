@@ -30,7 +30,7 @@ from multitree.host.peers.progress import Steps
 from multitree.host.tensors.operators import check_operator
 
 if TYPE_CHECKING:
-    from multitree.host.work import WorkReport
+    from multitree.host.report import WorkReport
 
 __all__ = ["Group", "OtherEngine", "slices_of"]
 

@@ -13,8 +13,8 @@ from multitree.host.engines import Engine, Plan, open_engine
 from multitree.host.peers.mailbox import Mailbox
 from multitree.host.peers.member import exchange_messages
 from multitree.host.peers.progress import Progress, Steps, Waiting
+from multitree.host.report import WorkReport
 from multitree.host.runner import Plans, run_on
-from multitree.host.work import WorkReport
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

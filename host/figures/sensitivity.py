@@ -1,4 +1,4 @@
-"""How time depends on memory, buffers, links, clock and starts, one at a time."""
+"""How time depends on memory, buffers, links, clock, host and starts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +22,7 @@ from multitree.host.sizes import format_size
 from multitree.host.sweep.point import Point
 from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
+from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.sizing import wire_bits_per_flit
 from multitree.topology.progress import report
 
@@ -40,12 +41,13 @@ FIELDS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 """Parameters: the field of a point, and its values. Links keep their 16 GB/s at any clock."""
 WIRES, STARTS = "link speed of all wires", "starts apart, cycles"
-PARAMETERS = (*FIELDS, WIRES, STARTS)
+LOADING, CALLS = "loading, cycles per write", "host, µs"
+PARAMETERS = (*FIELDS, WIRES, LOADING, CALLS, STARTS)
 SKEWS = (0, 100, 500, 2000)
+WRITES = (0, WRITE_CYCLES, 50, 200)
+CALLS_US = (0.0, 1.0, 2.0, 5.0, 10.0)
 NOTES = (
-    "Loading of tables before the first collective is measured in RTL only: loading_cycles of "
-    "`multitree simulate`, engine rtl",
-    "Host time, from a call to the start of the interfaces, is in no engine",
+    "Loading with 0 cycles per write: tables are in the interfaces already",
     "Memory without a fixed latency is a matter of emulation: in Python `MemoryTiming`",
     "Starts apart are timed by the engine exact, whatever engine is asked for",
 )
@@ -75,7 +77,7 @@ def _sensitivity(request: Request, run: RunPoints) -> list[Value]:
         return each.time_us / usual_us if usual_us and each.time_us else None
 
     values = [value_of(each, over_usual) for each in found[: len(wanted)]]
-    return [*values, *_starts_apart(request, base)]
+    return [*values, *_offloaded(request, run, base), *_starts_apart(request, base)]
 
 
 def _panel(parameter: str, spec: str, size_bytes: int) -> str:
@@ -97,6 +99,40 @@ def _varied(point: Point) -> Iterator[tuple[str, str, Point]]:
         for label, share in (("payload", 1.0), ("payload and control", bits[0] / bits[1])):
             speed = USUAL_LINK_GBYTES_PER_S * share
             yield WIRES, label, replace(point, link_gbytes_per_s=speed)
+
+
+def _offloaded(
+    request: Request, run: RunPoints, base: dict[tuple[str, int], float | None]
+) -> Iterator[Value]:
+    """Time with what comes before and after a collective: tables are loaded, or a host calls."""
+    for parameter, values in ((LOADING, WRITES), (CALLS, CALLS_US)):
+        wanted = [
+            Wanted(_panel(parameter, spec, size), scheme.algorithm, f"{value:g}", point)
+            for spec in request.networks
+            for size in request.sizes
+            for scheme in SCHEMES
+            for value in values
+            for point in [point_of(request, scheme, spec, size)]
+        ]
+
+        def over_usual(each: Timed, parameter: str = parameter) -> float | None:
+            usual_us, value = base[_network_and_size(each.wanted.point)], float(each.wanted.x)
+            if not usual_us or each.time_us is None:
+                return None
+            more_us = value if parameter == CALLS else _loading_us(each.wanted.point, int(value))
+            return None if more_us is None else (each.time_us + more_us) / usual_us
+
+        yield from (value_of(each, over_usual) for each in timed(request, run, wanted))
+
+
+def _loading_us(point: Point, write_cycles: int) -> float | None:
+    """Microseconds to load all tables; without cycles of a write they are there already."""
+    schedule, model = schedule_of(point.topology, point.algorithm), point.link_model()
+    if schedule is None or not write_cycles:
+        return None if schedule is None else 0.0
+    num_flits = model.num_flits(point.size_bytes, 1)
+    cycles = Host(write_cycles).loading_cycles(schedule, num_flits, model)
+    return None if cycles is None else model.microseconds(cycles)
 
 
 def _starts_apart(request: Request, base: dict[tuple[str, int], float | None]) -> Iterator[Value]:
@@ -137,7 +173,7 @@ def _starts_apart(request: Request, base: dict[tuple[str, int], float | None]) -
 SENSITIVITY = Figure(
     "sensitivity",
     "Time over MultiTree's as usual, one parameter at a time",
-    "Memory, buffers, link latency, clock, wire bits and starts, one at a time.",
+    "Memory, buffers, links, clock, wires, loading, host, starts, one at a time.",
     Axis("", "names"),
     Axis("time over MultiTree's as usual"),
     _sensitivity,

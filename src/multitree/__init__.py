@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     __version__: str
     from multitree.host.communicator import Communicator
     from multitree.host.engines import EngineError
+    from multitree.host.report import WorkReport
     from multitree.host.sweep.errors import SweepError
     from multitree.host.sweep.run import SweepResult, SweepStatus, run_sweep
-    from multitree.host.work import Work, WorkReport
+    from multitree.host.work import Work
     from multitree.nic.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
     from multitree.sim.exact.engine import exact
@@ -103,10 +104,8 @@ _HOMES = {
         "SweepStatus",
         "run_sweep",
     ),
-    "host.work": (
-        "Work",
-        "WorkReport",
-    ),
+    "host.report": ("WorkReport",),
+    "host.work": ("Work",),
     "nic.faults": ("DeviceError",),
     "sim.estimate": (
         "Estimate",

@@ -16,6 +16,7 @@ from multitree import (
     ScheduleError,
     Topology,
     TopologyError,
+    hypercube,
     mesh,
     parse_topology,
     ring,
@@ -421,12 +422,12 @@ def test_with_auto_all_gather_undoes_reduce_scatter(n):
 
 def test_with_auto_all_gather_takes_what_reduce_scatter_takes():
     collectives = ("reduce_scatter", "all_gather")
-    chooser = Chooser(torus(3, 3), LinkModel())
-    best = [chooser.choose(64, each).best.algorithm for each in collectives]
-    assert best == ["multitree", "symmetric"]
-    with Communicator(torus(3, 3), algorithm="auto") as comm:
-        taken = [comm.schedule(each, size_bytes=1024).algorithm for each in collectives]
-    assert taken == ["multitree"] * 2
+    chooser = Chooser(hypercube(3), LinkModel())
+    best = [chooser.choose(1024, each).best.algorithm for each in collectives]
+    assert best == ["symmetric", "multitree"]
+    with Communicator(hypercube(3), algorithm="auto") as comm:
+        taken = [comm.schedule(each, size_bytes=16 << 10).algorithm for each in collectives]
+    assert taken == ["symmetric"] * 2
 
 
 def test_auto_has_no_schedule_without_a_size():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multitree import LinkModel, Topology, torus
-from multitree.host.work import bound_of, report_on
+from multitree.host.report import bound_of, report_on
 from multitree.nic.program import PortCounts
 from multitree.topology.algorithms.build import build
 from multitree.topology.lowering import lowered

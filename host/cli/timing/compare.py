@@ -8,11 +8,18 @@ from multitree.host.cli.common import (
     CsvOption,
     FlowControlOption,
     JsonOption,
+    MemoryCyclesOption,
     SizesOption,
     SpecArgument,
     print_table,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
+from multitree.host.cli.options import (
+    ClockOptions,
+    HostOptions,
+    NetworkOptions,
+    report_limits,
+    with_groups,
+)
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
 from multitree.host.cli.timing.simulate import (
     FAILED,
@@ -24,9 +31,9 @@ from multitree.host.cli.timing.simulate import (
     SeedOption,
 )
 from multitree.host.comparison import COLUMNS, check_some_ran, compare_all, shown_cells
+from multitree.host.report import bound_of
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, parse_sizes
-from multitree.host.work import bound_of
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.algorithms.build import COMPARED, check_algorithm
@@ -44,6 +51,7 @@ def compare(
     spec: SpecArgument,
     network: NetworkOptions,
     clock: ClockOptions,
+    host: HostOptions,
     algorithms: Annotated[
         str, typer.Option(help="Names with commas between.", metavar="NAMES")
     ] = ",".join(COMPARED),
@@ -55,6 +63,7 @@ def compare(
     dtype: DtypeOption = "float32",
     op: OpOption = "sum",
     seed: SeedOption = SEED,
+    memory_cycles: MemoryCyclesOption = 12,
     csv: CsvOption = False,
     json: JsonOption = False,
 ) -> int:
@@ -63,7 +72,7 @@ def compare(
     sizes, topology = parse_sizes(size), network.network(spec)
     names = [check_algorithm(name) for name in algorithms.split(",")]
     modes = {"dependency": dependency, "flow_control": flow_control}
-    model = clock.model(**modes)
+    model = clock.model(**modes).with_memory(memory_cycles)
     with (
         Working(f"Comparing on {topology.name}") as work,
         Simulator(
@@ -74,6 +83,7 @@ def compare(
             seed=seed,
             link_model=model,
             lockstep=lockstep,
+            host=host.host(),
             progress=work.count_cycles,
             say=work.say,
         ) as simulator,
@@ -82,6 +92,7 @@ def compare(
     check_some_ran(topology, [result for results in compared for result in results])
     options: dict[str, Any] = {"engine": engine, **modes, "lockstep": lockstep}
     options |= {"dtype": dtype, "op": simulator.op, "seed": seed}
+    options |= vars(host) | {"memory_cycles": memory_cycles}
     more, extra = clock.figures(topology, model), {"warnings": network.warnings}
     heads = [_head(topology, size_bytes, model, options | more) for size_bytes in sizes]
     pairs = [*zip(heads, compared, strict=True)]
@@ -109,7 +120,10 @@ def _head(
 def _show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:
     """Print one size for people."""
     title = f"All-reduce of {format_size(head['size_bytes'])} per rank on {head['topology']}"
-    note = f"No schedule takes less than {head['bound_cycles']:.0f} cycles."
+    note = f"No schedule takes less than {head['bound_cycles']:.0f} cycles.\nOffload: with tables "
+    note += (
+        f"loaded and {head['host_us']:g} µs of host; effective: of that, on all wires of a link."
+    )
     print_table(f"{title}, engine {head['engine']}.\n{note}", COLUMNS, map(shown_cells, results))
     for result in (each for each in results if each["error"] is not None):
         typer.echo(f"{result['algorithm']}: {result['error']}")

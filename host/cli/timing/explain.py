@@ -17,8 +17,8 @@ from multitree.host.cli.common import (
 )
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
+from multitree.host.report import bound_of
 from multitree.host.sizes import format_size, parse_sizes
-from multitree.host.work import bound_of
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.link_model import LinkModel

@@ -21,14 +21,14 @@ from multitree.host.cli.common import (
     identity_of,
     print_table,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, with_groups
+from multitree.host.cli.options import ClockOptions, HostOptions, NetworkOptions, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
 from multitree.host.cli.timing.explain import choose
 from multitree.host.comparison import REPORT_COLUMNS, report_cells
+from multitree.host.report import WorkReport
 from multitree.host.simulator import SEED, Simulator
 from multitree.host.sizes import format_size, paced, parse_sizes
 from multitree.host.view.trace_events import SUFFIXES, TraceEvents, write_trace_events
-from multitree.host.work import WorkReport
 from multitree.nic.program import PortCounts
 from multitree.sim.choice import AUTO, Choice
 from multitree.sim.emulator.verilator import WAVEFORMS
@@ -93,6 +93,7 @@ def simulate(
     spec: ScheduleArgument,
     network: NetworkOptions,
     clock: ClockOptions,
+    host: HostOptions,
     algorithm: AnyAlgorithmOption = None,
     collective: CollectiveOption = None,
     root: RootOption = None,
@@ -121,7 +122,10 @@ def simulate(
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
     asked = clock.model(**modes).with_memory(memory_cycles)
     given: dict[str, Any] = {"lockstep": lockstep, "dtype": dtype, "op": op, "seed": seed}
-    rest = {"memory_cycles": memory_cycles, "trace": None if trace is None else str(trace)}
+    rest = vars(host) | {
+        "memory_cycles": memory_cycles,
+        "trace": None if trace is None else str(trace),
+    }
 
     def run(size_bytes: int) -> _Run:
         named = (algorithm, collective, root, dependency)
@@ -132,6 +136,7 @@ def simulate(
                 built.topology,
                 engine,
                 **(given | {"link_model": model, "waveform": dump.waveform, "backdoor": backdoor}),
+                host=host.host(),
                 progress=work.count_cycles,
                 say=work.say,
             ) as simulator,

@@ -5,6 +5,7 @@ from dataclasses import asdict, fields, replace
 import pytest
 
 from multitree import DeviceError, estimate, mesh, torus
+from multitree.host.report import WorkReport
 from multitree.host.simulator import Simulator
 from multitree.host.sweep import code_version, point_run
 from multitree.host.sweep.code_version import code_key, engine_key
@@ -12,7 +13,6 @@ from multitree.host.sweep.errors import SweepError
 from multitree.host.sweep.networks import Source, network_of
 from multitree.host.sweep.point import Point, PointResult
 from multitree.host.sweep.point_run import Task, answer, run_point
-from multitree.host.work import WorkReport
 from multitree.nic.program import PortCounts
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel

@@ -1,0 +1,94 @@
+"""What comes before and after a collective: tables loaded, calls of a host."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from multitree.nic.program import COMMIT, RunSettings, run_writes
+from multitree.nic.table import compile_table, table_writes
+from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
+from multitree.topology.lowering import as_sent
+from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["WRITE_CYCLES", "Host"]
+
+WRITE_CYCLES = 6
+"""Cycles from one register write to the next of the emulated hosts."""
+_ROW_CYCLES, _ROUTED_ROW_CYCLES, _FLOW_CYCLES = 5, 7, 8
+"""Of the checker, per row and flow (nic/control/checker.py)."""
+_STATUS_CYCLES = 176
+"""Until a host that polls the status has seen that the table is checked; 140 to 208 in RTL."""
+# Which ones does not matter: all are written.
+_SETTINGS = RunSettings("float32", 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Host:
+    """What drives an interface: how fast it loads a table, and what its calls take.
+
+    Parameters
+    ----------
+    write_cycles : int
+        Cycles from one register write to the next, at least 1.
+    call_us : float
+        Microseconds from a call to the start of the interfaces, and from done to the return.
+
+    Raises
+    ------
+    ValueError
+        If a figure is out of range.
+    """
+
+    write_cycles: int = WRITE_CYCLES
+    call_us: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what no host takes."""
+        if self.write_cycles < 1:
+            raise ValueError(f"Write cycles must be at least 1, not {self.write_cycles!r}")
+        if not 0 <= self.call_us < float("inf"):
+            raise ValueError(f"Host us must be at least 0 and finite, not {self.call_us!r}")
+
+    def loading_cycles(
+        self,
+        schedule: Schedule,
+        num_flits: int,
+        link_model: LinkModel,
+        *,
+        lockstep: bool = False,
+    ) -> int | None:
+        """Cycles to load tables and settings, all ranks at the same time, until they are checked.
+
+        That of the rank with the most rows counts; within 50 cycles of the emulated hosts.
+
+        Parameters
+        ----------
+        schedule : Schedule
+        num_flits : int
+            Of one rank's padded buffer.
+        link_model : LinkModel
+        lockstep : bool
+            Tables have a row for each step.
+
+        Returns
+        -------
+        int or None
+            None where no interface holds the tables.
+        """
+        sent, sizes = as_sent(schedule), least_sizes(schedule, num_flits, lockstep=lockstep)
+        if beyond_interfaces(sent, sizes) is not None:
+            return None
+        config = config_for(sent.topology, link_model, **sizes)
+        rows = np.bincount(sent.src, minlength=sent.topology.num_ranks)
+        table = compile_table(sent, int(rows.argmax()), num_flits, config, lockstep=lockstep)
+        writes = [*table_writes(table), *run_writes(_SETTINGS), COMMIT]
+        row_cycles = _ROUTED_ROW_CYCLES if config.shared else _ROW_CYCLES
+        checks = row_cycles * table.num_rows + _FLOW_CYCLES * table.num_flows
+        # Two counts per flow of the interface are cleared at the same time.
+        checked = max(checks, 2 * config.num_flows)
+        return self.write_cycles * len(writes) + checked + _STATUS_CYCLES
+
+    def offload_us(self, cycles: int, loading_cycles: int, link_model: LinkModel) -> float:
+        """Microseconds from a call to its return: loading, the collective, and the host."""
+        return link_model.microseconds(loading_cycles + cycles) + self.call_us

@@ -1,0 +1,84 @@
+"""Loading takes what the emulated hosts take; an offload is all together."""
+
+from dataclasses import replace
+
+import pytest
+
+from multitree import LinkModel, parse_topology
+from multitree.host.simulator import Simulator
+from multitree.sim.offload import Host
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.rings import build_ring
+from multitree.topology.families.direct import ring
+
+MODEL = LinkModel()
+# A host looks at the status every 32 cycles, and until all have it.
+OFF_CYCLES = 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("spec", "algorithms"),
+    [
+        ("torus:2x2", ["multitree"]),
+        ("ring:4", ["bidirectional_ring"]),
+        ("mesh:4x4", ["multitree", "forest", "ring_2d"]),
+        ("torus:4x4", ["multitree", "bidirectional_ring"]),
+        ("fat_tree:2x2", ["multitree", "ring"]),
+    ],
+)
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_tables_are_loaded_in_the_cycles_of_the_emulated_hosts(spec, algorithms, lockstep):
+    topology, size_bytes = parse_topology(spec), 4096
+    for algorithm in algorithms:
+        schedule = build(topology, algorithm, cost_model=MODEL.cost_model(topology, 256))
+        if lockstep and schedule.num_waves > 1:
+            continue
+        with Simulator(topology, "rtl", lockstep=lockstep) as simulator:
+            measured = simulator.run(schedule, size_bytes).loading_cycles
+        with Simulator(topology, "analytic", lockstep=lockstep) as simulator:
+            modelled = simulator.run(schedule, size_bytes).loading_cycles
+        assert abs(modelled - measured) <= OFF_CYCLES, algorithm
+
+
+def test_every_write_takes_its_cycles():
+    # 6 rows of two words, 4 flows of five, 4 sizes and a CRC of the table, 7 settings, a commit.
+    schedule, writes = build_ring(ring(4)), 2 * 6 + 5 * 4 + 4 + 7 + 1
+    one, two = (Host(cycles).loading_cycles(schedule, 256, MODEL) for cycles in (6, 7))
+    assert two - one == writes
+
+
+def test_an_offload_is_loading_the_collective_and_the_host():
+    with Simulator(ring(4), "analytic", host=Host(50, 2.5)) as simulator:
+        report = simulator.run(build_ring(ring(4)), 4096)
+    assert report.offload_us == pytest.approx((report.loading_cycles + report.cycles) / 1e3 + 2.5)
+    share = 8 * MODEL.flit_bytes / report.wire_bits_per_flit
+    left = report.size_bytes / report.offload_us / 1000 * share
+    assert report.offload_bandwidth_gbytes_per_s == pytest.approx(left)
+    faster = replace(MODEL, clock_ghz=2.0)
+    with Simulator(ring(4), "analytic", host=Host(50, 2.5), link_model=faster) as simulator:
+        twice = simulator.run(build_ring(ring(4)), 4096)
+    cycles = twice.loading_cycles + twice.cycles
+    assert twice.offload_us == pytest.approx(cycles / 2e3 + 2.5)
+
+
+def test_what_no_interface_holds_is_not_loaded():
+    assert Host().loading_cycles(build_ring(ring(4)), 1 << 32, MODEL) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ((0, 0.0), "Write cycles must be at least 1, not 0"),
+        ((6, -1.0), "Host us must be at least 0 and finite, not -1.0"),
+        ((6, float("inf")), "Host us must be at least 0 and finite, not inf"),
+    ],
+)
+def test_a_host_that_cannot_be_is_refused(values, problem):
+    with pytest.raises(ValueError, match=problem):
+        Host(*values)
+
+
+def test_hosts_in_rtl_write_as_they_do():
+    with pytest.raises(ValueError, match=r"Write cycles must be 6 with engine 'rtl'.*not 7"):
+        Simulator(ring(4), "rtl", host=Host(7))
