@@ -46,23 +46,15 @@ def generations_of(
     sibling = _siblings(schedule)
     lane = schedule.src if lane is None else lane
     turn = positions_in_group(_group(schedule.step, lane))
-    before = np.full(schedule.num_transfers, -1, dtype=np.int64)
+    behind = np.full(schedule.num_transfers, -1, dtype=np.int64)
     by_turn = np.lexsort((turn, lane, schedule.step))
-    follows = turn[by_turn] > 0
-    before[by_turn[follows]] = by_turn[np.flatnonzero(follows) - 1]
+    follows = np.flatnonzero(turn[by_turn] > 0)
+    behind[by_turn[follows - 1]] = by_turn[follows]
     # Without a sibling, index -1 reads the last row; the first condition masks it.
-    same_step = sibling >= 0
-    same_step &= schedule.step[sibling] == schedule.step
-    inside = np.where(same_step, sibling, -1)
-    level = np.zeros(schedule.num_transfers, dtype=np.int64)
-    # Each pass follows chains by one transfer; no chain without a circle is longer than all rows.
-    for _ in range(schedule.num_transfers + 1):
-        raised = np.maximum(_after(level, before), _after(level, inside))
-        if np.array_equal(raised, level):
-            break
-        level = raised
-    else:
-        raise ValueError("Schedule must not have transfers of one step that wait in a circle")
+    inside = np.flatnonzero((sibling >= 0) & (schedule.step[sibling] == schedule.step))
+    added_behind = np.full(schedule.num_transfers, -1, dtype=np.int64)
+    added_behind[sibling[inside]] = inside
+    level = _levels(turn, (behind, added_behind))
     key = schedule.step.astype(np.int64) * (int(level.max(initial=0)) + 1) + level
     order = np.argsort(key, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(key[order])) + 1), sibling
@@ -86,6 +78,21 @@ def _group(major: npt.NDArray[np.int32], minor: npt.NDArray[np.int32]) -> IntArr
     return major.astype(np.int64) * (int(minor.max(initial=0)) + 1) + minor
 
 
-def _after(level: IntArray, earlier: IntArray) -> IntArray:
-    """One more than the level of what comes earlier, 0 where nothing does."""
-    return np.where(earlier >= 0, level[earlier] + 1, 0)
+def _levels(least: IntArray, behind: tuple[IntArray, ...]) -> IntArray:
+    """Levels, at least these, of which each is above those of all rows that it stands behind.
+
+    Of each row the one behind it, -1 if none, in several orders.
+    """
+    level, raised = least.astype(np.int64), np.arange(len(least))
+    while len(raised):
+        found = []
+        for following in behind:
+            rows, level_behind = following[raised], level[raised] + 1
+            above = (rows >= 0) & (level_behind > level[rows])
+            level[rows[above]] = level_behind[above]
+            found.append(rows[above])
+        raised = np.unique(np.concatenate(found))
+        # No chain without a circle is longer than all rows.
+        if level[raised].max(initial=0) > len(level):
+            raise ValueError("Schedule must not have transfers of one step that wait in a circle")
+    return level
