@@ -122,7 +122,9 @@ def _offloaded(
             more_us = value if parameter == CALLS else _loading_us(each.wanted.point, int(value))
             return None if more_us is None else (each.time_us + more_us) / usual_us
 
-        yield from (value_of(each, over_usual) for each in timed(request, run, wanted))
+        # The collective may have been run in RTL, but not with this host.
+        for each in timed(request, run, wanted):
+            yield replace(value_of(each, over_usual), rtl_cycles=None)
 
 
 def _loading_us(point: Point, write_cycles: int) -> float | None:

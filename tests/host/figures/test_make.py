@@ -160,6 +160,7 @@ def test_sensitivity_changes_one_parameter_at_a_time(tmp_path):
     ring = found["memory, cycles", "ring", "12"]
     assert found[loaded, "ring", "0"].y == ring.y
     assert found[loaded, "ring", "50"].y == pytest.approx((ring.cycles + loading) / usual)
+    assert found[loaded, "ring", "50"].rtl_cycles is None
     assert found["host, µs", "ring", "2"].y == pytest.approx((ring.cycles + 2000) / usual)
 
 
