@@ -60,7 +60,7 @@ class Host:
     ) -> int | None:
         """Cycles to load tables and settings, all ranks at the same time, until they are checked.
 
-        That of the rank with the most rows counts; within 50 cycles of the emulated hosts.
+        That of the rank with the most rows counts; within 64 cycles of the emulated hosts.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from multitree.topology.families.direct import ring
 
 MODEL = LinkModel()
 # A host looks at the status every 32 cycles, and until all have it.
-OFF_CYCLES = 50
+OFF_CYCLES = 64
 
 
 @pytest.mark.slow
