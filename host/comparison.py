@@ -1,6 +1,6 @@
 """Several algorithms' all-reduces side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -102,18 +102,7 @@ def check_some_ran(topology: Topology, results: Sequence[dict[str, Any]]) -> Non
 
 def report_cells(report: WorkReport) -> list[str]:
     """Cells of one run for people, in the order of `REPORT_COLUMNS`."""
-    ratio = report.ratio_to_bound
-    return [
-        format_size(report.size_bytes),
-        report.algorithm,
-        str(report.cycles),
-        f"{report.time_us:.3f}",
-        f"{report.bandwidth_gbytes_per_s:.2f}",
-        *_offloaded(report.offload_us, report.offload_bandwidth_gbytes_per_s),
-        "-" if ratio is None else f"{ratio:.3f}",
-        f"{100 * (report.link_utilization or 0):.1f} %",
-        _EXACT[report.exact],
-    ]
+    return [format_size(report.size_bytes), report.algorithm, *_figure_cells(vars(report))]
 
 
 def shown_cells(result: dict[str, Any]) -> list[str]:
@@ -122,24 +111,25 @@ def shown_cells(result: dict[str, Any]) -> list[str]:
     if result["error"] is not None:
         has_none = result["schedule_hash"] is None
         return [result["algorithm"], "none" if has_none else steps, *["-"] * (len(COLUMNS) - 2)]
+    return [result["algorithm"], steps, *_figure_cells(result)]
+
+
+def _figure_cells(figures: Mapping[str, Any]) -> list[str]:
+    """Cells from the cycles on; what may be unknown is a dash."""
+
+    def known(name: str, digits: int) -> str:
+        return "-" if figures[name] is None else f"{figures[name]:.{digits}f}"
+
     return [
-        result["algorithm"],
-        steps,
-        str(result["cycles"]),
-        f"{result['time_us']:.3f}",
-        f"{result['bandwidth_gbytes_per_s']:.2f}",
-        *_offloaded(result["offload_us"], result["offload_bandwidth_gbytes_per_s"]),
-        f"{result['ratio_to_bound']:.3f}",
-        f"{100 * result['link_utilization']:.1f} %",
-        _EXACT[result["exact"]],
+        str(figures["cycles"]),
+        f"{figures['time_us']:.3f}",
+        f"{figures['bandwidth_gbytes_per_s']:.2f}",
+        known("offload_us", 3),
+        known("offload_bandwidth_gbytes_per_s", 2),
+        known("ratio_to_bound", 3),
+        f"{100 * (figures['link_utilization'] or 0):.1f} %",
+        _EXACT[figures["exact"]],
     ]
-
-
-def _offloaded(time_us: float | None, gbytes_per_s: float | None) -> list[str]:
-    """Cells of the time from call to return, and of the bandwidth that is left with it."""
-    if time_us is None or gbytes_per_s is None:
-        return ["-", "-"]
-    return [f"{time_us:.3f}", f"{gbytes_per_s:.2f}"]
 
 
 def _result(
