@@ -129,9 +129,10 @@ def _offloaded(
 
 def _loading_us(point: Point, write_cycles: int) -> float | None:
     """Microseconds to load all tables; without cycles of a write they are there already."""
+    if not write_cycles:
+        return 0.0
     schedule, model = schedule_of(point.topology, point.algorithm), point.link_model()
-    if schedule is None or not write_cycles:
-        return None if schedule is None else 0.0
+    assert schedule is not None, "what ran has a schedule"
     num_flits = model.num_flits(point.size_bytes, 1)
     cycles = Host(write_cycles).loading_cycles(schedule, num_flits, model)
     return None if cycles is None else model.microseconds(cycles)
