@@ -1,6 +1,6 @@
 """SRAM-style memory channels, and two readers on one of them."""
 
-from amaranth import Cat, Module, Mux
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arbiter import stay
 from multitree.hw.arguments import check_integer
 from multitree.hw.check_bits import check_of, check_width, is_intact
+from multitree.hw.stream import next_place
 
 __all__ = [
     "ReadChannelSignature",
@@ -176,17 +177,26 @@ class ReadShare(wiring.Component):
         return m
 
     def _owner(self, m, taken, second):
-        """Whose the oldest read in flight is: known in the cycle after it was taken.
+        """Whose the oldest read in flight is, a register: known in the cycle after it was taken.
 
-        Memory may answer then, so that this ring is read without a register behind it.
+        Memory may answer then. So the ring is read where the next one will stand, and what is
+        written there in that cycle is overheard.
         """
         shape, answered = 1 + check_width(1), self.channel.data_valid
         m.submodules.owners = owners = Memory(shape=shape, depth=self.depth, init=[])
         write, read = owners.write_port(), owners.read_port(domain="comb")
-        for port, moves in ((write, taken), (read, answered)):
+        place, oldest = Signal(range(self.depth)), Signal(shape)
+        for address, moves in ((write.addr, taken), (place, answered)):
             with m.If(moves):
-                m.d.sync += port.addr.eq(Mux(port.addr == self.depth - 1, 0, port.addr + 1))
-        owner, check = read.data[:1], read.data[1:]
-        m.d.comb += [write.en.eq(taken), write.data.eq(Cat(second, check_of(second)))]
-        m.d.sync += self.state_error.eq(answered & ~is_intact(owner, check))
-        return owner
+                m.d.sync += address.eq(next_place(address, self.depth))
+        m.d.comb += [
+            write.en.eq(taken),
+            write.data.eq(Cat(second, check_of(second))),
+            read.addr.eq(Mux(answered, next_place(place, self.depth), place)),
+        ]
+        is_written = taken & (write.addr == read.addr)
+        m.d.sync += [
+            oldest.eq(Mux(is_written, write.data, read.data)),
+            self.state_error.eq(answered & ~is_intact(oldest[:1], oldest[1:])),
+        ]
+        return oldest[:1]

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 
-__all__ = ["Fifo", "QuickFifo", "Register", "room_after"]
+__all__ = ["Fifo", "QuickFifo", "Register", "next_place", "room_after"]
 
 
 def _bits(payload):
@@ -16,7 +16,7 @@ def _bits(payload):
     return payload.as_value() if isinstance(payload, ValueCastable) else payload
 
 
-def _next(place, places: int):
+def next_place(place, places: int):
     """The place behind one of so many in a ring."""
     return Mux(place == places - 1, 0, place + 1)
 
@@ -172,9 +172,9 @@ class Fifo(wiring.Component):
             self.empty.eq(~some & ~valid),
         ]
         with m.If(put):
-            m.d.sync += write.addr.eq(_next(write.addr, places))
+            m.d.sync += write.addr.eq(next_place(write.addr, places))
         with m.If(fetch):
-            m.d.sync += read.addr.eq(_next(read.addr, places))
+            m.d.sync += read.addr.eq(next_place(read.addr, places))
         # `fetch` depends on the consumer's ready and settles last: it only selects between results.
         # `some` and `room` are registers, so that no comparison of `count` precedes a handshake.
         m.d.sync += [

@@ -71,8 +71,14 @@ class Drain(wiring.Component):
         for requested, answered in zip(self.requested, self.answered, strict=True):
             # Room is reserved for every answer, so that there are never more.
             outstanding = Signal(range(self.config.most_reads + 1))
-            m.d.sync += outstanding.eq(outstanding + requested - answered)
-            waiting.append(outstanding != 0)
+            # Handshakes come from far: they are registered before they are counted.
+            asked, came = Signal(), Signal()
+            m.d.sync += [
+                asked.eq(requested),
+                came.eq(answered),
+                outstanding.eq(outstanding + asked - came),
+            ]
+            waiting.append(asked | (outstanding != 0))
         # What is asked for in the reset's first cycle is in the counts from its second one on.
         lasts = Signal()
         m.d.sync += lasts.eq(self.reset)

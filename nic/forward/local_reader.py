@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.checked_queue import Checked
 from multitree.hw.countdown import counted_down
-from multitree.hw.stream import QuickFifo, Register
+from multitree.hw.stream import QuickFifo, Register, room_after
 from multitree.nic.config import Config
 from multitree.nic.signatures import MemoryReadSignature
 
@@ -64,11 +64,15 @@ class LocalReader(wiring.Component):
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         address, issue, load = Signal(config.address_width), Signal(), Signal()
         _, some, last = counted_down(m, load=load, amount=chunk.size, step=issue)
-        room = Signal(range(depth + 1), init=depth)
+        reserved, room, taken = Signal(range(depth + 1)), Signal(init=1), Signal()
         # A place is reserved from the question on, since memory's data cannot be refused.
-        m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
+        m.d.sync += [
+            reserved.eq(reserved + issue - taken),
+            room.eq(room_after(room, reserved, depth, issue, taken)),
+        ]
         m.d.comb += [
-            reads.i.valid.eq(some & (room != 0) & self.running),
+            taken.eq(self.o.valid & self.o.ready),
+            reads.i.valid.eq(some & room & self.running),
             reads.i.payload.eq(address),
             issue.eq(reads.i.valid & reads.i.ready),
             self.chunks.ready.eq(~some | (issue & last)),

@@ -158,10 +158,10 @@ def drain(bench, *, num_ports):
     ends = bench.past(reset) & ~reset
     bench.check(~ends | ((left == 0) & ~answered))
     bench.check(~ends | bench.past(bench.past(reset)))
-    # It ends at once when all are answered.
+    # It ends as soon as it is known that all are answered.
     quiet = Signal()
     m.d.comb += quiet.eq(~block.requested.any() & ~block.answered.any())
-    bench.cover("waited", ends & bench.past(bench.past(left == 1)))
+    bench.cover("waited", ends & bench.past(bench.past(bench.past(left == 1))))
     bench.cover("ends", ends & quiet)
 
 

@@ -99,9 +99,16 @@ MUTANTS = (
     Mutant(
         "read_share.owners",
         "hw/memory_channel.py",
-        "((write, taken), (read, answered))",
-        "((write, taken), (read, answered & ~taken))",
+        "((write.addr, taken), (place, answered))",
+        "((write.addr, taken), (place, answered & ~taken))",
         "data go to the wrong reader where an answer comes with a read",
+    ),
+    Mutant(
+        "read_share.owners",
+        "hw/memory_channel.py",
+        "oldest.eq(Mux(is_written, write.data, read.data)),",
+        "oldest.eq(read.data),",
+        "an answer in the cycle behind its read goes to the wrong reader",
     ),
     Mutant(
         "drain.answered",
@@ -113,9 +120,16 @@ MUTANTS = (
     Mutant(
         "drain.answered",
         "nic/interface.py",
-        "outstanding + requested - answered",
-        "outstanding + (requested & ~answered) - answered",
+        "outstanding + asked - came",
+        "outstanding + (asked & ~came) - came",
         "a request that comes with an answer is not counted",
+    ),
+    Mutant(
+        "drain.answered",
+        "nic/interface.py",
+        "waiting.append(asked | (outstanding != 0))",
+        "waiting.append(outstanding != 0)",
+        "a request that is not counted yet is forgotten",
     ),
     Mutant(
         "wave_offset.place",
