@@ -72,13 +72,10 @@ class Drain(wiring.Component):
             # Room is reserved for every answer, so that there are never more.
             outstanding = Signal(range(self.config.most_reads + 1))
             # Handshakes come from far: they are registered before they are counted.
-            asked, came = Signal(), Signal()
-            m.d.sync += [
-                asked.eq(requested),
-                came.eq(answered),
-                outstanding.eq(outstanding + asked - came),
-            ]
-            waiting.append(asked | (outstanding != 0))
+            asked, came, left = Signal(), Signal(), Signal.like(outstanding)
+            m.d.comb += left.eq(outstanding + asked - came)
+            m.d.sync += [asked.eq(requested), came.eq(answered), outstanding.eq(left)]
+            waiting.append(left != 0)
         # What is asked for in the reset's first cycle is in the counts from its second one on.
         lasts = Signal()
         m.d.sync += lasts.eq(self.reset)

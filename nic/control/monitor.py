@@ -167,8 +167,9 @@ class FaultMonitor(wiring.Component):
             m.d.comb += self._report(seen, self.table, row=row, flow=flow)
         with m.If(self.control.any()):
             m.d.comb += self._report(seen, self.control)
-        with m.If(seen.code.any() & ~self.faulted):
-            m.d.sync += [self.faulted.eq(1), self.fault.eq(seen)]
+        # Whether there is a fault settles late: it is among the data, which are 0 without one.
+        with m.If(~self.faulted):
+            m.d.sync += [self.faulted.eq(seen.code.any()), self.fault.eq(seen)]
             if len(self.wave):
                 m.d.sync += self.wave.eq(self._reported_wave)
         return m

@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "monitor.first",
         "nic/control/monitor.py",
-        "with m.If(seen.code.any() & ~self.faulted):",
-        "with m.If(seen.code.any()):",
+        "with m.If(~self.faulted):\n            m.d.sync += [",
+        "with m.If(seen.code.any()):\n            m.d.sync += [",
         "the last fault is kept, not the first",
     ),
     Mutant(
@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "drain.answered",
         "nic/interface.py",
-        "waiting.append(asked | (outstanding != 0))",
+        "waiting.append(left != 0)",
         "waiting.append(outstanding != 0)",
         "a request that is not counted yet is forgotten",
     ),
