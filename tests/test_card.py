@@ -22,7 +22,7 @@ CARD = ROOT / "examples" / "card" / "card.py"
 
 @pytest.fixture(
     scope="module",
-    params=["sram", pytest.param("axi", marks=pytest.mark.slow)],
+    params=["sram", pytest.param("axi", marks=pytest.mark.long)],
 )
 def folder(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("card") / "out"

@@ -73,7 +73,7 @@ def test_a_name_admitted_as_gloo_is_both_names_and_no_other():
     assert name.lower() == "ours" and name.lower() != "gloo"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_multitree_passes_a_subset_as_gloo_does():
     status, result = run("--subset")
     assert result["problems"] == [] and status == 0

@@ -35,44 +35,49 @@ BLOCKS = {
     "bench_reducer": lambda: Reducer(CONFIG),
 }
 
-on_each_simulator = pytest.mark.parametrize("simulator", ["icarus", "verilator"])
-# Icarus takes minutes for a network, which its blocks and two interfaces do not.
-network_on_each_simulator = pytest.mark.parametrize(
-    "simulator", [pytest.param("icarus", marks=pytest.mark.long), "verilator"]
-)
+SIMULATORS = ("icarus", "verilator")
+# Icarus takes minutes for these, which it does not for the other blocks.
+_MINUTES = pytest.param("icarus", marks=pytest.mark.long)
+interfaces_on_each_simulator = pytest.mark.parametrize("simulator", [_MINUTES, "verilator"])
+BLOCK_RUNS = [
+    pytest.param(bench, simulator, marks=_MINUTES.marks)
+    if (bench, simulator) == ("bench_link", "icarus")
+    else (bench, simulator)
+    for bench in BLOCKS
+    for simulator in SIMULATORS
+]
 
 
 @pytest.mark.slow
-@on_each_simulator
-@pytest.mark.parametrize("bench", BLOCKS)
+@pytest.mark.parametrize(("bench", "simulator"), BLOCK_RUNS)
 def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
     verilog = generate(BLOCKS[bench](), name="block")
     run_bench(simulator, verilog=verilog, top="block", bench=bench, folder=tmp_path)
 
 
 @pytest.mark.slow
-@network_on_each_simulator
+@interfaces_on_each_simulator
 def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
     verilog = network_verilog(cached_verilog(Interface, CONFIG, name=MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_network", folder=tmp_path)
 
 
 @pytest.mark.slow
-@on_each_simulator
+@interfaces_on_each_simulator
 def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
     verilog = pair_verilog(cached_verilog(AxiInterface, PAIR_CONFIG, name=AXI_MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_axi_pair", folder=tmp_path)
 
 
 @pytest.mark.slow
-@network_on_each_simulator
+@interfaces_on_each_simulator
 def test_four_interfaces_with_axi_memories_behind_a_switch_pass_their_bench(simulator, tmp_path):
     options = {"top": "network", "bench": "bench_axi_star", "folder": tmp_path}
     run_bench(simulator, verilog=star_verilog(), **options)
 
 
 @pytest.mark.slow
-@network_on_each_simulator
+@interfaces_on_each_simulator
 def test_what_is_written_for_a_fat_tree_passes_its_bench_with_a_clock_for_the_switches(
     simulator, tmp_path
 ):
@@ -91,7 +96,7 @@ PARTNERS = {
 
 
 @pytest.mark.slow
-@on_each_simulator
+@interfaces_on_each_simulator
 @pytest.mark.parametrize("spec", PARTNERS)
 def test_one_interface_among_partners_in_python_passes_its_bench(spec, simulator, tmp_path):
     rank, sizes = PARTNERS[spec]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from multitree.sim.cocotb.simulators import SIMULATORS, missing
+from multitree.sim.cocotb.simulators import missing
 from tests.benches import BENCH, bench_module
 
 ROW = {
@@ -61,7 +61,7 @@ def test_a_memory_that_is_wrong_is_reported(measured, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("simulator", [pytest.param("icarus", marks=pytest.mark.long), "verilator"])
 def test_a_network_is_measured_on_each_simulator(simulator):
     if lack := missing(simulator):
         pytest.skip(lack)

@@ -11,9 +11,15 @@ from tests.formal.run import check, counts
 from tests.formal.seeded.all import MUTANTS
 from tests.formal.solve import missing, solve
 
+MINUTES = {"head_reader.order", "fetcher.waves"}
+"""Properties whose smallest parameter set takes as long as those of twenty others."""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROPERTIES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] if n in MINUTES else []) for n in PROPERTIES],
+)
 def test_the_property_holds_for_its_smallest_parameter_set_and_is_not_empty(name):
     if missing():
         pytest.skip(missing())

@@ -37,7 +37,11 @@ def printed(capsys, *arguments, status=0):
         (["torus:2x2", "--faults"], "icarus"),
         (["torus:2x2", "--memory", "axi", "--stalls", "heavy"], "verilator"),
         (["fat_tree:2x2", "--crossings", "--faults", "--rank", "2"], "verilator"),
-        (["mesh:2x3", "--algorithm", "forest", "--stalls", "none", "--rank", "4"], "verilator"),
+        pytest.param(
+            ["mesh:2x3", "--algorithm", "forest", "--stalls", "none", "--rank", "4"],
+            "verilator",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
@@ -84,7 +88,9 @@ def test_a_folder_is_run_again_as_it_is_and_a_broken_design_fails_with_a_name(ca
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["run.py", "--only", "interface"], ["-m", "pytest", "-q"]])
+@pytest.mark.parametrize(
+    "command", [["run.py", "--only", "interface"], ["-m", "pytest", "-q", "-k", "interface"]]
+)
 def test_a_written_folder_runs_by_itself(capsys, tmp_path, command):
     if all(map(missing, SIMULATORS)):
         pytest.skip("no simulator is installed")

@@ -104,7 +104,7 @@ def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sram", "axi"])
+@pytest.mark.parametrize("kind", ["sram", pytest.param("axi", marks=pytest.mark.long)])
 def test_it_passes_on_verilator_in_as_many_cycles(written, kind, tmp_path):
     folder = written(kind)
     for work in ("verilator", "icarus"):

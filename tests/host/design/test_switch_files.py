@@ -34,7 +34,7 @@ SHARED = Config(num_classes=1)
 
 @pytest.fixture(
     scope="module",
-    params=["fat_tree", pytest.param("bigraph", marks=pytest.mark.slow)],
+    params=["fat_tree", pytest.param("bigraph", marks=pytest.mark.long)],
 )
 def written(request, tmp_path_factory):
     topology, config = CROSSED[request.param]

@@ -77,7 +77,7 @@ def test_unequal_links_are_no_matter():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("period", [2, 8])
+@pytest.mark.parametrize("period", [pytest.param(2, marks=pytest.mark.long), 8])
 def test_waves_forward_their_own_flits(period):
     schedule = replace(build(NETWORK, "multitree"), num_waves=9, period=period)
     verify(schedule)
