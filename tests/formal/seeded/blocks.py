@@ -132,6 +132,13 @@ MUTANTS = (
         "a request that is not counted yet is forgotten",
     ),
     Mutant(
+        "drain.answered",
+        "nic/config.py",
+        "self.memory_queue_flits * (1 + (self.shared or self.forward_flits > 0))",
+        "self.memory_queue_flits * (1 + self.shared)",
+        "two readers have more reads in flight than are counted, and as many are none",
+    ),
+    Mutant(
         "wave_offset.place",
         "nic/send/wave_offset.py",
         "self.beyond.eq(place[width:].any()),",
