@@ -136,6 +136,7 @@ def share(bench, *, depth, width):
         value_out=Cat(back[1]),
         capacity=depth,
     )
+    bench.check(~block.state_error)
     bench.cover("both", (in_flight == 2) & back[1])
 
 
@@ -225,7 +226,8 @@ PROPERTIES = (
     ),
     Property(
         "read_share.owners",
-        "each reader gets the data that it asked for, in order; what is offered stays",
+        "each reader gets the data that it asked for, in order; what is offered stays; no error where"
+        " no bit flips",
         share,
         ({"depth": 3, "width": 2}, {"depth": 7, "width": 2}),
     ),

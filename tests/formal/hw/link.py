@@ -110,11 +110,17 @@ def down(bench, *, num_vcs, credits):
     m.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
     is_open, up = bench.free("open"), bench.free("up")
     m.d.comb += [sender.open.eq(is_open), receiver.up.eq(up)]
-    _sends(bench, "i", sender, num_vcs)
+    vc = _sends(bench, "i", sender, num_vcs)
     m.d.comb += sender.link.credit.eq(bench.free("credit", num_vcs))
     was_open = bench.past(is_open)
     every = Cat(left == credits for left in sender.available).all()
     bench.check(was_open | (every & ~sender.may_send.any()))
+    # A credit that no flit had spent changes nothing, and is a fault.
+    unspent = Cat(left == credits for left in sender.available) & sender.link.credit
+    bench.check(sender.fault_credit == bench.past(is_open & unspent.any()))
+    for number, left in enumerate(sender.available):
+        spent = bench.past(sender.take & (vc == number))
+        bench.check(~bench.past(is_open & unspent[number]) | (left + spent == credits))
     number = Signal(3)
     m.d.sync += number.eq(Mux(is_open, number + sender.take, 0))
     bench.check(~bench.past(sender.take) | (sender.link.sequence == bench.past(number)))
@@ -234,7 +240,8 @@ PROPERTIES = (
     ),
     Property(
         "link.down",
-        "an end that went down begins with all credits, number 0 and empty buffers, in any cycle",
+        "an end that went down begins with all credits, number 0 and empty buffers, in any cycle; a"
+        " credit too many changes nothing and is a fault",
         down,
         ({"num_vcs": 2, "credits": 3}, {"num_vcs": 3, "credits": 4}),
     ),

@@ -355,4 +355,18 @@ MUTANTS = (
         "with m.Else():",
         "a message of a later collective comes in",
     ),
+    Mutant(
+        "link.down",
+        "hw/link/transmitter.py",
+        "(available == self.credits) & self.open",
+        "0",
+        "a credit too many is no fault",
+    ),
+    Mutant(
+        "link.down",
+        "hw/link/transmitter.py",
+        "back.eq(self.link.credit[vc] & ~unspent)",
+        "back.eq(self.link.credit[vc])",
+        "a credit too many counts",
+    ),
 )

@@ -285,4 +285,25 @@ MUTANTS = (
         "recent.ack.eq(self.write.valid & self.write.ready)",
         "a write counts as acknowledged when it is taken",
     ),
+    Mutant(
+        "chunk_reader.reads",
+        "nic/forward/chunk_reader.py",
+        "may = some & (room != 0) & self.running",
+        "may = some & self.running",
+        "more flits are asked for than there is room for",
+    ),
+    Mutant(
+        "chunk_reader.reads",
+        "nic/forward/chunk_reader.py",
+        "m.d.sync += address.eq(address + 1)",
+        "m.d.sync += address.eq(address + ~of_kept)",
+        "a kept flit leaves memory's address where it was",
+    ),
+    Mutant(
+        "chunk_reader.reads",
+        "nic/forward/chunk_reader.py",
+        "Array(self.forward.kept)[from_port]",
+        "Array(self.forward.kept)[port]",
+        "the last kept flit of a chunk is taken from the port of the next one",
+    ),
 )
