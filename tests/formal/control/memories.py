@@ -226,8 +226,8 @@ PROPERTIES = (
     ),
     Property(
         "read_share.owners",
-        "each reader gets the data that it asked for, in order; what is offered stays; no error where"
-        " no bit flips",
+        "each reader gets the data that it asked for, in order; what is offered stays; no error by"
+        " itself",
         share,
         ({"depth": 3, "width": 2}, {"depth": 7, "width": 2}),
     ),

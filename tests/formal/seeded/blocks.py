@@ -369,4 +369,25 @@ MUTANTS = (
         "back.eq(self.link.credit[vc])",
         "a credit too many counts",
     ),
+    Mutant(
+        "link.wrong",
+        "hw/link/receiver.py",
+        "o.valid.eq(buffer.o.valid & whole)",
+        "o.valid.eq(buffer.o.valid & self.up)",
+        "what a wrong CRC was for leaves the buffer",
+    ),
+    Mutant(
+        "link.wrong",
+        "hw/link/receiver.py",
+        "after.eq(inside + taken - self.link.credit[vc])",
+        "after.eq(inside + taken - (self.o[vc].valid & self.o[vc].ready))",
+        "a flit that was sent without a credit is no overflow",
+    ),
+    Mutant(
+        "link.wrong",
+        "hw/link/check.py",
+        "wrong = pending & (found != given)",
+        "wrong = pending & was_control & (found != given)",
+        "a wrong CRC of a message is no error",
+    ),
 )
