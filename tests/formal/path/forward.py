@@ -68,6 +68,7 @@ def found(bench, *, wave_width):
     chunk = block.found.payload
     offered = block.found.valid
     at = Mux(is_begun, answer.position, position)
+    bench.check(~offered | block.run.running)
     bench.check(~(offered & ~job.needs) | ~chunk.tracked)
     bench.check(~(offered & job.needs & chunk.tracked) | (now_begun & cut_through))
     bench.check(~(offered & job.needs & ~chunk.tracked) | now_whole)

@@ -306,4 +306,11 @@ MUTANTS = (
         "Array(self.forward.kept)[port]",
         "the last kept flit of a chunk is taken from the port of the next one",
     ),
+    Mutant(
+        "chunk_finder.found",
+        "nic/forward/chunk_finder.py",
+        "found.valid.eq(offers & run.running)",
+        "found.valid.eq(offers)",
+        "a chunk is found while no collective runs",
+    ),
 )
