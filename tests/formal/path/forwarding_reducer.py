@@ -1,4 +1,4 @@
-"""Properties of what a port keeps of its writes: each flit at its position, none too early."""
+"""Properties of kept writes: each flit at its position, none too early."""
 
 from amaranth import Signal
 
