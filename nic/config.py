@@ -195,8 +195,8 @@ class Config:
 
     @property
     def most_reads(self) -> int:
-        """Reads that a port may have in flight on one channel: staging shares the sender's."""
-        return self.memory_queue_flits * (1 + self.shared)
+        """Reads in flight on a channel, which staging or forwarding gives two readers."""
+        return self.memory_queue_flits * (1 + (self.shared or self.forward_flits > 0))
 
     @property
     def lane_types(self) -> tuple[DType, ...]:

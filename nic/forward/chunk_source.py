@@ -171,7 +171,7 @@ class ChunkSource(wiring.Component):
         m.submodules.share = share = ReadShare(
             address_width=config.address_width,
             flit_bytes=config.flit_bytes,
-            depth=2 * config.memory_queue_flits,
+            depth=config.most_reads,
         )
         wiring.connect(m, reader.memory, share.first)
         wiring.connect(m, local.memory, share.second)

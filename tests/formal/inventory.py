@@ -95,20 +95,10 @@ REASONS = {
         "a queue for each source and one of their order; whether the check bits were right",
         "tests/nic/forward/test_merged_queue.py",
     ),
-    "nic.forward.recent_writes.RecentWrites": Reason(
-        REGISTERED,
-        "a memory with a port per reader; counts of what was written and acknowledged",
-        "tests/nic/forward/test_recent_writes.py",
-    ),
     "nic.receive.forwarding_receiver.ForwardingReceiver": Reason(
         WIRING,
         "`Receiver` with `ForwardingHeaderCheck` and `ForwardingReducer`",
         "tests/nic/receive/test_forwarding_receiver.py",
-    ),
-    "nic.reduce.forwarding_reducer.ForwardingReducer": Reason(
-        WIRING,
-        "`Reducer` with `ChunkSource`, `RecentWrites` and `WriteOrder`",
-        "tests/nic/reduce/test_forwarding_reducer.py",
     ),
     "nic.send.forwarding_sender.ForwardingSender": Reason(
         WIRING,

@@ -16,6 +16,8 @@ __all__ = ["PROPERTIES"]
 
 BITS = 2
 """Bits of a word that may be other than 0."""
+QUEUE_FLITS = 4
+"""Reads that a reader has room for."""
 
 
 def banks(bench, *, depth, num_words):
@@ -134,22 +136,25 @@ def share(bench, *, depth, width):
         value_out=Cat(back[1]),
         capacity=depth,
     )
+    bench.check(~block.state_error)
     bench.cover("both", (in_flight == 2) & back[1])
 
 
-def drain(bench, *, num_ports):
+def drain(bench, *, num_ports, num_readers, **kind):
     """A reset ends only when all that was asked before it and in its first cycle is answered."""
     m = bench.m
-    config = Config(num_ports=num_ports, memory_queue_flits=4)
+    config = Config(num_ports=num_ports, memory_queue_flits=QUEUE_FLITS, **kind)
     m.submodules.block = block = Drain(config)
     free_outputs(bench, "in", block.command, block.requested, block.answered)
     channel = bench.constant("channel", range(3 * num_ports))
     bench.assume(channel < 3 * num_ports)
     asked, answered = (bits.bit_select(channel, 1) for bits in (block.requested, block.answered))
-    left = Signal(range(config.most_reads + 2))
+    # Each reader of a channel has room for so many, and reads no more.
+    most = num_readers * QUEUE_FLITS
+    left = Signal(range(most + 2))
     m.d.sync += left.eq(left + asked - answered)
     bench.assume(~answered | (left != 0))
-    bench.assume(~asked | (left < config.most_reads))
+    bench.assume(~asked | (left < most))
     # The reset is a register: what it resets may ask in its first cycle, and not from then on.
     bench.assume(~(block.reset & bench.past(block.reset)) | ~block.requested.any())
     command, reset = block.command, block.reset
@@ -163,6 +168,7 @@ def drain(bench, *, num_ports):
     m.d.comb += quiet.eq(~block.requested.any() & ~block.answered.any())
     bench.cover("waited", ends & bench.past(bench.past(bench.past(left == 1))))
     bench.cover("ends", ends & quiet)
+    bench.cover("most", block.reset & (left == most))
 
 
 def offset(bench, *, address_width, wave_width):
@@ -220,7 +226,8 @@ PROPERTIES = (
     ),
     Property(
         "read_share.owners",
-        "each reader gets the data that it asked for, in order; what is offered stays",
+        "each reader gets the data that it asked for, in order; what is offered stays; no error by"
+        " itself",
         share,
         ({"depth": 3, "width": 2}, {"depth": 7, "width": 2}),
     ),
@@ -228,7 +235,12 @@ PROPERTIES = (
         "drain.answered",
         "a reset ends when all that memory was asked is answered, and lasts two cycles at least",
         drain,
-        ({"num_ports": 1}, {"num_ports": 2}),
+        (
+            {"num_ports": 1, "num_readers": 1},
+            {"num_ports": 2, "num_readers": 1},
+            {"num_ports": 1, "num_readers": 2, "num_classes": 1},
+            {"num_ports": 1, "num_readers": 2, "forward_flits": 32},
+        ),
     ),
     Property(
         "wave_offset.place",

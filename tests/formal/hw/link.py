@@ -2,8 +2,9 @@
 
 from types import SimpleNamespace
 
-from amaranth import Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal, Value
 
+from multitree.hw.link.link import Kind
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.session import LinkSession, bring_up
 from multitree.hw.link.transmitter import LinkTransmitter
@@ -110,11 +111,17 @@ def down(bench, *, num_vcs, credits):
     m.submodules.receiver = receiver = LinkReceiver(depth=credits, **sizes)
     is_open, up = bench.free("open"), bench.free("up")
     m.d.comb += [sender.open.eq(is_open), receiver.up.eq(up)]
-    _sends(bench, "i", sender, num_vcs)
+    vc = _sends(bench, "i", sender, num_vcs)
     m.d.comb += sender.link.credit.eq(bench.free("credit", num_vcs))
     was_open = bench.past(is_open)
     every = Cat(left == credits for left in sender.available).all()
     bench.check(was_open | (every & ~sender.may_send.any()))
+    # A credit that no flit had spent changes nothing, and is a fault.
+    unspent = Cat(left == credits for left in sender.available) & sender.link.credit
+    bench.check(sender.fault_credit == bench.past(is_open & unspent.any()))
+    for number, left in enumerate(sender.available):
+        spent = bench.past(sender.take & (vc == number))
+        bench.check(~bench.past(is_open & unspent[number]) | (left + spent == credits))
     number = Signal(3)
     m.d.sync += number.eq(Mux(is_open, number + sender.take, 0))
     bench.check(~bench.past(sender.take) | (sender.link.sequence == bench.past(number)))
@@ -136,6 +143,67 @@ def down(bench, *, num_vcs, credits):
     full, again = Signal(), Signal()
     m.d.sync += [full.eq(full | receiver.o[0].valid), again.eq(again | (full & ~up))]
     bench.cover("again", again & receiver.o[1].valid)
+
+
+def _carries(bench, flit, taken, vc, submessage_flits):
+    """Whether a flit of an arbitrary channel has to carry its message's CRC."""
+    kind, place = flit.kind, Signal(range(submessage_flits))
+    head, body, tail, single = (kind == k.value for k in list(Kind)[:4])
+    with bench.m.If(taken & (flit.vc == vc)):
+        bench.m.d.sync += place.eq(Mux(head | single, 0, place + 1))
+    return tail | single | (body & place.all())
+
+
+def wrong(bench, *, num_vcs, depth):
+    """Whatever comes: what is right is delivered, else its error is named; none behind a CRC."""
+    m = bench.m
+    without_crc(bench)
+    sizes = {"num_vcs": num_vcs, "flit_bytes": 1, "submessage_flits": 2}
+    m.submodules.block = block = LinkReceiver(depth=depth, **sizes)
+    link, vc = block.link, bench.constant("vc", range(num_vcs))
+    bench.assume(vc < num_vcs)
+    names = ("valid", "kind", "sequence", "epoch", "vc")
+    for name in names:
+        given = getattr(link, name)
+        m.d.comb += given.eq(bench.free(f"link_{name}", len(Value.cast(given))))
+    # All CRCs are 0 here: any other one is wrong.
+    m.d.comb += [link.payload.eq(bench.free("link_payload")), link.check.eq(bench.free("check"))]
+    m.d.comb += [block.up.eq(1), block.epoch.eq(bench.constant("epoch"))]
+    m.d.comb += [o.ready.eq(bench.free(f"o_{k}_ready")) for k, o in enumerate(block.o)]
+    flit = SimpleNamespace(**{name: bench.past(Value.cast(getattr(link, name))) for name in names})
+    flit.payload, flit.check = bench.past(link.payload[0]), bench.past(link.check[0])
+    number, bad = Signal(3), Signal()
+    inside = [Signal(range(depth + 1), name=f"inside_{k}") for k in range(num_vcs)]
+    is_control = flit.valid & flit.kind[2]
+    data, current = flit.valid & ~flit.kind[2], flit.epoch == block.epoch
+    right = current & (flit.sequence == number) & (flit.vc < num_vcs)
+    taken = data & right & (Array(inside)[flit.vc] != depth)
+    m.d.sync += number.eq(number + taken)
+    for k, held in enumerate(inside):
+        m.d.sync += held.eq(held + (taken & (flit.vc == k)) - link.credit[k])
+    for error, due in (
+        (block.sequence_error, data & current & ~right),
+        (block.epoch_error, data & ~current),
+        (block.overflow, data & right & ~taken),
+    ):
+        bench.check(error == bench.past(due))
+    mine = taken & (flit.vc == vc)
+    spoilt = flit.check & (is_control | (mine & _carries(bench, flit, taken, vc, 2)))
+    m.d.sync += bad.eq(bad | spoilt)
+    bench.check(~bench.past(bench.past(spoilt)) | block.check_error)
+    offers = Cat(o.valid for o in block.o)
+    bench.check(~bench.past(bad) | ~offers.any())
+    Watch(
+        bench,
+        put=mine,
+        take=_of(Cat(o.valid & o.ready for o in block.o), vc),
+        value_in=Cat(flit.payload, flit.kind[:2]),
+        value_out=Array(Cat(o.payload.payload[0], o.payload.kind.as_value()[:2]) for o in block.o)[
+            vc
+        ],
+        capacity=depth,
+    )
+    bench.cover("second", bad & (number == 2))
 
 
 def _end(bench, name, credits):
@@ -234,9 +302,18 @@ PROPERTIES = (
     ),
     Property(
         "link.down",
-        "an end that went down begins with all credits, number 0 and empty buffers, in any cycle",
+        "an end that went down begins with all credits, number 0 and empty buffers, in any cycle; a"
+        " credit too many changes nothing and is a fault",
         down,
         ({"num_vcs": 2, "credits": 3}, {"num_vcs": 3, "credits": 4}),
+    ),
+    Property(
+        "link.wrong",
+        "whatever comes in: what is right leaves once, in order, all else is an error; nothing"
+        " leaves with or behind a wrong CRC",
+        wrong,
+        ({"num_vcs": 1, "depth": 3}, {"num_vcs": 3, "depth": 3}),
+        quick_depth=12,
     ),
     Property(
         "link.reset",

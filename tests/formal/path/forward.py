@@ -9,13 +9,15 @@ from multitree.nic.forward.chunk_reader import ChunkReader
 from multitree.nic.forward.merged_queue import MergedQueue
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.forward.write_order import WriteOrder
-from tests.formal.bench import Property, driven
-from tests.formal.stand_ins import hand_out, hollow
+from tests.formal.bench import Property, Watch, driven
+from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
 __all__ = ["PROPERTIES"]
 
 KEPT_FLITS, STALE_FLITS = 8, 2
 """Flits that a port keeps here, so that positions go beyond, and those left as room of them."""
+READ_CYCLES = 12
+"""Cycles searched for reads, which are too much for a proof: a full queue takes 8."""
 
 
 def _config(wave_width=0):
@@ -66,6 +68,7 @@ def found(bench, *, wave_width):
     chunk = block.found.payload
     offered = block.found.valid
     at = Mux(is_begun, answer.position, position)
+    bench.check(~offered | block.run.running)
     bench.check(~(offered & ~job.needs) | ~chunk.tracked)
     bench.check(~(offered & job.needs & chunk.tracked) | (now_begun & cut_through))
     bench.check(~(offered & job.needs & ~chunk.tracked) | now_whole)
@@ -192,6 +195,54 @@ def flits(bench):
     bench.cover("behind", queue.asked & ~is_kept & first.tracked & (put == KEPT_FLITS))
 
 
+def reads(bench):
+    """Reads are of the chunks' addresses, kept flits of their ports, all within the queue."""
+    m, config = bench.m, _config()
+    queue = hollow(MergedQueue)(config)
+    hand_out(bench, "multitree.nic.forward.chunk_reader.MergedQueue", queue)
+    m.submodules.block = block = ChunkReader(config)
+    chunk, forward = block.chunks.payload, block.forward
+    # Wherever ports are: what is read does not depend on it, only when.
+    free_outputs(bench, "chunk", block.chunks.valid, chunk.base, chunk.size, chunk.position)
+    free_outputs(bench, "of", chunk.tracked, chunk.need_port[:1], block.running, block.o.ready)
+    free_outputs(bench, "port", *forward.written, *forward.acknowledged)
+    free_outputs(bench, "memory", block.memory.ready, block.memory.data_valid)
+    m.d.comb += [each.eq(bench.free(f"kept_{k}")) for k, each in enumerate(forward.kept)]
+    m.d.comb += block.memory.data.eq(bench.free("data"))
+    inside, most = Signal(range(config.memory_queue_flits + 2)), config.memory_queue_flits
+    m.d.comb += queue.o.valid.eq(bench.free("leaves") & (inside != 0))
+    m.d.sync += inside.eq(inside + queue.asked - (block.o.valid & block.o.ready))
+    bench.check(inside <= most)
+    # A queue of the bench's own, whose first entry moves on with each flit.
+    entry = data.StructLayout({"base": 4, "port": 1, "left": 4})
+    queued, held = Signal(data.ArrayLayout(entry, 6)), Signal(range(7))
+    came, first = block.chunks.valid & block.chunks.ready & (chunk.size != 0), queued[0]
+    left = queue.asked & (first.left == 1)
+    m.d.sync += held.eq(held + came - left)
+    with m.If(left):
+        m.d.sync += [queued[k].eq(queued[k + 1]) for k in range(5)]
+    with m.Elif(queue.asked):
+        m.d.sync += [first.base.eq(first.base + 1), first.left.eq(first.left - 1)]
+    with m.If(came):
+        new = queued[(held - left)[: len(held)]]
+        m.d.sync += [new.base.eq(chunk.base), new.port.eq(chunk.need_port)]
+        m.d.sync += new.left.eq(chunk.size)
+    bench.check(~queue.asked | ((held != 0) & block.running))
+    Watch(
+        bench,
+        put=queue.asked & ~queue.of_kept,
+        take=block.memory.valid & block.memory.ready,
+        value_in=first.base,
+        value_out=block.memory.address,
+        capacity=2,
+    )
+    bench.check(queue.kept_valid == bench.past(queue.asked & queue.of_kept))
+    bench.check(~queue.kept_valid | (queue.kept == Array(forward.kept)[bench.past(first.port)]))
+    bench.check(queue.read_valid == block.memory.data_valid)
+    bench.check(queue.read == block.memory.data)
+    bench.cover("full", (inside == most) & queue.kept_valid)
+
+
 PROPERTIES = (
     Property(
         "chunk_finder.found",
@@ -204,6 +255,14 @@ PROPERTIES = (
         "a flit is taken that is put and not yet overwritten, or read once it is acknowledged",
         flits,
         ({},),
+    ),
+    Property(
+        "chunk_reader.reads",
+        "each flit is read once, in order, at its address or its port; reads within the queue",
+        reads,
+        ({},),
+        depth=READ_CYCLES,
+        quick_depth=9,
     ),
     Property(
         "write_order.order",

@@ -1,9 +1,10 @@
 """Properties of messages in hand where flits are forwarded, whatever was read."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 
 from multitree.hw.checked_queue import Checked
+from multitree.hw.link.link import Kind
 from multitree.nic.config import OP_GATHER, sequence_width
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
@@ -58,6 +59,11 @@ def _header_check(bench, config):
     ]
     flit = reader.ahead
     driven(bench, "ahead", flit)
+    # What may be payload says itself of which kind it is, and which message it belongs to.
+    data_flit, kind = flit.payload.flit, flit.payload.flit.kind
+    is_payload = (kind == Kind.BODY) | (kind == Kind.TAIL)
+    said = Cat(kind, flit.payload.turn)
+    bench.assume(~is_payload | (data_flit.payload[: len(said)] == said))
     waits = bench.past(flit.valid & ~flit.ready)
     bench.assume(
         ~waits | (flit.valid & (flit.payload.as_value() == bench.past(flit.payload.as_value())))
@@ -117,6 +123,10 @@ def messages(bench, *, wave_width, submessage_flits):
     ends = (picked.place + 1)[:shift] == 0
     bench.check(~moved | (item.end == (item.mark.last | ends)))
     bench.check(~moved | (item.mark.count == wave + (picked.place >> shift) + 1))
+    # Only a tail, or a sub-message's last flit, carries the CRC of what came before it.
+    is_end = item.mark.last | (item.end & block.run.packets)
+    kind, turn = Mux(is_end, Kind.TAIL.value, Kind.BODY.value), (picked.done + 1)[:TURN_WIDTH]
+    bench.check(~moved | (item.payload[: 3 + TURN_WIDTH] == Cat(kind[:2], Const(0, 1), turn)))
     bench.check(~empty | (value.single & block.drained))
     bench.check(~empty | ((block.empty.flow == value.flow) & (block.empty.op == value.op)))
     bench.check(~empty | (block.empty.count == wave + 1))
@@ -146,6 +156,9 @@ def jobs(bench, *, wave_width):
     bench.check(~(taken & given) & ~(begun & announced))
     bench.check(~begun | ((begins.position == passed) & begins.begun))
     bench.check(~was_empty | report.valid)
+    of_mine = (begun & picked.is_mine) | bench.past(block.empty.valid & picked.is_mine)
+    bench.check(~of_mine | ((report.flow == value.flow) & (report.op == value.op)))
+    bench.check(~(of_mine & (wave_width != 0)) | (begins.wave == value.wave))
     mine = taken & picked.is_mine
     bench.check(~mine | ((job.flow == value.flow) & (job.op == (value.op & ~value.single))))
     bench.check(~mine | ((job.base == value.address) & (job.size == value.size)))

@@ -114,7 +114,8 @@ def frames(bench, *, shared, packets, submessage_flits):
     again = block.flits.valid & course.is_head & (course.left != 0)
     bench.check(~again | (packets & ~place.any() & (course.descriptor.size != course.left)))
     if not shared:
-        same = (head.flow == course.descriptor.flow) & head.continued
+        same = (head.flow == course.descriptor.flow) & (head.op == course.descriptor.op)
+        same &= head.continued & (head.sequence == block.run.sequence)
         bench.check(~again | (same & (head.size == course.descriptor.size)))
         bench.check(~course.begins | ~head.continued)
     # A stop lets nothing out, and what was offered stays until then.

@@ -1,6 +1,6 @@
 """Properties of heads that are read ahead: each message once, and its own place."""
 
-from amaranth import Cat, Signal
+from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
@@ -14,7 +14,7 @@ from tests.formal.path.header_check import small_config
 __all__ = ["PROPERTIES"]
 
 WAVES_CYCLES = 22
-"""Cycles searched for waves: two of them, and what is beyond, take 14."""
+"""Cycles searched for waves and for heads: two of them, and what is beyond, take 14."""
 
 
 def _head_reader(bench, config, sequence):
@@ -133,6 +133,38 @@ def order(bench, *, address_width):
     bench.cover("second", mine & offered & (number == 1))
 
 
+def heads(bench, *, address_width):
+    """A message that is right has a head of this collective, of its flow's size and port."""
+    m, config = bench.m, small_config(address_width, 2, forward_flits=32)
+    block = _head_reader(bench, config, bench.constant("sequence", sequence_width(config)))
+    entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
+    m.d.comb += block.lookup.entry.eq(entry)
+    flit, layout = block.flits.payload, head_layout(config)
+    said, single = data.View(layout, flit.payload[: layout.size]), flit.kind == Kind.SINGLE
+    begins = ((flit.kind == Kind.HEAD) & ~said.continued) | single
+    taken = block.flits.valid & block.flits.ready & begins & ~block.run.faulted
+    # A head that is stale is taken a cycle after it is seen: it stays so long.
+    waits = bench.past(block.flits.valid & ~block.flits.ready)
+    bench.assume(~waits | (block.flits.valid & (flit.as_value() == bench.past(flit.as_value()))))
+    is_child = Cat(entry.children[k] == block.port for k in range(8)).any()
+    fits = (said.size == entry.size[:8]) & (single == (entry.size == 0))
+    expected = Mux(said.op == 0, is_child, entry.parent == block.port)
+    good = fits & expected & (said.sequence == block.run.sequence)
+    # One in hand, and one that was looked up: what was said of each.
+    heads, messages, goods = Signal(2), Signal(2), Signal(4)
+    offered = block.messages.valid & block.messages.ready
+    m.d.sync += [heads.eq(heads + taken), messages.eq(messages + offered)]
+    for number in range(4):
+        with m.If(taken & (heads == number)):
+            m.d.sync += goods[number].eq(good)
+    right = block.messages.valid & (block.messages.payload.code == 0)
+    bench.check(~right | goods.bit_select(messages, 1))
+    size = block.messages.payload.size
+    bench.check(~right | (size == entry.size[:address_width]))
+    bench.cover("second", right & (messages == 1) & (size == 3))
+    bench.cover("wrong", block.messages.valid & ~goods.bit_select(messages, 1))
+
+
 def waves(bench, *, address_width, wave_width):
     """In one collective each wave of a message is right once, in order, at its own place."""
     m, config = bench.m, small_config(address_width, 2, wave_width, 32)
@@ -175,6 +207,14 @@ PROPERTIES = (
         "messages say what their heads said, and each flit which of them it belongs to",
         order,
         _SIZES,
+    ),
+    Property(
+        "head_reader.heads",
+        "a message is right only if its head is of this collective, of its flow's size and port",
+        heads,
+        _SIZES[:1],
+        depth=WAVES_CYCLES,
+        quick_depth=16,
     ),
     Property(
         "head_reader.waves",

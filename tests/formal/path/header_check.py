@@ -1,6 +1,6 @@
 """Properties of what comes in on a port: no address outside the window."""
 
-from amaranth import Cat, Signal
+from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
@@ -140,6 +140,72 @@ def once(bench, *, address_width, submessage_flits):
     bench.cover("again", came & (block.fault == FaultCode.DUPLICATE_MESSAGE))
 
 
+class _Head:
+    """What the head of the message in hand said; `same` while those of its packets say it, too."""
+
+    def __init__(self, bench, block, config):
+        m, flit = bench.m, block.flits
+        layout, kind = head_layout(config), flit.payload.kind
+        said = data.View(layout, flit.payload.payload[: layout.size])
+        is_head = (kind == Kind.HEAD) | (kind == Kind.SINGLE)
+        taken = flit.valid & flit.ready & is_head & ~block.run.faulted
+        self.said, self.same, self.single = Signal(layout), Signal(), Signal()
+        self.begins = taken & ~said.continued
+        names = ("flow", "op", "sequence", "wave")[: 4 if config.wave_width else 3]
+        with m.If(self.begins):
+            m.d.sync += [self.said.eq(said), self.same.eq(1), self.single.eq(kind == Kind.SINGLE)]
+        with m.Elif(taken):
+            alike = Cat(said[name] == self.said[name] for name in names).all()
+            m.d.sync += self.same.eq(self.same & alike & (kind == Kind.HEAD))
+
+
+def _sibling_count(bench, block, head, sibling):
+    """The most that was answered, to questions of this message, of the child before its own."""
+    query, count, now = block.query, Signal(len(block.query.count)), Signal(len(block.query.count))
+    named = (query.port == sibling) & (query.op == 0) & (query.flow == head.said.flow)
+    asked = bench.past(query.valid & named & ~head.begins)
+    more = asked & query.answered & (query.count > count)
+    bench.m.d.comb += now.eq(Mux(more, query.count, count))
+    bench.m.d.sync += count.eq(Mux(head.begins, 0, now))
+    return now
+
+
+def heads(bench, *, submessage_flits, wave_width):
+    """Nothing comes in but what its head, its kind and the child before it allow."""
+    m, config = bench.m, small_config(4, submessage_flits, wave_width)
+    block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
+    run, item, empty = block.run, block.items.payload, block.empty.valid
+    m.submodules.flow_check = check = FlowCheck(config)
+    entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
+    m.d.comb += [check.entry.eq(entry), block.lookup.entry.eq(entry), check.window_flits.eq(15)]
+    m.d.comb += [block.port.eq(bench.constant("port", 1))]
+    m.d.comb += run.last_wave.eq(bench.constant("last_wave", wave_width))
+    bench.assume((check.code == 0) & (run.num_flows <= config.num_flows))
+    head, moved = _Head(bench, block, config), block.items.valid & block.items.ready
+    said, kind = head.said, block.flits.payload.kind
+    is_child = [entry.children[k] == block.port for k in range(8)]
+    reduces = said.op == 0
+    expected = Mux(reduces, Cat(is_child).any(), entry.parent == block.port)
+    right = head.same & expected & (said.sequence == run.sequence)
+    right &= (said.size == entry.size[:8]) & (head.single == (entry.size == 0))
+    bench.check(~(moved | empty) | right)
+    bench.check(~moved | ((item.mark.flow == said.flow) & (item.mark.op == said.op)))
+    # Only a tail, or a sub-message's last flit, carries the CRC of what came before it.
+    ends = item.mark.last | (item.end & run.packets)
+    bench.check(~moved | Mux(ends, kind == Kind.TAIL, kind == Kind.BODY))
+    follows, sibling, place = Signal(), Signal(4), Signal(config.address_width)
+    for k in range(1, 8):
+        with m.If(is_child[k] & reduces):
+            m.d.comb += [follows.eq(1), sibling.eq(entry.children[k - 1])]
+    m.d.sync += place.eq(Mux(head.begins, 0, place + moved))
+    count, shift = _sibling_count(bench, block, head, sibling), submessage_flits.bit_length() - 1
+    wave = said.wave[:wave_width] << config.part_width
+    bench.check(~((moved | empty) & follows) | (count >= wave + (place >> shift) + 1))
+    bench.check(~empty | block.drained)
+    bench.cover("follows", moved & item.mark.last & follows & (place == 2))
+    bench.cover("empty", empty & follows)
+
+
 def waves(bench, *, address_width, submessage_flits, wave_width):
     """In one collective each wave of a message is admitted once, in order, to its own place."""
     m = bench.m
@@ -249,6 +315,16 @@ PROPERTIES = (
             {"address_width": 4, "submessage_flits": 2},
             {"address_width": 4, "submessage_flits": 4},
         ),
+    ),
+    Property(
+        "header_check.heads",
+        "a flit comes in as its head, its kind and its flow's entry allow, behind the child before",
+        heads,
+        (
+            {"submessage_flits": 2, "wave_width": 0},
+            {"submessage_flits": 2, "wave_width": 1},
+        ),
+        quick_depth=14,
     ),
     Property(
         "header_check.waves",

@@ -147,7 +147,7 @@ def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
     bench.m.d.sync += unacked.eq(unacked + written - ack)
     bench.assume(~ack | (unacked != 0))
     # Twice the queue may be between a flit's being taken and its acknowledgement.
-    _Followed(
+    followed = _Followed(
         bench,
         taken=block.items.valid & block.items.ready,
         end=item.end,
@@ -156,6 +156,9 @@ def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
         capacity=2 * memory_queue_flits,
         mark=_mark(item.mark),
     )
+    # What waits for an idle reducer comes behind all that was taken, and alone (`receiver.joins`).
+    bench.check(~block.idle | (followed.missing == 0))
+    bench.check(~(block.idle | bench.past(block.idle)) | ~block.arrival.valid)
 
 
 def reducer_progress(bench, *, memory_queue_flits, adder_cycles):
@@ -198,7 +201,8 @@ PROPERTIES = (
     ),
     Property(
         "reducer.arrivals",
-        "no arrival before every write of its sub-message is acknowledged; marks in order",
+        "no arrival before every write of its sub-message is acknowledged; marks in order; idle"
+        " means that all that was taken is reported",
         reducer_arrivals,
         (
             {"memory_queue_flits": 4, "adder_cycles": 1},

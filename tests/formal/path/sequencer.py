@@ -253,10 +253,9 @@ def order(bench, *, num_ports, num_flows, max_children):
     before, reserved_before = _all_before(flow.added, place), _all_before(flow.locked, place)
     late = Mux(reserved_before, Verdict.WAITS.value, Verdict.STAGED.value)
     granted = Mux(before, Verdict.DIRECT.value, late)
-    bench.check(
-        ~reduces | (verdict == Mux(known, Verdict.TWICE.value, Mux(empty, verdict, granted)))
-    )
-    bench.check(~reduces | known | (verdict != Verdict.TWICE.value))
+    # What has no payload has nothing to be staged, nor to be added to.
+    fresh = Mux(empty, Verdict.DIRECT.value, granted)
+    bench.check(~reduces | (verdict == Mux(known, Verdict.TWICE.value, fresh)))
     gathers = hit & (op == GATHER)
     bench.check(
         ~gathers | (verdict == Mux(flow.gathered, Verdict.TWICE.value, Verdict.DIRECT.value))

@@ -349,4 +349,18 @@ MUTANTS = (
         "(link.send_fault & self.run.running, FaultCode.PEER_RESET)",
         "a neighbour that goes down is no fault",
     ),
+    Mutant(
+        "framer.frames",
+        "nic/send/framer.py",
+        "head.continued.eq(begun), head.wave.eq(message.wave)",
+        "head.continued.eq(begun), head.op.eq(message.op & ~begun)",
+        "a result's packets behind the first say that they are a contribution's",
+    ),
+    Mutant(
+        "sequencer.order",
+        "nic/reduce/sequencer.py",
+        "verdict.eq(Verdict.DIRECT),",
+        "verdict.eq(Mux(empty & (event.op == 0), Verdict.WAITS, Verdict.DIRECT)),",
+        "a contribution without payload is said to wait",
+    ),
 )

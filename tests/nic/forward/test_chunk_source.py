@@ -138,3 +138,30 @@ def test_a_chunk_in_memory_is_read_while_the_one_before_it_is_awaited():
     answers = [tracker(q, lambda *_: 0) for q in (block.query, block.beginning)]
     run(block, process, background=[memory_end, *answers])
     assert [address for _, address in reads] == list(accumulate([1] * 3, initial=8))
+
+
+def test_both_readers_together_have_as_many_reads_in_flight_as_a_reset_waits_for():
+    jobs = [
+        {"row": 0, "flow": 0, "base": 0, "size": 90, "needs": 1, "need_port": 1},
+        {"row": 1, "flow": 1, "base": 100, "size": 90, "needs": 0},
+    ]
+    # All of it is in memory, and the first flits are kept no longer.
+    models, flits = [PortModel([], []) for _ in range(NUM_PORTS)], list(range(90))
+    models[1] = PortModel(flits, flits, written=90, acknowledged=90)
+    block, reads = ChunkSource(FORWARDING), []
+
+    async def process(ctx):
+        start(ctx, block, cut_through=1)
+        ctx.set(block.begun.ready, 1)
+        await send(ctx, block.jobs, jobs, go("never", 0))
+        for _ in range(150):
+            await ctx.tick()
+
+    background = [
+        ports(block.forward, models, [0] * 200),
+        reader(block.memory, [0] * 200, latency=latencies(None, 1000), taken=reads),
+        tracker(block.beginning, lambda *_: beginning(FORWARDING, 0)),
+        tracker(block.query, lambda *_: 0),
+    ]
+    run(block, process, background=background)
+    assert len(reads) == FORWARDING.most_reads
