@@ -74,12 +74,16 @@ class Host:
         Returns
         -------
         int or None
-            None where no interface holds the tables.
+            None where no interface holds the tables, or none can be built for the network.
         """
         sent, sizes = as_sent(schedule), least_sizes(schedule, num_flits, lockstep=lockstep)
         if beyond_interfaces(sent, sizes) is not None:
             return None
-        config = config_for(sent.topology, link_model, **sizes)
+        try:
+            config = config_for(sent.topology, link_model, **sizes)
+        except ValueError:
+            # The engine analytic times what is beyond interfaces: more links at a rank, for example.
+            return None
         rows = np.bincount(sent.src, minlength=sent.topology.num_ranks)
         table = compile_table(sent, int(rows.argmax()), num_flits, config, lockstep=lockstep)
         writes = [*table_writes(table), *run_writes(_SETTINGS), COMMIT]

@@ -67,6 +67,23 @@ def test_what_no_interface_holds_is_not_loaded():
 
 
 @pytest.mark.parametrize(
+    ("spec", "model"),
+    [
+        ("full:10", MODEL),
+        ("fat_tree:2x2", LinkModel(flit_bytes=8)),
+        ("ring:4", LinkModel(memory_read_cycles=5000)),
+    ],
+)
+def test_what_no_interface_can_be_built_for_is_timed_and_its_loading_unknown(spec, model):
+    topology = parse_topology(spec)
+    with Simulator(topology, "analytic", link_model=model, host=Host(6, 2.5)) as simulator:
+        report = simulator.run(build(topology, "multitree"), 4096)
+    assert report.cycles > 0
+    assert report.loading_cycles is report.offload_us is None
+    assert "tables are loaded in unknown time, and so is an offload" in str(report)
+
+
+@pytest.mark.parametrize(
     ("values", "problem"),
     [
         ((0, 0.0), "Write cycles must be at least 1, not 0"),
@@ -77,6 +94,11 @@ def test_what_no_interface_holds_is_not_loaded():
 def test_a_host_that_cannot_be_is_refused(values, problem):
     with pytest.raises(ValueError, match=problem):
         Host(*values)
+
+
+def test_a_host_s_time_is_not_asked_for_where_loading_is_unknown():
+    with pytest.raises(ValueError, match=r"Host us must be 0 with the backdoor.*not 2\.5"):
+        Simulator(ring(4), "rtl", backdoor=True, host=Host(call_us=2.5))
 
 
 def test_hosts_in_rtl_write_as_they_do():
