@@ -22,7 +22,7 @@ from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.rtl.session import Progress
 from multitree.sim.trace import Trace
 from multitree.topology.checks.verify import verify
-from multitree.topology.collectives import DTYPES
+from multitree.topology.collectives import DTYPES, OPS_OF, Op
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -203,10 +203,17 @@ class Simulator(AbstractContextManager["Simulator"]):
         ------
         ScheduleError
             If the schedule is wrong or does not fit.
+        ValueError
+            If it adds nothing, and the op is another one than "sum".
         DeviceError
             If an interface faults.
         """
         verify(schedule)
+        if Op.REDUCE not in OPS_OF[schedule.collective] and self.op != "sum":
+            raise ValueError(
+                f"Op must be sum where nothing is added, as in {schedule.collective}, "
+                f"not {self.op!r}"
+            )
         if self._rtl is not None:
             shape = schedule.topology.num_ranks, size_bytes // DTYPES[self._dtype].itemsize
             memory = make_buffers(self._seed, *shape, self._dtype)

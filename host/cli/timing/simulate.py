@@ -202,7 +202,18 @@ class _Dump:
         return cls(path, first, last, waveform)
 
     def write(self, trace: Trace, model: LinkModel) -> None:
-        """Write the messages of a run, unless a waveform or nothing is asked for."""
+        """Write the messages of a run, unless a waveform or nothing is asked for.
+
+        Raises
+        ------
+        ValueError
+            If the run ends before the window begins, so that there is nothing in the file.
+        """
+        if self.first_cycle >= trace.cycles:
+            raise ValueError(
+                f"Window must begin before the run ends, which takes {trace.cycles} cycles, not in "
+                f"cycle {self.first_cycle}"
+            )
         if self.path is not None and self.waveform is None:
             events = TraceEvents(trace, self.first_cycle, self.last_cycle)
             write_trace_events(self.path, events, model.clock_ghz)
