@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 
 from multitree import LinkModel, parse_topology
+from multitree.host.parameters import scaled
 from multitree.host.simulator import Simulator
+from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.offload import Host
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.rings import build_ring
-from multitree.topology.families.direct import ring
+from multitree.topology.families.direct import ring, torus
 
 MODEL = LinkModel()
-# A host looks at the status every 32 cycles, and until all have it.
-OFF_CYCLES = 64
+# A host looks at the status every 32 cycles.
+OFF_CYCLES = 32
 
 
 @pytest.mark.slow
@@ -39,6 +41,18 @@ def test_tables_are_loaded_in_the_cycles_of_the_emulated_hosts(spec, algorithms,
         with Simulator(topology, "analytic", lockstep=lockstep) as simulator:
             modelled = simulator.run(schedule, size_bytes).loading_cycles
         assert abs(modelled - measured) <= OFF_CYCLES, algorithm
+
+
+@pytest.mark.slow
+def test_what_loading_takes_does_not_depend_on_links_or_a_waveform(tmp_path):
+    measured = []
+    for latency_ns, name in ((1.0, None), (30.0, None), (150.0, None), (30.0, "run.vcd")):
+        topology = scaled(torus(2, 2), None, latency_ns)
+        waveform = None if name is None else Waveform(tmp_path / name)
+        with Simulator(topology, "rtl", waveform=waveform) as simulator:
+            measured.append(simulator.run(build(topology, "multitree"), 4096).loading_cycles)
+    # Each of writes and status is over up to 8 cycles before the emulation stops.
+    assert max(measured) - min(measured) <= 3 * 8
 
 
 def test_every_write_takes_its_cycles():
