@@ -42,8 +42,12 @@ __all__ = ["add_commands", "built_for"]
 FAILED = 1
 
 EngineOption = Annotated[str, typer.Option(help="rtl, exact or analytic.", metavar="NAME")]
-DtypeOption = Annotated[str, typer.Option(help="float32, int32 or bfloat16.", metavar="NAME")]
-OpOption = Annotated[str, typer.Option(help="sum, max, or average (avg).", metavar="NAME")]
+DtypeOption = Annotated[
+    str, typer.Option(help="Of the data, in rtl: float32, int32 or bfloat16.", metavar="NAME")
+]
+OpOption = Annotated[
+    str, typer.Option(help="Of the data, in rtl: sum, max, or average (avg).", metavar="NAME")
+]
 AnyAlgorithmOption = Annotated[
     str | None,
     typer.Option(
@@ -65,7 +69,7 @@ LockstepOption = Annotated[
     bool,
     typer.Option("--lockstep", help="Wait out every step's estimated time."),
 ]
-SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
+SeedOption = Annotated[int, typer.Option(help="Of the data, in rtl.", metavar="NUMBER")]
 TraceOption = Annotated[
     Path | None,
     typer.Option(
