@@ -33,6 +33,8 @@ def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topolo
         if first > last:
             raise ValueError(f"Ranks must be like 0-3,8, not {ranks!r}")
         chosen += range(first, min(last, max(first, network.num_ranks)) + 1)
+    if forwarding and set(chosen) == set(range(network.num_ranks)):
+        raise ValueError(f"Forwarding must come with ranks that leave some out, not {ranks!r}")
     return among(network, chosen, forwarding=forwarding)
 
 

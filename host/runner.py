@@ -18,7 +18,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.offload import Host
 from multitree.topology.algorithms.build import PACED, build
 from multitree.topology.checks.verify import verify
-from multitree.topology.collectives import as_bits
+from multitree.topology.collectives import as_bits, check_collective
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
@@ -83,6 +83,8 @@ class Plans:
             size_bytes = None
         elif self._chooser is not None and size_bytes is None:
             raise ValueError(f"Size must be given where the algorithm is {AUTO!r}, not None")
+        # Before the look-up, in which True and 1.0 are the same as 1.
+        check_collective(collective, root, self._topology.num_ranks)
         key = collective, root, size_bytes
         if key not in self._plans:
             self._plans[key] = self._made(collective, root, size_bytes)

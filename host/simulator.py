@@ -22,7 +22,7 @@ from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.rtl.session import Progress
 from multitree.sim.trace import Trace
 from multitree.topology.checks.verify import verify
-from multitree.topology.collectives import DTYPES
+from multitree.topology.collectives import DTYPES, OPS_OF, Op
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -57,9 +57,14 @@ def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[A
     return values.astype(DTYPES[dtype], copy=False)
 
 
-def _checked_host(host: Host | None, engine: str) -> Host:
-    """A host that the engine has."""
+def _checked_host(host: Host | None, engine: str, backdoor: bool) -> Host:
+    """A host that the engine has, and whose time the report has a place for."""
     host = host or Host()
+    if backdoor and host.call_us:
+        raise ValueError(
+            "Host us must be 0 with the backdoor, which leaves unknown how long an offload takes, "
+            f"not {host.call_us:g}"
+        )
     if engine == "rtl" and host.write_cycles != WRITE_CYCLES:
         raise ValueError(
             f"Write cycles must be {WRITE_CYCLES} with engine 'rtl', whose hosts write so, not "
@@ -143,7 +148,7 @@ class Simulator(AbstractContextManager["Simulator"]):
             raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
         if backdoor and engine != "rtl":
             raise ValueError(f"Backdoor must be that of engine 'rtl', not {engine!r}")
-        self._host = _checked_host(host, engine)
+        self._host = _checked_host(host, engine, backdoor)
         self.topology = topology
         self._dtype = dtype
         self._seed = seed
@@ -198,10 +203,17 @@ class Simulator(AbstractContextManager["Simulator"]):
         ------
         ScheduleError
             If the schedule is wrong or does not fit.
+        ValueError
+            If it adds nothing, and the op is another one than "sum".
         DeviceError
             If an interface faults.
         """
         verify(schedule)
+        if Op.REDUCE not in OPS_OF[schedule.collective] and self.op != "sum":
+            raise ValueError(
+                f"Op must be sum where nothing is added, as in {schedule.collective}, "
+                f"not {self.op!r}"
+            )
         if self._rtl is not None:
             shape = schedule.topology.num_ranks, size_bytes // DTYPES[self._dtype].itemsize
             memory = make_buffers(self._seed, *shape, self._dtype)

@@ -29,6 +29,9 @@ __all__ = [
 Buffers = npt.NDArray[Any]
 """Elements of all ranks, shape (num_ranks, n)."""
 
+_MOST_SKEW = 2**32 - 1
+"""Cycles that a host of the emulation can wait for."""
+
 
 def lowered_onto(schedule: Schedule, topology: Topology) -> Schedule:
     """The schedule lowered onto a network: as it is, or through switches attached to its ranks.
@@ -108,14 +111,17 @@ def check_skews(skews: Sequence[int] | None, num_ranks: int) -> list[int]:
     Raises
     ------
     ValueError
-        If there is not one per rank, or one is negative.
+        If there is not one per rank, or one is no whole number of cycles that a host can wait.
     """
     if skews is None:
         return [0] * num_ranks
-    listed = [int(skew) for skew in skews]
-    if len(listed) != num_ranks or min(listed, default=0) < 0:
-        raise ValueError(f"Start skews must be {num_ranks} numbers of at least 0, not {listed!r}")
-    return listed
+    listed = list(skews)
+    whole = all(isinstance(skew, int | np.integer) for skew in listed)
+    if len(listed) != num_ranks or not whole or not 0 <= min(listed) <= max(listed) <= _MOST_SKEW:
+        raise ValueError(
+            f"Start skews must be {num_ranks} whole numbers in 0..{_MOST_SKEW}, not {listed!r}"
+        )
+    return [int(skew) for skew in listed]
 
 
 def memory_of(buffers: Sequence[Buffers], num_flits: int, flit_bytes: int) -> npt.NDArray[np.uint8]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from multitree.hw.link.link import flit_layout
 from multitree.nic.config import LIMITS, MOST_SHARED_ROWS, Config
@@ -26,6 +27,7 @@ __all__ = [
     "least_sizes",
     "link_limits",
     "memory_queue_flits",
+    "rows_per_rank",
     "wire_bits_per_flit",
 ]
 
@@ -165,6 +167,18 @@ def wire_bits_per_flit(schedule: Schedule, link_model: LinkModel) -> int:
     return int(flit_layout(flit_bytes=link_model.flit_bytes, num_vcs=num_vcs).size)
 
 
+def rows_per_rank(schedule: Schedule, *, lockstep: bool = False) -> npt.NDArray[np.int64]:
+    """Rows of each rank's table, int64 of shape (num_ranks,), of a schedule `as_sent`.
+
+    In lockstep a table has a row for each step in which the rank sends nothing.
+    """
+    num_rows = np.bincount(schedule.src, minlength=schedule.topology.num_ranks)
+    if lockstep:
+        src, _ = np.unique(np.stack([schedule.src, schedule.step]), axis=1)
+        num_rows += schedule.num_steps - np.bincount(src, minlength=len(num_rows))
+    return num_rows
+
+
 def least_sizes(schedule: Schedule, num_flits: int, *, lockstep: bool = False) -> dict[str, Any]:
     """What a schedule needs of `config_for`: all its sizes but the types of elements.
 
@@ -182,12 +196,8 @@ def least_sizes(schedule: Schedule, num_flits: int, *, lockstep: bool = False) -
         For the interfaces of the network that `as_sent` asks for.
     """
     schedule = as_sent(schedule)
-    num_rows = np.bincount(schedule.src, minlength=schedule.topology.num_ranks)
-    if lockstep:
-        src, _ = np.unique(np.stack([schedule.src, schedule.step]), axis=1)
-        num_rows += schedule.num_steps - np.bincount(src, minlength=len(num_rows))
     sizes = {
-        "num_rows": int(num_rows.max(initial=0)),
+        "num_rows": int(rows_per_rank(schedule, lockstep=lockstep).max(initial=0)),
         "num_flows": schedule.num_flows,
         "memory_flits": num_flits,
         "num_classes": 0,

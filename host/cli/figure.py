@@ -62,6 +62,8 @@ def figure(
     """
     check_format(json, csv)
     if name is None:
+        if any((engine, networks, size, jobs)) or rule != "ours" or out != Path("figures"):
+            raise ValueError("Options of a figure must come with the name of one")
         _list(json, csv)
         return
     figure_named(name)

@@ -211,13 +211,22 @@ class Network(AbstractContextManager["Network"]):
         """Cycle in which each rank's interrupt last went up, 0 if never; int64 (num_ranks,)."""
         return self._native.irq_cycles(self._handle, self.topology.num_ranks)
 
-    def run(self, max_cycles: int, *, progress: Callable[[int], None] | None = None) -> bool:
+    def run(
+        self,
+        max_cycles: int,
+        *,
+        slice_cycles: int = _SLICE_CYCLES,
+        progress: Callable[[int], None] | None = None,
+    ) -> bool:
         """Clock the network until all scripts are over.
 
         Parameters
         ----------
         max_cycles : int
             Stop after so many cycles.
+        slice_cycles : int
+            It may go on for so many cycles after the last script is over, at most for as long as
+            the shortest link is.
         progress : callable, optional
             Called with the cycles run, every some thousand cycles.
 
@@ -234,7 +243,7 @@ class Network(AbstractContextManager["Network"]):
         first, status = self.cycle, Status.RUNNING
         while status == Status.RUNNING and self.cycle - first < max_cycles:
             left = first + max_cycles - self.cycle
-            status = self._native.run(self._handle, min(_SLICE_CYCLES, left))
+            status = self._native.run(self._handle, min(slice_cycles, left))
             if progress is not None:
                 progress(self.cycle - first)
         if status in (Status.BAD_ADDRESS, Status.NO_LINK):

@@ -65,7 +65,7 @@ def exact(
     Raises
     ------
     TypeError
-        If it is no schedule, but for example one tree of it.
+        If it is no schedule, but for example one tree of it, or the number of flits no integer.
     ScheduleError
         If no interface holds the schedule's tables, or on shared links messages are not sent whole.
     TopologyError
@@ -91,8 +91,7 @@ def exact(
     model = link_model or LinkModel()
     if not isinstance(schedule, Schedule):
         raise TypeError(f"What is timed must be a Schedule, not {type(schedule).__name__}")
-    if num_flits < 0:
-        raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
+    num_flits = _checked_flits(num_flits)
     starts = np.array(check_skews(start, schedule.topology.num_ranks), np.int64)
     sent_as = as_sent(schedule)
     config = _config(sent_as, schedule, num_flits, model, lockstep)
@@ -128,6 +127,15 @@ def exact(
         done=done,
         link_flits=np.bincount(schedule.route_links, flits, num_links).astype(np.int64),
     )
+
+
+def _checked_flits(num_flits: int) -> int:
+    """The number of flits, or an error where it is none."""
+    if not isinstance(num_flits, int | np.integer):
+        raise TypeError(f"Number of flits must be an integer, not {num_flits!r}")
+    if num_flits < 0:
+        raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
+    return int(num_flits)
 
 
 def _config(

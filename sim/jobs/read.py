@@ -9,9 +9,12 @@ from multitree.sim.jobs.layer_shapes import is_layer_table, read_layers
 from multitree.sim.jobs.network_job import network_job
 from multitree.sim.jobs.networks import NETWORKS, network_layers
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
-from multitree.topology.file_text import naming, read_text
+from multitree.topology.file_text import ContentError, naming, read_text
 
 __all__ = ["load_job"]
+
+_USUAL = SystolicArrays()
+_ASKED_OF_NONE = (_USUAL, 4, True)
 
 
 def load_job(
@@ -29,7 +32,8 @@ def load_job(
         One of `NETWORKS`; or a file that ends in .txt or .csv: a workload of SimAI or AICB, or
         layers in SCALE-Sim's format.
     arrays : SystolicArrays, optional
-        What computes a network's layers.
+        What computes a network's layers. Like the next two not of a workload, which has times and
+        sizes of its own.
     bytes_per_parameter : int
         Of a network's gradients.
     first_input_gradient : bool
@@ -42,7 +46,8 @@ def load_job(
     Raises
     ------
     JobError
-        If there is no such network, or the file is malformed: names line, rule and value.
+        If there is no such network, or the file is malformed: names line, rule and value. If
+        something is asked of a workload's layers.
 
     Examples
     --------
@@ -57,6 +62,12 @@ def load_job(
         with naming(text, JobError):
             content = read_text(text)
             if not is_layer_table(content):
+                if (arrays or _USUAL, bytes_per_parameter, first_input_gradient) != _ASKED_OF_NONE:
+                    raise ContentError(
+                        "arrays, bytes per parameter and the first input gradient must be those "
+                        "of a network or of layers, not of a workload, whose times and sizes are "
+                        "its own"
+                    )
                 return (read_aicb_text if text.endswith(".txt") else read_aicb_csv)(text, content)
             layers = read_layers(content)
     else:

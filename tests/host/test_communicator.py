@@ -344,6 +344,14 @@ def test_an_unknown_engine_or_algorithm_is_refused(arguments, error, says):
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("root", [True, 1.0])
+def test_a_root_is_an_integer_also_where_there_is_a_schedule_for_its_equal(root):
+    with Communicator(ring(4)) as comm:
+        comm.broadcast(np.zeros((4, 3), np.float32), root=1).wait()
+        with pytest.raises(ScheduleError, match=f"Root must be a rank 0..3, not {root}"):
+            comm.broadcast(np.zeros((4, 3), np.float32), root=root)
+
+
 def test_something_else_than_a_topology_is_refused():
     with pytest.raises(TypeError, match="must be a Topology, not 'torus:4x4'"):
         Communicator("torus:4x4")

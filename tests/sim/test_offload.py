@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 
 from multitree import LinkModel, parse_topology
+from multitree.host.parameters import scaled
 from multitree.host.simulator import Simulator
+from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.offload import Host
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.rings import build_ring
-from multitree.topology.families.direct import ring
+from multitree.topology.families.direct import ring, torus
 
 MODEL = LinkModel()
-# A host looks at the status every 32 cycles, and until all have it.
-OFF_CYCLES = 64
+# A host looks at the status every 32 cycles.
+OFF_CYCLES = 32
 
 
 @pytest.mark.slow
@@ -39,6 +41,18 @@ def test_tables_are_loaded_in_the_cycles_of_the_emulated_hosts(spec, algorithms,
         with Simulator(topology, "analytic", lockstep=lockstep) as simulator:
             modelled = simulator.run(schedule, size_bytes).loading_cycles
         assert abs(modelled - measured) <= OFF_CYCLES, algorithm
+
+
+@pytest.mark.slow
+def test_what_loading_takes_does_not_depend_on_links_or_a_waveform(tmp_path):
+    measured = []
+    for latency_ns, name in ((1.0, None), (30.0, None), (150.0, None), (30.0, "run.vcd")):
+        topology = scaled(torus(2, 2), None, latency_ns)
+        waveform = None if name is None else Waveform(tmp_path / name)
+        with Simulator(topology, "rtl", waveform=waveform) as simulator:
+            measured.append(simulator.run(build(topology, "multitree"), 4096).loading_cycles)
+    # Each of writes and status is over up to 8 cycles before the emulation stops.
+    assert max(measured) - min(measured) <= 3 * 8
 
 
 def test_every_write_takes_its_cycles():
@@ -67,6 +81,23 @@ def test_what_no_interface_holds_is_not_loaded():
 
 
 @pytest.mark.parametrize(
+    ("spec", "model"),
+    [
+        ("full:10", MODEL),
+        ("fat_tree:2x2", LinkModel(flit_bytes=8)),
+        ("ring:4", LinkModel(memory_read_cycles=5000)),
+    ],
+)
+def test_what_no_interface_can_be_built_for_is_timed_and_its_loading_unknown(spec, model):
+    topology = parse_topology(spec)
+    with Simulator(topology, "analytic", link_model=model, host=Host(6, 2.5)) as simulator:
+        report = simulator.run(build(topology, "multitree"), 4096)
+    assert report.cycles > 0
+    assert report.loading_cycles is report.offload_us is None
+    assert "tables are loaded in unknown time, and so is an offload" in str(report)
+
+
+@pytest.mark.parametrize(
     ("values", "problem"),
     [
         ((0, 0.0), "Write cycles must be at least 1, not 0"),
@@ -77,6 +108,11 @@ def test_what_no_interface_holds_is_not_loaded():
 def test_a_host_that_cannot_be_is_refused(values, problem):
     with pytest.raises(ValueError, match=problem):
         Host(*values)
+
+
+def test_a_host_s_time_is_not_asked_for_where_loading_is_unknown():
+    with pytest.raises(ValueError, match=r"Host us must be 0 with the backdoor.*not 2\.5"):
+        Simulator(ring(4), "rtl", backdoor=True, host=Host(call_us=2.5))
 
 
 def test_hosts_in_rtl_write_as_they_do():

@@ -42,8 +42,12 @@ __all__ = ["add_commands", "built_for"]
 FAILED = 1
 
 EngineOption = Annotated[str, typer.Option(help="rtl, exact or analytic.", metavar="NAME")]
-DtypeOption = Annotated[str, typer.Option(help="float32, int32 or bfloat16.", metavar="NAME")]
-OpOption = Annotated[str, typer.Option(help="sum, max, or average (avg).", metavar="NAME")]
+DtypeOption = Annotated[
+    str, typer.Option(help="Of the data, in rtl: float32, int32 or bfloat16.", metavar="NAME")
+]
+OpOption = Annotated[
+    str, typer.Option(help="Of the data, in rtl: sum, max, or average (avg).", metavar="NAME")
+]
 AnyAlgorithmOption = Annotated[
     str | None,
     typer.Option(
@@ -65,7 +69,7 @@ LockstepOption = Annotated[
     bool,
     typer.Option("--lockstep", help="Wait out every step's estimated time."),
 ]
-SeedOption = Annotated[int, typer.Option(help="Seed of the data.", metavar="NUMBER")]
+SeedOption = Annotated[int, typer.Option(help="Of the data, in rtl.", metavar="NUMBER")]
 TraceOption = Annotated[
     Path | None,
     typer.Option(
@@ -202,7 +206,18 @@ class _Dump:
         return cls(path, first, last, waveform)
 
     def write(self, trace: Trace, model: LinkModel) -> None:
-        """Write the messages of a run, unless a waveform or nothing is asked for."""
+        """Write the messages of a run, unless a waveform or nothing is asked for.
+
+        Raises
+        ------
+        ValueError
+            If the run ends before the window begins, so that there is nothing in the file.
+        """
+        if self.first_cycle >= trace.cycles:
+            raise ValueError(
+                f"Window must begin before the run ends, which takes {trace.cycles} cycles, not in "
+                f"cycle {self.first_cycle}"
+            )
         if self.path is not None and self.waveform is None:
             events = TraceEvents(trace, self.first_cycle, self.last_cycle)
             write_trace_events(self.path, events, model.clock_ghz)

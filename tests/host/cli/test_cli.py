@@ -273,6 +273,10 @@ def test_every_command_takes_the_ranks_that_take_part(capsys, forwarding):
         (["--ranks", "0-999999999"], "Rank must be within 0..7, not 8"),
         (["--ranks", "999999999"], "Rank must be within 0..7, not 999999999"),
         (["--forwarding"], "Forwarding must come with ranks, which say who takes part"),
+        (
+            ["--forwarding", "--ranks", "4-7,0-3"],
+            "Forwarding must come with ranks that leave some out, not '4-7,0-3'",
+        ),
         (["--ranks", "0,3"], "Rank 3 of 'mesh:2x4' must be connected with rank 0 over ranks"),
     ],
 )
@@ -962,6 +966,23 @@ WRONG = [
     (["simulate", "torus:4x4", "--trace", "a.gz"], ".json, .json.gz, .vcd, .fst, not 'a.gz'"),
     (["simulate", "torus:4x4", "--trace", "a.json", "--window", "2:2"], "not 2:2"),
     (["simulate", "torus:4x4", "--trace", "a.json", "--size", "4,8"], "not a list, '4,8'"),
+    (
+        [
+            "simulate",
+            "ring:2",
+            "--engine",
+            "analytic",
+            "--trace",
+            "a.json",
+            "--window",
+            "99999999:",
+        ],
+        "Window must begin before the run ends, which takes",
+    ),
+    (
+        ["simulate", "ring:4", "--engine", "analytic", "--collective", "all_gather", "--op", "max"],
+        "Op must be sum where nothing is added, as in all_gather, not 'max'",
+    ),
     (["view", "torus:4x4"], "Missing option '--out'"),
     (["view", "torus:4x4", "--out", "a.htm"], "must end in .html, not 'a.htm'"),
     (["view", "torus:4x4", "--out", "no/such.html"], "no/such.html"),

@@ -57,6 +57,8 @@ def test_people_read_comparisons_and_notes(capsys):
         (["table-size", "--engine", "rtl"], "Engine of table-size must be analytic, not 'rtl'"),
         (["packets", "--size", "5"], "Size must be a positive multiple of 4 bytes"),
         (["packets", "--jobs", "0"], "Jobs must be within 1..1024, not 0"),
+        (["--engine", "exact"], "Options of a figure must come with the name of one"),
+        (["--size", "4KiB", "--json"], "Options of a figure must come with the name of one"),
         (["packets", "--json", "--csv"], "Output must be --json or --csv, not both"),
     ],
 )

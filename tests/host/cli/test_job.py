@@ -128,6 +128,24 @@ def test_arrays_are_those_asked_for(run):
 
 
 @pytest.mark.parametrize(
+    "option",
+    [
+        "--array=8x8",
+        "--arrays=4",
+        "--samples=2",
+        "--array-ghz=2",
+        "--folds=overlapped",
+        "--bytes-per-parameter=2",
+        "--no-first-input-gradient",
+    ],
+)
+def test_arrays_are_not_asked_for_where_a_file_has_the_times(run, option):
+    status, out, err = run("job.txt", "ring:4", option)
+    assert (status, out) == (2, "")
+    assert "job.txt: arrays, bytes per parameter" in err and "not of a workload" in err
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["vgg", "torus:4x4"], "Job must be one of alexnet, "),

@@ -183,12 +183,23 @@ def test_one_tree_is_no_schedule():
         exact(implicit_symmetric(torus(4, 4)), 16)
 
 
+def test_part_of_a_flit_is_no_number_of_flits():
+    with pytest.raises(TypeError, match=r"Number of flits must be an integer, not 4\.5"):
+        exact(build(torus(2, 2), "multitree"), 4.5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"num_flits": -1}, "Number of flits must be at least 0, not -1"),
-        ({"start": [0, 1]}, "Start skews must be 4 numbers"),
-        ({"start": [0, 1, 2, -3]}, "Start skews must be 4 numbers"),
+        ({"start": [0, 1]}, "Start skews must be 4 whole numbers"),
+        ({"start": [0, 1, 2, -3]}, "Start skews must be 4 whole numbers"),
+        ({"start": [0, 1, 2, 1.5]}, "Start skews must be 4 whole numbers"),
+        ({"start": "0123"}, "Start skews must be 4 whole numbers"),
+        (
+            {"start": [0, 1, 2, 2**32]},
+            r"whole numbers in 0..4294967295, not \[0, 1, 2, 4294967296\]",
+        ),
         ({"link_model": LinkModel(add_cycles=3)}, "adder_stages must be in 4..6"),
         ({"link_model": LinkModel(buffer_flits=1)}, "buffer_flits must be in 4"),
         ({"link_model": LinkModel(memory_read_cycles=2000)}, "memory_queue_flits must be in"),
