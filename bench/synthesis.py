@@ -1,15 +1,17 @@
 """Area and clock of the interface on ECP5 and UltraScale+, by Yosys and nextpnr.
 
-Synthesises a list of interfaces. With ``--seeds 1,2,3`` it also places and routes each on an
-ECP5-85k (speed grade 6, out of context) with every seed; the slowest one counts, and its longest
-path is named. `--json` for programs: ``python bench/synthesis.py``.
+Synthesises the interface for every combination of ports, flit width and lanes, places and routes
+on an ECP5-85k (speed grade 6, out of context) some of them, as long as there is time, and says
+which path limits the clock. With ``--seeds 1,2,3`` all of the list is routed with every seed, and
+the slowest one counts. `--json` for programs: ``python bench/synthesis.py``.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,18 @@ from _yosys import ToolError, missing_yosys, yosys
 from multitree.nic.config import FLOW_ENTRY, ROW
 from multitree.nic.interface import MODULE_NAME
 
+PORTS = (1, 4, 6)
+FLIT_BYTES = (16, 64)
+LANES = ("int32", "float32")
 WAVE_WIDTH = 9
 """Of interfaces that repeat their table: for 512 waves."""
-SIZES = (
-    *(Case(ports, 16, lanes) for ports in (1, 4) for lanes in ("int32", "float32")),
-    Case(6, 16, "float32"),
-    *(Case(ports, 64, "float32") for ports in (1, 4)),
-    *(Case(1, 16, "int32", WAVE_WIDTH), Case(4, 16, "float32", WAVE_WIDTH)),
+IN_WAVES = (
+    *(Case(1, 16, "int32", WAVE_WIDTH), Case(4, 16, "int32", WAVE_WIDTH)),
+    Case(4, 16, "float32", WAVE_WIDTH),
+)
+ROUTED = (
+    *(Case(4, 16, "int32"), Case(1, 16, "int32"), Case(1, 16, "float32")),
+    *(Case(1, 16, "int32", WAVE_WIDTH), Case(4, 16, "float32")),
 )
 PASSES = {
     "ecp5": f"synth_ecp5 -top {MODULE_NAME} -json {{stem}}.json",
@@ -73,7 +80,7 @@ def synthesise(verilog: Path, family: str) -> dict[str, float]:
 
 
 def measure(
-    folder: Path, cases: Sequence[Case], families: list[str], jobs: int
+    folder: Path, cases: list[Case], families: list[str], jobs: int
 ) -> Iterator[tuple[Case, Path, dict[str, Any]]]:
     """Synthesise every case for every family; yields rows in order."""
 
@@ -119,16 +126,18 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("build/synthesis"))
     parser.add_argument("--families", default="ecp5,xcup", help="ecp5, xcup or both")
     parser.add_argument("--only", metavar="LIST", help=f"{SPEC} with commas between")
-    parser.add_argument("--seeds", metavar="LIST", help="place and route all with each of these")
-    parser.add_argument("--route-minutes", type=float, default=20.0, help="for all of that")
+    parser.add_argument("--seeds", metavar="LIST", help="route all of the list, with each of these")
+    parser.add_argument(
+        "--route-minutes", type=float, default=20.0, help="for all; 0: none is routed"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     given.families = given.families.split(",")
     if unknown := [each for each in given.families if each not in PASSES]:
         parser.error(f"--families must be some of {', '.join(PASSES)}, not {unknown[0]!r}")
-    if given.jobs < 1 or not 0 < given.route_minutes < float("inf"):
-        parser.error("--jobs must be at least 1, and --route-minutes above 0 and finite")
+    if given.jobs < 1 or not 0 <= given.route_minutes < float("inf"):
+        parser.error("--jobs must be at least 1, and --route-minutes at least 0 and finite")
     try:
         listed = given.only.split(",") if given.only else []
         given.only = [Case.parse(text) for text in listed]
@@ -137,7 +146,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     except ValueError as error:
         parser.error(f"--only: {error}")
     try:
-        given.seed_numbers = _numbers(given.seeds) if given.seeds is not None else []
+        given.seed_numbers = _numbers(given.seeds) if given.seeds is not None else [1]
     except ValueError:
         parser.error(f"--seeds must be different numbers from 0 on, not {given.seeds!r}")
     if given.seeds is not None and "ecp5" not in given.families:
@@ -146,7 +155,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         given.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--folder: {error}")
-    needed = [missing_yosys(), missing_nextpnr() if given.seed_numbers else None]
+    needed = [missing_yosys(), missing_nextpnr() if "ecp5" in given.families else None]
     for message in filter(None, needed):
         parser.error(message)
     return given
@@ -155,7 +164,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Synthesise, route, print."""
     given = parse()
-    cases = given.only or SIZES
+    sweep = [Case(*sizes) for sizes in product(PORTS, FLIT_BYTES, LANES)]
+    cases = given.only or [*sweep, *IN_WAVES]
     if not given.json:
         print(
             ROW_FORMAT.format(
@@ -173,8 +183,9 @@ def main() -> int:
     except ToolError as error:
         print(error, file=sys.stderr)
         return 1
-    routed = places if given.seed_numbers else {}
-    jobs = [(*place, case.blocks()) for case, place in routed.items()]
+    wanted = ROUTED if given.seeds is None else cases
+    wanted = [case for case in wanted if case in places and given.route_minutes]
+    jobs = [(*places[case], case.blocks()) for case in wanted]
     route_all(jobs, given.seed_numbers, 60 * given.route_minutes, given.jobs)
     bits = {"row_bits": ROW.size, "flow_bits": FLOW_ENTRY.size, "paper_bits": 200}
     if given.json:
