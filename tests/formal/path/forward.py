@@ -140,6 +140,26 @@ class _Ports:
             ]
 
 
+def _in_hand(m, new, came, asked, *, moves):
+    """A queue of the bench's own, whose first entry moves on with each flit: its level, and that.
+
+    Of each field of an entry its width, and what it is of a chunk that comes.
+    """
+    entry = data.StructLayout({name: width for name, (width, _) in new.items()})
+    queued, held = Signal(data.ArrayLayout(entry, 6)), Signal(range(7))
+    first = queued[0]
+    left = asked & (first.left == 1)
+    m.d.sync += held.eq(held + came - left)
+    with m.If(left):
+        m.d.sync += [queued[k].eq(queued[k + 1]) for k in range(5)]
+    with m.Elif(asked):
+        m.d.sync += [first[moves].eq(first[moves] + 1), first.left.eq(first.left - 1)]
+    with m.If(came):
+        last = queued[(held - left)[: len(held)]]
+        m.d.sync += [last[name].eq(value) for name, (_, value) in new.items()]
+    return held, first
+
+
 def flits(bench):
     """Every flit that is read is there: kept by its port, or acknowledged by memory."""
     m = bench.m
@@ -165,25 +185,12 @@ def flits(bench):
             block.forward.written[k].eq(ports.written[k]),
             block.forward.acknowledged[k].eq(ports.acknowledged[k]),
         ]
-    # A queue of the bench's own, whose first entry moves on with each flit.
-    entry = data.StructLayout(
-        {"tracked": 1, "port": 1, "position": position_width(config), "left": 4}
-    )
-    queued, held = Signal(data.ArrayLayout(entry, 6)), Signal(range(7))
     came = block.chunks.valid & block.chunks.ready
     bench.assume(chunk.position + chunk.size <= ports.most)
     bench.assume((chunk.need_port < config.num_ports) & (chunk.size != 0))
-    first = queued[0]
-    left = queue.asked & (first.left == 1)
-    m.d.sync += held.eq(held + came - left)
-    with m.If(left):
-        m.d.sync += [queued[k].eq(queued[k + 1]) for k in range(5)]
-    with m.Elif(queue.asked):
-        m.d.sync += [first.position.eq(first.position + 1), first.left.eq(first.left - 1)]
-    with m.If(came):
-        new = queued[(held - left)[: len(held)]]
-        m.d.sync += [new.tracked.eq(chunk.tracked), new.port.eq(chunk.need_port)]
-        m.d.sync += [new.position.eq(chunk.position), new.left.eq(chunk.size)]
+    new = {"tracked": (1, chunk.tracked), "port": (1, chunk.need_port)}
+    new |= {"position": (position_width(config), chunk.position), "left": (4, chunk.size)}
+    held, first = _in_hand(m, new, came, queue.asked, moves="position")
     put, is_kept = ports.put[first.port], queue.asked & queue.of_kept
     bench.check(~queue.asked | (held != 0))
     bench.check(~is_kept | first.tracked)
@@ -213,20 +220,9 @@ def reads(bench):
     m.d.comb += queue.o.valid.eq(bench.free("leaves") & (inside != 0))
     m.d.sync += inside.eq(inside + queue.asked - (block.o.valid & block.o.ready))
     bench.check(inside <= most)
-    # A queue of the bench's own, whose first entry moves on with each flit.
-    entry = data.StructLayout({"base": 4, "port": 1, "left": 4})
-    queued, held = Signal(data.ArrayLayout(entry, 6)), Signal(range(7))
-    came, first = block.chunks.valid & block.chunks.ready & (chunk.size != 0), queued[0]
-    left = queue.asked & (first.left == 1)
-    m.d.sync += held.eq(held + came - left)
-    with m.If(left):
-        m.d.sync += [queued[k].eq(queued[k + 1]) for k in range(5)]
-    with m.Elif(queue.asked):
-        m.d.sync += [first.base.eq(first.base + 1), first.left.eq(first.left - 1)]
-    with m.If(came):
-        new = queued[(held - left)[: len(held)]]
-        m.d.sync += [new.base.eq(chunk.base), new.port.eq(chunk.need_port)]
-        m.d.sync += new.left.eq(chunk.size)
+    came = block.chunks.valid & block.chunks.ready & (chunk.size != 0)
+    new = {"base": (4, chunk.base), "port": (1, chunk.need_port), "left": (4, chunk.size)}
+    held, first = _in_hand(m, new, came, queue.asked, moves="base")
     bench.check(~queue.asked | ((held != 0) & block.running))
     Watch(
         bench,
