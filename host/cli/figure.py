@@ -10,12 +10,14 @@ from multitree.host.cli.common import CsvOption, JsonOption, check_folder, print
 from multitree.host.cli.output import Working, check_format, print_csv, print_json
 from multitree.host.figures.catalogue import FIGURES, figure_named
 from multitree.host.figures.comparisons import Comparison
+from multitree.host.figures.figure import RULES
 from multitree.host.figures.make import MadeFigure, make_figure
 from multitree.host.sizes import parse_sizes
 from multitree.host.sweep.run import SweepStatus
 
 __all__ = ["add_commands"]
 
+FOLDER = Path("figures")
 COLUMNS = ["where", "series", "over", "points", "first", "last", "least", "most", "mean"]
 
 
@@ -31,7 +33,7 @@ def figure(
     out: Annotated[
         Path,
         typer.Option(help="Folder for NAME.svg, NAME.csv and results so far.", metavar="DIR"),
-    ] = Path("figures"),
+    ] = FOLDER,
     engine: Annotated[
         str | None,
         typer.Option(help="analytic, exact or rtl; by default analytic.", metavar="NAME"),
@@ -41,7 +43,7 @@ def figure(
         typer.Option(
             help="ours, or published: lockstep, reduction time subtracted.", metavar="NAME"
         ),
-    ] = "ours",
+    ] = RULES[0],
     networks: Annotated[
         str | None,
         typer.Option(help="Others than the figure's, with commas between.", metavar="SPEC,..."),
@@ -62,7 +64,7 @@ def figure(
     """
     check_format(json, csv)
     if name is None:
-        if any((engine, networks, size, jobs)) or rule != "ours" or out != Path("figures"):
+        if any((engine, networks, size, jobs)) or rule != RULES[0] or out != FOLDER:
             raise ValueError("Options of a figure must come with the name of one")
         _list(json, csv)
         return

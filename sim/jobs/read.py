@@ -13,15 +13,14 @@ from multitree.topology.file_text import ContentError, naming, read_text
 
 __all__ = ["load_job"]
 
-_USUAL = SystolicArrays()
-_ASKED_OF_NONE = (_USUAL, 4, True)
+_ARRAYS, _BYTES_PER_PARAMETER = SystolicArrays(), 4
 
 
 def load_job(
     name_or_path: str | Path,
     *,
     arrays: SystolicArrays | None = None,
-    bytes_per_parameter: int = 4,
+    bytes_per_parameter: int = _BYTES_PER_PARAMETER,
     first_input_gradient: bool = True,
 ) -> Job:
     """Read a training job.
@@ -62,7 +61,8 @@ def load_job(
         with naming(text, JobError):
             content = read_text(text)
             if not is_layer_table(content):
-                if (arrays or _USUAL, bytes_per_parameter, first_input_gradient) != _ASKED_OF_NONE:
+                given = arrays or _ARRAYS, bytes_per_parameter, first_input_gradient
+                if given != (_ARRAYS, _BYTES_PER_PARAMETER, True):
                     raise ContentError(
                         "arrays, bytes per parameter and the first input gradient must be those "
                         "of a network or of layers, not of a workload, whose times and sizes are "
