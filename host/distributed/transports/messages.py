@@ -1,6 +1,7 @@
 """Ranks send each other chunks as messages of gloo or NCCL."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Protocol
 
@@ -110,6 +111,8 @@ class MessageTransport:
         except RuntimeError:
             yield from self._wait_for_the_cause()
             raise
+        # All that comes is announced: a rank that has sent its part may leave before it is taken.
+        self._waiting = replace(self._waiting, is_moving=True)
 
     def _landing(self, run: Run, action: Action) -> torch.Tensor:
         """Memory for a chunk that comes: its target where it is one piece, else its own."""

@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree.host.distributed import creation  # noqa: E402
+from multitree.host.distributed.transports.posted import PostedMessages  # noqa: E402
 from multitree.torch import group_of  # noqa: E402
 from tests.host.distributed.ranks import run_ranks  # noqa: E402
 
@@ -177,6 +179,19 @@ def messages(rank, num_ranks):
     dist.barrier()
 
 
+def left_alone(rank, num_ranks):
+    """The others have left when a rank that has sent its part looks at what came."""
+    if rank == 1:
+        send = PostedMessages.send
+
+        def send_and_pause(self, action, memory):
+            send(self, action, memory)
+            time.sleep(0.5)
+
+        PostedMessages.send = send_and_pause
+    dist.barrier()
+
+
 def in_flight(rank, num_ranks):
     """Many collectives of several groups at once, waited for in another order."""
     groups = [dist.group.WORLD, dist.new_group([0, 1, 2, 3]), dist.new_group([0, 2])]
@@ -230,6 +245,10 @@ def group_registry():
 @pytest.mark.parametrize("function", [forked, reductions, copies, messages, in_flight, sparse])
 def test_on_every_transport(function, transport):
     run_ranks(function, NUM_RANKS, MULTITREE_TRANSPORT=transport)
+
+
+def test_a_rank_may_leave_while_others_take_what_it_has_sent():
+    run_ranks(left_alone, NUM_RANKS, MULTITREE_TRANSPORT="gloo")
 
 
 def test_what_an_engine_lacks_runs_on_each_rank_and_the_report_says_so():
