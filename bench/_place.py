@@ -26,7 +26,7 @@ def route(verilog: Path, seed: int, seconds: float, blocks: dict[str, str]) -> d
     command = [NEXTPNR, "--85k", "--package", "CABGA756", "--speed", "6", "--out-of-context"]
     command += ["--json", f"{stem}.json", "--report", report, "--seed", str(seed), "-q"]
     command += ["--freq", str(WANTED_MHZ), "--timing-allow-fail"]
-    # Two thirds of a path are wires: the slowest seed gains a tenth over nextpnr's default of 10.
+    # Two thirds of a path are wires.
     command += ["--placer-heap-timingweight", str(TIMING_WEIGHT)]
     nothing = {"seed": seed, "mhz": None}
     if seconds <= 0:

@@ -8,6 +8,7 @@ from multitree.sim.jobs.systolic_arrays import SystolicArrays
 from multitree.topology.collectives import COLLECTIVES
 
 __all__ = [
+    "BYTES_PER_PARAMETER",
     "DATA",
     "GROUPS",
     "TENSOR",
@@ -23,6 +24,8 @@ __all__ = [
 TENSOR, DATA = "tensor", "data"
 GROUPS = (TENSOR, DATA)
 """Ranks that share a layer, and ranks that hold the same part of the parameters."""
+BYTES_PER_PARAMETER = 4
+"""Of a gradient, unless something else is said."""
 
 
 class JobError(ValueError):
@@ -182,7 +185,7 @@ class Job:
     name: str
     layers: tuple[Layer, ...]
     tensor_parallel: int = 1
-    bytes_per_parameter: int = 4
+    bytes_per_parameter: int = BYTES_PER_PARAMETER
     arrays: SystolicArrays | None = None
     has_compute: bool = True
     num_iterations: int = 1

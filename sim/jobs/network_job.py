@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from multitree.sim.jobs.job import Job, Layer, Stage
+from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job, Layer, Stage
 from multitree.sim.jobs.layer_shapes import LayerShape
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
 
@@ -15,7 +15,7 @@ def network_job(
     layers: Iterable[LayerShape],
     arrays: SystolicArrays | None = None,
     *,
-    bytes_per_parameter: int = 4,
+    bytes_per_parameter: int = BYTES_PER_PARAMETER,
     first_input_gradient: bool = True,
 ) -> Job:
     """The data-parallel training of a network: every rank has all of it, and its own samples.

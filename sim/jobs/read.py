@@ -4,7 +4,7 @@ from pathlib import Path
 
 from multitree.sim.jobs.aicb_csv import read_aicb_csv
 from multitree.sim.jobs.aicb_text import read_aicb_text
-from multitree.sim.jobs.job import Job, JobError
+from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job, JobError
 from multitree.sim.jobs.layer_shapes import is_layer_table, read_layers
 from multitree.sim.jobs.network_job import network_job
 from multitree.sim.jobs.networks import NETWORKS, network_layers
@@ -13,14 +13,14 @@ from multitree.topology.file_text import ContentError, naming, read_text
 
 __all__ = ["load_job"]
 
-_ARRAYS, _BYTES_PER_PARAMETER = SystolicArrays(), 4
+_ARRAYS = SystolicArrays()
 
 
 def load_job(
     name_or_path: str | Path,
     *,
     arrays: SystolicArrays | None = None,
-    bytes_per_parameter: int = _BYTES_PER_PARAMETER,
+    bytes_per_parameter: int = BYTES_PER_PARAMETER,
     first_input_gradient: bool = True,
 ) -> Job:
     """Read a training job.
@@ -62,7 +62,7 @@ def load_job(
             content = read_text(text)
             if not is_layer_table(content):
                 given = arrays or _ARRAYS, bytes_per_parameter, first_input_gradient
-                if given != (_ARRAYS, _BYTES_PER_PARAMETER, True):
+                if given != (_ARRAYS, BYTES_PER_PARAMETER, True):
                     raise ContentError(
                         "arrays, bytes per parameter and the first input gradient must be those "
                         "of a network or of layers, not of a workload, whose times and sizes are "

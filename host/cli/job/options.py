@@ -9,7 +9,7 @@ import typer
 from multitree.host.sizes import parse_sizes
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.jobs.gradients import BUCKET_BYTES, OVERLAPS
-from multitree.sim.jobs.job import Job
+from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job
 from multitree.sim.jobs.networks import NETWORKS
 from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import FOLDS, SystolicArrays
@@ -87,7 +87,9 @@ class ArrayOptions:
             metavar="NAME",
         ),
     ] = FOLDS[0]
-    bytes_per_parameter: Annotated[int, typer.Option(help="Of a gradient.", metavar="N")] = 4
+    bytes_per_parameter: Annotated[int, typer.Option(help="Of a gradient.", metavar="N")] = (
+        BYTES_PER_PARAMETER
+    )
     first_input_gradient: Annotated[
         bool,
         typer.Option(help="The first layer has an input gradient, too, as in the paper."),
