@@ -64,13 +64,14 @@ def crc32_step(state: ValueLike, data: ValueLike, *, shared: bool = False) -> Va
         raise ValueError(f"CRC data must be of whole bytes, not {count!r} bits")
     # A bit of the register is in effect when it has been shifted to the lowest place, where it
     # meets the bit of the data with the same number.
-    mixed = (state ^ data)[: max(count, 32)]
     effects = _effects(count)
     if shared:
         # Zeros are left out, so that what is shared does not lean on them.
         used = 32 if isinstance(data, Const) and not data.value else len(effects)
-        return _summed([mixed[k] for k in range(used)], effects[:used])
-    return _looked_up(mixed, effects)
+        # Bit by bit: a slice of a sum would be written out with the whole sum each time.
+        bits = [reduce(xor, (v[k] for v in (state, data) if k < len(v))) for k in range(used)]
+        return _summed(bits, effects[:used])
+    return _looked_up((state ^ data)[: max(count, 32)], effects)
 
 
 @cache

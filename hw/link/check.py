@@ -19,11 +19,15 @@ def _follow(m, block, content, register, place, *, shared):
     # The CRC is linear: step(R, d) = step(INIT, d) ^ step(R ^ INIT, 0), so that neither the flit's
     # part nor that of what came before waits for the other, or for the kind.
     fresh, follows = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
+    # Signals, since what is written as a slice of an expression has all of it each time.
+    flit, before = Signal(len(content)), Signal(CHECK_WIDTH)
     begins = (kind == Kind.HEAD) | (kind == Kind.SINGLE) | kind.as_value()[2]
     ends = (kind == Kind.TAIL) | (kind == Kind.SINGLE) | kind.as_value()[2]
     m.d.comb += [
-        fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), content, shared=shared)),
-        follows.eq(crc32_step(register ^ CRC32_INIT, Const(0, len(content)), shared=shared)),
+        flit.eq(content),
+        before.eq(register ^ CRC32_INIT),
+        fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), flit, shared=shared)),
+        follows.eq(crc32_step(before, Const(0, len(flit)), shared=shared)),
         after.eq(fresh ^ Mux(begins, 0, follows)),
         block.check.eq(~after),
         # `place` counts payload flits and wraps with each sub-message, which is a power of two.
