@@ -12,7 +12,7 @@ from multitree.hw.link.link import CHECK_WIDTH, Kind, check_num_vcs, vc_unit_lay
 __all__ = ["RunningCheck", "compare"]
 
 
-def _follow(m, block, content, register, place, *, shared):
+def _follow(m, block, content, register, place, *, sums):
     """What register and place become after the block's flit: a beginning starts them anew."""
     kind = block.flit.kind
     after = Signal(CHECK_WIDTH)
@@ -26,8 +26,8 @@ def _follow(m, block, content, register, place, *, shared):
     m.d.comb += [
         flit.eq(content),
         before.eq(register ^ CRC32_INIT),
-        fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), flit, shared=shared)),
-        follows.eq(crc32_step(before, Const(0, len(flit)), shared=shared)),
+        fresh.eq(crc32_step(Const(CRC32_INIT, CHECK_WIDTH), flit, sums=sums)),
+        follows.eq(crc32_step(before, Const(0, len(flit)), sums=sums)),
         after.eq(fresh ^ Mux(begins, 0, follows)),
         block.check.eq(~after),
         # `place` counts payload flits and wraps with each sub-message, which is a power of two.
@@ -107,8 +107,8 @@ class RunningCheck(wiring.Component):
         # A number beyond `num_vcs` selects the last channel, but the receiver takes no such flit.
         register, place = Array(registers)[vc], Array(places)[vc]
         content = Cat(self.flit.payload, self.flit.kind, vc, Const(0, 5 - len(vc)))
-        shared = is_synthesised(platform)
-        after, next_place = _follow(m, self, content, register, place, shared=shared)
+        sums = m if is_synthesised(platform) else None
+        after, next_place = _follow(m, self, content, register, place, sums=sums)
         with m.If(self.advance):
             m.d.sync += [register.eq(after), place.eq(next_place)]
         with m.If(self.clear):

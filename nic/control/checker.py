@@ -302,8 +302,9 @@ class Checker(wiring.Component):
         # What was found of a word is used a cycle later.
         found, summed, summing = Signal(8), Signal(32), Signal()
         m.d.sync += [summed.eq(taken), summing.eq(0)]
+        after = crc32_step(state, summed, sums=m if is_synthesised(platform) else None)
         with m.If(summing):
-            m.d.sync += state.eq(crc32_step(state, summed, shared=is_synthesised(platform)))
+            m.d.sync += state.eq(after)
         self._choose(m, word, count, too_many, taken, last_word)
         self._judge(m, of_flow, wrong, arrivals, previous_step)
         m.d.comb += [self.row_address.eq(at), self.flow_address.eq(at), self.index.eq(at)]
