@@ -108,7 +108,10 @@ def simulate(buffers, tables, script, stall):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("num_flits", "stall"), [(27, "seldom"), (2, "often"), (8, "bursts")])
+@pytest.mark.parametrize(
+    ("num_flits", "stall"),
+    [pytest.param(27, "seldom", marks=pytest.mark.long), (2, "often"), (8, "bursts")],
+)
 def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_flits, stall):
     """A length that divides nothing, two flows of four empty, and equal chunks."""
     rng = np.random.default_rng(num_flits)
