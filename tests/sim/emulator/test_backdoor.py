@@ -70,5 +70,5 @@ def test_a_run_is_the_same_with_tables_through_the_backdoor(spec, algorithm, mod
     by_bus = outcome(spec, algorithm, False, model)
     directly = outcome(spec, algorithm, True, model)
     assert directly[:2] == by_bus[:2]
-    # These tables are at least a quarter of what is written.
-    assert directly[2] < 0.75 * by_bus[2]
+    # These tables are at least a third of what is written.
+    assert 3 * directly[2] < 2 * by_bus[2]
