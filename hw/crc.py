@@ -62,9 +62,9 @@ def crc32_step(state: ValueLike, data: ValueLike, *, sums: Module | None = None)
         raise ValueError(f"CRC state must be of 32 bits, not {len(state)!r}")
     if count == 0 or count % 8:
         raise ValueError(f"CRC data must be of whole bytes, not {count!r} bits")
+    effects = _effects(count)
     # A bit of the register is in effect when it has been shifted to the lowest place, where it
     # meets the bit of the data with the same number.
-    effects = _effects(count)
     if sums is not None:
         # Zeros are left out, so that what is shared does not lean on them.
         used = 32 if isinstance(data, Const) and not data.value else len(effects)
