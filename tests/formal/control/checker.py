@@ -19,7 +19,7 @@ def _checker(bench, num_ports, table_depth, num_flows, wave_width=0):
     sizes = {"num_ports": num_ports, "table_depth": table_depth, "num_flows": num_flows}
     config = Config(**sizes, address_width=4, wave_width=wave_width)
     # Any CRC may come out, right or wrong: what passes has to be legal in either case.
-    bench.replace("multitree.nic.control.checker.crc32_step", lambda state, word, shared: state)
+    bench.replace("multitree.nic.control.checker.crc32_step", lambda state, word, sums: state)
     m.submodules.block = block = Checker(config)
     m.d.comb += [
         block.start.eq(bench.free("start")),

@@ -213,7 +213,7 @@ def crc_channels(bench, *, num_vcs, submessage_flits):
     bench.cover("second", carries & (kind == Kind.BODY.value) & (vc == mine) & (mine != 0))
 
 
-def _any_step(state, content, *, shared):
+def _any_step(state, content, *, sums):
     """In the place of a CRC's step: depends on all that it is of but the channel's number."""
     folded = content[0]
     for place in range(1, len(content)):

@@ -35,7 +35,7 @@ def wires(bench, near, far, latency_cycles):
 
 def without_crc(bench):
     """Wires that change nothing: both ends compute the same CRC, whatever it is."""
-    bench.replace("multitree.hw.link.check.crc32_step", lambda state, content, shared: state)
+    bench.replace("multitree.hw.link.check.crc32_step", lambda state, content, sums: state)
 
 
 def _of(signal, vc):
