@@ -47,7 +47,7 @@ def checked_op(op: str, dtype: Any) -> str:
     TypeError
         If it is an average of integers.
     """
-    if op not in OPS:
+    if not isinstance(op, str) or op not in OPS:
         raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
     if OPS[op] == "average" and "float" not in str(dtype):
         raise TypeError(f"Buffers must be floats for an average, not {dtype}")

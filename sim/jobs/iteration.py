@@ -10,6 +10,7 @@ from multitree.sim.jobs.gradients import BUCKET_BYTES, GradientMessage, gradient
 from multitree.sim.jobs.groups import Placement
 from multitree.sim.jobs.job import DATA, TENSOR, Collective, Job, JobError, Stage
 from multitree.sim.link_model import LinkModel
+from multitree.topology.errors import check_type
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["CollectiveTime", "JobTime", "iteration", "time_job"]
@@ -136,6 +137,8 @@ def time_job(
 
     Raises
     ------
+    TypeError
+        If job or topology is of another class.
     JobError
         If the number of ranks is no multiple of that of a group, or as `iteration`.
     ScheduleError, TopologyError
@@ -149,6 +152,8 @@ def time_job(
     >>> ring.compute_cycles == tree.compute_cycles, ring.total_cycles > 1.5 * tree.total_cycles
     (True, True)
     """
+    check_type("Job", job, Job)
+    check_type("Topology", topology, Topology)
     placement = Placement(topology, job.tensor_parallel)
     times = CollectiveTimes(placement, algorithm, link_model or LinkModel(), say=say)
     return iteration(job, times, overlap=overlap, bucket_bytes=bucket_bytes)

@@ -15,7 +15,7 @@ from multitree.topology.algorithms.symmetric import build_symmetric, implicit_sy
 from multitree.topology.algorithms.tto import build_tto
 from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import check_collective
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, check_type
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.forest import build_forest
@@ -98,6 +98,8 @@ def build(
 
     Raises
     ------
+    TypeError
+        If `topology` is no Topology.
     ScheduleError
         If a name is unknown, the root is missing, out of range or uncalled for, or the
         algorithm has no such schedule on this topology.
@@ -137,6 +139,7 @@ def build(
     >>> build(torus(4, 4), "multitree", "broadcast", root=3).num_flows
     4
     """
+    check_type("Topology", topology, Topology)
     check_algorithm(algorithm)
     check_collective(collective, root, topology.num_ranks)
     options = {"cost_model": cost_model} if algorithm in PACED else {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array
 from multitree.topology.checks.verify import Report, overlaps, verify
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, check_type
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import Translations
@@ -234,6 +234,8 @@ def verify_implicit(implicit: ImplicitSchedule) -> Report:
 
     Raises
     ------
+    TypeError
+        If it is no ImplicitSchedule.
     ScheduleError
         If the tree is wrong, or the translations move some link to none.
 
@@ -241,6 +243,7 @@ def verify_implicit(implicit: ImplicitSchedule) -> Report:
     -----
     O(num_links + rows of the tree), but for the logarithm of a sort.
     """
+    check_type("Implicit schedule", implicit, ImplicitSchedule)
     group, tree, topology = implicit.group, implicit.tree, implicit.topology
     report = verify(tree)
     ends = topology.links[group.links]

@@ -16,7 +16,7 @@ from multitree.topology.checks.proofs import (
     check_trees,
 )
 from multitree.topology.collectives import OPS_OF, Op, check_roots
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, check_type
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.progress import report
 from multitree.topology.schedules.schedule import Schedule
@@ -177,6 +177,8 @@ def verify(schedule: Schedule) -> Report:
 
     Raises
     ------
+    TypeError
+        If it is no Schedule.
     ScheduleError
         If one of these does not hold; the message names the row, with step, flow and ranks.
 
@@ -219,7 +221,7 @@ def check_schedule(schedule: Schedule) -> None:
 
     Raises
     ------
-    ScheduleError
+    TypeError, ScheduleError
         As `verify`.
 
     Notes
@@ -227,6 +229,7 @@ def check_schedule(schedule: Schedule) -> None:
     The time of `verify` without that for its report, which on some topologies is much longer: the
     diameter alone takes O(diameter x links x num_ranks).
     """
+    check_type("Schedule", schedule, Schedule)
     # The order matters: phases and roots are read off trees that are proved before.
     proofs: list[Callable[[Schedule], None]] = [_check_ops, check_sorted, check_flow_offsets]
     proofs += [check_routes]

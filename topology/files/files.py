@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from multitree.topology.checks.verify import check_schedule
-from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.errors import ScheduleError, TopologyError, check_type
 from multitree.topology.file_text import label, naming, read_text, write_text
 from multitree.topology.files.graphml_format import (
     schedule_graphml,
@@ -78,9 +78,12 @@ def save_topology(topology: Topology, path: str | Path) -> None:
 
     Raises
     ------
+    TypeError
+        If it is no Topology.
     TopologyError
         If the file cannot be written, or would be too large to be read.
     """
+    check_type("Topology", topology, Topology)
     name = str(path)
     with naming(name, TopologyError):
         as_graphml = is_graphml(name)
@@ -193,10 +196,13 @@ def save_schedule(schedule: Schedule, path: str | Path) -> None:
 
     Raises
     ------
+    TypeError
+        If it is no Schedule.
     ScheduleError
         If `verify` does not accept the schedule, its algorithm's name cannot be printed, or the
         file cannot be written or would be too large to be read.
     """
+    check_type("Schedule", schedule, Schedule)
     name = str(path)
     with naming(name, ScheduleError):
         label("algorithm", schedule.algorithm, MAX_LABEL)

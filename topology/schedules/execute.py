@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from multitree.topology.arrays import Int64Array
 from multitree.topology.collectives import OPS, Op, check_dtype, combine
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, check_type
 from multitree.topology.schedules.schedule import Schedule
 
 Buffers = npt.NDArray[Any]
@@ -45,7 +45,7 @@ def execute(
     Raises
     ------
     TypeError
-        If the buffers are of another type.
+        If the schedule or the buffers are of another type.
     ValueError
         If their shape, `op` or `flit_bytes` is wrong.
 
@@ -63,6 +63,7 @@ def execute(
     >>> execute(build_multitree(ring(3)), np.arange(6, dtype=np.int32).reshape(3, 2)).tolist()
     [[6, 9], [6, 9], [6, 9]]
     """
+    check_type("Schedule", schedule, Schedule)
     if op not in OPS:
         raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
     _check_buffers(schedule, buffers)
