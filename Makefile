@@ -75,7 +75,7 @@ test: compiler $(STAMPS)/test # the quick tests on a sample of their cases, and 
 test-all: install-all check-figures # cheap figures again, and the slow tests, with PyTorch, Triton and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m "not long"
 
-test-long: install-all # what takes minutes a test: samples of the campaigns, and more of what others sample
+test-long: install-all # what takes minutes a test, samples of the campaigns, all parameter sets of what others sample
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m long
 
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes

@@ -1,7 +1,8 @@
 """What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure.
 
 `make test` runs a test of many parameter sets with the first, the middle and the last of them: the
-others are marked `more_sets` here, unless the test is marked `every_set`. `make test-all` runs all.
+others are marked `more_sets` here, unless the test is marked `every_set`. `make test-all` runs six,
+slow ones included; what is left is marked `long`.
 """
 
 import os
@@ -18,23 +19,32 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, signal.default_int_handler)
 
 
-def sample(count):
-    """Places of the parameter sets that the quick tests run, of so many."""
-    return {0, count // 2, count - 1}
+QUICK_SETS, MOST_SETS = 3, 6
+
+
+def sample(sets, most):
+    """At most so many of a test's parameter sets: the first, the last, and some between."""
+    count = len(sets)
+    return [sets[n] for n in {min(n * count // (most - 1), count - 1) for n in range(most)} if sets]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the parameter sets that are not in the sample of their test."""
-    sets = defaultdict(list)
+    """Mark the parameter sets that are not in the samples of their test."""
+    tests = defaultdict(list)
     for item in items:
-        if not any(item.get_closest_marker(name) for name in ("slow", "long", "every_set")):
-            sets[item.path, getattr(item, "originalname", item.name)].append(item)
-    for group in sets.values():
-        chosen = sample(len(group))
-        for place, item in enumerate(group):
-            if place not in chosen:
+        if not any(item.get_closest_marker(name) for name in ("long", "every_set")):
+            tests[item.path, getattr(item, "originalname", item.name)].append(item)
+    for sets in tests.values():
+        quick = [item for item in sets if not item.get_closest_marker("slow")]
+        chosen = sample(quick, QUICK_SETS)
+        more = [*chosen, *sample(sets, MOST_SETS)]
+        for item in quick:
+            if item not in chosen:
                 item.add_marker(pytest.mark.more_sets)
+        for item in sets:
+            if item not in more:
+                item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)

@@ -70,12 +70,12 @@ def test_a_test_that_passes_still_passes(tmp_path):
 
 
 MANY = """
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(14))
 def test_many(number):
     print("many", number)
 
 @pytest.mark.every_set
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(10))
 def test_every(number):
     print("every", number)
 
@@ -89,11 +89,19 @@ def test_without_slow_tests_the_first_the_middle_and_the_last_set_are_run(tmp_pa
     _, printed = outcome(
         tmp_path, MANY, forbid=False, options=["-s", "-m", "not slow and not more_sets"]
     )
-    every = [f"every {number}" for number in range(5)]
-    ran = re.findall(r"(?:many|every|two) \d", printed)
-    assert ran == ["many 0", "many 3", "many 6", *every, "two 1", "two 2"]
+    every = [f"every {number}" for number in range(10)]
+    ran = re.findall(r"(?:many|every|two) \d+", printed)
+    assert ran == ["many 0", "many 7", "many 13", *every, "two 1", "two 2"]
 
 
-def test_with_slow_tests_all_sets_are_run(tmp_path):
+def test_with_slow_tests_six_sets_are_run_those_of_the_quick_tests_among_them(tmp_path):
+    _, printed = outcome(tmp_path, MANY, forbid=False, options=["-s", "-m", "not long"])
+    every = [f"every {number}" for number in range(10)]
+    many = (0, 2, 5, 7, 8, 11, 13)
+    ran = re.findall(r"(?:many|every|two) \d+", printed)
+    assert ran == [*(f"many {n}" for n in many), *every, *(f"two {n}" for n in range(3))]
+
+
+def test_each_set_is_quick_or_long_or_between(tmp_path):
     _, printed = outcome(tmp_path, MANY, forbid=False, options=["-s"])
-    assert len(re.findall(r"(?:many|every|two) \d", printed)) == 7 + 5 + 3
+    assert len(re.findall(r"(?:many|every|two) \d+", printed)) == 14 + 10 + 3

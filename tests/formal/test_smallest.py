@@ -16,6 +16,7 @@ MINUTES = {"head_reader.order", "fetcher.waves"}
 
 
 @pytest.mark.slow
+@pytest.mark.every_set
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.long] if n in MINUTES else []) for n in PROPERTIES],

@@ -98,6 +98,7 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.every_set
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_keys_printed_are_the_keys_documented(capsys, command):
     data = printed_json(capsys, command, *COMMANDS[command])

@@ -72,6 +72,7 @@ def test_the_tables_of_the_document_are_those_of_the_schema():
 
 
 @pytest.mark.slow
+@pytest.mark.every_set
 @pytest.mark.parametrize(
     "arguments",
     [[name, *more] for name, more in COMMANDS.items() if name != "verilog"] + MORE,

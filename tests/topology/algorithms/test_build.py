@@ -69,6 +69,7 @@ def is_there(algorithm, topology):
 
 
 @pytest.mark.slow
+@pytest.mark.every_set
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
 @pytest.mark.parametrize("algorithm", BASELINES)
 def test_a_schedule_is_right_or_the_error_names_the_topology(algorithm, topology):
