@@ -64,7 +64,7 @@ FORWARDING = pytest.param(
     "rtl",
     among(torus(4, 4), [rank for rank in range(16) if rank % 5], forwarding=True),
     "multitree",
-    marks=pytest.mark.slow,
+    marks=pytest.mark.long,
     id="rtl-torus:4x4-four-forwarding",
 )
 

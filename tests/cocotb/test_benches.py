@@ -55,14 +55,14 @@ def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
     run_bench(simulator, verilog=verilog, top="block", bench=bench, folder=tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @interfaces_on_each_simulator
 def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
     verilog = network_verilog(cached_verilog(Interface, CONFIG, name=MODULE_NAME))
     run_bench(simulator, verilog=verilog, top="network", bench="bench_network", folder=tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @interfaces_on_each_simulator
 def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
     verilog = pair_verilog(cached_verilog(AxiInterface, PAIR_CONFIG, name=AXI_MODULE_NAME))
@@ -76,7 +76,7 @@ def test_four_interfaces_with_axi_memories_behind_a_switch_pass_their_bench(simu
     run_bench(simulator, verilog=star_verilog(), **options)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @interfaces_on_each_simulator
 def test_what_is_written_for_a_fat_tree_passes_its_bench_with_a_clock_for_the_switches(
     simulator, tmp_path
@@ -97,7 +97,9 @@ PARTNERS = {
 
 @pytest.mark.slow
 @interfaces_on_each_simulator
-@pytest.mark.parametrize("spec", PARTNERS)
+@pytest.mark.parametrize(
+    "spec", ["torus:2x2", pytest.param("fat_tree:2x2", marks=pytest.mark.long)]
+)
 def test_one_interface_among_partners_in_python_passes_its_bench(spec, simulator, tmp_path):
     rank, sizes = PARTNERS[spec]
     config = replace(CONFIG, dtypes=("int32", "float32"), **sizes)

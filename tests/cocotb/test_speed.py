@@ -60,8 +60,8 @@ def test_a_memory_that_is_wrong_is_reported(measured, capsys):
     assert not json.loads(capsys.readouterr().out)["good"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("simulator", [pytest.param("icarus", marks=pytest.mark.long), "verilator"])
+@pytest.mark.long
+@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
 def test_a_network_is_measured_on_each_simulator(simulator):
     if lack := missing(simulator):
         pytest.skip(lack)

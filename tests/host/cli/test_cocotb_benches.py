@@ -34,8 +34,12 @@ def printed(capsys, *arguments, status=0):
 @pytest.mark.parametrize(
     ("arguments", "simulator"),
     [
-        (["torus:2x2", "--faults"], "icarus"),
-        (["torus:2x2", "--memory", "axi", "--stalls", "heavy"], "verilator"),
+        pytest.param(["torus:2x2", "--faults"], "icarus", marks=pytest.mark.long),
+        pytest.param(
+            ["torus:2x2", "--memory", "axi", "--stalls", "heavy"],
+            "verilator",
+            marks=pytest.mark.long,
+        ),
         (["fat_tree:2x2", "--crossings", "--faults", "--rank", "2"], "verilator"),
         pytest.param(
             ["mesh:2x3", "--algorithm", "forest", "--stalls", "none", "--rank", "4"],

@@ -35,6 +35,8 @@ KINDS = {
     "shared-sram": ("sram", replace(SMALL, flit_bytes=32, num_classes=1, dtypes=("bfloat16",))),
     "shared-axi": ("axi", replace(SMALL, num_ports=1, num_classes=2, address_width=5)),
 }
+# Each memory and each kind of link is in one of the other kinds, too.
+OTHER_KINDS = ["sram", "shared-axi"]
 PASSED = r"PASS: all-reduce of (\d+) flits of (\w+) on 2 interfaces, (\d+) cycles"
 COROUTINES = {"CFG_CXXFLAGS_STD": "-std=gnu++20", "CFG_CXXFLAGS_COROUTINES": "-fcoroutines"}
 
@@ -91,7 +93,9 @@ def on_icarus(folder, work, change=lambda work: None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["axi", "shared-sram", *(pytest.param(k, marks=pytest.mark.long) for k in OTHER_KINDS)]
+)
 def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
     warnings, done = on_icarus(written(kind), tmp_path)
     assert [line for line in warnings.splitlines() if "timescale" not in line] == []

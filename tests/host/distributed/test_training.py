@@ -48,6 +48,7 @@ def test_an_unmodified_ddp_script_has_the_same_bits_on_every_engine(engine, by_t
     assert len(with_cycles) == (len(ran) // 4 if engine == "rtl" else 0)
 
 
+@pytest.mark.long
 def test_accuracy_is_as_with_gloo(by_torch):
     def accuracy(*options):
         command = [sys.executable, str(ROOT / "examples" / "ddp_digits.py"), "--nproc", "4"]

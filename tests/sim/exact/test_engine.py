@@ -57,7 +57,9 @@ def test_all_cycles_of_more_cases_are_those_that_the_rtl_gave(kind):
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["private", "forwarding", "switches"])
+@pytest.mark.parametrize(
+    "kind", ["private", "forwarding", pytest.param("switches", marks=pytest.mark.long)]
+)
 def test_all_cycles_are_those_of_the_rtl(kind):
     rtl, mine = bench.compare(bench.draw(seeds_of(kind)[-1]))
     assert not any(bench.differences(rtl, mine).values())

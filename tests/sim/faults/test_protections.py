@@ -63,6 +63,7 @@ def deadlocks(schedule, protection, **drawn):
     return [text.split("; circle of waits: ")[1] for text in stuck]
 
 
+@pytest.mark.long
 def test_without_staging_a_contribution_bars_the_way_of_the_one_that_it_waits_for():
     drawn = {"num_flits": 12, "most_skew": 1000, "num_collectives": 1}
     circles = deadlocks(UNEVEN, "staging", **drawn)

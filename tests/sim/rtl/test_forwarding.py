@@ -55,7 +55,9 @@ def test_the_second_collective_takes_nothing_of_the_first_one(memory_timing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flow_control", ["message", "packet"])
+@pytest.mark.parametrize(
+    "flow_control", ["message", pytest.param("packet", marks=pytest.mark.long)]
+)
 def test_buffers_smaller_than_a_message_and_late_starts_are_no_matter(flow_control):
     model = replace(MODEL, buffer_flits=40, flow_control=flow_control)
     skews = [0, 900, 5, 2000, 77, 300]
