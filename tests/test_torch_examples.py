@@ -52,7 +52,7 @@ def test_digits_are_learned_in_five_epochs_and_all_ranks_have_the_same_weights(b
     assert len(digests(printed)) == 4 and len(set(digests(printed))) == 1
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp2", "hsdp"])
+@pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp2", marks=pytest.mark.long), "hsdp"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_transformer_learns_and_all_ranks_have_the_same_weights(backend, parallel):
     printed = train("transformer.py", "--parallel", parallel, backend=backend)

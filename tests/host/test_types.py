@@ -41,16 +41,22 @@ with Communicator(torus(2, 2)) as comm:
 """
 
 
-def checked(tmp_path, text):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Of a user, with what mypy remembers of this package from one program to the next."""
+    return tmp_path_factory.mktemp("user")
+
+
+def checked(folder, text):
     """What mypy says of a user's program."""
     pytest.importorskip("mypy")
-    program = tmp_path / "program.py"
+    program = folder / "program.py"
     program.write_text(text)
     # With a user's settings, not this project's, which leave out the types of PyTorch.
     settings = ["--strict", "--config-file=", "--follow-imports=silent"]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *settings, str(program)],
-        cwd=tmp_path,
+        cwd=folder,
         env=os.environ | {"MYPYPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
@@ -60,13 +66,13 @@ def checked(tmp_path, text):
 
 
 @pytest.mark.slow
-def test_results_have_the_types_of_what_went_in(tmp_path):
-    assert checked(tmp_path, RIGHT).startswith("Success")
+def test_results_have_the_types_of_what_went_in(folder):
+    assert checked(folder, RIGHT).startswith("Success")
 
 
 @pytest.mark.slow
-def test_what_cannot_work_is_found_before_it_runs(tmp_path):
-    lines = [line for line in checked(tmp_path, WRONG).splitlines() if ": error: " in line]
+def test_what_cannot_work_is_found_before_it_runs(folder):
+    lines = [line for line in checked(folder, WRONG).splitlines() if ": error: " in line]
     assert [line.split(":")[1] for line in lines] == ["7", "8", "9"]
 
 

@@ -66,7 +66,8 @@ def test_a_transformer_has_the_same_bits_by_backend_hook_and_sharded():
     assert trained("transformer.py", "--steps", "3", "--parallel", "hsdp") == plain
 
 
-@pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp2", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
 def test_a_compiled_transformer_trains(parallel):
     first, *_ = trained("transformer.py", "--steps", "2", "--parallel", parallel, "--compile")
     assert len(first) == 2

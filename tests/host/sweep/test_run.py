@@ -310,7 +310,7 @@ def test_an_interrupt_ends_a_sweep_and_says_how_to_go_on(tmp_path):
     assert ended == "multitree: ended by SIGINT"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_500_points_on_processes_and_a_cluster_killed_and_resumed_are_the_same(tmp_path):
     distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     whole = run_sweep(FIVE_HUNDRED, tmp_path / "1", jobs=1, parquet=True)

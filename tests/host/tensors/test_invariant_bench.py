@@ -44,7 +44,7 @@ def test_only_the_default_has_bits_that_differ(bench, monkeypatch, capsys):
     assert figures["rtl"] == {"size_bytes": 4096}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_wrong_bit_on_one_rank_is_an_error(bench, monkeypatch, capsys):
     sums = bench.sums
 

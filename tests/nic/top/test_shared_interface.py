@@ -110,7 +110,11 @@ def simulate(buffers, tables, script, stall):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_flits", "stall"),
-    [pytest.param(27, "seldom", marks=pytest.mark.long), (2, "often"), (8, "bursts")],
+    [
+        pytest.param(27, "seldom", marks=pytest.mark.long),
+        pytest.param(2, "often", marks=pytest.mark.long),
+        (8, "bursts"),
+    ],
 )
 def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_flits, stall):
     """A length that divides nothing, two flows of four empty, and equal chunks."""

@@ -128,7 +128,7 @@ def test_staged_flits_go_when_nobody_else_reads_and_nothing_else_comes_in():
     assert drained_at(0.0, 50, [(30.0, 90.0)], [(10.0, 30.0)], 8) == 90 + 50 - 10 - 8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_lockstep_cycles_are_within_four_percent_of_the_rtl_too():
     """Of a schedule in waves, too, written out for interfaces."""
     topology, num_flits = parse_topology("fat_tree:2x3"), 900

@@ -62,7 +62,12 @@ def outcome(spec, algorithm, backdoor, model):
     ("spec", "algorithm", "model"),
     [
         ("torus:2x3", "multitree", LinkModel()),
-        ("mesh:2x2", "multitree", LinkModel(forward_flits=64, dependency="submessage")),
+        pytest.param(
+            "mesh:2x2",
+            "multitree",
+            LinkModel(forward_flits=64, dependency="submessage"),
+            marks=pytest.mark.long,
+        ),
         ("fat_tree:2x2", "multitree", LinkModel()),
     ],
 )

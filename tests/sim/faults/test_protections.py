@@ -77,6 +77,7 @@ def test_without_staging_a_contribution_bars_the_way_of_the_one_that_it_waits_fo
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protection", "barred"),
     [
