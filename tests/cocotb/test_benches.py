@@ -93,12 +93,14 @@ PARTNERS = {
     "torus:2x2": (1, {"num_ports": 2}),
     "fat_tree:2x2": (2, {"num_ports": 1, "num_classes": 1, "max_children": 4}),
 }
+LONG_PARTNERS = ["fat_tree:2x2"]
 
 
 @pytest.mark.slow
 @interfaces_on_each_simulator
 @pytest.mark.parametrize(
-    "spec", ["torus:2x2", pytest.param("fat_tree:2x2", marks=pytest.mark.long)]
+    "spec",
+    [pytest.param(spec, marks=[pytest.mark.long] * (spec in LONG_PARTNERS)) for spec in PARTNERS],
 )
 def test_one_interface_among_partners_in_python_passes_its_bench(spec, simulator, tmp_path):
     rank, sizes = PARTNERS[spec]

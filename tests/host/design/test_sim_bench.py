@@ -94,7 +94,7 @@ def on_icarus(folder, work, change=lambda work: None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["axi", "shared-sram", *(pytest.param(k, marks=pytest.mark.long) for k in OTHER_KINDS)]
+    "kind", [pytest.param(k, marks=[pytest.mark.long] * (k in OTHER_KINDS)) for k in KINDS]
 )
 def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
     warnings, done = on_icarus(written(kind), tmp_path)
