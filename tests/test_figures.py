@@ -13,7 +13,7 @@ file, pages = bench_module("_figures"), bench_module("_figure_pages")
 BOOK = file.read()
 CHEAP = [run for run in BOOK.runs if run.cpu_seconds <= figures.CHECKED_CPU_SECONDS]
 MACHINE_UNITS = ("CPU s", "MiB", "x", "cycles per CPU s")
-MOST_CHECKED_CPU_SECONDS = 200
+MOST_CHECKED_CPU_SECONDS = 230
 # A number with one of these units is a measurement, wherever it stands.
 MEASURED = re.compile(r"\d[\d .]*\s(?:cycles|x bound|CPU s|LUTs?|LUT4|MHz)\b")
 SMALL = """
@@ -99,7 +99,7 @@ def test_only_machine_times_and_ratios_may_be_off():
 
 def test_what_is_checked_takes_few_minutes():
     assert sum(run.cpu_seconds for run in CHEAP) < MOST_CHECKED_CPU_SECONDS
-    assert len(CHEAP) > len(BOOK.runs) / 4
+    assert len(CHEAP) > len(BOOK.runs) / 3
 
 
 def test_a_key_leads_to_one_value_or_says_how_many(book):
