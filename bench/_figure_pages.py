@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from _figures import ROOT, Book, Figure, Run, Table, shown
+from _figures import CHECKED_CPU_SECONDS, ROOT, Book, Figure, Run, Table, shown
 
 PAGE = "docs/figures.md"
 README = "README.md"
@@ -13,7 +13,7 @@ INTRODUCTION = f"""# Figures
 This page is {BY} from `docs/figures.toml`, which holds for each figure its command, where
 its value stands in the command's JSON, the value, and how far it may be off.
 
-    make check-figures    # run again what takes at most 12 CPU s; exit status 1 on a difference
+    make check-figures    # compare what takes at most {CHECKED_CPU_SECONDS:.0f} CPU s to run again
     make figures          # run everything again, and write values and pages; MAX_COST=60 for a part
 
 Unless said otherwise links have 16 GB/s of payload and 150 ns, flits have 16 bytes, the clock is

@@ -1,9 +1,9 @@
 """Runs the commands of figures again, and compares or writes what they print.
 
-``python bench/figures.py --check`` runs what takes at most 12 CPU s and compares; exit status 1
-where a figure or a page differs. ``--write`` runs everything, and writes values, costs and pages;
-``--max-cost SECONDS`` sets a limit for either, ``--only TEXT`` takes commands with that text.
-Without either, pages are written from the figures as they are.
+``python bench/figures.py --check`` runs what takes at most `CHECKED_CPU_SECONDS` and compares; exit
+status 1 where a figure or a page differs. ``--write`` runs everything, and writes values, costs and
+pages; ``--max-cost SECONDS`` sets a limit for either, ``--only TEXT`` takes commands with that
+text. Without either, pages are written from the figures as they are.
 """
 
 import argparse
@@ -17,9 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from _figure_pages import pages
-from _figures import ROOT, Book, Run, agrees, found, read, select, write
+from _figures import CHECKED_CPU_SECONDS, ROOT, Book, Run, agrees, found, read, select, write
 
-CHECKED_CPU_SECONDS = 12.0
 FAR_OFF = 0.3
 COMPILING = "Compiling "
 """What an engine says on standard error before it compiles."""

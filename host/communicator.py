@@ -10,6 +10,7 @@ from multitree.host.buffers import take_buffers, take_pieces
 from multitree.host.runner import Runner
 from multitree.host.work import Work
 from multitree.sim.link_model import LinkModel
+from multitree.topology.errors import check_type
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -78,8 +79,7 @@ class Communicator(AbstractContextManager["Communicator"]):
         check: bool = False,
         reproducible: str = "schedule",
     ) -> None:
-        if not isinstance(topology, Topology):
-            raise TypeError(f"Topology must be a Topology, not {topology!r}")
+        check_type("Topology", topology, Topology)
         self._runner = Runner(
             topology,
             algorithm=algorithm,

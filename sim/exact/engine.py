@@ -16,7 +16,7 @@ from multitree.sim.rtl.loads import Limits, limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
 from multitree.sim.trace import Trace
 from multitree.topology.collectives import OPS_OF
-from multitree.topology.errors import ScheduleError, TopologyError
+from multitree.topology.errors import ScheduleError, TopologyError, check_type
 from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -89,8 +89,7 @@ def exact(
     719
     """
     model = link_model or LinkModel()
-    if not isinstance(schedule, Schedule):
-        raise TypeError(f"What is timed must be a Schedule, not {type(schedule).__name__}")
+    check_type("Schedule", schedule, Schedule)
     num_flits = _checked_flits(num_flits)
     starts = np.array(check_skews(start, schedule.topology.num_ranks), np.int64)
     sent_as = as_sent(schedule)

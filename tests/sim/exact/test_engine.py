@@ -181,7 +181,7 @@ def test_heads_on_shared_links_have_room_for_no_more():
 
 
 def test_one_tree_is_no_schedule():
-    with pytest.raises(TypeError, match="must be a Schedule, not ImplicitSchedule"):
+    with pytest.raises(TypeError, match="Schedule must be of class Schedule, not ImplicitSchedule"):
         exact(implicit_symmetric(torus(4, 4)), 16)
 
 
