@@ -18,9 +18,9 @@ class MemoryGuard(wiring.Component):
 
     Tables are checked before they run; this holds whatever a table, a head or a broken counter
     says. An access with an address outside the window is never offered to memory nor taken: it
-    is a fault, and stays where it is until the reset that a fault needs. An error of memory is a
-    fault too. Everything else passes as it is, in the same cycle. The window's end is a register:
-    a new window holds from the next cycle on.
+    is a fault in the next cycle, and stays where it is until the reset that a fault needs. An error
+    of memory is a fault in its own cycle. Everything else passes as it is, in the same cycle. The
+    window's end is a register: a new window holds from the next cycle on.
 
     Parameters
     ----------
@@ -53,14 +53,18 @@ class MemoryGuard(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Two comparisons side by side per channel; the sum before them is a register."""
+        """Two comparisons side by side per channel; the sum before them is a register.
+
+        Which channels ask for what is outside is a register too: an access comes late in its
+        cycle, and whoever gathers faults of all ports is far away.
+        """
         m = Module()
         run = self.run
         # One bit more: the window may reach to the last address, and ends behind it.
         end = Signal(self.config.address_width + 1)
         m.d.sync += end.eq(run.window_base + run.window_flits)
-        outside, errors = [], []
-        for name in _CHANNELS:
+        outside, errors = Signal(len(_CHANNELS)), []
+        for number, name in enumerate(_CHANNELS):
             inner, outer = getattr(self.inner, name), getattr(self.outer, name)
             inside = Signal(name=f"{name}_inside")
             m.d.comb += [
@@ -70,7 +74,7 @@ class MemoryGuard(wiring.Component):
                 inner.ready.eq(outer.ready & inside),
                 inner.error.eq(outer.error),
             ]
-            outside.append(inner.valid & ~inside)
+            m.d.sync += outside[number].eq(inner.valid & ~inside)
             errors.append(outer.error)
             forth, back = (["data"], ["ack"]) if name == "write" else ([], ["data_valid", "data"])
             m.d.comb += [getattr(outer, label).eq(getattr(inner, label)) for label in forth]
@@ -78,9 +82,9 @@ class MemoryGuard(wiring.Component):
         # Later assignments win: an error of memory goes before an access that was held back.
         for strobes, code in (
             (outside, FaultCode.OUT_OF_WINDOW),
-            (errors, FaultCode.MEMORY_ERROR),
+            (Cat(errors), FaultCode.MEMORY_ERROR),
         ):
-            with m.If(Cat(strobes).any()):
+            with m.If(strobes.any()):
                 m.d.comb += [
                     self.fault.eq(code),
                     self.awaited.eq(Mux(strobes[-1], Awaited.MEMORY_WRITE, Awaited.MEMORY_READ)),

@@ -1,8 +1,9 @@
 """Properties of the guard: memory sees no access outside the window."""
 
-from amaranth import Cat, Signal
+from amaranth import Cat, Mux, Signal
 
 from multitree.nic.config import Config
+from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.top.memory_guard import MemoryGuard
 from tests.formal.bench import Property
 
@@ -12,7 +13,7 @@ _CHANNELS = ("send", "fetch", "write")
 
 
 def window(bench, *, address_width):
-    """Whatever the blocks ask for; what is inside passes as it is, the rest is a fault."""
+    """Whatever the blocks ask for: what is inside passes as it is, the rest is a fault later."""
     m = bench.m
     config = Config(address_width=address_width, flit_bytes=8)
     m.submodules.block = block = MemoryGuard(config)
@@ -39,18 +40,25 @@ def window(bench, *, address_width):
         bench.check(~still | ~inside | (Cat(outer.valid, inner.ready) == Cat(asks, takes)))
         bench.check(~(inner.ready & inner.valid) | (outer.valid & outer.ready))
         bench.check((outer.address == address) & (getattr(inner, back) == answers))
-        outside.append(asks & ~inside)
+        # A fault now, whether or not the window that it was outside of still stands.
+        outside.append(bench.past(asks & ~inside))
         errors.append(error)
         reached.append(outer.valid & (address + 1 == end))
-    bench.check(~still | (block.fault.any() == (Cat(outside) | Cat(errors)).any()))
+    # An error of memory goes before what is outside; of either, a write before reads.
+    error, strobes = Cat(errors).any(), Mux(Cat(errors).any(), Cat(errors), Cat(outside))
+    code = Mux(error, FaultCode.MEMORY_ERROR, FaultCode.OUT_OF_WINDOW)
+    kind = Mux(strobes[-1], Awaited.MEMORY_WRITE, Awaited.MEMORY_READ)
+    bench.check(block.fault == Mux(strobes.any(), code, 0))
+    bench.check(~strobes.any() | (block.awaited == kind))
     bench.cover("last", still & Cat(reached).all() & (flits > 3))
-    bench.cover("fault", still & block.fault.any())
+    bench.cover("fault", ~error & block.fault.any())
+    bench.cover("both", error & Cat(outside).any())
 
 
 PROPERTIES = (
     Property(
         "guard.window",
-        "memory sees no address outside the window; inside all passes, outside is a fault",
+        "no address outside the window passes, and each is a fault a cycle later; all others pass",
         window,
         ({"address_width": 4}, {"address_width": 8}, {"address_width": 24}),
     ),

@@ -194,6 +194,13 @@ MUTANTS = (
         "the flit behind the window passes",
     ),
     Mutant(
+        "guard.window",
+        "nic/top/memory_guard.py",
+        "outside[number].eq(inner.valid & ~inside)",
+        "outside[number].eq(outer.valid & ~inside)",
+        "what is held back is no fault, and the interface stands still without a word",
+    ),
+    Mutant(
         "stream.quick_fifo",
         "hw/stream.py",
         "passes.eq(free & rest.empty),",
