@@ -107,6 +107,7 @@ class ForwardingHeaderCheck(wiring.Component):
         flit, turn, hand = ahead.payload.flit, Signal(TURN_WIDTH), Signal(message)
         head = data.View(head_layout(self.config), flit.payload[: head_layout(self.config).size])
         mine, load = ahead.payload.turn == turn, messages.valid & run.running
+        is_before = (ahead.payload.turn + 1)[:TURN_WIDTH] == turn
         moved = self.items.valid & self.items.ready
         self._count(m, messages, hand, moved)
         may_pass = self._announce(m, messages, hand)
@@ -143,7 +144,11 @@ class ForwardingHeaderCheck(wiring.Component):
                         m.d.comb += self.fault.eq(FaultCode.FRAMING)
                         m.next = "FAULT"
             with m.State("REPORT"):
-                m.d.comb += self.empty.valid.eq(may_pass & self.drained & run.running)
+                # Its head was read ahead: what the message before it left is still in front.
+                with m.If(ahead.valid & is_before & run.running):
+                    self._blame(m, flit, head)
+                with m.Else():
+                    m.d.comb += self.empty.valid.eq(may_pass & self.drained & run.running)
                 with m.If(self.empty.valid):
                     m.next = "IDLE"
             # Nothing more may pass until the fault holds, nor then.

@@ -6,6 +6,7 @@ from amaranth.lib import data
 from multitree.hw.checked_queue import Checked
 from multitree.hw.link.link import Kind
 from multitree.nic.config import OP_GATHER, sequence_width
+from multitree.nic.faults import FaultCode
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
 from multitree.nic.receive.head_reader import TURN_WIDTH, HeadReader
@@ -167,6 +168,30 @@ def jobs(bench, *, wave_width):
     bench.cover("second", mine & (picked.done == 1) & (passed == 2) & job.needs)
 
 
+def strays(bench):
+    """What is behind a message's last flit, and no head, lets nothing pass that came after it."""
+    m = bench.m
+    block, reader = _header_check(bench, small_config(4, 2, 0, 32))
+    bench.assume(~block.run.packets)
+    turn, flit, message = bench.constant("turn", TURN_WIDTH), reader.ahead, reader.messages
+    came, done, entered = Signal(4), Signal(TURN_WIDTH), Signal(TURN_WIDTH)
+    ends = (block.items.valid & block.items.ready & block.items.payload.mark.last) | (
+        block.empty.valid
+    )
+    m.d.sync += [done.eq(done + ends), entered.eq(entered + (message.valid & message.ready))]
+    # That is `head_reader.order`: no flit comes behind the head of a message after its own.
+    bench.assume(~flit.valid | (flit.payload.turn >= entered + message.valid))
+    mine, known, size = flit.payload.turn == turn, Signal(), Signal(4)
+    m.d.sync += came.eq(came + (flit.valid & flit.ready & mine))
+    with m.If(message.valid & message.ready & (entered + 1 == turn)):
+        m.d.sync += [known.eq(1), size.eq(message.payload.size)]
+    passes = block.items.valid | block.empty.valid
+    bench.check(~(known & (came > size)) | ~passes | (done < turn))
+    blamed = (came > size) & (done == turn) & (block.fault == FaultCode.FRAMING)
+    bench.cover("behind", known & blamed & (size == 2))
+    bench.cover("single", known & blamed & (size == 2) & (entered > turn) & message.payload.single)
+
+
 PROPERTIES = (
     Property(
         "header_check.messages",
@@ -178,6 +203,14 @@ PROPERTIES = (
         ),
         depth=BOUND_CYCLES,
         quick_depth=12,
+    ),
+    Property(
+        "header_check.strays",
+        "a flit behind a message's last one, and before the next head, stops all that follow",
+        strays,
+        ({},),
+        depth=BOUND_CYCLES,
+        quick_depth=14,
     ),
     Property(
         "header_check.jobs",

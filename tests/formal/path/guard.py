@@ -40,6 +40,7 @@ def window(bench, *, address_width):
         bench.check(~still | ~inside | (Cat(outer.valid, inner.ready) == Cat(asks, takes)))
         bench.check(~(inner.ready & inner.valid) | (outer.valid & outer.ready))
         bench.check((outer.address == address) & (getattr(inner, back) == answers))
+        bench.check(inner.error == error)
         # A fault now, whether or not the window that it was outside of still stands.
         outside.append(bench.past(asks & ~inside))
         errors.append(error)

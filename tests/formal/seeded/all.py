@@ -217,6 +217,13 @@ MUTANTS = (
     Mutant(
         "tracker.counts",
         "nic/control/tracker.py",
+        "read_now.eq(self.running & ~concerned)",
+        "read_now.eq(self.running)",
+        "a count that is written while it is read is taken for one that flipped",
+    ),
+    Mutant(
+        "tracker.counts",
+        "nic/control/tracker.py",
         "query.count.eq(Mux(overheard, newest, count)),",
         "query.count.eq(count),",
         "what was overheard is answered from memory",

@@ -69,6 +69,13 @@ MUTANTS = (
         "a message is announced again while it waits for the one before it",
     ),
     Mutant(
+        "header_check.strays",
+        "nic/receive/forwarding_header_check.py",
+        "with m.If(ahead.valid & is_before & run.running):",
+        "with m.If(0):",
+        "an empty message that was read ahead hides a flit in front of its head",
+    ),
+    Mutant(
         "header_check.messages",
         "nic/receive/forwarding_header_check.py",
         "place.eq(0),",

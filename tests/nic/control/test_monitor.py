@@ -158,7 +158,13 @@ def test_what_is_wrong_with_a_flow_is_named_as_a_flow_and_with_a_row_as_a_row(co
     assert row == expected(code, row=5)
 
 
-@pytest.mark.parametrize("code", [FaultCode.TABLE_PARITY, FaultCode.DUPLICATE_MESSAGE])
+OF_A_MESSAGE = [
+    *(FaultCode.FRAMING, FaultCode.UNEXPECTED_MESSAGE, FaultCode.STALE_SEQUENCE),
+    *(FaultCode.TABLE_PARITY, FaultCode.DUPLICATE_MESSAGE, FaultCode.LENGTH),
+]
+
+
+@pytest.mark.parametrize("code", OF_A_MESSAGE)
 def test_what_is_wrong_with_a_message_or_its_entry_is_named_with_its_flow(code):
     assert latch(WAITS | {"ports": {0: code}}) == expected(code, at_port=0, flow=5)
 

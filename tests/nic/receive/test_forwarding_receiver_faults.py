@@ -9,6 +9,7 @@ from tests.nic.blocks import head, seeded
 from tests.nic.forward.messages import Messages
 from tests.nic.receive.forwarding_receivers import (
     FLOWS,
+    LONG,
     add_sibling,
     framed,
     initial,
@@ -155,6 +156,37 @@ def test_a_flit_between_two_messages_is_a_fault_and_no_flit_of_either(kind, pack
     assert seen.faults in ([(FaultCode.FRAMING, named)], [(FaultCode.FRAMING, 2)] * follows)
     places = [BASE + FIRST["base"] + k for k in range(FIRST["size"])]
     assert [address for _, address in seen.written] == places[: len(seen.written)]
+
+
+@pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL])
+def test_a_flit_in_front_of_an_empty_message_that_was_read_ahead_is_a_fault(kind):
+    """The message before them waits for a sibling, so that the empty one's head was looked up."""
+    messages = Messages()
+    add_sibling(messages, initial(0), seeded(0), 4, port=2)
+    messages.add([], port=0, op=REDUCE, flow=3, base=305)
+    stray = {"kind": kind, "payload": 77}
+    sent = [(4, REDUCE, 0, [*of(4, REDUCE), stray]), (3, REDUCE, 0, of(3, REDUCE))]
+    late = LONG["size"]
+    seen = simulate(
+        sent,
+        messages,
+        cycles=260,
+        slow=3,
+        at=lambda cycle, port: (late * (port == 2 and cycle > 80),) * 2,
+    )
+    assert seen.faults == [(FaultCode.FRAMING, UNKNOWN)]
+    assert {arrival[2] for arrival in seen.arrivals} <= {4}
+
+
+def test_a_packet_of_another_wave_does_not_continue_its_message():
+    flits = of(0, REDUCE, packets, wave=0)
+    named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "continued": 1, "wave": 1}
+    [second] = [place for place, flit in enumerate(flits) if flit["kind"] == Kind.HEAD][1:2]
+    flits[second] = {"kind": Kind.HEAD, "payload": head(**named)}
+    script = {0: {"last_wave": 2, "packets": 1}}
+    sent = [(0, REDUCE, 0, flits)]
+    seen = simulate(sent, Messages(WAVES), script=script, stride=32, cycles=200)
+    assert seen.faults == [(FaultCode.FRAMING, 0)]
 
 
 def test_a_message_that_is_wrong_is_a_fault_only_behind_those_before_it():
