@@ -5,7 +5,6 @@ import numpy.typing as npt
 
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import memory_queue_flits
 from multitree.sim.trace import Trace
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.collectives import Op
@@ -153,7 +152,7 @@ class PrivateLinks:
         settle = np.where(schedule.op == Op.REDUCE, written + added, written)
         self._settle = np.where(self._size > 0, settle, model.empty_cycles)
 
-        self._depth, self._room = model.buffer_flits_on(topology), memory_queue_flits(model)
+        self._depth, self._room = model.buffer_flits_on(topology), model.memory_queue_flits
         self._buffers = LinkBuffers(self._link, self._size, num_links, self._depth)
         self._forget(num_links, (schedule.num_flows, topology.num_ranks))
 
@@ -259,8 +258,10 @@ class PrivateLinks:
         around = way + self._returned[link]
         # The last flit is `rounds` buffers behind flit `rest`, and each buffer costs a round trip.
         rounds, rest = np.divmod(size, depth)
-        passing = start + (rest - 1) * self._interval[link]
-        first = np.where(rest > 0, passing, head + way)
+        interval = self._interval[link]
+        # Flit 0 is the head: it may leave before memory answers, the first buffer's last flit not.
+        begun = np.maximum(head + way, start + (depth - 1) * interval - around)
+        first = np.where(rest > 0, start + (rest - 1) * interval, begun)
         # A message that fits the buffer needs no place of its own.
         first = np.where(rounds > 0, first, _NEVER)
         passed = np.maximum(first, self._buffers.earlier(rows, rest) + around)

@@ -5,6 +5,7 @@ import pytest
 
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.generations import generations_of
+from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import COMPARED, build
 from multitree.topology.algorithms.multitree import build_multitree
@@ -276,3 +277,22 @@ def test_all_that_a_transfer_waits_for_lies_in_earlier_fronts(spec):
         assert schedule.dst[row] == schedule.dst[before]
         key = [(schedule.step[r], schedule.order[r]) for r in (before, row)]
         assert key[0] < key[1]
+
+
+@pytest.mark.parametrize(
+    ("topology", "buffer_flits", "memory_cycles", "num_flits"),
+    [
+        (ring(2), 4, 208, 300),
+        (ring(2), 5, 208, 300),
+        (ring(4), 64, 508, 2048),
+        (torus(2, 2), 128, 508, 2048),
+        (torus(2, 2), 128, 508, 2052),
+    ],
+)
+def test_a_message_of_whole_buffers_waits_for_memory_in_each(
+    topology, buffer_flits, memory_cycles, num_flits
+):
+    schedule = build(topology, "ring" if topology.num_ranks == 2 else "multitree")
+    model = LinkModel(buffer_flits=buffer_flits).with_memory(memory_cycles)
+    found = analytic(schedule, num_flits, model)
+    assert found.cycles == exact(schedule, num_flits, model).cycles
