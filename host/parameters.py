@@ -4,12 +4,20 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from multitree.nic.config import LEAST_FORWARD_FLITS, LIMITS
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["interface_model", "members_of", "problem_with", "scaled"]
+__all__ = [
+    "LATENCY_NS",
+    "LINK_GBYTES_PER_S",
+    "interface_model",
+    "members_of",
+    "scaled",
+]
+
+LINK_GBYTES_PER_S, LATENCY_NS = (0.1, 100_000.0), (0.001, 1e9)
+"""The least and the most that links of a family are scaled to."""
 
 
 def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:
@@ -62,35 +70,6 @@ def scaled(
             have = getattr(network, name)
             changes[name] = have * (most / float(have.max()))
     return replace(network, **changes) if changes else network
-
-
-def problem_with(name: str, value: int) -> str | None:
-    """What is wrong with a size that interfaces are built with.
-
-    Parameters
-    ----------
-    name : str
-        "flit_bytes", "buffer_flits", "forward_flits" or "adder_stages".
-    value : int
-
-    Returns
-    -------
-    str or None
-        The rule and the value, to stand behind the name; None where nothing is wrong.
-
-    Examples
-    --------
-    >>> problem_with("flit_bytes", 24), problem_with("flit_bytes", 32)
-    ('must be a power of two, not 24', None)
-    """
-    low, high = LIMITS[name]
-    if not low <= value <= high:
-        return f"must be within {low}..{high}, not {value}"
-    if name == "flit_bytes" and value & (value - 1):
-        return f"must be a power of two, not {value}"
-    if name == "forward_flits" and (value & (value - 1) or 0 < value < LEAST_FORWARD_FLITS):
-        return f"must be 0 or a power of two from {LEAST_FORWARD_FLITS} on, not {value}"
-    return None
 
 
 def interface_model(

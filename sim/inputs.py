@@ -18,6 +18,7 @@ from multitree.topology.schedules.schedule import Schedule
 __all__ = [
     "Buffers",
     "check_buffers",
+    "check_private",
     "check_skews",
     "check_store_and_forward",
     "elements_of",
@@ -168,6 +169,21 @@ _WHOLE = {"dependency": DEPENDENCIES[0], "flow_control": FLOW_CONTROLS[0]}
 def shares_links(schedule: Schedule) -> bool:
     """Whether it runs through switches, of the network or attached to ranks."""
     return lowered(schedule).topology.num_switches > 0
+
+
+def check_private(topology: Topology, link_model: LinkModel) -> None:
+    """Refuse what only interfaces on private links do, on a network whose links are shared.
+
+    Raises
+    ------
+    ScheduleError
+        If flits are to be forwarded.
+    """
+    if link_model.forward_flits:
+        raise ScheduleError(
+            f"{topology.name}: forward_flits must be 0 in interfaces on shared links, not "
+            f"{link_model.forward_flits}"
+        )
 
 
 def check_store_and_forward(schedule: Schedule, link_model: LinkModel) -> None:

@@ -7,15 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.hw.lanes import LEAST_STAGES
-from multitree.nic.config import LIMITS, Config
+from multitree.nic.config import LEAST_FORWARD_FLITS, LIMITS, Config
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.pipelines import Pipelines
+from multitree.topology.errors import TopologyError
 from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["LinkModel", "MemoryTiming"]
+__all__ = ["CLOCK_GHZ", "MOST_MEMORY_CYCLES", "LinkModel", "MemoryTiming", "problem_with"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,44 @@ class MemoryTiming:
 _CHOICES = {"dependency": DEPENDENCIES, "flow_control": FLOW_CONTROLS}
 _LEAST_BUFFER_FLITS, _MOST_BUFFER_FLITS = Config().buffer_flits, LIMITS["buffer_flits"][1]
 _MOST_PORTS = LIMITS["num_ports"][1]
+CLOCK_GHZ = 0.001, 100.0
+"""The slowest and the fastest clock."""
+MOST_MEMORY_CYCLES = 2**20
+_MOST_LATENCY_CYCLES = 2**40
+_QUEUE_MARGIN = 16
+_MEMORY_CYCLES = dict.fromkeys(
+    ("memory_read_cycles", "memory_write_cycles"), (1, MOST_MEMORY_CYCLES)
+)
+_RANGES = LIMITS | _MEMORY_CYCLES
+
+
+def problem_with(name: str, value: int) -> str | None:
+    """What is wrong with a size that interfaces are built with, or the latency of their memory.
+
+    Parameters
+    ----------
+    name : str
+        As a field of `Config`, "memory_read_cycles" or "memory_write_cycles".
+    value : int
+
+    Returns
+    -------
+    str or None
+        The rule and the value, to stand behind the name; None where nothing is wrong.
+
+    Examples
+    --------
+    >>> problem_with("flit_bytes", 24), problem_with("flit_bytes", 32)
+    ('must be a power of two, not 24', None)
+    """
+    low, high = _RANGES[name]
+    if not low <= value <= high:
+        return f"must be within {low}..{high}, not {value}"
+    if name in ("flit_bytes", "submessage_flits") and value & (value - 1):
+        return f"must be a power of two, not {value}"
+    if name == "forward_flits" and (value & (value - 1) or 0 < value < LEAST_FORWARD_FLITS):
+        return f"must be 0 or a power of two from {LEAST_FORWARD_FLITS} on, not {value}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -108,8 +147,9 @@ class LinkModel(Pipelines):
         clock = self.clock_ghz
         if isinstance(clock, bool) or not isinstance(clock, int | float):
             raise TypeError(f"LinkModel clock_ghz must be a number, not {clock!r}")
-        if not (math.isfinite(clock) and clock > 0):
-            raise ValueError(f"LinkModel clock_ghz must be positive and finite, not {clock!r}")
+        if not CLOCK_GHZ[0] <= clock <= CLOCK_GHZ[1]:
+            low, high = CLOCK_GHZ
+            raise ValueError(f"LinkModel clock_ghz must be within {low:g}..{high:g}, not {clock!r}")
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "clock_ghz":
@@ -124,9 +164,11 @@ class LinkModel(Pipelines):
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TypeError(f"LinkModel {field.name} must be an int, not {value!r}")
-            least = 0 if field.name == "forward_flits" else 1
-            if value < least:
-                raise ValueError(f"LinkModel {field.name} must be at least {least}, not {value!r}")
+            # The adder's latency is the number of its stages.
+            size = "adder_stages" if field.name == "add_cycles" else field.name
+            problem = problem_with(size, value)
+            if problem is not None:
+                raise ValueError(f"LinkModel {field.name} {problem}")
 
     def with_memory(self, memory_cycles: int) -> "LinkModel":
         """The same with another memory, whose reads take as long as its writes, or one more.
@@ -139,8 +181,12 @@ class LinkModel(Pipelines):
         Raises
         ------
         ValueError
-            If that leaves less than a cycle each for reads and writes.
+            If that leaves less than a cycle each for reads and writes, or is more than
+            `MOST_MEMORY_CYCLES`.
         """
+        if memory_cycles > MOST_MEMORY_CYCLES:
+            most = MOST_MEMORY_CYCLES
+            raise ValueError(f"Memory cycles must be at most {most}, not {memory_cycles!r}")
         both = memory_cycles - self.add_cycles
         if both < 2:
             least = 2 + self.add_cycles
@@ -152,6 +198,13 @@ class LinkModel(Pipelines):
     def written_cycles(self) -> int:
         """From a write to where it counts: an acknowledgement waits for what it belongs to."""
         return max(self.memory_write_cycles, self.least_write_cycles)
+
+    @property
+    def memory_queue_flits(self) -> int:
+        """Accesses to memory in flight that have room: they cover its latency, whatever it is."""
+        access = self.memory_read_cycles + self.memory_write_cycles + self.add_cycles
+        needed: int = 1 << (access + _QUEUE_MARGIN - 1).bit_length()
+        return max(Config().memory_queue_flits, needed)
 
     @property
     def link_gbytes_per_s(self) -> float:
@@ -178,9 +231,19 @@ class LinkModel(Pipelines):
         Returns
         -------
         int64 array, shape (num_links,)
+
+        Raises
+        ------
+        TopologyError
+            If a link takes longer than can be counted.
         """
         # The product may be a rounding error above a whole number; `ceil` would add a cycle.
         cycles = np.ceil(np.round(topology.latency_ns * self.clock_ghz, 9))
+        if cycles.max(initial=0) > _MOST_LATENCY_CYCLES:
+            raise TopologyError(
+                f"{topology.name}: latency must be at most {_MOST_LATENCY_CYCLES} cycles of "
+                f"{self.clock_ghz:g} GHz, not {cycles.max():g}"
+            )
         return np.maximum(cycles, 1).astype(np.int64)
 
     def credit_latency_cycles(self, topology: Topology) -> npt.NDArray[np.int64]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from multitree.hw.link.link import flit_layout
 from multitree.nic.config import LIMITS, MOST_SHARED_ROWS, Config
 from multitree.nic.table import MOST_STEPS
+from multitree.sim.inputs import check_private
 from multitree.sim.link_model import LinkModel
 from multitree.topology.arrays import largest_group
 from multitree.topology.collectives import Op
@@ -26,7 +27,6 @@ __all__ = [
     "emulated_dtypes",
     "least_sizes",
     "link_limits",
-    "memory_queue_flits",
     "rows_per_rank",
     "wire_bits_per_flit",
 ]
@@ -34,7 +34,6 @@ __all__ = [
 # It is that of `nic.config.LIMITS`: a flow entry has fields for eight child ports.
 MAX_PORTS = 8
 # It covers the three registers between read and write in nic/reduce/reducer.py.
-_LEAST_QUEUE_MARGIN = 16
 _DEFAULTS = Config()
 
 
@@ -90,10 +89,14 @@ def config_for(
     most = int(topology.num_ports[: topology.num_ranks].max(initial=0))
     shared = num_classes > 0 or topology.num_switches > 0
     _check_network(topology, most, num_waves, shared)
-    if shared and link_model.forward_flits:
-        raise ScheduleError(
-            f"{topology.name}: forward_flits must be 0 in interfaces on shared links, not "
-            f"{link_model.forward_flits}"
+    if shared:
+        check_private(topology, link_model)
+    queue_flits, most_flits = link_model.memory_queue_flits, LIMITS["memory_queue_flits"][1]
+    if queue_flits > most_flits:
+        raise ValueError(
+            f"Memory must answer within the {most_flits} cycles that interfaces have queues for, "
+            f"reads and writes together, not {link_model.memory_read_cycles} and "
+            f"{link_model.memory_write_cycles}"
         )
     config = Config(
         num_ports=_power_of_two(most, 2),
@@ -102,7 +105,7 @@ def config_for(
         num_flows=_power_of_two(num_flows, _DEFAULTS.num_flows),
         buffer_flits=link_model.buffer_flits_on(topology),
         submessage_flits=link_model.submessage_flits,
-        memory_queue_flits=memory_queue_flits(link_model),
+        memory_queue_flits=queue_flits,
         # The window's length has to fit, not only the last address (`SettingsCheck`).
         address_width=max(_DEFAULTS.address_width, memory_flits.bit_length()),
         dtypes=dtypes,
@@ -129,13 +132,6 @@ def _check_network(topology: Topology, most_ports: int, num_waves: int, shared: 
             f"{topology.name}: waves must be one in interfaces on shared links, not {num_waves}; "
             "in Python `topology.unrolled` writes them out"
         )
-
-
-def memory_queue_flits(link_model: LinkModel) -> int:
-    """Accesses to memory in flight that an interface has room for: they cover its latency."""
-    round_trip = link_model.memory_read_cycles + link_model.memory_write_cycles
-    round_trip += link_model.add_cycles + _LEAST_QUEUE_MARGIN
-    return _power_of_two(round_trip, _DEFAULTS.memory_queue_flits)
 
 
 def wire_bits_per_flit(schedule: Schedule, link_model: LinkModel) -> int:

@@ -9,8 +9,14 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from multitree.host.parameters import interface_model, members_of, problem_with, scaled
-from multitree.sim.link_model import LinkModel
+from multitree.host.parameters import (
+    LATENCY_NS,
+    LINK_GBYTES_PER_S,
+    interface_model,
+    members_of,
+    scaled,
+)
+from multitree.sim.link_model import CLOCK_GHZ, LinkModel, problem_with
 from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.topology.errors import TopologyError, TopologyWarning
@@ -179,8 +185,10 @@ class NetworkOptions:
 
     def _scaled(self, spec: str, network: Topology) -> Topology:
         """A family's links at the speed and latency that are asked for."""
-        asked = {"--link-gbytes-per-s": self.link_gbytes_per_s, "--latency-ns": self.latency_ns}
-        for option, value in asked.items():
+        for option, value, (least, most) in (
+            ("--link-gbytes-per-s", self.link_gbytes_per_s, LINK_GBYTES_PER_S),
+            ("--latency-ns", self.latency_ns, LATENCY_NS),
+        ):
             if value is None:
                 continue
             if names_file(spec):
@@ -188,8 +196,8 @@ class NetworkOptions:
                     f"{option} must come with a family such as torus:4x4, not with the file "
                     f"{spec!r}, whose links have their own"
                 )
-            if not 0 < value < float("inf"):
-                raise ValueError(f"{option} must be positive and finite, not {value:g}")
+            if not least <= value <= most:
+                raise ValueError(f"{option} must be within {least:g}..{most:g}, not {value:g}")
         return scaled(network, self.link_gbytes_per_s, self.latency_ns)
 
 
@@ -231,6 +239,10 @@ class ClockOptions:
         ValueError
             If interfaces cannot be built like this.
         """
+        least, most = CLOCK_GHZ
+        if not least <= self.clock_ghz <= most:
+            given = f"{self.clock_ghz:g}"
+            raise ValueError(f"--clock-ghz must be within {least:g}..{most:g}, not {given}")
         for name in ("flit_bytes", "buffer_flits", "forward_flits", "adder_stages"):
             value = getattr(self, name)
             problem = None if value is None else problem_with(name, value)

@@ -25,6 +25,7 @@ from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limi
 from multitree.host.cli.output import Working, print_json
 from multitree.host.report import bound_of
 from multitree.host.sizes import format_size, parse_size
+from multitree.sim.inputs import check_private
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.atomic_write import replacing
@@ -57,6 +58,8 @@ def topology(
 ) -> None:
     """Describe a topology, and what no schedule can beat on it."""
     size_bytes, model, found = parse_size(size), clock.model(), network.network(spec)
+    if found.num_switches:
+        check_private(found, model)
     if out is not None:
         _check_target(out, SUFFIXES[:2])
         save_topology(found, out)

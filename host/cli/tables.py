@@ -40,6 +40,7 @@ from multitree.host.engines import needs_of
 from multitree.host.sizes import format_size, paced, parse_size
 from multitree.nic.config import NO_PORT, Config
 from multitree.nic.table import Table, compile_table
+from multitree.sim.inputs import check_private
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Limits, limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for, link_limits
@@ -95,6 +96,8 @@ def verify_schedule(
     built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
     with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
         report, limits = verify(built), _limits(built, size_bytes, model)
+    if built.topology.num_switches:
+        check_private(built.topology, model)
     data = identity_of(built) | {"verified": True} | asdict(report)
     data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
     data |= clock.figures(built.topology, model) | {"warnings": network.warnings}

@@ -72,7 +72,7 @@ FirstArrivalOption = Annotated[
 
 CNameOption = Annotated[
     str | None,
-    typer.Option(help="With --format: what names in C begin with.", metavar="PREFIX"),
+    typer.Option(help="With --format c: what names in C begin with.", metavar="PREFIX"),
 ]
 
 
@@ -119,6 +119,8 @@ class Wanted:
                     raise ValueError(f"--{option} must come with --format")
         elif self.format not in FORMATS:
             raise ValueError(f"Format must be one of {', '.join(FORMATS)}, not {self.format!r}")
+        elif self.name is not None and self.format != "c":
+            raise ValueError(f"--name must come with --format c, not {self.format}")
         for name in ("window_base", "watchdog_cycles", "first_arrival_cycles"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= _MAX_CYCLES:

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from multitree.host.parameters import problem_with
+from multitree.host.parameters import LATENCY_NS, LINK_GBYTES_PER_S
 from multitree.host.simulator import CLOCKED_ENGINES
 from multitree.host.sizes import parse_size
 from multitree.host.sweep.errors import SweepError
@@ -17,6 +17,7 @@ from multitree.host.sweep.yaml_text import Places, read_entries
 from multitree.host.work import OPS
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.choice import AUTO
+from multitree.sim.link_model import CLOCK_GHZ, MOST_MEMORY_CYCLES, problem_with
 from multitree.topology.algorithms.build import ALGORITHMS
 from multitree.topology.collectives import COLLECTIVES, DTYPES
 from multitree.topology.file_text import (
@@ -226,16 +227,16 @@ _CHECKS: dict[str, Check] = {
     "dtype": _choice(tuple(DTYPES)),
     "op": _op,
     "seed": _integer(0, _MOST),
-    "memory_cycles": _integer(1, 2**20),
-    "clock_ghz": _number(0.001, 100.0),
+    "memory_cycles": _integer(1, MOST_MEMORY_CYCLES),
+    "clock_ghz": _number(*CLOCK_GHZ),
     "flit_bytes": partial(_interface_size, "flit_bytes"),
     "buffer_flits": _or_none(partial(_interface_size, "buffer_flits")),
     "forward_flits": partial(_interface_size, "forward_flits"),
     "adder_stages": partial(_interface_size, "adder_stages"),
     "ranks": _or_none(_label),
     "forwarding": _truth,
-    "link_gbytes_per_s": _or_none(_number(0.1, 100_000.0)),
-    "latency_ns": _or_none(_number(0.001, 1e9)),
+    "link_gbytes_per_s": _or_none(_number(*LINK_GBYTES_PER_S)),
+    "latency_ns": _or_none(_number(*LATENCY_NS)),
     "bandwidth_key": _or_none(_label),
     "latency_key": _or_none(_label),
 }

@@ -12,7 +12,7 @@ from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLi
 from multitree.sim.analytic.shared_links import shared_analytic
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.translated import translated
-from multitree.sim.inputs import check_skews, shares_links
+from multitree.sim.inputs import check_private, check_skews, shares_links
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
 from multitree.topology.checks.implicit import ImplicitSchedule
@@ -104,11 +104,7 @@ def _analytic(
     step_cycles: int | None,
 ) -> Trace:
     if shares_links(schedule):
-        if model.forward_flits:
-            raise ScheduleError(
-                f"{schedule.topology.name}: forward_flits must be 0 where links are shared, not "
-                f"{model.forward_flits}"
-            )
+        check_private(schedule.topology, model)
         return shared_analytic(schedule, num_flits, model, start=start, step_cycles=step_cycles)
     table = TableRows(schedule, model, start, idle, step_cycles)
     links = ForwardingLinks if model.forward_flits else PrivateLinks

@@ -9,7 +9,6 @@ import numpy as np
 from multitree.sim.analytic.event_queue import LAST, EventQueue
 from multitree.sim.analytic.messages import Messages
 from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import memory_queue_flits
 
 __all__ = [
     "ReductionSequencers",
@@ -162,7 +161,7 @@ class ReductionSequencers:
     ) -> None:
         self._event_queue, self._model, self._messages = event_queue, model, messages
         self._port, self._opened, self._added, self._whole = port, opened, added, whole
-        self._reads, self._uses, self._room = reads, uses, memory_queue_flits(model)
+        self._reads, self._uses, self._room = reads, uses, model.memory_queue_flits
         self._sums = [_Sum() for _ in messages.num_children]
         self._ranks = [_Rank() for _ in range(num_ranks)]
         self.arrived = np.full(len(port), -1.0)

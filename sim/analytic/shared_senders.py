@@ -10,7 +10,6 @@ from multitree.sim.analytic.reduction import Spans
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.wormhole import WormholeChannels
 from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import memory_queue_flits
 
 __all__ = ["Senders"]
 
@@ -59,7 +58,7 @@ class Senders:
         first_port: list[int],
     ) -> None:
         self._event_queue, self._model, self._messages = event_queue, model, messages
-        self._first_port, self._room = first_port, memory_queue_flits(model)
+        self._first_port, self._room = first_port, model.memory_queue_flits
         self._port = [route[0] // classes for route in messages.route]
         self._ports = {port: _Port() for port in {*self._port, *first_port}}
         self._rows: list[deque[int]] = [deque() for _ in range(num_ranks)]

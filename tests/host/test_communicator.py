@@ -355,6 +355,10 @@ def test_a_root_is_an_integer_also_where_there_is_a_schedule_for_its_equal(root)
 def test_something_else_than_a_topology_is_refused():
     with pytest.raises(TypeError, match="Topology must be of class Topology, not str"):
         Communicator("torus:4x4")
+    with pytest.raises(TypeError, match="Link model must be of class LinkModel, not int"):
+        Communicator(ring(4), link_model=3)
+    with pytest.raises(TypeError, match="Check must be of class bool, not str"):
+        Communicator(ring(4), check="yes")
     with pytest.raises(TopologyError):
         Communicator(torus(0))
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from multitree.sim.link_model import LinkModel
+from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import torus
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
@@ -98,7 +99,7 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(TypeError, match="LinkModel clock_ghz must be a number, not '1'"):
         LinkModel(clock_ghz="1")
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="LinkModel clock_ghz must be positive and finite"):
+        with pytest.raises(ValueError, match=r"LinkModel clock_ghz must be within 0.001..100, not"):
             LinkModel(clock_ghz=wrong)
 
 
@@ -109,11 +110,36 @@ FIGURES = [
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_a_number_of_at_least_zero(name):
-    with pytest.raises(ValueError, match=f"LinkModel {name} must be at least [01], not -1"):
+    with pytest.raises(ValueError, match=rf"LinkModel {name} must be within \d\.\.\d+, not -1"):
         LinkModel(**{name: -1})
     for wrong in (1.5, True, "4"):
         with pytest.raises(TypeError, match=f"LinkModel {name} must be an int, not {wrong!r}"):
             LinkModel(**{name: wrong})
+
+
+def test_an_adder_or_a_sub_message_that_no_interface_has_is_refused():
+    for name, value, rule in (
+        ("add_cycles", 99, "within 4..6"),
+        ("submessage_flits", 24, "a power of two"),
+        ("forward_flits", 33, "0 or a power of two from 32 on"),
+        ("memory_read_cycles", 2**20 + 1, "within 1..1048576"),
+    ):
+        with pytest.raises(ValueError, match=f"LinkModel {name} must be {rule}, not {value}"):
+            LinkModel(**{name: value})
+
+
+def test_a_link_longer_than_cycles_are_counted_is_refused():
+    far = two_ranks([16.0] * 2, [1.0, 2.0**41])
+    assert LinkModel(clock_ghz=0.5).latency_cycles(far).tolist() == [1, 2**40]
+    with pytest.raises(TopologyError, match="pair: latency must be at most 1099511627776 cycles"):
+        LinkModel().latency_cycles(far)
+
+
+def test_queues_cover_what_memory_takes():
+    assert LinkModel().memory_queue_flits == 64
+    assert LinkModel(memory_read_cycles=45).memory_queue_flits == 128
+    assert LinkModel().with_memory(1008).memory_queue_flits == 1024
+    assert LinkModel().with_memory(1009).memory_queue_flits == 2048
 
 
 def test_time_follows_the_clock():

@@ -161,16 +161,17 @@ def parse_schemes(text: str, dependency: str, flow_control: str) -> list[Scheme]
     schemes = []
     for each in text.split(","):
         name, *modes = each.split("/")
-        found = {"dependency": dependency, "flow_control": flow_control}
+        found: dict[str, str] = {}
         for mode in modes:
-            if mode in DEPENDENCIES:
-                found["dependency"] = mode
-            elif mode in FLOW_CONTROLS:
-                found["flow_control"] = mode
-            else:
+            if mode not in (*DEPENDENCIES, *FLOW_CONTROLS):
                 known = ", ".join((*DEPENDENCIES, *FLOW_CONTROLS))
                 raise ValueError(f"Mode of {name} must be one of {known}, not {mode!r}")
-        schemes.append(Scheme(check_algorithm(name), **found))
+            field = "dependency" if mode in DEPENDENCIES else "flow_control"
+            if field in found:
+                raise ValueError(f"{name} must have one {field.replace('_', ' ')}, not {each!r}")
+            found[field] = mode
+        default = {"dependency": dependency, "flow_control": flow_control}
+        schemes.append(Scheme(check_algorithm(name), **default | found))
     return schemes
 
 
