@@ -80,7 +80,8 @@ class Communicator(AbstractContextManager["Communicator"]):
         reproducible: str = "schedule",
     ) -> None:
         check_type("Topology", topology, Topology)
-        check_type("Link model", link_model or LinkModel(), LinkModel)
+        if link_model is not None:
+            check_type("Link model", link_model, LinkModel)
         check_type("Check", check, bool)
         self._runner = Runner(
             topology,

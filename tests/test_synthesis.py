@@ -161,8 +161,9 @@ def test_every_netlist_is_routed_with_every_seed(tmp_path, monkeypatch, capsys):
         ("--seeds 1 --families xcup", "--seeds are of place and route"),
         ("--families ecp4", "--families must be some of ecp5, xcup, not 'ecp4'"),
         ("--jobs 0", "--jobs must be at least 1"),
-        ("--route-minutes -1", "--route-minutes at least 0 and finite"),
-        ("--route-minutes inf", "--route-minutes at least 0 and finite"),
+        ("--route-minutes -1", "--route-minutes above 0 and finite"),
+        ("--route-minutes 0", "--route-minutes above 0 and finite"),
+        ("--route-minutes inf", "--route-minutes above 0 and finite"),
         ("--folder {file}", "--folder: "),
     ],
 )
@@ -181,10 +182,10 @@ def test_a_tool_that_is_missing_is_named_with_what_brings_it(tool, tmp_path, mon
     monkeypatch.setattr(synthesis, name, lambda: f"there is no {tool}")
     folder = ["--folder", str(tmp_path)]
     with pytest.raises(SystemExit) as refused:
-        synthesis.parse(folder)
+        synthesis.parse([*folder, "--seeds", "1"])
     assert refused.value.code == 2 and f"there is no {tool}" in capsys.readouterr().err
     if tool == "nextpnr":
-        assert synthesis.parse([*folder, "--families", "xcup"]).families == ["xcup"]
+        assert synthesis.parse(folder).seed_numbers == []
 
 
 def test_nextpnr_is_looked_for_on_the_path(monkeypatch):
@@ -234,21 +235,31 @@ def test_with_seeds_all_of_the_list_is_routed(without_tools, capsys):
     assert all(row["mhz"] is None for row in rows if row["family"] == "xcup")
 
 
-def test_without_seeds_what_was_always_routed_is_routed_with_one(without_tools, capsys):
-    routed = without_tools("--only", "4:16:int32:0,6:16:int32:0,1:16:int32:0")
-    assert routed == [("4_0", (1,), 1200.0), ("1_0", (1,), 1200.0)]
+def test_each_interface_is_a_line_a_family_and_each_clock_has_its_seeds_below(
+    without_tools, capsys
+):
+    routed = without_tools("--only", "4:16:int32:0", "--seeds", "1")
+    assert routed == [("4_0", (1,), 28800.0)]
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:8] for line in lines[1:3]] == [
         ["ecp5", "4", "128", "int32", "0", "0", "4", "4000"],
         ["xcup", "4", "128", "int32", "0", "0", "4", "4000"],
     ]
-    assert sum("60.0 MHz" in line and line.startswith("ecp5") for line in lines) == 2
+    assert sum("60.0 MHz" in line and line.startswith("ecp5") for line in lines) == 1
     assert "      seed 1: 60.0 MHz, a to b" in lines
 
 
-def test_in_no_time_nothing_is_routed(without_tools, capsys):
-    assert not without_tools("--only", "4:16:int32:0", "--route-minutes", "0", "--json")
-    assert all(row["path"] is None for row in json.loads(capsys.readouterr().out)["rows"])
+def test_without_a_list_every_size_is_measured_and_without_seeds_none_is_routed(
+    without_tools, capsys
+):
+    assert not without_tools("--json")
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    keys = "ports", "flit_bits", "lanes", "wave_width"
+    found = [tuple(row[key] for key in keys) for row in rows if row["family"] == "ecp5"]
+    assert found == [
+        (case.ports, 8 * case.flit_bytes, case.lanes, case.wave_width) for case in synthesis.SIZES
+    ]
+    assert len(rows) == 2 * len(found) and all(row["path"] is None for row in rows)
 
 
 def test_a_tool_that_fails_ends_with_its_message(without_tools, monkeypatch, capsys):

@@ -94,10 +94,10 @@ def verify_schedule(
     size_bytes, model = parse_size(size), clock.model()
     asked = (algorithm, collective, root, network)
     built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
-    with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
-        report, limits = verify(built), _limits(built, size_bytes, model)
     if built.topology.num_switches:
         check_private(built.topology, model)
+    with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
+        report, limits = verify(built), _limits(built, size_bytes, model)
     data = identity_of(built) | {"verified": True} | asdict(report)
     data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
     data |= clock.figures(built.topology, model) | {"warnings": network.warnings}

@@ -356,7 +356,7 @@ def test_something_else_than_a_topology_is_refused():
     with pytest.raises(TypeError, match="Topology must be of class Topology, not str"):
         Communicator("torus:4x4")
     with pytest.raises(TypeError, match="Link model must be of class LinkModel, not int"):
-        Communicator(ring(4), link_model=3)
+        Communicator(ring(4), link_model=0)
     with pytest.raises(TypeError, match="Check must be of class bool, not str"):
         Communicator(ring(4), check="yes")
     with pytest.raises(TopologyError):
