@@ -213,6 +213,7 @@ def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "worst_time_over_bound": round(max((o.share for o in group), default=0.0), 3),
             "bad": bad,
             "names": dict(names.most_common()),
+            "named": ", ".join(f"{n} {count}" for n, count in names.most_common() if n != EXACT),
         }
         rows.append(row)
     return rows
@@ -224,8 +225,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         cells = {k: v for k, v in row.items() if k not in ("names", "recovered_by_second_reset")}
         cells["recovered"] = f"{row['recovered']} ({row['recovered_by_second_reset']})"
-        named = ", ".join(f"{n} {count}" for n, count in row["names"].items() if n != EXACT)
-        print(ROW.format(*cells.values(), named))
+        print(ROW.format(*cells.values()))
     print("* of which so many by a second reset")
 
 

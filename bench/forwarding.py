@@ -16,7 +16,7 @@ from typing import Any
 
 from multitree.host.simulator import make_buffers
 from multitree.host.sizes import parse_size
-from multitree.hw.lanes import MOST_STAGES
+from multitree.hw.lanes import LEAST_STAGES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
@@ -102,7 +102,7 @@ def main() -> int:
     """Print one line per memory latency, and one per network."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--forward-flits", type=int, default=512)
-    parser.add_argument("--adder-stages", type=int, default=MOST_STAGES)
+    parser.add_argument("--adder-stages", type=int, default=LEAST_STAGES)
     parser.add_argument("--only", choices=("hops", "networks"))
     parser.add_argument("--most-kib", type=int, default=1024, help="of networks, per rank")
     parser.add_argument("--json", action="store_true")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from multitree.host.simulator import make_buffers
-from multitree.hw.lanes import MOST_STAGES
+from multitree.hw.lanes import LEAST_STAGES
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import least_sizes
@@ -62,7 +62,7 @@ def main() -> int:
     """Print one line per size of a chunk."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--forward-flits", type=int, nargs="+", default=[0, 512])
-    parser.add_argument("--adder-stages", type=int, default=MOST_STAGES)
+    parser.add_argument("--adder-stages", type=int, default=LEAST_STAGES)
     parser.add_argument("--dependency", choices=("chunk", "submessage"), default="submessage")
     parser.add_argument("--least", type=float, default=0.0, help="flits per cycle")
     parser.add_argument("--json", action="store_true")
