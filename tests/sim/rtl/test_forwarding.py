@@ -125,7 +125,7 @@ def test_shared_links_do_not_forward():
 def test_the_link_model_sizes_what_ports_keep():
     assert config_for(torus(4, 4), MODEL).forward_flits == 32
     assert config_for(torus(4, 4), LinkModel()).forward_flits == 0
-    with pytest.raises(ValueError, match="forward_flits must be within 0..4096, not -1"):
+    with pytest.raises(ValueError, match=r"forward_flits must be within 0..4096, not -1"):
         replace(MODEL, forward_flits=-1)
     with pytest.raises(ValueError, match="a power of two from 32 on, not 48"):
         replace(MODEL, forward_flits=48)
