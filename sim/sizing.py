@@ -33,7 +33,6 @@ __all__ = [
 
 # It is that of `nic.config.LIMITS`: a flow entry has fields for eight child ports.
 MAX_PORTS = 8
-# It covers the three registers between read and write in nic/reduce/reducer.py.
 _DEFAULTS = Config()
 
 

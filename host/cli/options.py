@@ -16,7 +16,7 @@ from multitree.host.parameters import (
     members_of,
     scaled,
 )
-from multitree.sim.link_model import CLOCK_GHZ, LinkModel, problem_with
+from multitree.sim.link_model import LinkModel, problem_with
 from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.topology.errors import TopologyError, TopologyWarning
@@ -239,12 +239,7 @@ class ClockOptions:
         ValueError
             If interfaces cannot be built like this.
         """
-        least, most = CLOCK_GHZ
-        if not least <= self.clock_ghz <= most:
-            given = f"{self.clock_ghz:g}"
-            raise ValueError(f"--clock-ghz must be within {least:g}..{most:g}, not {given}")
-        for name in ("flit_bytes", "buffer_flits", "forward_flits", "adder_stages"):
-            value = getattr(self, name)
+        for name, value in vars(self).items():
             problem = None if value is None else problem_with(name, value)
             if problem is not None:
                 raise ValueError(f"--{name.replace('_', '-')} {problem}")

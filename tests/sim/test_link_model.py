@@ -119,8 +119,10 @@ def test_every_figure_is_a_number_of_at_least_zero(name):
 
 def test_an_adder_or_a_sub_message_that_no_interface_has_is_refused():
     for name, value, rule in (
+        ("add_cycles", 3, "within 4..6"),
         ("add_cycles", 99, "within 4..6"),
         ("submessage_flits", 24, "a power of two"),
+        ("buffer_flits", 1, "within 4..65536"),
         ("forward_flits", 33, "0 or a power of two from 32 on"),
         ("memory_read_cycles", 2**20 + 1, "within 1..1048576"),
     ):
