@@ -11,7 +11,7 @@ __all__ = ["Checked"]
 
 
 class Checked(wiring.Component):
-    """A `Fifo`, `QuickFifo` or `Register` that stores each payload with its parity.
+    """A `Fifo`, `QuickFifo`, `CutFifo` or `Register` that stores each payload with its parity.
 
     The queue's contract and times stay as they are; nothing waits for the check. Flipped bits of an
     entry that `parity_of` finds, wherever in the queue that is held, are reported when it leaves,
@@ -22,7 +22,7 @@ class Checked(wiring.Component):
     Parameters
     ----------
     queue : type
-        `Fifo`, `QuickFifo` or `Register`.
+        `Fifo`, `QuickFifo`, `CutFifo` or `Register`.
     shape : ShapeLike
         Shape of the payload, at least one bit.
     **sizes
@@ -35,7 +35,7 @@ class Checked(wiring.Component):
     o : Out(stream.Signature(shape))
         The same, in order.
     level : Out(range(depth + 2))
-        Payloads held, as the queue reports them; a `Register` does not.
+        Payloads held, as the queue reports them, if it does.
     state_error : Out(1)
         Strobe: the payload that left in the cycle before is not the one that came in. Combinational
         on registers.

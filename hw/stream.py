@@ -1,4 +1,4 @@
-"""Elastic elements of streams: a two-entry register and a queue."""
+"""Elastic elements of streams: a two-entry register and queues."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.hdl import Shape, ValueCastable
@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arguments import check_integer
 
-__all__ = ["Fifo", "QuickFifo", "Register", "next_place", "room_after"]
+__all__ = ["CutFifo", "Fifo", "QuickFifo", "Register", "next_place", "room_after"]
 
 
 def _bits(payload):
@@ -256,4 +256,64 @@ class QuickFifo(wiring.Component):
                 valid.eq(rest.o.valid | (passes & self.i.valid)),
                 offered.eq(Mux(rest.o.valid, _bits(rest.o.payload), _bits(self.i.payload))),
             ]
+        return m
+
+
+class CutFifo(wiring.Component):
+    """A `QuickFifo` whose memory does not wait for the consumer's ready in the same cycle.
+
+    Order is kept and nothing is lost or doubled. After reset it is empty. A `Register` stands
+    behind a `Fifo`; what comes while that is empty and the register ready goes straight into the
+    register. Whether the memory is read follows from registers alone: worth the register's
+    second entry where the ready comes late and the memory is large.
+
+    Latency 1 cycle from an empty queue's `i` to `o`; one payload per cycle while nothing stalls,
+    and again one cycle after a stall. No combinational path leads from `i` to `o`, or from
+    `o.ready` to `i.ready` or to the `Fifo`.
+
+    Parameters
+    ----------
+    shape : ShapeLike
+        Shape of the payload.
+    depth : int
+        Payloads it holds at least, at least 3; two more where they came behind a stall.
+
+    Members
+    -------
+    i : In(stream.Signature(shape))
+        What comes in.
+    o : Out(stream.Signature(shape))
+        The same, in order.
+
+    Raises
+    ------
+    TypeError
+        If `shape` is not a shape or `depth` not an integer.
+    ValueError
+        If `depth` is less than 3.
+    """
+
+    def __init__(self, *, shape, depth: int):
+        self.shape = shape
+        # A `Fifo` of fewer places moves a payload only in every second cycle.
+        self.depth = check_integer("Depth", depth, least=3)
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        """The register is filled from the queue, or past it while that holds nothing."""
+        m = Module()
+        m.submodules.rest = rest = Fifo(shape=self.shape, depth=self.depth)
+        m.submodules.register = register = Register(shape=self.shape)
+        passes, came = Signal(), _bits(self.i.payload)
+        m.d.comb += [
+            # Not `~rest.o.valid`: a payload is two cycles in the queue and must not be overtaken.
+            passes.eq(register.i.ready & rest.empty),
+            self.i.ready.eq(rest.i.ready),
+            rest.i.valid.eq(self.i.valid & ~passes),
+            _bits(rest.i.payload).eq(came),
+            rest.o.ready.eq(register.i.ready),
+            register.i.valid.eq(rest.o.valid | (passes & self.i.valid)),
+            _bits(register.i.payload).eq(Mux(rest.o.valid, _bits(rest.o.payload), came)),
+        ]
+        wiring.connect(m, wiring.flipped(self.o), register.o)
         return m

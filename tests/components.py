@@ -26,6 +26,7 @@ COMPONENTS = {
     "hw.link.check.RunningCheck": {"num_vcs": 4, "flit_bytes": 16, "submessage_flits": 4},
     "hw.link.session.LinkSession": {"flit_bytes": 16},
     "hw.memory_channel.ReadShare": {"address_width": 12, "flit_bytes": 16, "depth": 8},
+    "hw.stream.CutFifo": {"shape": 8, "depth": 4},
     "hw.stream.Fifo": {"shape": 8, "depth": 4},
     "hw.stream.QuickFifo": {"shape": 8, "depth": 4},
     "hw.stream.Register": {"shape": 8},

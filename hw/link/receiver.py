@@ -15,7 +15,7 @@ from multitree.hw.link.link import (
     flit_layout,
     unit_layout,
 )
-from multitree.hw.stream import QuickFifo
+from multitree.hw.stream import CutFifo
 
 __all__ = ["LinkReceiver"]
 
@@ -155,18 +155,19 @@ class LinkReceiver(wiring.Component):
 
     def _buffer(self, m, vc, queued, entry, sound):
         """The queue of one channel; nothing leaves it behind a wrong CRC."""
-        buffer = Checked(QuickFifo, shape=self._unit, depth=self.depth)
+        buffer = Checked(CutFifo, shape=self._unit, depth=self.depth)
         # What a session leaves behind is dropped without a credit: the other end begins with all.
         m.submodules[f"buffer_{vc}"] = ResetInserter(~self.up)(buffer)
         # Behind a wrong CRC no channel is trusted; in the first cycle of `~up` the buffer still
-        # holds flits.
+        # holds flits. What leaves the buffer then is lost with the rest of the session, so that
+        # its ready need not wait for either.
         o, whole = self.o[vc], sound & self.up
         m.d.comb += [
             buffer.i.valid.eq(queued & self.up),
             buffer.i.payload.eq(entry),
             o.payload.eq(buffer.o.payload),
             o.valid.eq(buffer.o.valid & whole),
-            buffer.o.ready.eq(o.ready & whole),
+            buffer.o.ready.eq(o.ready),
         ]
         m.d.sync += self.link.credit[vc].eq(o.valid & o.ready)
         with m.If(buffer.state_error):

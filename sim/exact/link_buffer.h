@@ -8,7 +8,7 @@ class LinkBuffer {
 public:
     Link* link = nullptr;
 
-    LinkBuffer(int num_vcs, uint32_t flits) : queues_(size_t(num_vcs), QuickFifo<Flit>(flits)) {}
+    LinkBuffer(int num_vcs, uint32_t flits) : queues_(size_t(num_vcs), CutFifo<Flit>(flits)) {}
     bool valid(int vc = 0) const { return queues_[size_t(vc)].valid(); }
     Flit front(int vc = 0) const { return queues_[size_t(vc)].front(); }
     bool settled() const {
@@ -29,7 +29,7 @@ public:
     }
 
 private:
-    std::vector<QuickFifo<Flit>> queues_;
+    std::vector<CutFifo<Flit>> queues_;
 };
 
 }  // namespace exact

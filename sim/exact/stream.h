@@ -84,6 +84,35 @@ private:
     Ring<Payload> held_;
 };
 
+// `CutFifo`: a `Register` behind a `Fifo`, filled past it while that is empty.
+template <typename Payload> class CutFifo {
+public:
+    explicit CutFifo(uint32_t depth) : places_(depth - 1), held_(depth + 3) {}
+    bool ready() const { return count_ < places_; }
+    bool valid() const { return offered_; }
+    const Payload front() const { return held_.front(); }
+    bool empty() const { return !count_ && !rest_valid_ && !offered_; }
+    bool settled() const { return room() ? !count_ && !rest_valid_ : rest_valid_ || !count_; }
+    void tick(bool put, const Payload& payload, bool taken) {
+        if (put) held_.push(payload);
+        if (taken) held_.pop();
+        const bool passes = room() && !count_ && !rest_valid_;
+        const bool rest_taken = rest_valid_ && room();
+        const bool fetch = count_ && (rest_taken || !rest_valid_);
+        offered_ += (rest_taken || (passes && put)) - taken;
+        rest_valid_ = count_ || (rest_valid_ && !rest_taken);
+        count_ += (put && !passes) - fetch;
+    }
+
+private:
+    // Whether the register is ready: it is until it holds two.
+    bool room() const { return offered_ < 2; }
+
+    uint32_t places_, count_ = 0, offered_ = 0;
+    bool rest_valid_ = false;
+    Ring<Payload> held_;
+};
+
 // A strobe that comes out a fixed number of cycles after it went in, at most one per cycle.
 class Delay {
 public:

@@ -1,5 +1,6 @@
 """Tests of the elastic elements of streams."""
 
+import contextlib
 import itertools
 import random
 
@@ -7,7 +8,7 @@ import pytest
 from amaranth.lib import data
 
 from multitree.hw.checked_queue import Checked
-from multitree.hw.stream import Fifo, QuickFifo, Register
+from multitree.hw.stream import CutFifo, Fifo, QuickFifo, Register
 from tests.hw.streams import (
     PATTERNS,
     assert_no_path,
@@ -23,9 +24,11 @@ BLOCKS = {
     "register": lambda: Register(shape=16),
     **{f"fifo {d}": (lambda d=d: Fifo(shape=16, depth=d)) for d in (2, 3, 8)},
     **{f"quick fifo {d}": (lambda d=d: QuickFifo(shape=16, depth=d)) for d in (3, 8)},
+    **{f"cut fifo {d}": (lambda d=d: CutFifo(shape=16, depth=d)) for d in (3, 8)},
     "checked register": lambda: Checked(Register, shape=16),
     "checked fifo 3": lambda: Checked(Fifo, shape=16, depth=3),
     "checked quick fifo 3": lambda: Checked(QuickFifo, shape=16, depth=3),
+    "checked cut fifo 3": lambda: Checked(CutFifo, shape=16, depth=3),
 }
 STALLS = list(itertools.product(PATTERNS, PATTERNS))
 
@@ -66,9 +69,12 @@ def take_over(block, count):
         (Fifo(shape=16, depth=8), 2, 1),
         (QuickFifo(shape=16, depth=3), 1, 1),
         (QuickFifo(shape=16, depth=8), 1, 1),
+        (CutFifo(shape=16, depth=3), 1, 1),
+        (CutFifo(shape=16, depth=8), 1, 1),
         (Checked(Register, shape=16), 1, 1),
         (Checked(Fifo, shape=16, depth=3), 2, 1),
         (Checked(QuickFifo, shape=16, depth=3), 1, 1),
+        (Checked(CutFifo, shape=16, depth=3), 1, 1),
     ],
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
@@ -101,6 +107,20 @@ def test_a_register_holds_two_payloads():
     assert capacity(Register(shape=4)) == 2
 
 
+@pytest.mark.parametrize("depth", [3, 8])
+def test_a_cut_fifo_holds_its_depth_and_a_registers_two(depth):
+    assert capacity(CutFifo(shape=4, depth=depth)) == depth + 2
+
+
+@pytest.mark.parametrize(("kind", "is_cut"), [(CutFifo, True), (QuickFifo, False)])
+def test_only_in_a_cut_fifo_the_memory_does_not_wait_for_the_consumer(monkeypatch, kind, is_cut):
+    inner = Fifo(shape=16, depth=4)
+    monkeypatch.setattr("multitree.hw.stream.Fifo", lambda **sizes: inner)
+    block = kind(shape=16, depth=4)
+    with contextlib.nullcontext() if is_cut else pytest.raises(AssertionError):
+        assert_no_path(block, [block.i.valid, block.i.payload, block.o.ready], [inner.o.ready])
+
+
 @pytest.mark.parametrize(
     ("kind", "depth", "holds"),
     [(Fifo, depth, depth) for depth in (2, 3, 8)]
@@ -131,6 +151,7 @@ def test_a_fifo_holds_its_depth_and_tells_its_level(kind, depth, holds):
         Register,
         lambda shape: Fifo(shape=shape, depth=4),
         lambda shape: QuickFifo(shape=shape, depth=4),
+        lambda shape: CutFifo(shape=shape, depth=4),
     ],
 )
 def test_payloads_may_be_structures(make):
@@ -149,6 +170,8 @@ def test_payloads_may_be_structures(make):
         (Fifo, "4", TypeError),
         (QuickFifo, 2, ValueError),
         (QuickFifo, "4", TypeError),
+        (CutFifo, 2, ValueError),
+        (CutFifo, "4", TypeError),
     ],
 )
 def test_a_wrong_depth_is_named(kind, depth, error):

@@ -3,7 +3,7 @@
 from amaranth import Mux, Signal
 
 from multitree.hw.arbiter import RoundRobin
-from multitree.hw.stream import Fifo, QuickFifo, Register
+from multitree.hw.stream import CutFifo, Fifo, QuickFifo, Register
 from tests.formal.bench import Property, Watch, driven, steady
 
 __all__ = ["PROPERTIES"]
@@ -60,6 +60,16 @@ def quick_fifo(bench, *, width, depth):
     bench.cover("passes", passes & watch.left)
 
 
+def cut_fifo(bench, *, width, depth):
+    """A queue with a register of two behind: it refuses only when full; an empty one is fast."""
+    block = CutFifo(shape=width, depth=depth)
+    watch = _queue(bench, block, capacity=depth + 2, hidden_cycles=1)
+    bench.check(block.i.ready | (watch.held >= depth))
+    passes = bench.past((watch.held == 0) & block.i.valid)
+    bench.check(~passes | block.o.valid)
+    bench.cover("passes", passes & watch.left)
+
+
 def round_robin(bench, *, count):
     """One grant, to a requester; nobody is granted twice while another stands and waits."""
     m = bench.m
@@ -100,6 +110,12 @@ PROPERTIES = (
         "stream.quick_fifo",
         "order, no loss, no duplication, level; a payload passes an empty queue in one cycle",
         quick_fifo,
+        ({"width": 2, "depth": 3}, {"width": 8, "depth": 3}, {"width": 4, "depth": 5}),
+    ),
+    Property(
+        "stream.cut_fifo",
+        "order, no loss, no duplication; a payload passes an empty queue in one cycle",
+        cut_fifo,
         ({"width": 2, "depth": 3}, {"width": 8, "depth": 3}, {"width": 4, "depth": 5}),
     ),
     Property(

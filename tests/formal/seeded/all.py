@@ -208,6 +208,13 @@ MUTANTS = (
         "a payload overtakes one that is not yet out of the memory",
     ),
     Mutant(
+        "stream.cut_fifo",
+        "hw/stream.py",
+        "passes.eq(register.i.ready & rest.empty),",
+        "passes.eq(register.i.ready & ~rest.o.valid),",
+        "a payload overtakes one that is not yet out of the memory",
+    ),
+    Mutant(
         "tracker.counts",
         "nic/control/tracker.py",
         "with m.If(found.phase == self.phase):",
