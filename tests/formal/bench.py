@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from amaranth import ClockDomain, Const, Module, Mux, Signal
 from amaranth.back import rtlil
-from amaranth.hdl import Assert, Assume
+from amaranth.hdl import Assert, Assume, Fragment
 
 __all__ = ["Bench", "Property", "Watch", "driven", "plain", "steady"]
 
@@ -90,11 +90,14 @@ class Bench:
             self.m.d.sync += reached.eq(self._covers[self._target])
             holds = ~reached
         self.m.d.comb += Assert(holds)
-        ports = [self._domain.clk, *self._inputs]
         with ExitStack() as stack:
             for replaced, stand_in in self._replaced:
                 stack.enter_context(patch(replaced, stand_in))
-            return rtlil.convert(self.m, ports=ports, name="top", emit_src=False)
+            # Stand-ins are made with their blocks, and may have inputs of their own: one that is
+            # no port of the netlist would be 0.
+            whole = Fragment.get(self.m, None)
+            ports = [self._domain.clk, *self._inputs]
+            return rtlil.convert(whole, ports=ports, name="top", emit_src=False)
 
 
 def driven(bench, name, stream):

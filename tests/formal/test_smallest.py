@@ -1,5 +1,6 @@
 """Every property holds for its smallest parameter set, and says something."""
 
+import re
 from operator import and_, or_
 
 import pytest
@@ -46,6 +47,12 @@ def test_what_is_constant_is_decided_without_a_search(operator, outcome):
     free = bench.free("free")
     bench.check(operator(free, ~free))
     assert solve(bench.netlist(), depth=None, limit_seconds=10).outcome == outcome
+
+
+def test_what_a_stand_in_leaves_free_is_an_input_of_the_netlist():
+    claim = PROPERTIES["tracker.counts"]
+    netlist = claim.bench(claim.sizes[0]).netlist()
+    assert re.search(r"wire width \d+ input \d+ +\\anything\n", netlist)
 
 
 def test_each_property_has_a_seeded_fault():
