@@ -1,6 +1,9 @@
 """Fair choice among requests."""
 
-from amaranth import Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -41,7 +44,7 @@ class RoundRobin(wiring.Component):
     grant over. Fair: a request that stays high is granted before any other is granted twice with
     `advance`. After reset the search starts at request 0.
 
-    Combinational from `requests` to `grant` and `valid`; one grant per cycle.
+    Combinational from `requests` to `granted`, `grant` and `valid`; one grant per cycle.
 
     Parameters
     ----------
@@ -54,6 +57,8 @@ class RoundRobin(wiring.Component):
         One bit per requester.
     advance : In(1)
         Move on past the granted request; ignored while there is none.
+    granted : Out(count)
+        The granted request's bit alone; sooner known than its number.
     grant : Out(range(count))
         Number of the granted request; 0 while there is none.
     valid : Out(1)
@@ -73,28 +78,30 @@ class RoundRobin(wiring.Component):
             {
                 "requests": In(count),
                 "advance": In(1),
+                "granted": Out(count),
                 "grant": Out(range(count)),
                 "valid": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """Two priority searches: among the requests behind the last one, else among all."""
+        """Two priority searches side by side: among the requests behind the last one, and all."""
         m = Module()
         behind = Signal(self.count)
         # After reset `behind` is empty: the first search is over all requests, from request 0 on.
         first = self.requests & behind
-        chosen = Signal(self.count)
+        numbers = [Mux(one, number, 0) for number, one in enumerate(self.granted)]
         m.d.comb += [
-            chosen.eq(Mux(first.any(), first, self.requests)),
+            self.granted.eq(Mux(first.any(), _lowest(first), _lowest(self.requests))),
+            # One bit at most is set. Without a request `grant` is 0.
+            self.grant.eq(reduce(or_, numbers)),
             self.valid.eq(self.requests.any()),
         ]
-        # The lowest bit that is set. The conditions exclude each other; request 0 is the default.
-        for number in reversed(range(1, self.count)):
-            with m.If(chosen[: number + 1] == 1 << number):
-                m.d.comb += self.grant.eq(number)
-        # Without a request `grant` is 0: request 0 would be passed over without a grant.
         with m.If(self.advance & self.valid):
-            # All ones above the granted bit: what -2 << grant keeps in `count` bits.
-            m.d.sync += behind.eq((-2 << self.grant)[: self.count])
+            m.d.sync += behind.eq(Cat(self.granted[:number].any() for number in range(self.count)))
         return m
+
+
+def _lowest(bits):
+    """The lowest bit that is set, alone."""
+    return Cat(bit & ~bits[:number].any() for number, bit in enumerate(bits))

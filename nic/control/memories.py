@@ -1,5 +1,8 @@
 """Table and flow memory in two banks: one is executed, the other one written."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
@@ -237,10 +240,11 @@ class FlowMemory(wiring.Component):
         for client, lookup in enumerate(self.lookups):
             m.d.comb += [
                 arbiter.requests[client].eq(lookup.valid),
-                lookup.granted.eq(arbiter.valid & (arbiter.grant == client)),
+                lookup.granted.eq(arbiter.granted[client]),
                 lookup.entry.eq(content.entry),
                 lookup.intact.eq(content.intact),
             ]
-            with m.If(lookup.granted):
-                m.d.comb += content.address.eq(lookup.flow)
+        # One at most is granted.
+        flows = [Mux(lookup.granted, lookup.flow, 0) for lookup in self.lookups]
+        m.d.comb += content.address.eq(reduce(or_, flows))
         return m

@@ -1,5 +1,8 @@
 """The dependency tracker: how much of every flow came in on every port."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -137,7 +140,8 @@ class DependencyTracker(wiring.Component):
         m.d.comb += arbiter.advance.eq(1)
         m.d.sync += asked_port.eq(port)
         found_count, count = Signal(self.width), Signal(self.width)
-        raw, read_now = Signal(entry.size + check_width(entry.size)), Signal()
+        raw = Signal(entry.size + check_width(entry.size))
+        read_now, is_sound = Signal(), Signal()
         # Block memories are slow: what was read is registered once more.
         m.d.sync += count.eq(found_count)
         for number, arrival in enumerate(self.arrivals):
@@ -159,13 +163,12 @@ class DependencyTracker(wiring.Component):
                 m.d.comb += raw.eq(read.data)
                 with m.If(found.phase == self.phase):
                     m.d.comb += found_count.eq(found.count)
+        asked = []
         for client, query in enumerate(self.queries):
-            granted = arbiter.valid & (arbiter.grant == client)
+            granted = arbiter.granted[client]
             concerned, overheard, newest = self._overhear(m, client, query)
-            with m.If(granted):
-                m.d.comb += [port.eq(query.port), index.eq(Cat(query.op, query.flow))]
-                # What is overheard in this cycle is written in it, too: memory may read anything.
-                m.d.comb += read_now.eq(self.running & ~concerned)
+            # What is overheard in this cycle is written in it, too: memory may read anything.
+            asked.append(Mux(granted, Cat(query.port, query.op, query.flow, ~concerned), 0))
             answering = Signal(2, name=f"answering_{client}")
             # What was read does not answer the next question, nor where it is older than a report.
             standing = answering[0] & query.valid & ~overheard
@@ -175,6 +178,9 @@ class DependencyTracker(wiring.Component):
                 query.answered.eq(answering[1] | overheard),
                 query.count.eq(Mux(overheard, newest, count)),
             ]
+        # One at most is granted.
+        m.d.comb += Cat(port, index, is_sound).eq(reduce(or_, asked))
+        m.d.comb += read_now.eq(self.running & is_sound)
         self._check(m, raw, entry.size, asked_port, read_now)
         return m
 

@@ -128,15 +128,16 @@ class Fetcher(wiring.Component):
         with m.State("AWAIT_ROW"):
             m.next = "ASK_ROW"
         with m.State("ASK_ROW"):
-            m.d.comb += [self.lookup.valid.eq(~is_nop), self.lookup.flow.eq(self.row.flow)]
+            # Asked for a row without a flow, too: the arbiter must not wait for what the row is.
+            m.d.comb += [self.lookup.valid.eq(1), self.lookup.flow.eq(self.row.flow)]
             m.d.sync += [hand.row.eq(self.row), hand.nop.eq(is_nop)]
             m.d.sync += hand.code.eq(Mux(self.row_intact, row_check.code, flipped))
             with m.If(run.faulted):
                 m.next = "IDLE"
-            with m.Elif(self.lookup.granted):
-                m.next = "AWAIT_FLOW"
             with m.Elif(is_nop):
                 m.next = "PUSH"
+            with m.Elif(self.lookup.granted):
+                m.next = "AWAIT_FLOW"
         # The entry comes two cycles after the grant.
         with m.State("AWAIT_FLOW"):
             m.d.comb += self.fault.eq(hand.code)

@@ -88,7 +88,8 @@ public:
     Fetcher(const Context& context, int64_t first, int64_t end)
         : context_(&context), rows_(context, first, end), steps_(context.sizes) {}
     bool busy() const { return state_ != IDLE; }
-    bool looks_up() const { return state_ == ASK_ROW && !rows_.is_nop(); }
+    // Also for a row that sends nothing, whose answer is left.
+    bool looks_up() const { return state_ == ASK_ROW; }
     Offer offer() const {
         if (state_ != PUSH || rows_.is_nop() || !steps_.go(rows_.row())) return {};
         return {rows_.row().port, rows_.job()};

@@ -30,8 +30,9 @@ def simulate(arbiter, stimulus):
         for requests, advance in stimulus:
             ctx.set(arbiter.requests, requests)
             ctx.set(arbiter.advance, advance)
-            _, _, grant, valid = await ctx.tick().sample(arbiter.grant, arbiter.valid)
-            assert valid or grant == 0
+            outputs = arbiter.grant, arbiter.granted, arbiter.valid
+            _, _, grant, granted, valid = await ctx.tick().sample(*outputs)
+            assert granted == valid << grant and (valid or grant == 0)
             grants.append(grant if valid else None)
 
     run(arbiter, drive)

@@ -80,6 +80,7 @@ def round_robin(bench, *, count):
     bench.assume(waiter < count)
     bench.check(block.valid == requests.any())
     bench.check(block.grant < count)
+    bench.check(block.granted == block.valid << block.grant)
     bench.check(Mux(block.valid, requests.bit_select(block.grant, 1), block.grant == 0))
     stands = requests.bit_select(waiter, 1)
     passed, others = Signal(count), Signal(range(count + 1))

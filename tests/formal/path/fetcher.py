@@ -79,7 +79,9 @@ def illegal(bench, *, num_ports, table_depth, lockstep, forward_flits=0):
     answered, entry_of = bench.past(bench.past(block.lookup.granted)), bench.past(bench.past(at))
     with m.If(block.lookup.granted & ~block.row_intact & (at < least)):
         m.d.sync += least.eq(at)
-    with m.If(answered & ~block.lookup.intact & (entry_of < least)):
+    # The entry that is asked for with a row of no flow is not used.
+    sends = bench.past(bench.past(block.row.op != NOP))
+    with m.If(answered & sends & ~block.lookup.intact & (entry_of < least)):
         m.d.sync += least.eq(entry_of)
     bench.check(~fired | ((number < least) & ~run.faulted))
     bench.cover("before", fired & bad & (words.index == 1) & (run.num_rows > 1))

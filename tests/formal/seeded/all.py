@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "arbiter.round_robin",
         "hw/arbiter.py",
-        "(-2 << self.grant)",
-        "(-1 << self.grant)",
+        "self.granted[:number].any()",
+        "self.granted[: number + 1].any()",
         "who was granted comes first again",
     ),
     Mutant(
@@ -224,8 +224,8 @@ MUTANTS = (
     Mutant(
         "tracker.counts",
         "nic/control/tracker.py",
-        "read_now.eq(self.running & ~concerned)",
-        "read_now.eq(self.running)",
+        "read_now.eq(self.running & is_sound)",
+        "read_now.eq(self.running & arbiter.valid)",
         "a count that is written while it is read is taken for one that flipped",
     ),
     Mutant(
