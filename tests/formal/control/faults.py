@@ -11,6 +11,25 @@ from tests.formal.stand_ins import free_outputs
 
 __all__ = ["PROPERTIES"]
 
+_NOTHING = {
+    "code": 0,
+    "awaited": 0,
+    "op": 0,
+    "port": 15,
+    "at_port": 15,
+    "row": 0xFFFF,
+    "flow": 0xFFFF,
+    "wave": 0,
+}
+_NAMES_A_FLOW = (
+    FaultCode.FRAMING,
+    FaultCode.UNEXPECTED_MESSAGE,
+    FaultCode.STALE_SEQUENCE,
+    FaultCode.TABLE_PARITY,
+    FaultCode.DUPLICATE_MESSAGE,
+    FaultCode.LENGTH,
+)
+
 
 def watchdog(bench, *, width):
     """A fault exactly when nothing moved for the limit that holds, named by which one it is."""
@@ -41,49 +60,88 @@ def watchdog(bench, *, width):
     bench.cover("off", running & ~limit.any() & (still == 3))
 
 
-def first(bench, *, num_ports):
-    """The first fault is kept as it came, and of several that of highest rank."""
-    m = bench.m
-    m.submodules.block = block = FaultMonitor(Config(num_ports=num_ports))
+class _Found:
+    """A fault with all that it concerns; of several sources the one found first counts."""
+
+    def __init__(self):
+        self.found, self.fields = 0, dict(_NOTHING)
+
+    def add(self, here, **fields):
+        """A source that ranks below those before; what it does not name is unknown."""
+        for name, unknown in _NOTHING.items():
+            value = fields.get(name, unknown)
+            self.fields[name] = Mux(self.found, self.fields[name], Mux(here, value, unknown))
+        self.found = self.found | here
+
+
+def _of_port(block, number, num_ports):
+    """What is known of a port's fault: only a message's names a flow, and its wave."""
+    code, wait = block.ports[number], block.waits[num_ports + number]
+    named = Cat(code == kind.value for kind in _NAMES_A_FLOW).any()
+    flow = Mux(named, wait.flow, 0xFFFF)
+    wave = Cat(wait.wave, flow != 0xFFFF) if len(block.wave) else 0
+    return {
+        "code": code,
+        "awaited": block.ports_awaited[number],
+        "at_port": number,
+        "flow": flow,
+        "wave": wave,
+    }
+
+
+def _waiting(block, num_ports):
+    """Who waits, and for what: senders first, of which alone the row is known."""
+    waiting = _Found()
+    for index, wait in enumerate(block.waits):
+        known = {"row": wait.row} if index < num_ports else {}
+        waiting.add(
+            wait.awaited != Awaited.NOTHING.value,
+            **{name: getattr(wait, name) for name in ("awaited", "op", "port", "flow")},
+            at_port=index % num_ports,
+            wave=Cat(wait.wave, 1) if len(block.wave) else 0,
+            **known,
+        )
+    waiting.add(1, awaited=Awaited.ARRIVALS.value)
+    return waiting.fields
+
+
+def _monitor(bench, num_ports, wave_width):
+    """The monitor with free inputs."""
+    block = FaultMonitor(Config(num_ports=num_ports, wave_width=wave_width))
+    bench.m.submodules.block = block
     free_outputs(bench, "code", block.control, block.table, block.watchdog, *block.ports)
     free_outputs(bench, "place", block.table_index, block.table_of_flow, *block.ports_awaited)
     for number, wait in enumerate(block.waits):
-        free_outputs(bench, f"wait_{number}", wait.awaited, wait.row, wait.flow, wait.port, wait.op)
-    codes = [block.control, block.table, *block.ports, block.watchdog]
-    some = Cat(code.any() for code in codes).any()
-    kept = bench.past(block.faulted)
-    fault = block.fault.as_value()
-    bench.check(~kept | (block.faulted & (fault == bench.past(fault))))
-    bench.check(block.faulted == (kept | bench.past(some)))
-    begins, expected = ~kept & bench.past(some), 0
-    for code in reversed(codes):
-        expected = Mux(code.any(), code, expected)
-    bench.check(~begins | (block.fault.code == bench.past(expected)))
-    of_table = ~block.control.any() & block.table.any()
-    record = Mux(bench.past(block.table_of_flow), block.fault.flow, block.fault.row)
-    bench.check(~(begins & bench.past(of_table)) | (record == bench.past(block.table_index)))
-    # Of ports the lowest one is named; a watchdog's fault names who waits, senders first.
-    above = ~block.control.any() & ~block.table.any()
-    at_port = 15
-    for number in reversed(range(num_ports)):
-        at_port = Mux(block.ports[number].any(), number, at_port)
-    of_port = above & Cat(code.any() for code in block.ports).any()
-    bench.check(~(begins & bench.past(of_port)) | (block.fault.at_port == bench.past(at_port)))
-    waited, awaited, flow = 15, Awaited.ARRIVALS.value, 0xFFFF
-    for index in reversed(range(2 * num_ports)):
-        wait = block.waits[index]
-        waits = wait.awaited != Awaited.NOTHING.value
-        waited = Mux(waits, index % num_ports, waited)
-        awaited, flow = Mux(waits, wait.awaited, awaited), Mux(waits, wait.flow, flow)
-    of_watchdog = above & ~of_port & block.watchdog.any()
+        waves = [wait.wave] if wave_width else []
+        fields = wait.awaited, wait.row, wait.flow, wait.port, wait.op
+        free_outputs(bench, f"wait_{number}", *fields, *waves)
+    return block
+
+
+def first(bench, *, num_ports, wave_width=0):
+    """The first fault is kept as it came, and of several that of highest rank."""
+    block = _monitor(bench, num_ports, wave_width)
+    expected, of_flow = _Found(), block.table_of_flow
+    expected.add(block.control.any(), code=block.control)
+    row, flow = (Mux(known, block.table_index, 0xFFFF) for known in (~of_flow, of_flow))
+    expected.add(block.table.any(), code=block.table, row=row, flow=flow)
+    for number in range(num_ports):
+        expected.add(block.ports[number].any(), **_of_port(block, number, num_ports))
+    of_watchdog = block.watchdog.any() & ~expected.found
     # What waits is registered before: nothing moves when a watchdog bites.
-    named = Cat(
-        block.fault.at_port == bench.past(bench.past(waited)),
-        block.fault.awaited == bench.past(bench.past(awaited)),
-        block.fault.flow == bench.past(bench.past(flow)),
-    ).all()
-    known = bench.past(bench.past(1))
-    bench.check(~(known & begins & bench.past(of_watchdog)) | named)
+    waiting = {name: bench.past(value) for name, value in _waiting(block, num_ports).items()}
+    expected.add(block.watchdog.any(), **{**waiting, "code": block.watchdog})
+    kept, fault = bench.past(block.faulted), Cat(block.fault.as_value(), block.wave)
+    bench.check(~kept | (block.faulted & (fault == bench.past(fault))))
+    bench.check(block.faulted == (kept | bench.past(expected.found)))
+    begins = ~kept & block.faulted
+    known = ~bench.past(of_watchdog) | bench.past(bench.past(1))
+    for name, value in expected.fields.items():
+        is_wave = name == "wave"
+        if is_wave and not wave_width:
+            continue
+        reported = block.wave if is_wave else getattr(block.fault, name)
+        bench.check(~(begins & known) | (reported == bench.past(value)))
     bench.check(block.faulted | ~fault.any())
     bench.cover("watchdog", begins & bench.past(of_watchdog) & (block.fault.at_port == 0))
     bench.cover("another", kept & bench.past(block.control.any()))
@@ -204,7 +262,7 @@ PROPERTIES = (
         "the first fault is kept as it came, with what it concerns; of several the one that ranks"
         " highest",
         first,
-        _PORTS,
+        (*_PORTS, {"num_ports": 2, "wave_width": 3}),
     ),
     Property(
         "relay.sent",

@@ -48,6 +48,20 @@ MUTANTS = (
         "a receiver is named before a sender that waits",
     ),
     Mutant(
+        "monitor.first",
+        "nic/control/monitor.py",
+        "stuck.port.eq(wait.port),",
+        "stuck.port.eq(index % self._num_ports),",
+        "a watchdog's fault names the port that waits in place of what it waits for",
+    ),
+    Mutant(
+        "monitor.first",
+        "nic/control/monitor.py",
+        "_reported_wave.eq(Cat(wait.wave, flow != UNKNOWN))",
+        "_reported_wave.eq(Cat(wait.wave, 1))",
+        "a fault of no flow names a wave",
+    ),
+    Mutant(
         "relay.sent",
         "nic/control/monitor.py",
         "pending[port].eq(own | (self.fault.at_port != port))",
