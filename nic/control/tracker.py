@@ -165,24 +165,27 @@ class DependencyTracker(wiring.Component):
                     m.d.comb += found_count.eq(found.count)
         asked = []
         for client, query in enumerate(self.queries):
-            granted = arbiter.granted[client]
-            concerned, overheard, newest = self._overhear(m, client, query)
-            # What is overheard in this cycle is written in it, too: memory may read anything.
-            asked.append(Mux(granted, Cat(query.port, query.op, query.flow, ~concerned), 0))
-            answering = Signal(2, name=f"answering_{client}")
-            # What was read does not answer the next question, nor where it is older than a report.
-            standing = answering[0] & query.valid & ~overheard
-            m.d.sync += answering.eq(Cat(granted, standing))
-            m.d.comb += [
-                arbiter.requests[client].eq(query.valid),
-                query.answered.eq(answering[1] | overheard),
-                query.count.eq(Mux(overheard, newest, count)),
-            ]
+            m.d.comb += arbiter.requests[client].eq(query.valid)
+            asked.append(self._serve(m, client, query, arbiter.granted[client], count))
         # One at most is granted.
         m.d.comb += Cat(port, index, is_sound).eq(reduce(or_, asked))
         m.d.comb += read_now.eq(self.running & is_sound)
         self._check(m, raw, entry.size, asked_port, read_now)
         return m
+
+    def _serve(self, m, client, query, granted, count):
+        """Answer a client by memory or by what is overheard; returns what it asks, if granted."""
+        concerned, overheard, newest = self._overhear(m, client, query)
+        answering = Signal(2, name=f"answering_{client}")
+        # What was read does not answer the next question, nor where it is older than a report.
+        standing = answering[0] & query.valid & ~overheard
+        m.d.sync += answering.eq(Cat(granted, standing))
+        m.d.comb += [
+            query.answered.eq(answering[1] | overheard),
+            query.count.eq(Mux(overheard, newest, count)),
+        ]
+        # What is overheard in this cycle is written in it, too: memory may read anything.
+        return Mux(granted, Cat(query.port, query.op, query.flow, ~concerned), 0)
 
     def _check(self, m, raw, size, asked_port, read_now):
         """Hold what was read against its check bits, a cycle after it was read."""
