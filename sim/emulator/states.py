@@ -12,8 +12,8 @@ _MODULE = re.compile(r"^module \\?([^\s(]+)")
 _MEMORY = re.compile(r"^  reg \[(\d+):0\] (\w+) \[(\d+):0\];$")
 _REGISTER = re.compile(r"^  reg \[(\d+):0\] (o__payload|spare)( = .*)?;$")
 _INSTANCE = re.compile(r"^  \\(\S+)  ?\\?(\S+) +\($")
-_QUEUE = "queue"
-"""Ends the names of queues that hold words with check bits: their registers are entries."""
+_QUEUES = ("queue", "queue.register")
+"""End the names of queues that hold words with check bits, and of a queue's own `Register`."""
 _PUBLIC = "/*verilator public_flat_rw*/"
 
 
@@ -60,7 +60,7 @@ def expose(verilog: str) -> tuple[str, list[State]]:
             lines[number] = f"{line[:-1]} {_PUBLIC};"
             width, name, depth = memory.groups()
             found[module].append(State(name, int(width) + 1, int(depth) + 1))
-        elif module.endswith(_QUEUE) and (register := _REGISTER.match(line)):
+        elif module.endswith(_QUEUES) and (register := _REGISTER.match(line)):
             width, name, init = register.groups()
             lines[number] = f"  reg [{width}:0] {name} {_PUBLIC}{init or ''};"
             found[module].append(State(name, int(width) + 1, 1))

@@ -85,20 +85,20 @@ def flips(states, node, name, distance, every):
 
 USED = {
     "private": (
-        *("link.buffer.queue.o__payload", "port_0.queue.queue.storage", "scoreboard.marks_1"),
+        *("buffer_0.queue.register.o__payload", "port_0.queue.queue.storage", "scoreboard.marks_1"),
         *("reads.queue.o__payload", "acknowledger.ends.queue.storage", "marks.queue.storage"),
         *("operands.queue.o__payload", "responses.queue.o__payload", "writes.queue.o__payload"),
         *("sender.payload.queue.o__payload", "bank_1", "tracker.counts_0"),
     ),
     "switched": (
-        *("sequencer.states", "arrivals_0.queue.storage", "buffer_0.queue.o__payload"),
+        *("sequencer.states", "arrivals_0.queue.storage", "buffer_0.queue.register.o__payload"),
         *("port_0.queue.queue.storage", "lane_0.ahead.queue.o__payload", "reads.queue.o__payload"),
         *("acknowledger.ends.queue.storage", "marks.queue.storage", "operands.queue.o__payload"),
         *("responses.queue.o__payload", "writes.queue.o__payload", "payload.queue.o__payload"),
         *("bank_1", "tracker.counts_0"),
     ),
     "forwarding": (
-        *("link.buffer.queue.o__payload", "port_0.queue.queue.storage", "scoreboard.marks_1"),
+        *("buffer_0.queue.register.o__payload", "port_0.queue.queue.storage", "scoreboard.marks_1"),
         *("acknowledger.ends.queue.storage", "marks.queue.storage", "operands.queue.o__payload"),
         *("writes.queue.o__payload", "recent.ring", "source.all.queue.o__payload"),
         *("local.queue.queue.o__payload", "local.reads.queue.o__payload"),
@@ -120,6 +120,8 @@ def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
     campaign, cases, links, distance
 ):
     case, states = struck(campaign, cases, links)
+    lost = [end for end in USED[links] if not any(s.name.endswith(end) for s in states)]
+    assert not lost
     names = {}
     for state in states:
         if "port_" not in state.name or "port_0" in state.name:
