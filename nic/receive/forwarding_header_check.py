@@ -125,8 +125,7 @@ class ForwardingHeaderCheck(wiring.Component):
                 is_right = mine & Mux(last, flit.kind == Kind.TAIL, flit.kind == Kind.BODY)
                 m.d.comb += self.items.valid.eq(ahead.valid & may_pass & is_right & run.running)
                 m.d.comb += ahead.ready.eq(moved)
-                with m.If(~ahead.valid):
-                    m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
+                self._await_flit(m, ahead)
                 with m.If(moved & item.mark.last):
                     m.next = "IDLE"
                     with m.If(load):
@@ -138,6 +137,7 @@ class ForwardingHeaderCheck(wiring.Component):
                     m.next = "FAULT"
             with m.State("NEXT_HEAD"):
                 m.d.comb += ahead.ready.eq(run.running)
+                self._await_flit(m, ahead)
                 with m.If(ahead.valid & run.running):
                     m.next = "PASS"
                     with m.If(~mine | (flit.kind != Kind.HEAD) | ~self._is_same(head, hand)):
@@ -182,6 +182,11 @@ class ForwardingHeaderCheck(wiring.Component):
             self.state_error.eq(queue.state_error | ahead.state_error),
         ]
         return ahead.o, messages
+
+    def _await_flit(self, m, ahead):
+        """Say so while the link gives none of the message in hand."""
+        with m.If(~ahead.valid):
+            m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
 
     def _begin(self, m, messages):
         """Take the next message in hand, or report what is wrong with it."""

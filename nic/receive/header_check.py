@@ -142,8 +142,9 @@ class HeaderCheck(wiring.Component):
                 wrong = stale, size != entry.size[: len(size)]
                 m.d.comb += self.fault.eq(refusal(m, self.lookup, expectation, scoreboard, *wrong))
                 m.next = "AWAIT_HEAD"
+                # Asked only of what is right, but known without waiting for whether it is.
+                m.d.sync += self.query.port.eq(expectation.sibling)
                 with m.If(self.fault == 0):
-                    m.d.sync += self.query.port.eq(expectation.sibling)
                     m.d.sync += scoreboard.mark.eq(1)
                     m.next = "MOVE" if self.config.wave_width else "PASS"
                     with m.If(single):
@@ -205,6 +206,7 @@ class HeaderCheck(wiring.Component):
             same &= head.wave == wave
         same &= head.continued
         self._ask(m, after)
+        self._await_flit(m)
         m.d.comb += self.flits.ready.eq(self.run.running)
         with m.If(self.flits.valid & self.run.running):
             m.next = "PASS"
@@ -255,6 +257,12 @@ class HeaderCheck(wiring.Component):
         """Ask how far the sibling is."""
         m.d.comb += self.query.valid.eq(after)
 
+    def _await_flit(self, m):
+        """Say so while the link gives none of the message in hand."""
+        m.d.comb += [self.wait.port.eq(self.port), self.wait.op.eq(self.items.payload.mark.op)]
+        with m.If(~self.flits.valid):
+            m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
+
     def _await_sibling(self, m, gate):
         """Say so while the gate is closed: it is always a REDUCE that waits for another."""
         with m.If(~gate):
@@ -298,11 +306,8 @@ class HeaderCheck(wiring.Component):
         m.d.comb += [
             self.items.valid.eq(self.flits.valid & gate & right_kind & self.run.running),
             self.flits.ready.eq(self.items.valid & self.items.ready),
-            self.wait.port.eq(self.port),
-            self.wait.op.eq(item.mark.op),
         ]
-        with m.If(~self.flits.valid):
-            m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
+        self._await_flit(m)
         self._ask(m, after)
         self._await_sibling(m, gate)
         # The flit stays in front until the fault holds, and is dropped then.

@@ -164,6 +164,9 @@ def test_it_says_what_it_waits_for():
     whole = framed(0, REDUCE, rng)
     cut = simulate([(0, REDUCE, 0, whole[:5])], cycles=200)
     assert cut.waits[-1] == (Awaited.FLIT, 0, PORT, REDUCE)
+    between = [(0, REDUCE, 0, packets(0, REDUCE, rng)[: 1 + FORWARDING.submessage_flits])]
+    cut = simulate(between, cycles=200, script={0: {"packets": 1}})
+    assert cut.waits[-1] == (Awaited.FLIT, 0, PORT, REDUCE)
     assert simulate([(0, REDUCE, 0, whole)], cycles=200).waits[-1][0] == Awaited.NOTHING
     sibling = (Awaited.SIBLING, 1, SECOND["children"][0], REDUCE)
     behind = [(1, REDUCE, 0, framed(1, REDUCE, rng))]

@@ -192,6 +192,9 @@ def test_a_receiver_in_the_middle_of_a_message_says_what_it_waits_for():
     assert simulate(cut, cycles=80).waits[-1] == (Awaited.FLIT, 0, PORT, REDUCE)
     cut = message(2, GATHER)[:2]
     assert simulate(cut, cycles=80).waits[-1] == (Awaited.FLIT, 2, PORT, GATHER)
+    between = packets(0, REDUCE)[: 1 + S]
+    seen = simulate(between, cycles=80, script={0: {"packets": 1}})
+    assert seen.waits[-1] == (Awaited.FLIT, 0, PORT, REDUCE)
     behind = simulate(message(1, REDUCE), cycles=80, count=lambda *_: 1)
     assert behind.waits[-1] == (Awaited.SIBLING, 1, SECOND["children"][0], REDUCE)
     assert simulate([], cycles=40).waits[-1][0] == Awaited.NOTHING
