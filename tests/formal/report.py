@@ -2,7 +2,7 @@
 
 from tests.formal.inventory import REASONS, covered
 
-__all__ = ["blocks", "markdown"]
+__all__ = ["blocks", "claimed", "markdown", "sizes_of"]
 
 _INTRODUCTION = """# Formal properties
 
@@ -34,11 +34,21 @@ def blocks():
     return _table(("block", "properties that catch a fault in it, or why none"), rows)
 
 
+def claimed(claims):
+    """Table of properties: what holds by each."""
+    return _table(("property", "what holds"), [(claim.name, claim.claim) for claim in claims])
+
+
+def sizes_of(claim, index):
+    """A parameter set in words."""
+    return ", ".join(f"{size} {value}" for size, value in claim.sizes[index].items())
+
+
 def markdown(claims, rows, mutants):
     """Tables of claims, results and seeded faults, with the command that finds them again."""
     return (
         f"{_INTRODUCTION}\n## What is claimed\n\n"
-        + _table(("property", "what holds"), [(claim.name, claim.claim) for claim in claims])
+        + claimed(claims)
         + "\n## Blocks\n\n"
         + "A block has a property if that catches a fault seeded in the block's own lines.\n\n"
         + blocks()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.formal.mutants import judge
 from tests.formal.properties import PROPERTIES
-from tests.formal.report import markdown
+from tests.formal.report import markdown, sizes_of
 from tests.formal.seeded.all import MUTANTS
 from tests.formal.solve import ToolError, solve
 
@@ -62,10 +62,9 @@ def _row(name, index, covers, search, limit_seconds, kept):
     options = {"covers": covers, "search": search, "limit_seconds": limit_seconds, "kept": kept}
     verdict, unreached = check(name, index, **options)
     holds = verdict.outcome in ("proved", "bounded") and not unreached
-    text = ", ".join(f"{size} {value}" for size, value in PROPERTIES[name].sizes[index].items())
     result = f"{verdict.outcome} {verdict.depth or ''}".strip()
     result += f", not reached: {', '.join(unreached)}" if unreached else ""
-    return (name, text, result, f"{verdict.seconds:.0f}"), holds
+    return (name, sizes_of(PROPERTIES[name], index), result, f"{verdict.seconds:.0f}"), holds
 
 
 def _seed(mutant, limit_seconds):

@@ -17,7 +17,8 @@ from tests.formal.inventory import (
 )
 from tests.formal.mutants import ROOT
 from tests.formal.properties import PROPERTIES
-from tests.formal.report import blocks
+from tests.formal.report import blocks, claimed, sizes_of
+from tests.formal.seeded.all import MUTANTS
 
 INSIDE = {"Tables": "Interface", "SharedCore": "Interface", "Core": "Interface"}
 """Blocks that are tested as part of the only one that has them."""
@@ -62,5 +63,19 @@ def test_the_test_that_a_reason_names_builds_the_block(component):
     assert re.search(rf"\b{INSIDE.get(name, name)}\(", text_of(REASONS[component].test))
 
 
-def test_the_page_of_results_lists_every_block():
-    assert blocks() in (ROOT / "docs" / "formal.md").read_text()
+def rows(text):
+    """Cells of a table's rows."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in lines[2:]]
+
+
+def test_the_page_of_results_lists_every_block_property_parameter_set_and_seeded_fault():
+    page = (ROOT / "docs" / "formal.md").read_text()
+    assert blocks() in page and claimed(PROPERTIES.values()) in page
+    _, results, seeded = re.split(r"\n## (?:Results|Seeded faults)\n", page)
+    assert [row[:2] for row in rows(results)] == [
+        (claim.name, sizes_of(claim, index))
+        for claim in PROPERTIES.values()
+        for index in range(len(claim.sizes))
+    ]
+    assert rows(seeded) == [(m.property_name, m.fault, "caught") for m in MUTANTS]

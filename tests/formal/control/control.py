@@ -45,6 +45,12 @@ def done(bench, *, num_ports):
     over = block.sequence != bench.past(block.sequence)
     bench.check(over == bench.past(quiet))
     bench.check(~(block.done & ~bench.past(block.done)) | over)
+    # Up to three that are done are counted until each is acknowledged.
+    unread, left = Signal(2), Signal(2)
+    m.d.comb += left.eq(unread - (block.acknowledge & unread.any()))
+    m.d.sync += unread.eq(left + (quiet & ~left.all()))
+    bench.check(block.done == unread.any())
+    bench.check(block.irq == bench.past(block.faulted | left.any()))
     bench.check(~(block.running & ~block.held) & ~(block.held & ~block.busy))
     bench.cover("done", over & bench.past(bench.past(came.any())))
 
@@ -61,6 +67,8 @@ def start(bench, *, num_ports):
         m.d.sync += stands.eq(1)
     m.d.sync += checked.eq(checked | block.swap)
     bench.check(~block.launch | stands | block.start)
+    # None is forgotten but by a fault.
+    bench.check(block.start_waits == stands)
     bench.check(~block.launch | (checked & block.legal & (block.iterations == 0)))
     # A start that comes with a commit, or behind one, is of the new table.
     bench.check(~block.launch | ~(waits | block.check))

@@ -2,6 +2,7 @@
 
 from amaranth import Array, Cat, Mux, Signal
 
+from multitree.hw.check_bits import has_parity
 from multitree.hw.checked_queue import Checked
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
@@ -204,6 +205,18 @@ def checked(bench, *, width, depth):
     bench.check(~block.state_error)
 
 
+def flipped(bench, *, width):
+    """Whatever a queue gives: an error is told exactly where that has not its parity."""
+    m = bench.m
+    queue = hollow(Fifo)
+    m.submodules.block = block = Checked(queue, shape=width, depth=3)
+    free_outputs(bench, "queue", block._queue.o.valid, block._queue.o.payload, block.o.ready)
+    left, word = block._queue.o.valid & block.o.ready, block._queue.o.payload
+    wrong = left & ~has_parity(word[:width], word[width:])
+    bench.check(block.state_error == bench.past(wrong))
+    bench.cover("wrong", block.state_error)
+
+
 PROPERTIES = (
     Property(
         "checked.queue",
@@ -211,6 +224,12 @@ PROPERTIES = (
         checked,
         ({"width": 2, "depth": 3},),
         depth=12,
+    ),
+    Property(
+        "checked.flips",
+        "an error is told exactly where what leaves has not its parity",
+        flipped,
+        ({"width": 2}, {"width": 9}),
     ),
     Property(
         "banks.words",

@@ -161,6 +161,7 @@ def once(bench, *, num_flows, wave_width=0):
     stood = bench.past(bench.past(asked == key) & course.same)
     held = bench.past(wave) if wave_width else wave
     bench.check(~stood | (block.seen == ((held < before) if wave_width else before)))
+    bench.check(~stood | block.intact)
     bench.check(~stood | (block.early == ((held > before) if wave_width else 0)))
     bench.cover("seen", stood & block.seen & course.bank & (now[0] if wave_width else now))
     if wave_width:

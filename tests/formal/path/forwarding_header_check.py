@@ -48,7 +48,8 @@ def _header_check(bench, config):
     faulted, running = Signal(), Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
     # A collective begins once here, and ends with a fault.
-    m.d.sync += running.eq(running | bench.free("starts"))
+    over = bench.free("over")
+    m.d.sync += running.eq((running | bench.free("starts")) & ~over)
     m.d.comb += [
         block.run.running.eq(running & ~faulted),
         block.run.faulted.eq(faulted),
@@ -77,6 +78,12 @@ def _header_check(bench, config):
     # That is `head_reader.window`.
     said = message.payload
     bench.assume((said.code != 0) | (said.single == (said.size == 0)))
+    entered, done = Signal(4), Signal(4)
+    ends = block.items.valid & block.items.ready & block.items.payload.mark.last
+    ends |= block.empty.valid
+    m.d.sync += [entered.eq(entered + (message.valid & message.ready)), done.eq(done + ends)]
+    # A collective is over when all its messages are in; what is behind waits in the link.
+    bench.assume(~over | ((entered == done) & ~message.valid & ~flit.valid))
     return block, reader
 
 
@@ -151,6 +158,8 @@ def jobs(bench, *, wave_width):
     m.d.sync += [passed.eq(passed + picked.moved), given.eq((given | taken) & ~ends)]
     begun = report.valid & ~was_empty
     m.d.sync += announced.eq((announced | begun) & ~ends)
+    with m.If(~block.run.running):
+        m.d.sync += [passed.eq(0), given.eq(0), announced.eq(0)]
     starts = picked.moved & (picked.place == 0)
     bench.check(~(picked.moved | block.empty.valid) | given | taken)
     bench.check(~starts | announced | begun)

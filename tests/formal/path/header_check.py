@@ -9,6 +9,7 @@ from multitree.nic.control.checker import FlowCheck
 from multitree.nic.faults import FaultCode
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver
+from multitree.nic.receive.scoreboard import Scoreboard
 from multitree.nic.reduce.reducer import Reducer
 from tests.formal.bench import Property, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
@@ -190,6 +191,13 @@ def heads(bench, *, submessage_flits, wave_width):
     right &= (said.size == entry.size[:8]) & (head.single == (entry.size == 0))
     bench.check(~(moved | empty) | right)
     bench.check(~moved | ((item.mark.flow == said.flow) & (item.mark.op == said.op)))
+    bench.check(~moved | (item.replace == (said.op == 1)))
+    bench.check(~moved | (item.payload[0] == block.flits.payload.payload[0]))
+    # Each flit once: what is taken passes, and what passes is taken.
+    taken = block.flits.valid & block.flits.ready
+    is_data = (kind == Kind.BODY) | (kind == Kind.TAIL)
+    bench.check(~moved | taken)
+    bench.check(~(taken & is_data) | moved | run.faulted | block.fault.any())
     # Only a tail, or a sub-message's last flit, carries the CRC of what came before it.
     ends = item.mark.last | (item.end & run.packets)
     bench.check(~moved | Mux(ends, kind == Kind.TAIL, kind == Kind.BODY))
@@ -202,6 +210,10 @@ def heads(bench, *, submessage_flits, wave_width):
     wave = said.wave[:wave_width] << config.part_width
     bench.check(~((moved | empty) & follows) | (count >= wave + (place >> shift) + 1))
     bench.check(~empty | block.drained)
+    bench.check(~moved | (item.mark.count == wave + (place >> shift) + 1))
+    report = block.empty
+    named = (report.flow == said.flow) & (report.op == said.op) & report.last
+    bench.check(~empty | (named & (report.count == wave + 1)))
     bench.cover("follows", moved & item.mark.last & follows & (place == 2))
     bench.cover("empty", empty & follows)
 
@@ -255,6 +267,37 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
     bench.cover("beyond", refused & (came == 2) & (last_wave == 1))
 
 
+def asks(bench, *, wave_width):
+    """The scoreboard is asked and told of the head in hand, and forgets with the tables."""
+    m, config = bench.m, small_config(4, 2, wave_width)
+    scoreboard = hollow(Scoreboard)(config)
+    hand_out(bench, "multitree.nic.receive.header_check.Scoreboard", scoreboard)
+    free_outputs(bench, "board", scoreboard.seen, scoreboard.early, scoreboard.intact)
+    block = _header_check(bench, config, bench.free("sequence", sequence_width(config)))
+    run = block.run
+    m.d.comb += run.clear.eq(bench.free("clear"))
+    free_outputs(bench, "found", block.lookup.entry)
+    head = _Head(bench, block, config)
+    said, granted = head.said, block.lookup.granted
+    bench.check((scoreboard.clear == run.clear) & (scoreboard.bank == run.bank))
+    key = (scoreboard.op == said.op) & (scoreboard.flow == said.flow)
+    when = scoreboard.phase == said.sequence[0]
+    if wave_width:
+        when &= scoreboard.wave == said.wave[:wave_width]
+    bench.check(~granted | key)
+    bench.check(~bench.past(granted) | when)
+    checked = bench.past(bench.past(granted))
+    bench.check(scoreboard.mark == bench.past(checked & ~block.fault.any()))
+    bench.check(~scoreboard.mark | (key & when))
+    # The collective that the head is of is still the one that runs.
+    other = said.sequence[0] != run.sequence[0]
+    bench.check(~(checked & other) | block.fault.any())
+    refuses = scoreboard.seen | scoreboard.early | ~scoreboard.intact
+    bench.check(~(checked & refuses) | block.fault.any())
+    bench.cover("mark", scoreboard.mark & said.sequence[0])
+    bench.cover("late", checked & other)
+
+
 def receiver(bench, *, address_width):
     """Every sub-message that is in is reported once, with payload or without; so are faults."""
     m = bench.m
@@ -263,7 +306,7 @@ def receiver(bench, *, address_width):
     hand_out(bench, "multitree.nic.receive.receiver.HeaderCheck", header_check)
     hand_out(bench, "multitree.nic.receive.receiver.Reducer", reducer)
     m.submodules.block = block = Receiver(config)
-    names = ("valid", "op", "flow", "count")
+    names = ("valid", "op", "flow", "count", "last")
     for name, report in (("empty", header_check.empty), ("arrival", reducer.arrival)):
         free_outputs(bench, name, *(getattr(report, field) for field in names))
     free_outputs(bench, "rest", reducer.idle, header_check.fault, header_check.wait.flow)
@@ -272,6 +315,9 @@ def receiver(bench, *, address_width):
     # An empty message waits for that (`header_check.once` takes any answer).
     bench.assume(~header_check.empty.valid | header_check.drained)
     bench.check(header_check.drained == reducer.idle)
+    free_outputs(bench, "how", block.run.dtype, block.run.maximum, block.port)
+    bench.check((reducer.dtype == block.run.dtype) & (reducer.maximum == block.run.maximum))
+    bench.check(header_check.port == block.port)
     empty, arrival, record = header_check.empty, reducer.arrival, block.arrival
     was_empty = bench.past(empty.valid)
     bench.check(record.valid == (was_empty | arrival.valid))
@@ -325,6 +371,12 @@ PROPERTIES = (
             {"submessage_flits": 2, "wave_width": 1},
         ),
         quick_depth=14,
+    ),
+    Property(
+        "header_check.asks",
+        "the scoreboard is asked and told of the head in hand; none of another collective passes",
+        asks,
+        ({"wave_width": 0}, {"wave_width": 1}),
     ),
     Property(
         "header_check.waves",

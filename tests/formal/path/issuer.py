@@ -11,9 +11,10 @@ from tests.formal.bench import Property, driven
 __all__ = ["PROPERTIES"]
 
 
-def _config(submessage_flits, wave_width=0):
+def _config(submessage_flits, wave_width=0, shared=False):
     sizes = {"submessage_flits": submessage_flits, "wave_width": wave_width}
-    return Config(memory_queue_flits=4, address_width=4, **sizes)
+    shared = {"num_classes": 1, "flit_bytes": 16} if shared else {}
+    return Config(memory_queue_flits=4, address_width=4, **sizes, **shared)
 
 
 def _issuer(bench, config):
@@ -60,13 +61,17 @@ def _tracker(bench, block, job, config):
     return count
 
 
-def dependency(bench, *, submessage_flits, wave_width=0):
+def dependency(bench, *, submessage_flits, wave_width=0, shared=False):
     """A descriptor, and with cut-through each read, only after the count it needs of its wave."""
-    config = _config(submessage_flits, wave_width)
+    config = _config(submessage_flits, wave_width, shared)
     block, job, place = _issuer(bench, config)
     count = _tracker(bench, block, job, config)
     shift = submessage_flits.bit_length() - 1
     whole = (job.size + (submessage_flits - 1)) >> shift
+    if shared:
+        # One count tells of the whole sum or result; there is no cut-through.
+        bench.assume(~block.run.cut_through)
+        whole = 1
     first = Mux(block.run.cut_through | (job.size == 0), 1, whole)
     described = block.descriptors.valid
     reads = block.reads.valid
@@ -121,6 +126,7 @@ def progress(bench, *, submessage_flits):
     m.submodules.block = block = Issuer(config)
     driven(bench, "jobs", block.jobs)
     asked = bench.past(block.query.valid)
+    whole, waited = Signal(config.count_width), Signal(config.address_width + 2)
     m.d.comb += [
         block.run.running.eq(1),
         block.run.cut_through.eq(bench.constant("cut_through")),
@@ -129,14 +135,16 @@ def progress(bench, *, submessage_flits):
         # Two cycles of memory are less than the room for four flits.
         block.returned.eq(bench.past(bench.past(block.reads.valid))),
         block.query.answered.eq(asked),
-        block.query.count.eq(~0),
+        block.query.count.eq(Mux(waited < 3, 1, whole)),
     ]
-    size, waited = Signal(config.address_width), Signal(config.address_width + 2)
+    size = Signal(config.address_width)
+    # No more than the last flit needs, and that only when the first ones may go.
+    m.d.comb += whole.eq(Mux(size == 0, 1, (size + submessage_flits - 1) // submessage_flits))
     with m.If(block.jobs.valid & block.jobs.ready):
         m.d.sync += [size.eq(block.jobs.payload.size), waited.eq(0)]
     with m.Elif(~block.jobs.ready):
         m.d.sync += waited.eq(waited + 1)
-    bench.check(block.jobs.ready | (waited <= size + 3))
+    bench.check(block.jobs.ready | (waited <= size + 6))
     bench.cover("long", block.jobs.ready & (waited > 8))
 
 
@@ -170,7 +178,7 @@ PROPERTIES = (
         "issuer.dependency",
         "no descriptor, and with cut-through no read, before its dependency's count",
         dependency,
-        _SIZES,
+        (*_SIZES, {"submessage_flits": 2, "shared": True}),
     ),
     Property(
         "issuer.waves",

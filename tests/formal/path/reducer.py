@@ -1,8 +1,8 @@
 """Properties of what comes in: no arrival before its writes are acknowledged."""
 
-from amaranth import Cat, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 
-from multitree.hw.lanes import LaneUnit
+from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.nic.config import Config
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
 from tests.formal.bench import Property, Watch, driven
@@ -87,7 +87,22 @@ def _memory_reads(bench, block, depth):
     bench.check(unanswered <= depth)
 
 
-def _block(bench, memory_queue_flits, adder_cycles):
+class _Told(LaneUnit):
+    """Tells of both operands and of what is done with them, as late as a sum would be."""
+
+    def elaborate(self, platform):
+        """A bit of each, delayed."""
+        m = Module()
+        told = Cat(self.b[0], self.a[1], self.op == LaneOp.SECOND)
+        for index in range(self.stages):
+            delayed = Signal(3, name=f"told_{index}")
+            m.d.sync += delayed.eq(told)
+            told = delayed
+        m.d.comb += self.o.eq(told)
+        return m
+
+
+def _block(bench, memory_queue_flits, adder_cycles, tells=False):
     """The block with free items; an adder of so many cycles, which decides nothing."""
     config = Config(
         memory_queue_flits=memory_queue_flits,
@@ -98,7 +113,7 @@ def _block(bench, memory_queue_flits, adder_cycles):
     )
 
     def adder(**sizes):
-        unit = hollow(LaneUnit)(**sizes)
+        unit = (hollow(LaneUnit) if not tells else _Told)(**sizes)
         unit.stages = adder_cycles
         return unit
 
@@ -108,10 +123,10 @@ def _block(bench, memory_queue_flits, adder_cycles):
     return block
 
 
-def _reducer(bench, memory_queue_flits, adder_cycles):
+def _reducer(bench, memory_queue_flits, adder_cycles, tells=False):
     """The block with free items and memory."""
     m = bench.m
-    block = _block(bench, memory_queue_flits, adder_cycles)
+    block = _block(bench, memory_queue_flits, adder_cycles, tells)
     ack = bench.free("ack")
     m.d.comb += [block.write.ready.eq(bench.free("write_ready")), block.write.ack.eq(ack)]
     _memory_reads(bench, block, memory_queue_flits)
@@ -120,15 +135,37 @@ def _reducer(bench, memory_queue_flits, adder_cycles):
 
 def reducer_writes(bench, *, memory_queue_flits, adder_cycles, bit):
     """Each flit is written once, in order, at its own address."""
-    block = _reducer(bench, memory_queue_flits, adder_cycles)
-    item = block.items.payload
+    block = _reducer(bench, memory_queue_flits, adder_cycles, tells=True)
+    item, wrote = block.items.payload, block.write.valid & block.write.ready
+    took = block.items.valid & block.items.ready
+    # What replaces says so itself, as the adder does.
+    bench.assume(item.payload[2] == item.replace)
     watch = Watch(
         bench,
-        put=block.items.valid & block.items.ready,
-        take=block.write.valid & block.write.ready,
-        value_in=item.address[bit],
-        value_out=block.write.address[bit],
+        put=took,
+        take=wrote,
+        value_in=Cat(item.address[bit], item.payload[0], item.replace),
+        value_out=Cat(block.write.address[bit], block.write.data[0], block.write.data[2]),
         capacity=memory_queue_flits,
+    )
+    Watch(
+        bench,
+        put=took & ~item.replace,
+        take=block.fetch.valid & block.fetch.ready,
+        value_in=item.address[bit],
+        value_out=block.fetch.address[bit],
+        capacity=2,
+        name="read",
+    )
+    bench.m.d.comb += block.fetch.data.eq(bench.free("fetch_data", 2))
+    Watch(
+        bench,
+        put=block.fetch.data_valid,
+        take=wrote & ~block.write.data[2],
+        value_in=block.fetch.data[1],
+        value_out=block.write.data[1],
+        capacity=memory_queue_flits,
+        name="added",
     )
     unacked = Signal(range(memory_queue_flits + 2))
     written = block.write.valid & block.write.ready

@@ -42,6 +42,11 @@ def turns(bench, *, num_classes):
     free_outputs(bench, "header_lookup", header_lookup.fault, header_lookup.flow)
     m.d.comb += block.items.ready.eq(bench.free("items_ready"))
     lanes, running = block._lanes, bench.free("running")
+    free_outputs(bench, "opened", header_lookup.opened, header_lookup.place, block.unwritten)
+    for vc, lane in enumerate(lanes):
+        bench.check(lane.opened == header_lookup.opened[vc])
+        bench.check(lane.place.as_value() == header_lookup.place.as_value())
+        bench.check(lane.unwritten == block.unwritten)
     for vc, lane in enumerate(lanes):
         item, valid = lane.items, bench.free(f"lane_{vc}") & running
         _tell(bench, item.payload, f"item_{vc}")
@@ -151,6 +156,9 @@ def receiver(bench, *, memory_queue_flits):
     bench.assume(~block.write.ack | (unwritten != 0))
     bench.assume(~moved | (unwritten < 2 * queue))
     bench.check(header_check.unwritten == unwritten)
+    free_outputs(bench, "how", block.run.dtype, block.run.maximum, block.port)
+    bench.check((reducer.dtype == block.run.dtype) & (reducer.maximum == block.run.maximum))
+    bench.check(header_check.port == block.port)
     _following(bench, header_check.following, moved, item, running)
     for name in ("flow", "awaited"):
         bench.check(getattr(block.wait, name) == bench.past(getattr(header_check.wait, name)))
