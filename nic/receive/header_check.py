@@ -142,7 +142,6 @@ class HeaderCheck(wiring.Component):
                 wrong = stale, size != entry.size[: len(size)]
                 m.d.comb += self.fault.eq(refusal(m, self.lookup, expectation, scoreboard, *wrong))
                 m.next = "AWAIT_HEAD"
-                # Asked only of what is right, but known without waiting for whether it is.
                 m.d.sync += self.query.port.eq(expectation.sibling)
                 with m.If(self.fault == 0):
                     m.d.sync += scoreboard.mark.eq(1)

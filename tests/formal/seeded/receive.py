@@ -1,4 +1,4 @@
-"""The faults that are seeded in what a receiver takes from its heads, and hands on."""
+"""The faults that are seeded in receivers, and in what waits for them."""
 
 from tests.formal.mutants import Mutant
 
