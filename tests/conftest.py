@@ -1,8 +1,8 @@
 """What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure.
 
 `make test` runs a test of many parameter sets with the first, the middle and the last of them: the
-others are marked `more_sets` here, unless the test is marked `every_set`. `make test-all` runs six,
-slow ones included; what is left is marked `long`.
+others are marked `more_sets` here, unless the test is marked `every_set`. `make test-all` runs
+four, slow ones included; what is left is marked `long`.
 """
 
 import os
@@ -19,7 +19,7 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, signal.default_int_handler)
 
 
-QUICK_SETS, MOST_SETS = 3, 6
+QUICK_SETS, MOST_SETS = 3, 4
 
 
 def sample(sets, most):
