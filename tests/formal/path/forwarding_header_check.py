@@ -67,7 +67,7 @@ def _header_check(bench, config, queue=_Place):
     m.submodules.block = block = ForwardingHeaderCheck(config)
     faulted, running = Signal(), Signal()
     m.d.sync += faulted.eq(faulted | block.fault.any() | bench.free("fault_elsewhere"))
-    # A collective begins once here, and ends with a fault.
+    # A collective begins when it likes, and ends with a fault or when it is over.
     over = bench.free("over")
     m.d.sync += running.eq((running | bench.free("starts")) & ~over)
     m.d.comb += [
@@ -98,31 +98,34 @@ def _header_check(bench, config, queue=_Place):
     # That is `head_reader.window`.
     said = message.payload
     bench.assume((said.code != 0) | (said.single == (said.size == 0)))
-    entered, done = Signal(4), Signal(4)
-    ends = block.items.valid & block.items.ready & block.items.payload.mark.last
-    ends |= block.empty.valid
-    m.d.sync += [entered.eq(entered + (message.valid & message.ready)), done.eq(done + ends)]
+    counts = _Counts(m, block, message)
     # A collective is over when all its messages are in; what is behind waits in the link.
-    bench.assume(~over | ((entered == done) & ~message.valid & ~flit.valid))
-    return block, reader
+    bench.assume(~over | ((counts.entered == counts.done) & ~message.valid & ~flit.valid))
+    return block, reader, counts
+
+
+class _Counts:
+    """How many messages were read, and how many of them are done; `ends` as one is."""
+
+    def __init__(self, m, block, message):
+        self.entered, self.done = Signal(TURN_WIDTH), Signal(TURN_WIDTH)
+        self.moved = block.items.valid & block.items.ready
+        self.ends = (self.moved & block.items.payload.mark.last) | block.empty.valid
+        came = message.valid & message.ready
+        m.d.sync += [self.entered.eq(self.entered + came), self.done.eq(self.done + self.ends)]
 
 
 class _Picked:
     """A message that the solver chooses, and how many were in hand before."""
 
-    def __init__(self, bench, block, reader):
+    def __init__(self, bench, block, reader, counts):
         m = bench.m
-        item, width = block.items, TURN_WIDTH
-        self.moved = item.valid & item.ready
-        came = reader.messages.valid & reader.messages.ready
-        entered, self.done = Signal(width), Signal(width)
-        self.seen, number = Signal(), Signal(width)
+        self.moved, self.done, ends = counts.moved, counts.done, counts.ends
+        self.seen, number = Signal(), Signal(TURN_WIDTH)
         self.value = Signal(reader.messages.payload.shape())
-        ends = (self.moved & item.payload.mark.last) | block.empty.valid
-        m.d.sync += [entered.eq(entered + came), self.done.eq(self.done + ends)]
         # Chosen when it is offered: one that passes the queue is in hand a cycle later.
         with m.If(reader.messages.valid & bench.free("pick") & ~self.seen):
-            m.d.sync += [self.seen.eq(1), number.eq(entered)]
+            m.d.sync += [self.seen.eq(1), number.eq(counts.entered)]
             m.d.sync += self.value.eq(reader.messages.payload)
         gone = Signal()
         self.is_mine = self.seen & ~gone & (self.done == number)
@@ -137,8 +140,8 @@ class _Picked:
 def messages(bench, *, wave_width, submessage_flits):
     """Flits go where their message says, as many as it says, none of one that is wrong."""
     config = small_config(4, submessage_flits, wave_width, 32)
-    block, reader = _header_check(bench, config)
-    picked = _Picked(bench, block, reader)
+    block, reader, counts = _header_check(bench, config)
+    picked = _Picked(bench, block, reader, counts)
     value, item, mine = picked.value, block.items.payload, picked.is_mine
     moved, empty = picked.moved & mine, block.empty.valid & mine
     shift, wave = submessage_flits.bit_length() - 1, Cat(value.wave) << config.part_width
@@ -166,18 +169,17 @@ def messages(bench, *, wave_width, submessage_flits):
 def jobs(bench, *, wave_width):
     """Each message is announced with its position, and no flit of it passes before its job."""
     m, config = bench.m, small_config(4, 2, wave_width, 32)
-    block, reader = _header_check(bench, config)
-    picked = _Picked(bench, block, reader)
+    block, reader, counts = _header_check(bench, config)
+    picked = _Picked(bench, block, reader, counts)
     value, job, report = picked.value, block.jobs.payload, block.report
     taken = block.jobs.valid & block.jobs.ready
     begins = data.View(beginning_layout(config), report.count)
     # How many flits passed; whether the message in hand has its job, and is announced.
     passed, given, announced = Signal(position_width(config)), Signal(), Signal()
-    ends = (picked.moved & block.items.payload.mark.last) | block.empty.valid
     was_empty = bench.past(block.empty.valid)
-    m.d.sync += [passed.eq(passed + picked.moved), given.eq((given | taken) & ~ends)]
+    m.d.sync += [passed.eq(passed + picked.moved), given.eq((given | taken) & ~counts.ends)]
     begun = report.valid & ~was_empty
-    m.d.sync += announced.eq((announced | begun) & ~ends)
+    m.d.sync += announced.eq((announced | begun) & ~counts.ends)
     with m.If(~block.run.running):
         m.d.sync += [passed.eq(0), given.eq(0), announced.eq(0)]
     starts = picked.moved & (picked.place == 0)
@@ -200,14 +202,10 @@ def jobs(bench, *, wave_width):
 def strays(bench):
     """What is behind a message's last flit, and no head, lets nothing pass that came after it."""
     m = bench.m
-    block, reader = _header_check(bench, small_config(4, 2, 0, 32), _Pair)
+    block, reader, counts = _header_check(bench, small_config(4, 2, 0, 32), _Pair)
     bench.assume(~block.run.packets)
     turn, flit, message = bench.constant("turn", TURN_WIDTH), reader.ahead, reader.messages
-    came, done, entered = Signal(4), Signal(TURN_WIDTH), Signal(TURN_WIDTH)
-    ends = (block.items.valid & block.items.ready & block.items.payload.mark.last) | (
-        block.empty.valid
-    )
-    m.d.sync += [done.eq(done + ends), entered.eq(entered + (message.valid & message.ready))]
+    came, done, entered = Signal(4), counts.done, counts.entered
     # That is `head_reader.order`: no flit comes behind the head of a message after its own.
     bench.assume(~flit.valid | (flit.payload.turn >= entered + message.valid))
     latest = Signal(TURN_WIDTH)
