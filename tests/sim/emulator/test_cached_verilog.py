@@ -63,6 +63,13 @@ def test_a_changed_module_of_the_hardware_generates_anew(room, generated, tmp_pa
     assert "nic/top/core.py" in {"/".join(path.parts[-3:]) for path in found("nic")}
 
 
+def test_the_yosys_taken_by_default_is_no_other_one_afterwards(generated, monkeypatch):
+    monkeypatch.delenv("AMARANTH_USE_YOSYS", raising=False)
+    for _ in range(2):
+        cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
+    assert generated == ["lanes"]
+
+
 def test_another_yosys_generates_anew(generated, monkeypatch):
     monkeypatch.delenv("AMARANTH_USE_YOSYS", raising=False)
     monkeypatch.setattr(module, "generate", lambda *_, name, **__: generated.append(name) or "")
