@@ -1,10 +1,12 @@
 """Tests of the generated Verilog: names, same bytes, and what simulators say."""
 
+import gc
 import os
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -219,6 +221,26 @@ def test_the_template_instantiates_the_module(block, tmp_path):
     assert re.findall(r"\.(\w+)\(\1\)", text) == port_names(block, domains=domains_of(block))
     (tmp_path / "block.v").write_text(verilog)
     icarus(tmp_path, "-s", "top", "top.v", "block.v")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_garbage_collector_is_afterwards_as_it_was(fails, collects):
+    class Constant(wiring.Component):
+        o: Out(4)
+
+        def elaborate(self, platform):
+            if fails:
+                raise ValueError("Constant must be known")
+            return Module()
+
+    gc.enable() if collects else gc.disable()
+    try:
+        with pytest.raises(ValueError) if fails else nullcontext():
+            generate(Constant(), name="constant")
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()
 
 
 def test_two_members_with_one_name_are_refused():
