@@ -37,7 +37,8 @@ _LIBRARY = "network.so"
 _VERILATOR_FLAGS = [
     *("--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
     *("-Wno-lint", "-Wno-style", "-Wno-fatal", "--Mdir", "model"),
-    *("--output-split", "5000"),
+    # Tables in place of logic take a tenth more to build, and networks run no faster.
+    *("-fno-table", "--output-split", "5000"),
 ]
 # Two libraries in one process must not share symbols, whose sizes differ between them.
 _FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DNDEBUG", "-w"]
