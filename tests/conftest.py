@@ -1,8 +1,7 @@
 """What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure.
 
-`make test` runs a test of many parameter sets with the first, the middle and the last of them: the
-others are marked `more_sets` here, unless the test is marked `every_set`. `make test-all` runs
-four, slow ones included; what is left is marked `long`.
+A test of many parameter sets runs with the first, the middle and the last of them, of its slow ones
+likewise: all others are marked `long` here, unless the test is marked `every_set`.
 """
 
 import os
@@ -19,13 +18,9 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, signal.default_int_handler)
 
 
-QUICK_SETS, MOST_SETS = 3, 4
-
-
-def sample(sets, most):
-    """At most so many of a test's parameter sets: the first, the last, and some between."""
-    count = len(sets)
-    return [sets[n] for n in {min(n * count // (most - 1), count - 1) for n in range(most)} if sets]
+def sample(sets):
+    """The first, the middle and the last of a test's parameter sets."""
+    return [sets[n] for n in {0, len(sets) // 2, len(sets) - 1} if sets]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,16 +29,12 @@ def pytest_collection_modifyitems(items):
     tests = defaultdict(list)
     for item in items:
         if not any(item.get_closest_marker(name) for name in ("long", "every_set")):
-            tests[item.path, getattr(item, "originalname", item.name)].append(item)
+            slow = item.get_closest_marker("slow") is not None
+            tests[item.path, getattr(item, "originalname", item.name), slow].append(item)
     for sets in tests.values():
-        quick = [item for item in sets if not item.get_closest_marker("slow")]
-        chosen = sample(quick, QUICK_SETS)
-        more = [*chosen, *sample(sets, MOST_SETS)]
-        for item in quick:
-            if item not in chosen:
-                item.add_marker(pytest.mark.more_sets)
+        chosen = sample(sets)
         for item in sets:
-            if item not in more:
+            if item not in chosen:
                 item.add_marker(pytest.mark.long)
 
 
