@@ -69,7 +69,7 @@ fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exa
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
 test: compiler $(STAMPS)/test # the quick tests on a sample of their cases, and an all-reduce in RTL: some minutes
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long"
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long and not more_sets"
 
 test-all: install-all check-figures # cheap figures again, and the slow tests, with PyTorch, Triton and Icarus; a skip is a failure
 	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m "not long"

@@ -1,7 +1,8 @@
 """What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure.
 
-A test of many parameter sets runs with the first, the middle and the last of them, of its slow ones
-likewise: all others are marked `long` here, unless the test is marked `every_set`.
+`make test` runs a test of many parameter sets with the first, the middle and the last of them,
+`make test-all` with two more between: these are marked `more_sets` here, and what is left is marked
+`long`, unless the test is marked `every_set`. Of a test's slow sets no more than three are run.
 """
 
 import os
@@ -18,9 +19,13 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, signal.default_int_handler)
 
 
-def sample(sets):
-    """The first, the middle and the last of a test's parameter sets."""
-    return [sets[n] for n in {0, len(sets) // 2, len(sets) - 1} if sets]
+FEW_SETS, MORE_SETS = 3, 5
+
+
+def sample(sets, most):
+    """At most so many of a test's parameter sets: the first, the last, and some between."""
+    count = len(sets)
+    return [sets[n] for n in {min(n * count // (most - 1), count - 1) for n in range(most)} if sets]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,11 +36,12 @@ def pytest_collection_modifyitems(items):
         if not any(item.get_closest_marker(name) for name in ("long", "every_set")):
             slow = item.get_closest_marker("slow") is not None
             tests[item.path, getattr(item, "originalname", item.name), slow].append(item)
-    for sets in tests.values():
-        chosen = sample(sets)
+    for (*_, slow), sets in tests.items():
+        few = sample(sets, FEW_SETS)
+        more = few if slow else sample(sets, MORE_SETS)
         for item in sets:
-            if item not in chosen:
-                item.add_marker(pytest.mark.long)
+            if item not in few:
+                item.add_marker(pytest.mark.more_sets if item in more else pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)

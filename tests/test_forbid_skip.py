@@ -18,7 +18,7 @@ SKIPS = {
 }
 
 
-MARKERS = "[pytest]\nmarkers =\n  slow\n  long\n  every_set\n"
+MARKERS = "[pytest]\nmarkers =\n  slow\n  long\n  more_sets\n  every_set\n"
 
 
 def outcome(folder, code, *, forbid, options=()):
@@ -89,24 +89,25 @@ def test_two(number):
 
 def test_without_slow_tests_the_first_the_middle_and_the_last_set_are_run(tmp_path):
     _, printed = outcome(
-        tmp_path, MANY, forbid=False, options=["-s", "-m", "not slow and not long"]
+        tmp_path,
+        MANY,
+        forbid=False,
+        options=["-s", "-m", "not slow and not long and not more_sets"],
     )
     every = [f"every {number}" for number in range(10)]
     ran = re.findall(r"(?:many|every|two) \d+", printed)
     assert ran == ["many 0", "many 7", "many 13", *every, "two 5", "two 7", "two 8"]
 
 
-def test_with_slow_tests_a_sample_of_the_slow_sets_is_run_too(tmp_path):
+def test_with_slow_tests_five_quick_sets_are_run_and_three_slow_ones(tmp_path):
     _, printed = outcome(tmp_path, MANY, forbid=False, options=["-s", "-m", "not long"])
     every = [f"every {number}" for number in range(10)]
+    many = [f"many {number}" for number in (0, 3, 7, 10, 13)]
+    two = [f"two {number}" for number in (0, 2, 4, 5, 6, 7, 8)]
     ran = re.findall(r"(?:many|every|two) \d+", printed)
-    assert ran == [
-        *(f"many {n}" for n in (0, 7, 13)),
-        *every,
-        *(f"two {n}" for n in (0, 2, 4, 5, 7, 8)),
-    ]
+    assert ran == [*many, *every, *two]
 
 
-def test_each_set_is_quick_slow_or_long(tmp_path):
+def test_each_set_is_quick_or_long_or_between(tmp_path):
     _, printed = outcome(tmp_path, MANY, forbid=False, options=["-s"])
     assert len(re.findall(r"(?:many|every|two) \d+", printed)) == 14 + 10 + 9

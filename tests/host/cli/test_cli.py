@@ -654,9 +654,7 @@ def test_a_window_of_a_waveform_is_dumped(capsys):
     for window in ("100:200", None):
         options = ["--window", window] if window else []
         path = f"{window}.vcd".replace(":", "-")
-        data = printed_json(
-            capsys, "simulate", "ring:2", "--size", "64", "--trace", path, *options
-        )
+        data = printed_json(capsys, "simulate", "ring:2", "--size", "64", "--trace", path, *options)
         assert data["trace"] == path
     sizes = [Path(path).stat().st_size for path in ("100-200.vcd", "None.vcd")]
     assert 0 < sizes[0] < sizes[1]
