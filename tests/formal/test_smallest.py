@@ -12,7 +12,13 @@ from tests.formal.run import check, counts
 from tests.formal.seeded.all import MUTANTS
 from tests.formal.solve import missing, solve
 
-MINUTES = {"head_reader.order", "fetcher.waves", "switch.messages", "chunk_reader.flits"}
+MINUTES = {
+    "head_reader.order",
+    "fetcher.waves",
+    "switch.messages",
+    "chunk_reader.flits",
+    "issuer.progress",
+}
 """Properties whose smallest parameter set takes as long as those of twenty others."""
 
 
