@@ -7,18 +7,21 @@ from pathlib import Path
 from amaranth.hdl import Fragment
 
 from multitree.hw.lanes import LEAST_STAGES
-from multitree.nic.config import Config
+from multitree.nic.config import MODES, Config
 from multitree.nic.interface import MODULE_NAME, Interface
 from multitree.sim.emulator.cached_verilog import cached_verilog
 
-SPEC = "ports:flit_bytes:lanes:wave_width[:forward_flits[:adder_stages]]"
+SPEC = "ports:flit_bytes:lanes:wave_width[:forward_flits[:adder_stages[:modes]]]"
 TOP_CLASS = "nic.interface.Interface"
 PACKAGE = "multitree."
 
 
 @dataclass(frozen=True)
 class Case:
-    """What of an interface's sizes is varied here; the others are the defaults."""
+    """What of an interface is varied here; the rest is as by default.
+
+    Modes are joined by "+", or "none".
+    """
 
     ports: int
     flit_bytes: int = 16
@@ -26,6 +29,7 @@ class Case:
     wave_width: int = 0
     forward_flits: int = 0
     adder_stages: int = LEAST_STAGES
+    modes: str = "+".join(MODES)
 
     @classmethod
     def parse(cls, text: str) -> "Case":
@@ -37,14 +41,15 @@ class Case:
             If the text has another form, or there is no such interface.
         """
         ports, *rest = parts = text.split(":")
-        if len(parts) not in (4, 5, 6):
+        if len(parts) not in (4, 5, 6, 7):
             raise ValueError(f"An interface must be {SPEC}, not {text!r}")
         flit_bytes, lanes, *sizes = rest
+        modes = sizes[3:]
         try:
-            numbers = [int(part) for part in (ports, flit_bytes, *sizes)]
+            numbers = [int(part) for part in (ports, flit_bytes, *sizes[:3])]
         except ValueError:
             raise ValueError(f"An interface must be {SPEC}, not {text!r}") from None
-        case = cls(numbers[0], numbers[1], lanes, *numbers[2:])
+        case = cls(numbers[0], numbers[1], lanes, *numbers[2:], *modes)
         case.config()
         return case
 
@@ -57,6 +62,7 @@ class Case:
             wave_width=self.wave_width,
             forward_flits=self.forward_flits,
             adder_stages=self.adder_stages,
+            modes=() if self.modes == "none" else tuple(self.modes.split("+")),
         )
 
     def columns(self) -> dict[str, int | str]:
@@ -68,12 +74,13 @@ class Case:
             "wave_width": self.wave_width,
             "forward_flits": self.forward_flits,
             "adder_stages": self.adder_stages,
+            "modes": self.modes,
         }
 
     def write_verilog(self, folder: Path) -> Path:
         """Write the interface's Verilog, and say where it is."""
         sizes = map(str, self.columns().values())
-        path = folder / f"{MODULE_NAME}_{'_'.join(sizes)}.v"
+        path = folder / f"{MODULE_NAME}_{'_'.join(sizes).replace('+', '_')}.v"
         path.write_text(cached_verilog(Interface, self.config(), name=MODULE_NAME))
         return path
 

@@ -44,7 +44,7 @@ def measure(name: str, algorithm: str, size: str) -> dict[str, Any]:
         seconds.append(used.ru_utime + used.ru_stime)
 
     schedule = build(parse_topology(spec), algorithm)
-    design = Design(schedule, parse_size(size), LinkModel(), "sram", ("float32",), PREFIX)
+    design = Design(schedule, parse_size(size), LinkModel(), "sram", PREFIX, dtypes=("float32",))
     with tempfile.TemporaryDirectory() as folder:
         design.write(Path(folder), design.benches(size), force=False)
         options = RunOptions(simulator, only=TEST)

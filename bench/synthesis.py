@@ -104,6 +104,8 @@ def show(row: dict[str, Any]) -> None:
     names = [row[name] for name in ("family", "ports", "flit_bits", "lanes", "wave_width")]
     sizes = [row[name] for name in ("forward_flits", "adder_stages")]
     print(ROW_FORMAT.format(*names, *sizes, *counts, mhz), flush=True)
+    if row["modes"] != Case.modes:
+        print(f"      modes: {row['modes']}", flush=True)
     if row["path"]:
         for seed in row["seeds"]:
             reached = "no clock" if seed["mhz"] is None else f"{seed['mhz']:.1f} MHz"

@@ -3,6 +3,7 @@
 Layouts are those that blocks share: head, row, flow, job, flit, arrival.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from amaranth.lib import data
@@ -19,6 +20,7 @@ __all__ = [
     "LANE_TYPES",
     "LEAST_FORWARD_FLITS",
     "LIMITS",
+    "MODES",
     "MOST_SHARED_ROWS",
     "NO_PORT",
     "NUM_HOPS",
@@ -37,11 +39,12 @@ __all__ = [
     "mark_layout",
     "row_layout",
     "sequence_width",
-    "words_of",
 ]
 
 LANE_TYPES = {"int32": DType.INT32, "float32": DType.FP32, "bfloat16": DType.BF16}
 """Types of lanes by the names that NumPy and its extensions have for them."""
+MODES = ("lockstep", "packets")
+"""Modes that an interface can be built without, by their names in register MODE."""
 
 LIMITS = {
     "num_ports": (1, 8),
@@ -109,12 +112,14 @@ class Config:
         private links a power of two from 32 on.
     adder_stages : int
         Cycles of an addition (4..6): more for a faster clock.
+    modes : tuple of str
+        What it can run in, any of `MODES`; it sorts them.
 
     Raises
     ------
     TypeError, ValueError
         If a size is no int, out of its range, or has to be a power of two and is not; if there is
-        no type, or one that is not known; if flits are too short for a head with a route.
+        no type, or a type or mode that is not known; if flits are too short for a routed head.
     """
 
     num_ports: int = 4
@@ -131,6 +136,7 @@ class Config:
     wave_width: int = 0
     forward_flits: int = 0
     adder_stages: int = LEAST_STAGES
+    modes: tuple[str, ...] = MODES
 
     def __post_init__(self) -> None:
         """Check every field against its range."""
@@ -162,13 +168,8 @@ class Config:
                 f"Config wave_width must be at most {self.most_wave_width} where addresses have "
                 f"{self.address_width} bits, not {self.wave_width!r}"
             )
-        if not isinstance(self.dtypes, tuple):
-            raise TypeError(f"Config dtypes must be a tuple of names, not {self.dtypes!r}")
-        if not self.dtypes or not set(self.dtypes) <= set(LANE_TYPES):
-            known, given = ", ".join(LANE_TYPES), ", ".join(map(str, self.dtypes)) or "none"
-            raise ValueError(f"Config dtypes must be some of {known}, not {given}")
-        ordered = tuple(name for name in LANE_TYPES if name in self.dtypes)
-        object.__setattr__(self, "dtypes", ordered)
+        self._sort("dtypes", LANE_TYPES, least=1)
+        self._sort("modes", MODES, least=0)
 
     def _check_forwarding(self) -> None:
         flits = self.forward_flits
@@ -177,6 +178,16 @@ class Config:
                 "Config forward_flits must be 0, or on private links a power of two from "
                 f"{LEAST_FORWARD_FLITS} on, not {flits!r}"
             )
+
+    def _sort(self, field: str, known: Collection[str], *, least: int) -> None:
+        """Check a field of names, and bring it into the order of those that are known."""
+        names = getattr(self, field)
+        if not isinstance(names, tuple):
+            raise TypeError(f"Config {field} must be a tuple of names, not {names!r}")
+        if len(names) < least or not set(names) <= set(known):
+            listed, given = ", ".join(known), ", ".join(map(str, names)) or "none"
+            raise ValueError(f"Config {field} must be some of {listed}, not {given}")
+        object.__setattr__(self, field, tuple(name for name in known if name in names))
 
     @property
     def shared(self) -> bool:
@@ -376,25 +387,3 @@ def mark_layout(config: Config) -> data.StructLayout:
     fields = {"op": 1, "flow": 16, "count": config.count_width, "last": 1}
     place = {"order": ORDER_WIDTH, "staged": 1, "final": 1} if config.shared else {}
     return data.StructLayout(fields | place)
-
-
-def words_of(layout: data.StructLayout, **fields: int) -> list[int]:
-    """The 32-bit words, lowest first, of an entry whose other fields are 0.
-
-    Raises
-    ------
-    ValueError
-        If a number does not fit its field.
-
-    Examples
-    --------
-    >>> [hex(word) for word in words_of(ROW, flow=3, port=2, step=7)]
-    ['0x20003', '0x7']
-    """
-    entry = 0
-    for name, value in fields.items():
-        field = layout[name]
-        if not 0 <= value < 1 << field.width:
-            raise ValueError(f"{name.capitalize()} must fit {field.width} bits, not {value!r}")
-        entry |= value << field.offset
-    return [entry >> low & 0xFFFFFFFF for low in range(0, layout.size, 32)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
+from amaranth.lib import data
 
 from multitree.hw.export.register_map import REGISTER_BYTES
 from multitree.nic.config import (
@@ -15,7 +16,6 @@ from multitree.nic.config import (
     SHARED_ROW,
     Config,
     head_layout,
-    words_of,
 )
 from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, Writes
 from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
@@ -23,7 +23,7 @@ from multitree.topology.collectives import ROOTED, Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MOST_STEPS", "Table", "compile_table", "table_writes"]
+__all__ = ["MOST_STEPS", "Table", "compile_table", "table_writes", "words_of"]
 
 MOST_STEPS = 1 << 16
 
@@ -365,3 +365,26 @@ def _flow_words(table: Table, flow: int) -> list[int]:
         num_children=int((children != NO_PORT).sum()),
         parent=int(parent != NO_PORT),
     )
+
+
+def words_of(layout: data.StructLayout, **fields: int) -> list[int]:
+    """The 32-bit words, lowest first, of an entry whose other fields are 0.
+
+    Raises
+    ------
+    ValueError
+        If a number does not fit its field.
+
+    Examples
+    --------
+    >>> from multitree.nic.config import ROW
+    >>> [hex(word) for word in words_of(ROW, flow=3, port=2, step=7)]
+    ['0x20003', '0x7']
+    """
+    entry = 0
+    for name, value in fields.items():
+        field = layout[name]
+        if not 0 <= value < 1 << field.width:
+            raise ValueError(f"{name.capitalize()} must fit {field.width} bits, not {value!r}")
+        entry |= value << field.offset
+    return [entry >> low & 0xFFFFFFFF for low in range(0, layout.size, 32)]

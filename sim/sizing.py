@@ -47,6 +47,7 @@ def config_for(
     max_children: int = 1,
     num_waves: int = 1,
     dtypes: tuple[str, ...] = _DEFAULTS.dtypes,
+    modes: tuple[str, ...] = _DEFAULTS.modes,
 ) -> Config:
     """Sizes of an interface for every rank of a topology.
 
@@ -71,6 +72,8 @@ def config_for(
         repeat tables do so for as many as their counts have room for.
     dtypes : tuple of str
         Types of elements that are reduced.
+    modes : tuple of str
+        What it can run in, see `Config`.
 
     Returns
     -------
@@ -113,6 +116,7 @@ def config_for(
         max_children=_power_of_two(max_children, _DEFAULTS.max_children),
         forward_flits=link_model.forward_flits,
         adder_stages=link_model.add_cycles,
+        modes=modes,
     )
     if num_waves == 1:
         return config

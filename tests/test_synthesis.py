@@ -55,8 +55,11 @@ def test_an_interface_is_named_by_four_sizes_with_forwarding_and_adder_if_any():
     assert (config.num_ports, config.flit_bytes, config.dtypes) == (1, 64, ("float32",))
     assert (config.wave_width, config.forward_flits) == (0, 512)
     assert Case.parse("1:16:int32:9").config().wave_width == 9
-    assert list(case.columns().values()) == [1, 512, "float32", 0, 512, 4]
+    sizes = [1, 512, "float32", 0, 512, 4]
+    assert list(case.columns().values()) == [*sizes, "lockstep+packets"]
     assert Case.parse("1:64:float32:0:512:6").config().adder_stages == 6
+    assert Case.parse("1:64:float32:0:512:4:packets").config().modes == ("packets",)
+    assert Case.parse("1:64:float32:0:512:4:none").config().modes == ()
 
 
 def test_blocks_are_known_by_their_path_and_their_class():
@@ -148,7 +151,11 @@ def test_every_netlist_is_routed_with_every_seed(tmp_path, monkeypatch, capsys):
     "arguments, message",
     [
         ("--only 4:16:int32", f"--only: An interface must be {cases.SPEC}, not '4:16:int32'"),
-        ("--only 4:16:int32:0:0:4:0", f"--only: An interface must be {cases.SPEC}, not "),
+        ("--only 4:16:int32:0:0:4:none:0", f"--only: An interface must be {cases.SPEC}, not "),
+        (
+            "--only 4:16:int32:0:0:4:slow",
+            "--only: Config modes must be some of ",
+        ),
         ("--only 4:wide:int32:0", f"--only: An interface must be {cases.SPEC}, not "),
         ("--only 9:16:int32:0", "--only: Config num_ports must be in 1..8, not 9"),
         ("--only 4:16:int8:0", "--only: Config dtypes must be some of "),

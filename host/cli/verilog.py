@@ -1,5 +1,6 @@
 """The command verilog: the files that a hardware project takes."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,10 +57,13 @@ MemoryOption = Annotated[
 DtypesOption = Annotated[
     str, typer.Option(help="Types of elements that it can reduce.", metavar="NAME,...")
 ]
+ModesOption = Annotated[
+    str, typer.Option(help="Modes that it can run in; none if empty.", metavar="NAME,...")
+]
 CrossingsOption = Annotated[
     bool, typer.Option("--crossings", help="Links of the network in the benches on another clock.")
 ]
-DEFAULT_DTYPES = ",".join(Config().dtypes)
+DEFAULT_DTYPES, DEFAULT_MODES = ",".join(Config().dtypes), ",".join(Config().modes)
 BENCH_SIZE = "1KiB"
 """Buffer of a rank in written benches: some sub-messages, and a few thousand cycles."""
 
@@ -80,6 +84,7 @@ def verilog(
     size: SizeOption = "1MiB",
     memory: MemoryOption = "sram",
     dtypes: DtypesOption = DEFAULT_DTYPES,
+    modes: ModesOption = DEFAULT_MODES,
     name: NameOption = PREFIX,
     bench: Annotated[
         bool, typer.Option("--bench", help="Also write a folder of cocotb benches.")
@@ -98,7 +103,8 @@ def verilog(
     size_bytes, model = parse_size(size), clock.model()
     check_folder(out)
     built, _ = build_schedule(spec, algorithm, None, None, network)
-    design = Design(built, size_bytes, model, memory, tuple(dtypes.split(",")), name)
+    built_in = {"dtypes": dtypes.split(","), "modes": modes.split(",") if modes else []}
+    design = Design(built, size_bytes, model, memory, name, **built_in)
     plan = design.benches(BENCH_SIZE, crossings=crossings) if bench else None
     delivery = design.write(out, plan, force=force)
     if json:
@@ -134,9 +140,10 @@ class Design:
     link_model : LinkModel
     memory : str
         One of `host.design.names.MEMORIES`.
-    dtypes : tuple of str
     name : str
         Prefix of all names.
+    dtypes, modes : sequence of str
+        That are built in, see `Config`.
     """
 
     def __init__(
@@ -145,8 +152,10 @@ class Design:
         size_bytes: int,
         link_model: LinkModel,
         memory: str,
-        dtypes: tuple[str, ...],
         name: str,
+        *,
+        dtypes: Sequence[str],
+        modes: Sequence[str] = Config().modes,
     ) -> None:
         self.schedule, self.size_bytes = schedule, size_bytes
         self.memory, self.names = memory, DesignNames(name)
@@ -154,7 +163,8 @@ class Design:
         needs = needs_of(schedule, link_model, size_bytes)
         # As wired: with a switch attached to each rank where routes lead through ranks.
         self.wired = lowered(schedule).topology
-        self.config = config_for(self.wired, link_model, **needs, dtypes=dtypes)
+        needs |= {"dtypes": tuple(dtypes), "modes": tuple(modes)}
+        self.config = config_for(self.wired, link_model, **needs)
         self.switches = switch_modules(self.wired, self.config, self.names.switch)
 
     def benches(self, size: str, **options: Any) -> BenchPlan:

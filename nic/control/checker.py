@@ -8,6 +8,7 @@ from multitree.hw.crc import CRC32_INIT, crc32_step
 from multitree.hw.instances import is_synthesised
 from multitree.nic.config import (
     FLOW_ENTRY,
+    MODES,
     NO_PORT,
     OP_GATHER,
     OP_NOP,
@@ -213,6 +214,9 @@ class SettingsCheck(wiring.Component):
             above = header_only.offset + header_only.width
             whole = Cat(mode.cut_through, mode.packets) == 0
             known = built & (self.mode[above:] == 0) & whole
+        for name in MODES:
+            if name not in self.config.modes:
+                known &= ~mode[name]
         # A length of all addresses does not fit `address_width` bits: it would be used as 0.
         inside = (self.window_flits < end) & (self.window_base + self.window_flits <= end)
         fits, checked = Signal(), Signal()

@@ -72,6 +72,16 @@ def test_a_size_that_is_no_integer_is_an_error_that_names_it(value):
         Config(num_ports=value)
 
 
+def test_modes_are_any_that_are_known_in_one_order():
+    assert Config().modes == ("lockstep", "packets")
+    assert Config(modes=("packets", "lockstep")) == Config()
+    assert Config(modes=()).modes == ()
+    with pytest.raises(ValueError, match="modes must be some of lockstep, packets, not waves"):
+        Config(modes=("waves",))
+    with pytest.raises(TypeError, match="Config modes must be a tuple of names, not 'packets'"):
+        Config(modes="packets")
+
+
 @pytest.mark.parametrize("dtypes", [(), ("float64",), ("int32", "fp32")])
 def test_types_of_lanes_that_nobody_knows_are_an_error(dtypes):
     with pytest.raises(ValueError, match=r"Config dtypes must be some of .*, not "):

@@ -10,10 +10,10 @@ from multitree.nic.config import (
     Config,
     head_layout,
     job_layout,
-    words_of,
 )
 from multitree.nic.faults import FaultCode
 from multitree.nic.registers import ROUTE_WINDOW, TABLE_WINDOW
+from multitree.nic.table import words_of
 
 PRIVATE, SHORT, SHARED = Config(), Config(flit_bytes=8), Config(num_classes=1)
 

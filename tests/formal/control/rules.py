@@ -5,7 +5,7 @@ from amaranth.lib import data
 
 from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind
-from multitree.nic.config import FLOW_ENTRY, NO_PORT, SHARED_FLOW, Config
+from multitree.nic.config import FLOW_ENTRY, MODES, NO_PORT, SHARED_FLOW, Config
 from multitree.nic.control.checker import RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.faults import FaultCode
 from multitree.nic.receive.scoreboard import Expectation
@@ -56,11 +56,11 @@ def shared_flow(bench, *, max_children, address_width):
     bench.cover("legal", (block.code == 0) & (entry.size == 5) & entry.parent & (window > 6))
 
 
-def settings(bench, *, num_classes, wave_width, dtypes):
+def settings(bench, *, num_classes, wave_width, dtypes, modes):
     """A start is legal exactly if what the registers say is built, and is what was checked."""
     m = bench.m
-    sizes = {"num_classes": num_classes, "wave_width": wave_width, "dtypes": dtypes}
-    config = Config(address_width=8, **sizes)
+    sizes = {"num_classes": num_classes, "wave_width": wave_width}
+    config = Config(address_width=8, **sizes, dtypes=dtypes, modes=modes)
     m.submodules.block = block = SettingsCheck(config)
     names = ("mode", "window_base", "window_flits", "committed_flits", "iterations")
     mode, base, flits, committed, iterations = (bench.constant(name, 32) for name in names)
@@ -73,6 +73,10 @@ def settings(bench, *, num_classes, wave_width, dtypes):
     known = unknown == 0
     if num_classes:
         known &= ~mode[3] & ~mode[4]
+    if "lockstep" not in modes:
+        known &= ~mode[2]
+    if "packets" not in modes:
+        known &= ~mode[4]
     if wave_width:
         known &= ~(mode[2] & (iterations != 0))
     inside = (flits < 256) & ((base + flits) <= 256)
@@ -243,9 +247,9 @@ PROPERTIES = (
         "a start is legal exactly if mode and type are built, in the window that was checked",
         settings,
         (
-            {"num_classes": 1, "wave_width": 0, "dtypes": ("int32",)},
-            {"num_classes": 0, "wave_width": 2, "dtypes": ("float32", "bfloat16")},
-            {"num_classes": 0, "wave_width": 0, "dtypes": ("int32",)},
+            {"num_classes": 1, "wave_width": 0, "dtypes": ("int32",), "modes": ("packets",)},
+            {"num_classes": 0, "wave_width": 2, "dtypes": ("float32", "bfloat16"), "modes": MODES},
+            {"num_classes": 0, "wave_width": 0, "dtypes": ("int32",), "modes": ()},
         ),
     ),
     Property(

@@ -853,15 +853,17 @@ def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monk
     needs = needs_of(build(ring(8), "swing"), LinkModel(), 2**20)
     dtypes = tuple(data["config"]["dtypes"])
     assert data["config"] == asdict(config_for(wired, LinkModel(), **needs, dtypes=dtypes)) | {
-        "dtypes": list(dtypes)
+        "dtypes": list(dtypes),
+        "modes": ["lockstep", "packets"],
     }
 
 
 @pytest.mark.slow
 def test_verilog_with_axi_is_the_other_module_with_the_same_registers(capsys):
-    options = ["--out", "built", "--dtypes", "float32,int32"]
+    options = ["--out", "built", "--dtypes", "float32,int32", "--modes", "packets"]
     data = printed_json(capsys, "verilog", "torus:2x2", "--memory", "axi", *options)
     assert data["config"]["dtypes"] == ["int32", "float32"]
+    assert data["config"]["modes"] == ["packets"]
     files = {Path(path).name: Path(path).read_text() for path in data["files"]}
     assert (data["memory"], data["top_module"]) == ("axi", "multitree_nic_axi")
     assert list(files) == [
@@ -936,6 +938,7 @@ WRONG = [
     (["verify", "torus:4x4", "--size", "6"], "not '6'"),
     (["table", "torus:4x4", "--rank", "16"], "not 16"),
     (["verilog", "torus:4x4", "--dtypes", "fp32"], "Config dtypes must be some of"),
+    (["verilog", "torus:4x4", "--modes", "waves"], "Config modes must be some of"),
     (
         ["simulate", "torus:2x2", "--op", "min"],
         "Op must be one of sum, max, average, avg, not 'min'",

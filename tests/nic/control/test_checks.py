@@ -287,3 +287,13 @@ def test_a_type_of_lanes_that_is_not_built_is_illegal(dtypes):
     inputs = [LEGAL_SETTINGS | {"mode": code} for code in DTYPE_CODES.values()]
     found = legalities(replace(SMALL, dtypes=dtypes), inputs)
     assert found == [int(name in dtypes) for name in DTYPE_CODES]
+
+
+@pytest.mark.parametrize("modes", [(), ("lockstep",), ("packets",), ("lockstep", "packets")])
+@pytest.mark.parametrize("num_classes", [0, 1])
+def test_a_mode_is_legal_exactly_where_it_is_built(modes, num_classes):
+    config = replace(SMALL, flit_bytes=16, num_classes=num_classes, modes=modes)
+    bits = {"lockstep": 1 << 2, "packets": 1 << 4, "maximum": 1 << 5}
+    found = legalities(config, [LEGAL_SETTINGS | {"mode": 1 | bit} for bit in bits.values()])
+    # On shared links every message is whole.
+    assert found == ["lockstep" in modes, "packets" in modes and not num_classes, True]
