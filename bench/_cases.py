@@ -43,10 +43,10 @@ class Case:
         ports, *rest = parts = text.split(":")
         if len(parts) not in (4, 5, 6, 7):
             raise ValueError(f"An interface must be {SPEC}, not {text!r}")
-        flit_bytes, lanes, *sizes = rest
-        modes = sizes[3:]
+        flit_bytes, lanes, *more = rest
+        sizes, modes = more[:3], more[3:]
         try:
-            numbers = [int(part) for part in (ports, flit_bytes, *sizes[:3])]
+            numbers = [int(part) for part in (ports, flit_bytes, *sizes)]
         except ValueError:
             raise ValueError(f"An interface must be {SPEC}, not {text!r}") from None
         case = cls(numbers[0], numbers[1], lanes, *numbers[2:], *modes)

@@ -152,10 +152,7 @@ def test_every_netlist_is_routed_with_every_seed(tmp_path, monkeypatch, capsys):
     [
         ("--only 4:16:int32", f"--only: An interface must be {cases.SPEC}, not '4:16:int32'"),
         ("--only 4:16:int32:0:0:4:none:0", f"--only: An interface must be {cases.SPEC}, not "),
-        (
-            "--only 4:16:int32:0:0:4:slow",
-            "--only: Config modes must be some of ",
-        ),
+        ("--only 4:16:int32:0:0:4:slow", "--only: Config modes must be some of "),
         ("--only 4:wide:int32:0", f"--only: An interface must be {cases.SPEC}, not "),
         ("--only 9:16:int32:0", "--only: Config num_ports must be in 1..8, not 9"),
         ("--only 4:16:int8:0", "--only: Config dtypes must be some of "),

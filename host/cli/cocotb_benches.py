@@ -99,7 +99,7 @@ def run_cocotb(
         check_folder(out)
         size_bytes, model = parse_size(size), clock.model()
         built, _ = build_schedule(spec, algorithm, None, None, network, paced(model, size_bytes))
-        design = Design(built, size_bytes, model, memory, PREFIX, dtypes=dtypes.split(","))
+        design = Design(built, size_bytes, model, memory, PREFIX, dtypes=tuple(dtypes.split(",")))
         plan = design.benches(size, rank=rank, crossings=crossings)
         design.write(out, plan, force=force)
         folder = out / design.names.cocotb

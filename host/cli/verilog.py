@@ -1,6 +1,5 @@
 """The command verilog: the files that a hardware project takes."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,8 +102,8 @@ def verilog(
     size_bytes, model = parse_size(size), clock.model()
     check_folder(out)
     built, _ = build_schedule(spec, algorithm, None, None, network)
-    built_in = {"dtypes": dtypes.split(","), "modes": modes.split(",") if modes else []}
-    design = Design(built, size_bytes, model, memory, name, **built_in)
+    types, run_modes = tuple(dtypes.split(",")), tuple(modes.split(",")) if modes else ()
+    design = Design(built, size_bytes, model, memory, name, dtypes=types, modes=run_modes)
     plan = design.benches(BENCH_SIZE, crossings=crossings) if bench else None
     delivery = design.write(out, plan, force=force)
     if json:
@@ -142,7 +141,7 @@ class Design:
         One of `host.design.names.MEMORIES`.
     name : str
         Prefix of all names.
-    dtypes, modes : sequence of str
+    dtypes, modes : tuple of str
         That are built in, see `Config`.
     """
 
@@ -154,8 +153,8 @@ class Design:
         memory: str,
         name: str,
         *,
-        dtypes: Sequence[str],
-        modes: Sequence[str] = Config().modes,
+        dtypes: tuple[str, ...],
+        modes: tuple[str, ...] = Config().modes,
     ) -> None:
         self.schedule, self.size_bytes = schedule, size_bytes
         self.memory, self.names = memory, DesignNames(name)
@@ -163,8 +162,7 @@ class Design:
         needs = needs_of(schedule, link_model, size_bytes)
         # As wired: with a switch attached to each rank where routes lead through ranks.
         self.wired = lowered(schedule).topology
-        needs |= {"dtypes": tuple(dtypes), "modes": tuple(modes)}
-        self.config = config_for(self.wired, link_model, **needs)
+        self.config = config_for(self.wired, link_model, **needs, dtypes=dtypes, modes=modes)
         self.switches = switch_modules(self.wired, self.config, self.names.switch)
 
     def benches(self, size: str, **options: Any) -> BenchPlan:
