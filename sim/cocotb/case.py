@@ -135,10 +135,10 @@ def _fields(path: Path) -> dict[str, Any]:
     if fields.pop("schema") != SCHEMA:
         raise TypeError("of another schema")
     sizes = fields.pop("config")
-    tops = [BenchTop(**_with_tuples(top)) for top in fields.pop("tops")]
-    return fields | {"config": Config(**_with_tuples(sizes)), "tops": tuple(tops)}
+    tops = [BenchTop(**with_tuples(top)) for top in fields.pop("tops")]
+    return fields | {"config": Config(**with_tuples(sizes)), "tops": tuple(tops)}
 
 
-def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
     """JSON has lists where the fields of our classes are tuples."""
     return {k: tuple(value) if isinstance(value, list) else value for k, value in fields.items()}

@@ -8,6 +8,7 @@ import cocotb
 
 from multitree.nic.config import Config
 from multitree.sim.cocotb.bench import InterfaceBench
+from multitree.sim.cocotb.case import with_tuples
 from multitree.sim.cocotb.scoreboard import draw_buffers
 from multitree.sim.rtl.loads import Upcoming
 from multitree.topology.algorithms.build import build
@@ -21,11 +22,10 @@ CASE_FILE = "case.json"
 @cocotb.parametrize(dtype=["int32", "float32"], stalls=["none", "heavy"])
 async def every_message_and_the_memory_are_as_defined(dut, dtype, stalls):
     case = json.loads(Path(CASE_FILE).read_text())
-    case["config"]["dtypes"] = tuple(case["config"]["dtypes"])
     schedule = build(parse_topology(case["topology"]), case["algorithm"])
     seed = random.getrandbits(32)
     dut._log.warning("seed %d", seed)
-    config = Config(**case["config"])
+    config = Config(**with_tuples(case["config"]))
     bench = InterfaceBench(dut, schedule, case["rank"], config, seed=seed, stalls=stalls)
     await bench.start()
     for num_elements in (203, 5, 0, 203):
