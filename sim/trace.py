@@ -22,7 +22,8 @@ IntArray = npt.NDArray[np.int64]
 class Trace:
     """Cycle by cycle result of one collective, comparable between engines by subtraction.
 
-    Cycle 0 is the first rank's start. The arrays are read-only copies.
+    Cycle 0 is the first rank's start. The arrays are read-only: copies, unless the given ones own
+    their data and are read-only already.
 
     Parameters
     ----------
@@ -58,14 +59,11 @@ class Trace:
     link_flits: IntArray
 
     def __post_init__(self) -> None:
-        """Copy, check and freeze the arrays."""
+        """Freeze and check the arrays."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
-                # It is a copy, since a read-only flag would reach the caller's array.
-                frozen = np.array(value, dtype=np.int64)
-                frozen.setflags(write=False)
-                object.__setattr__(self, field.name, frozen)
+                object.__setattr__(self, field.name, _frozen(value))
         self._check_shapes()
         if (self.arrived < self.sent).any():
             row = int(np.argwhere(self.arrived < self.sent)[0][1])
@@ -118,6 +116,17 @@ class Trace:
             if rows.any():
                 spans[step] = self.sent[:, rows].min(), self.arrived[:, rows].max()
         return spans
+
+
+def _frozen(values: npt.NDArray[Any]) -> IntArray:
+    """An array of the same values that nobody writes to."""
+    # Those of many waves are too long to copy without need.
+    if values.dtype == np.int64 and values.base is None and not values.flags.writeable:
+        return values
+    # It is a copy, since a read-only flag would reach the caller's array.
+    frozen = np.array(values, dtype=np.int64)
+    frozen.setflags(write=False)
+    return frozen
 
 
 Events = npt.NDArray[Any]

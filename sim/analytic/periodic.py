@@ -16,8 +16,8 @@ __all__ = ["timed_in_waves"]
 IntArray = npt.NDArray[np.int64]
 Engine = Callable[[Schedule, int, tuple[IntArray, IntArray]], Trace]
 
-ALL_STAGES, MORE_WAVES = 4, 24
-"""Waves that are timed: so many times the periods that one takes, and some more."""
+ALL_STAGES, MORE_WAVES = 2, 4
+"""Waves that are timed first: so many times the periods that one takes, and some more."""
 STEADY = 2e-3
 """What is taken for steady: waves follow each other as fast, but for such a part, twice."""
 
@@ -86,6 +86,12 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
 
 def _with_waves(times: IntArray, middle: int, more: int, interval: float) -> IntArray:
     """Put waves in behind one in the middle, at an interval."""
+    begin, end = middle + 1, middle + 1 + more
+    # It is the largest part of a long trace, so that it is written once.
+    whole = np.empty((len(times) + more, times.shape[1]), np.int64)
+    whole[:begin] = times[:begin]
     added = np.rint(interval * np.arange(1, more + 1)).astype(np.int64)
-    later = times[middle + 1 :] + round(more * interval)
-    return np.concatenate([times[: middle + 1], times[middle] + added[:, None], later])
+    np.add(times[middle], added[:, None], out=whole[begin:end])
+    np.add(times[begin:], round(more * interval), out=whole[end:])
+    whole.setflags(write=False)
+    return whole

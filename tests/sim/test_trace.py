@@ -52,6 +52,17 @@ def test_the_arrays_are_copies_that_nobody_can_change():
         frozen.sent[0, 0] = 5
 
 
+def test_an_array_that_is_read_only_is_copied_only_where_another_one_could_change_it():
+    sent = np.array([[0, 1, 20, 22]])
+    view = sent.view()
+    view.setflags(write=False)
+    taken = trace(sent=view)
+    sent[0, 0] = 5
+    assert taken.sent[0, 0] == 0
+    sent.setflags(write=False)
+    assert trace(sent=sent).sent is sent
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
