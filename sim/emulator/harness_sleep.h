@@ -38,14 +38,10 @@ public:
     // Its state repeats, or nothing has moved for so long that it may.
     bool may_repeat() const { return repeats_ || still_ >= try_at_; }
     bool repeats() const { return repeats_; }
-    // Evaluates a period and compares: the top module first, since all state takes long to copy.
-    // Returns the cycles it took.
+    // Evaluates a period and compares all state. Returns the cycles it took.
     template <typename Cycle> uint64_t look(Vnic& model, Cycle cycle) {
         uint64_t passed = 0;
-        auto& root = *model.rootp;
-        const bool comes_back =
-            repeats_in(model, &root, sizeof root, cycle, passed) &&
-            repeats_in(model, root.vlSymsp, sizeof *root.vlSymsp, cycle, passed);
+        const bool comes_back = repeats_in(model, cycle, passed);
         if (!still_) return passed;
         doubt();
         repeats_ = comes_back && NUM_WATCHDOG;
@@ -77,25 +73,27 @@ private:
     bool repeats_ = false;
     uint32_t steps_[NUM_COUNTERS + 1] = {};  // of each counter in a period
 
-    // Whether these bytes of state, which hold all counters, are the same a period later.
-    template <typename Cycle>
-    bool repeats_in(Vnic& model, const void* state, size_t size, Cycle cycle, uint64_t& passed) {
+    // Whether state is the same a period later, but for the counters.
+    template <typename Cycle> bool repeats_in(Vnic& model, Cycle cycle, uint64_t& passed) {
+        auto& root = *model.rootp;
+        // It holds the top module as well.
+        const auto* state = reinterpret_cast<const uint8_t*>(root.vlSymsp);
+        constexpr size_t SIZE = sizeof *root.vlSymsp;
         // Its content is of use for a period only, in which a thread runs one model.
         thread_local std::vector<uint8_t> kept;
-        kept.assign(static_cast<const uint8_t*>(state), static_cast<const uint8_t*>(state) + size);
+        kept.assign(state, state + SIZE);
         for (uint64_t k = 0; k < PERIOD; ++k) cycle(passed++);
         if (!still_) return false;
-        auto& root = *model.rootp;
         uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
         for (size_t k = 0; k < NUM_COUNTERS; ++k) {
-            uint8_t* const old = kept.data() + (reinterpret_cast<const uint8_t*>(counters[k]) -
-                                                static_cast<const uint8_t*>(state));
+            uint8_t* const old =
+                kept.data() + (reinterpret_cast<const uint8_t*>(counters[k]) - state);
             uint32_t before;
             std::memcpy(&before, old, sizeof before);
             steps_[k] = *counters[k] - before;
             if (steps_[k] > PERIOD) return false;
             std::memcpy(old, counters[k], sizeof before);
         }
-        return !std::memcmp(kept.data(), state, size);
+        return !std::memcmp(kept.data(), state, SIZE);
     }
 };
