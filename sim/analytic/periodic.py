@@ -16,8 +16,10 @@ __all__ = ["timed_in_waves"]
 IntArray = npt.NDArray[np.int64]
 Engine = Callable[[Schedule, int, tuple[IntArray, IntArray]], Trace]
 
-ALL_STAGES, MORE_WAVES = 2, 4
+ALL_STAGES, MORE_WAVES = 4, 24
 """Waves that are timed first: so many times the periods that one takes, and some more."""
+LEAST_STAGES, LEAST_WAVES, LONG_ROWS = 2, 4, 1 << 18
+"""So few where those have more rows than this, all of them timed one by one."""
 STEADY = 2e-3
 """What is taken for steady: waves follow each other as fast, but for such a part, twice."""
 
@@ -45,11 +47,15 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
     Notes
     -----
     What the engine takes for `ALL_STAGES` times as many waves as are in flight at once, and
-    `MORE_WAVES`; twice as many as long as the interval is not `STEADY`.
+    `MORE_WAVES`, or for fewer where waves are of many rows; twice as many as long as the interval
+    is not `STEADY`.
     """
     wave_flits = schedule.padded(num_flits) // schedule.num_waves
     num_stages = (schedule.num_steps - 1) // schedule.period + 1
-    timed = ALL_STAGES * num_stages + MORE_WAVES
+    timed = max(
+        LEAST_STAGES * num_stages + LEAST_WAVES,
+        min(ALL_STAGES * num_stages + MORE_WAVES, LONG_ROWS // max(schedule.num_transfers, 1)),
+    )
     while True:
         timed = min(timed, schedule.num_waves)
         few = replace(schedule, num_waves=timed)
