@@ -119,7 +119,7 @@ class Trace:
 
 
 def _frozen(values: npt.NDArray[Any]) -> IntArray:
-    """An array of the same values that nobody writes to."""
+    """An array of the same values that is never written to."""
     # Those of many waves are too long to copy without need.
     if values.dtype == np.int64 and values.base is None and not values.flags.writeable:
         return values

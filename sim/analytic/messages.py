@@ -1,7 +1,10 @@
-"""A schedule's messages on shared links as plain lists, to go event by event."""
+"""Messages on shared links as plain lists, and the queue of their events."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +16,12 @@ from multitree.topology.collectives import Op
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Channels", "Messages", "channels_of", "messages_of"]
+__all__ = ["LAST", "Channels", "EventQueue", "Messages", "channels_of", "messages_of"]
 
 IntArray = npt.NDArray[np.int64]
+
+LAST = 1 << 30
+"""Rank of what sees all else of its cycle."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +148,38 @@ def messages_of(schedule: Schedule, size: IntArray, classes: int) -> Messages:
         needs=needs.tolist(),
         num_children=num_children.tolist(),
     )
+
+
+class EventQueue:
+    """Calls actions in the order of their cycles.
+
+    In one cycle those of lower rank go first, then those that were noted first; so what comes out
+    depends on nothing else.
+
+    Examples
+    --------
+    >>> event_queue, said = EventQueue(), []
+    >>> event_queue.at(5.0, said.append, "later")
+    >>> event_queue.at(3.0, said.append, "sooner")
+    >>> event_queue.run()
+    >>> said, event_queue.now
+    (['sooner', 'later'], 5.0)
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._count = 0
+        self._heap: list[tuple[float, int, int, Callable[..., None], tuple[Any, ...]]] = []
+
+    def at(self, cycle: float, action: Callable[..., None], *given: Any, rank: int = 0) -> None:
+        """Note an action; one for a cycle that is past comes at once."""
+        self._count += 1
+        # The count makes each entry unique, so that actions are never compared.
+        heappush(self._heap, (max(cycle, self.now), rank, self._count, action, given))
+
+    def run(self) -> None:
+        """Until nothing is left to do."""
+        heap = self._heap
+        while heap:
+            self.now, _, _, action, given = heappop(heap)
+            action(*given)

@@ -6,8 +6,7 @@ from enum import Enum
 
 import numpy as np
 
-from multitree.sim.analytic.event_queue import LAST, EventQueue
-from multitree.sim.analytic.messages import Messages
+from multitree.sim.analytic.messages import LAST, EventQueue, Messages
 from multitree.sim.link_model import LinkModel
 
 __all__ = [

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.config import NUM_HOPS
-from multitree.sim.analytic.event_queue import EventQueue
-from multitree.sim.analytic.messages import channels_of, messages_of
+from multitree.sim.analytic.messages import EventQueue, channels_of, messages_of
 from multitree.sim.analytic.shared_receivers import Receivers
 from multitree.sim.analytic.shared_senders import Senders
 from multitree.sim.analytic.table_rows import TableRows

@@ -4,8 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from multitree.nic.receive.shared_lane import AHEAD_FLITS
-from multitree.sim.analytic.event_queue import EventQueue
-from multitree.sim.analytic.messages import Messages
+from multitree.sim.analytic.messages import EventQueue, Messages
 from multitree.sim.analytic.reduction import ReductionSequencers, Spans, Verdict
 from multitree.sim.analytic.wormhole import WormholeChannels
 from multitree.sim.link_model import LinkModel

@@ -4,8 +4,7 @@ from collections import deque
 
 import numpy as np
 
-from multitree.sim.analytic.event_queue import EventQueue
-from multitree.sim.analytic.messages import Messages
+from multitree.sim.analytic.messages import EventQueue, Messages
 from multitree.sim.analytic.reduction import Spans
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.wormhole import WormholeChannels

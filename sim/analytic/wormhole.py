@@ -3,9 +3,8 @@
 from collections import deque
 from typing import Protocol
 
-from multitree.sim.analytic.event_queue import LAST, EventQueue
 from multitree.sim.analytic.flit_times import FlitTimes
-from multitree.sim.analytic.messages import Channels, Messages
+from multitree.sim.analytic.messages import LAST, Channels, EventQueue, Messages
 from multitree.sim.link_model import LinkModel
 
 __all__ = ["Ends", "WormholeChannels"]
