@@ -75,7 +75,7 @@ class LinkBuffers:
         Returns
         -------
         Places
-            None where the buffer has room without, or the place is one of the message itself.
+            Of no message where the buffer has room, or the place is one of the message itself.
         """
         # All of it goes link by link, since a search for sorted values is several times as fast.
         by_link, size = self._by_link, self._size[self._by_link]
