@@ -66,12 +66,14 @@ public:
         else if (fault.kind == POKE) pokes_.add(fault);
         return fault.kind == SILENCE || fault.kind == POKE;
     }
-    void strike(uint64_t now, Model& model) {
-        if (now < pokes_.next) return;
+    // Flips what is to flip by now; whether anything was.
+    bool strike(uint64_t now, Model& model) {
+        if (now < pokes_.next) return false;
         Fault fault;
         while (pokes_.take(now, fault, [](const Fault&) { return true; })) poke(model, fault);
         // Outputs follow in the same cycle, before they are sampled.
         model.eval();
+        return true;
     }
     void heal() {
         pokes_.clear();

@@ -116,14 +116,14 @@ public:
     // Samples the outputs of cycle `now` and sets its inputs; outputs come from registers.
     void tick(uint64_t now) {
         // It comes first, so that the outputs that are sampled below show what has flipped.
-        afflicted_.strike(now, *nic);
+        moved_ = afflicted_.strike(now, *nic);
         if (nic->irq && !irq_) {
             irq_cycle = now;
             each_end([](End& end) {
                 if (end.in) end.in->watch.mark();
             });
         }
-        moved_ = nic->irq != irq_;
+        moved_ = moved_ || nic->irq != irq_;
         irq_ = nic->irq;
         // The model is not evaluated in between: all ports see the outputs of one cycle.
         for (uint8_t p = 0; p < NUM_PORTS; ++p) {
@@ -187,7 +187,7 @@ private:
     uint16_t number_ = 0;
     uint8_t irq_ = 0;
     int parity_ = 0;
-    bool moved_ = false;  // something came in or went out in this cycle
+    bool moved_ = false;  // something came in or went out in this cycle, or state was struck
     Afflicted<Vnic> afflicted_;
     Sleep sleep_;
 

@@ -3,7 +3,7 @@
 // State that equals that of two cycles before, with equal inputs, repeats until an input changes.
 // (Two, since questions to the tracker take two cycles each.) Counters are left out of the
 // comparison, see `members_header` of members.py: they decide nothing but when the watchdog bites,
-// and are advanced by arithmetic.
+// and are advanced by arithmetic. So are memories that cannot have changed where nothing else has.
 #pragma once
 #include "Vnic__Syms.h"
 #include "members.h"
@@ -15,6 +15,9 @@
 
 #define COUNT_MEMBER(member) +1
 #define ADDRESS_OF_MEMBER(member) &root.member,
+#define PART_OF_MEMBER(member) \
+    {size_t(reinterpret_cast<const uint8_t*>(&syms.member) - state), \
+     size_t(reinterpret_cast<const uint8_t*>(&syms.member + 1) - state)},
 
 class Sleep {
 public:
@@ -65,7 +68,7 @@ public:
     }
 
 private:
-    static constexpr uint64_t FIRST_TRY = 2, MARGIN = 8;
+    static constexpr uint64_t FIRST_TRY = 1, MARGIN = 8;
     static constexpr size_t NUM_COUNTERS = 0 MT_COUNTERS(COUNT_MEMBER);
     // The first of them; where there are none, the model is not known and never sleeps.
     static constexpr size_t NUM_WATCHDOG = 0 MT_WATCHDOG(COUNT_MEMBER);
@@ -73,15 +76,38 @@ private:
     bool repeats_ = false;
     uint32_t steps_[NUM_COUNTERS + 1] = {};  // of each counter in a period
 
+    struct Part {
+        size_t begin, end;  // bytes
+    };
+
+    // What of a model's state is compared; it lies alike in all models.
+    static const std::vector<Part>& parts(const Vnic__Syms& syms) {
+        static const std::vector<Part> found = find_parts(syms);
+        return found;
+    }
+    static std::vector<Part> find_parts(const Vnic__Syms& syms) {
+        const auto* state = reinterpret_cast<const uint8_t*>(&syms);
+        std::vector<Part> settled = {MT_SETTLED(PART_OF_MEMBER)}, compared;
+        std::sort(settled.begin(), settled.end(),
+                  [](const Part& one, const Part& other) { return one.begin < other.begin; });
+        size_t begin = 0;
+        for (const Part& part : settled) {
+            compared.push_back({begin, part.begin});
+            begin = part.end;
+        }
+        compared.push_back({begin, sizeof syms});
+        return compared;
+    }
     // Whether state is the same a period later, but for the counters.
     template <typename Cycle> bool repeats_in(Vnic& model, Cycle cycle, uint64_t& passed) {
         auto& root = *model.rootp;
         // It holds the top module as well.
         const auto* state = reinterpret_cast<const uint8_t*>(root.vlSymsp);
-        constexpr size_t SIZE = sizeof *root.vlSymsp;
+        const std::vector<Part>& compared = parts(*root.vlSymsp);
         // Its content is of use for a period only, in which a thread runs one model.
-        thread_local std::vector<uint8_t> kept;
-        kept.assign(state, state + SIZE);
+        thread_local std::vector<uint8_t> kept(sizeof *root.vlSymsp);
+        for (const Part& part : compared)
+            std::memcpy(kept.data() + part.begin, state + part.begin, part.end - part.begin);
         for (uint64_t k = 0; k < PERIOD; ++k) cycle(passed++);
         if (!still_) return false;
         uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
@@ -94,6 +120,8 @@ private:
             if (steps_[k] > PERIOD) return false;
             std::memcpy(old, counters[k], sizeof before);
         }
-        return !std::memcmp(kept.data(), state, SIZE);
+        return std::all_of(compared.begin(), compared.end(), [&](const Part& part) {
+            return !std::memcmp(kept.data() + part.begin, state + part.begin, part.end - part.begin);
+        });
     }
 };

@@ -1,6 +1,7 @@
 """C++ names of what the harness reads or writes in a Verilated model."""
 
 import re
+from collections.abc import Iterator, Mapping
 
 __all__ = ["members_header"]
 
@@ -17,15 +18,22 @@ _BANK = (
 )
 _ACTIVE = r"^ *CData/\*0:0\*/ ({top}__DOT__core__DOT__run___05Fbank);$"
 _LOCKED = r"^ *CData/\*0:0\*/ ({top}__DOT__locked(?:__024\d+)?);$"
+_OBJECT = re.compile(r"^ *(Vnic\w+) +(TOP\w*);$", re.M)
+_MEMORY = re.compile(r"^ *VlUnpacked<.*, (\d+)> (\w+);$", re.M)
+# Tables, and what queues hold: `storage` of hw/stream.py, which has as many places.
+_SETTLED = re.compile(
+    r"\w*__DOT__(tables__DOT__\w*__DOT__bank_\d+|queue__DOT__(\w+__DOT__)?storage)"
+)
+_LEAST_PLACES = 3
 
 
-def members_header(model: str, top: str) -> str:
-    """Names members of a Verilated model: counters, and the memories of the tables.
+def members_header(model: Mapping[str, str], top: str) -> str:
+    """Names members of a Verilated model: counters, and memories.
 
     Parameters
     ----------
-    model : str
-        Header of the model's root class.
+    model : mapping of str to str
+        Headers of the model's classes by name.
     top : str
         Name of the top module.
 
@@ -34,19 +42,24 @@ def members_header(model: str, top: str) -> str:
     str
         A header with macros over C++ names. MT_WATCHDOG lists the watchdog's 32-bit words, and
         MT_COUNTERS these first, then the cycles and the activity of ports, with what is computed
-        from them: none of these but the watchdog's decides anything, the host reads them. Of an
-        interface, MT_TABLE_BANKS and MT_FLOW_BANKS list memories up to the number of their bank,
-        MT_BANK is the active one, and MT_LOCKED says that tables cannot be written.
+        from them: none of these but the watchdog's decides anything, the host reads them.
+        MT_SETTLED lists, below the object that holds all, memories that are as before where all
+        else is as it was two cycles before and no host accesses the interface: tables, which hosts
+        alone write, and queues of three places or more, whose next place moves with each write. Of
+        an interface, MT_TABLE_BANKS and MT_FLOW_BANKS list memories up to the number of their
+        bank, MT_BANK is the active one, and MT_LOCKED says that tables cannot be written.
     """
-    words = _WORD.findall(model)
+    root = model["Vnic___024root"]
+    words = _WORD.findall(root)
     watchdog, others = (
         [word for word in words if any(re.fullmatch(each.format(top=top), word) for each in names)]
         for names in ((_WATCHDOG,), _COUNTERS)
     )
     lists = {"MT_WATCHDOG": watchdog, "MT_COUNTERS": [*watchdog, *others]}
+    lists["MT_SETTLED"] = list(_settled(model))
     lines = []
-    banks = re.findall(_BANK.format(top=top), model, re.M)
-    signals = [re.findall(each.format(top=top), model, re.M) for each in (_ACTIVE, _LOCKED)]
+    banks = re.findall(_BANK.format(top=top), root, re.M)
+    signals = [re.findall(each.format(top=top), root, re.M) for each in (_ACTIVE, _LOCKED)]
     if banks and all(signals):
         lists["MT_TABLE_BANKS"] = [name for name, memory in banks if memory == "table"]
         lists["MT_FLOW_BANKS"] = [name for name, memory in banks if memory != "table"]
@@ -56,3 +69,11 @@ def members_header(model: str, top: str) -> str:
         for macro, listed in lists.items()
     ]
     return "".join(["#pragma once\n", *lines])
+
+
+def _settled(model: Mapping[str, str]) -> Iterator[str]:
+    """Memories that need no comparison, each behind the name of its object."""
+    for name, place in _OBJECT.findall(model["Vnic__Syms"]):
+        for depth, member in _MEMORY.findall(model[name]):
+            if int(depth) >= _LEAST_PLACES and _SETTLED.fullmatch(member):
+                yield f"{place}.{member}"

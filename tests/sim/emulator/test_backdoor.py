@@ -25,7 +25,8 @@ HEADER = """
 
 
 def test_banks_of_table_and_flows_are_named_and_what_says_which_can_be_written():
-    lines = dict(line.split(" ", 2)[1:] for line in members_header(HEADER, "top").splitlines()[1:])
+    model = {"Vnic__Syms": "", "Vnic___024root": HEADER}
+    lines = dict(line.split(" ", 2)[1:] for line in members_header(model, "top").splitlines()[1:])
     start, end = "top__DOT__core__DOT__tables__DOT__", "__DOT__content__DOT__bank_"
     assert lines["MT_TABLE_BANKS(X)"] == f"X({start}table{end})"
     assert lines["MT_FLOW_BANKS(X)"] == f"X({start}copy{end}) X({start}flows{end})"
@@ -34,7 +35,8 @@ def test_banks_of_table_and_flows_are_named_and_what_says_which_can_be_written()
 
 
 def test_a_model_without_tables_has_no_backdoor():
-    assert "MT_BANK" not in members_header("IData/*31:0*/ counter;", "top")
+    model = {"Vnic__Syms": "", "Vnic___024root": "IData/*31:0*/ counter;"}
+    assert "MT_BANK" not in members_header(model, "top")
 
 
 def outcome(spec, algorithm, backdoor, model):

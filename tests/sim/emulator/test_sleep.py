@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from multitree.nic.faults import DeviceError
+from multitree.sim.emulator.library import interface_verilog, network_library
 from multitree.sim.emulator.members import members_header
+from multitree.sim.emulator.states import expose
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.faults.injection import MemoryChannel, StuckMemory
+from multitree.sim.faults.injection import EVERY_ENTRY, FlipState, MemoryChannel, StuckMemory
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
+from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 
@@ -22,11 +24,25 @@ HEADER = """
         IData/*31:0*/ top__DOT__core__DOT__counts___05F0__024917;
         IData/*31:0*/ top__DOT__status___05F10__024293;
         IData/*31:0*/ top__DOT__core__DOT__fetcher__DOT__left;
+        VlUnpacked<VlWide<3>/*77:0*/, 256> top__DOT__core__DOT__tables__DOT__table__DOT__content__DOT__bank_0;
+        VlUnpacked<IData/*28:0*/, 512> top__DOT__core__DOT__tracker__DOT__counts_0;
+"""  # noqa: E501
+PORT = """
+        VlUnpacked<VlWide<6>/*163:0*/, 63> __PVT__reducer__DOT__writes__DOT__queue__DOT__rest__DOT__storage;
+        VlUnpacked<QData/*34:0*/, 2> __PVT__reducer__DOT__marks__DOT__queue__DOT__storage;
+        VlUnpacked<CData/*5:0*/, 256> __PVT__header_check__DOT__scoreboard__DOT__marks_0;
+"""  # noqa: E501
+OBJECTS = """
+    Vnic___024root                 TOP;
+    Vnic_top__02eport              TOP__top__DOT__port_0;
+    Vnic_top__02eport              TOP__top__DOT__port_1;
+    Vnic__Syms(VerilatedContext* contextp, const char* namep, Vnic* modelp);
 """
+MODEL = {"Vnic__Syms": OBJECTS, "Vnic___024root": HEADER, "Vnic_top__02eport": PORT}
 
 
 def test_counters_are_the_words_of_watchdog_ports_and_status():
-    _, watchdog, counters = members_header(HEADER, "top").splitlines()
+    _, watchdog, counters, _ = members_header(MODEL, "top").splitlines()
     bites = "X(top__DOT__core__DOT__watchdog__0241026__DOT____024signal)"
     assert watchdog == f"#define MT_WATCHDOG(X) {bites}"
     names = [
@@ -40,7 +56,19 @@ def test_counters_are_the_words_of_watchdog_ports_and_status():
     assert counters == f"#define MT_COUNTERS(X) {bites} {' '.join(names)}"
 
 
-def outcome(spec, algorithm, sleeps, *, n=256, model=None, timing=None, times=1, **options):
+def test_settled_memories_are_tables_and_what_queues_of_three_places_hold():
+    settled = members_header(MODEL, "top").splitlines()[-1]
+    storage = "__PVT__reducer__DOT__writes__DOT__queue__DOT__rest__DOT__storage"
+    assert settled == (
+        "#define MT_SETTLED(X) "
+        "X(TOP.top__DOT__core__DOT__tables__DOT__table__DOT__content__DOT__bank_0) "
+        f"X(TOP__top__DOT__port_0.{storage}) X(TOP__top__DOT__port_1.{storage})"
+    )
+
+
+def outcome(
+    spec, algorithm, sleeps, *, n=256, model=None, timing=None, times=1, make=None, **options
+):
     """All that a run shows, an error included, and how long interfaces slept."""
     topology, model = parse_topology(spec), model or LinkModel()
     schedule = build(topology, algorithm)
@@ -48,6 +76,8 @@ def outcome(spec, algorithm, sleeps, *, n=256, model=None, timing=None, times=1,
     buffers = rng.integers(-9, 9, (topology.num_ranks, n)).astype(np.float32)
     sizes = least_sizes(schedule, model.num_flits(n, 4))
     given = {"link_model": model, "memory_timing": timing, "sleeps": sleeps, **sizes}
+    if make is not None:
+        given |= make(topology, model, sizes)
     with RtlSession(topology, **given) as session:
         try:
             runs = session.run(schedule, [buffers] * times, **options)
@@ -91,3 +121,23 @@ def test_a_run_is_the_same_whether_interfaces_sleep_or_not(spec, algorithm, leas
     slept, share = outcome(spec, algorithm, True, **options)
     assert slept == awake
     assert never == 0 and share >= least
+
+
+def with_pokes(topology, model, sizes):
+    """Interfaces whose state can be struck."""
+    config = config_for(topology, model, **sizes, dtypes=emulated_dtypes("float32"))
+    return {"config": config, "library": network_library(config, pokes=True)}
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.slow
+def test_an_interface_that_sleeps_is_woken_where_its_state_is_struck():
+    topology, model = parse_topology("ring:4"), LinkModel()
+    schedule = build(topology, "ring")
+    config = with_pokes(topology, model, least_sizes(schedule, model.num_flits(256, 4)))["config"]
+    _, states = expose(interface_verilog(config))
+    number = next(k for k, state in enumerate(states) if state.name == "core.tracker.counts_0")
+    struck = FlipState(1, 630, number, EVERY_ENTRY, 16, 1)
+    awake, _ = outcome("ring:4", "ring", False, make=with_pokes, faults=[struck])
+    slept, share = outcome("ring:4", "ring", True, make=with_pokes, faults=[struck])
+    assert "STATE_PARITY" in awake[0][0] and slept == awake and share > 0.05
