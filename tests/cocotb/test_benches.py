@@ -69,7 +69,7 @@ def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
     run_bench(simulator, verilog=verilog, top="network", bench="bench_axi_pair", folder=tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @interfaces_on_each_simulator
 def test_four_interfaces_with_axi_memories_behind_a_switch_pass_their_bench(simulator, tmp_path):
     options = {"top": "network", "bench": "bench_axi_star", "folder": tmp_path}
