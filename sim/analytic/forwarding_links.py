@@ -68,19 +68,17 @@ class ForwardingLinks(PrivateLinks):
         rows = model.port_queue_rows + model.source_queue_rows
         self._taken = np.full((schedule.topology.num_links, rows), NEVER)
 
-    def advance(self, rows: IntArray, sibling: IntArray) -> None:
-        """Time transfers, all that they wait for being timed."""
-        super().advance(rows, sibling)
-        self._looked[self._link[rows]] = self._last_looked[rows]
-        self._sought[1, self._link[rows]] = np.maximum(
-            self._sought[1, self._link[rows]], self._found[rows]
-        )
-        full = rows[self._size[rows] > 0]
-        self._put[self._link[full]] = self._last_put[full]
-        self._acked[self._link[full]] = self._last_acked[full]
-        place = self._schedule.flow[rows], self._schedule.dst[rows]
+    def _take_in(self, group: Group, start: FloatArray, end: FloatArray) -> None:
+        """Note of messages whose flits went to the reducer what later ones depend on."""
+        super()._take_in(group, start, end)
+        rows, link = group.rows, group.link
+        self._looked[link] = self._last_looked[rows]
+        self._sought[1, link] = np.maximum(self._sought[1, link], self._found[rows])
+        place = group.flow, group.dst
         np.maximum.at(self._first_here, place, self._first_put[rows])
         np.maximum.at(self._last_here, place, self._last_put[rows])
+        rows, link = rows[group.is_full], link[group.is_full]
+        self._put[link], self._acked[link] = self._last_put[rows], self._last_acked[rows]
 
     def _leave(self, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Cycles in which first and last flit leave the link's buffer: some wait behind it."""

@@ -144,18 +144,23 @@ class PrivateLinks:
     def advance(self, rows: IntArray, sibling: IntArray) -> None:
         """Time transfers, all that they wait for being timed."""
         group = self._group(rows, sibling)
-        limits, link = self._limits(group), group.link
+        limits = self._limits(group)
         # The receiver is timed twice: credits, which pace the last flit, depend on when it begins.
         head, first, tail = self._send(group)
         start, end = self._receive(group, limits, head, first, tail)
         tail = np.maximum(tail, self._paced(group, head, self._leave(start, end)[0]))
         start, end = self._receive(group, limits, head, first, tail)
-        self._buffers.add(rows, *self._leave(start, end))
+        self._sent[rows], self._tail[group.link] = head, tail
+        self._take_in(group, start, end)
 
+    def _take_in(self, group: Group, start: FloatArray, end: FloatArray) -> None:
+        """Note of messages whose flits went to the reducer what later ones depend on."""
+        rows, link = group.rows, group.link
+        self._buffers.add(rows, *self._leave(start, end))
         arrived = self._arrival(group, start, end)
-        self._sent[rows], self._arrived[rows] = head, arrived
+        self._arrived[rows] = arrived
         self._first_pass[rows], self._last_pass[rows] = start, end
-        self._tail[link], self._passed[link], self._drained[link] = tail, end, arrived
+        self._passed[link], self._drained[link] = end, arrived
         self._entered[link] = self._over + group.interval
         place = group.flow, group.dst
         np.maximum.at(self._whole, place, arrived)
