@@ -80,21 +80,6 @@ REASONS = {
         "the blocks that `CONTROL.reset` resets; a register of the count that the bus asks for",
         "tests/nic/top/test_interface.py",
     ),
-    "nic.forward.chunk_source.ChunkSource": Reason(
-        REGISTERED,
-        "`ChunkFinder`, `ChunkReader`, `LocalReader` and queues of jobs; a count of flits to take",
-        "tests/nic/forward/test_chunk_source.py",
-    ),
-    "nic.forward.local_reader.LocalReader": Reason(
-        REGISTERED,
-        "queues of addresses and data; a chunk's next address, its flits left, the room for them",
-        "tests/nic/forward/test_local_reader.py",
-    ),
-    "nic.forward.merged_queue.MergedQueue": Reason(
-        REGISTERED,
-        "a queue for each source and one of their order; whether the check bits were right",
-        "tests/nic/forward/test_merged_queue.py",
-    ),
     "nic.receive.forwarding_receiver.ForwardingReceiver": Reason(
         WIRING,
         "`Receiver` with `ForwardingHeaderCheck` and `ForwardingReducer`",

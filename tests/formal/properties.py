@@ -3,6 +3,7 @@
 from tests.formal.control import checker, control, faults, memories, registers, rules, tracker
 from tests.formal.hw import axi, axi_progress, link, session, streams, switch
 from tests.formal.path import (
+    chunk_source,
     fetcher,
     forward,
     forwarding_header_check,
@@ -36,6 +37,7 @@ MODULES = (
     issuer,
     sender,
     forward,
+    chunk_source,
     forwarding_reducer,
     tracker,
     framer,

@@ -12,7 +12,7 @@ from multitree.nic.forward.write_order import WriteOrder
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
-__all__ = ["PROPERTIES"]
+__all__ = ["PROPERTIES", "in_hand"]
 
 KEPT_FLITS, STALE_FLITS = 8, 2
 """Flits that a port keeps here, so that positions go beyond, and those left as room of them."""
@@ -140,7 +140,7 @@ class _Ports:
             ]
 
 
-def _in_hand(m, new, came, asked, *, moves):
+def in_hand(m, new, came, asked, *, moves):
     """A queue of the bench's own, whose first entry moves on with each flit: its level, and that.
 
     Of each field of an entry its width, and what it is of a chunk that comes.
@@ -190,7 +190,7 @@ def flits(bench):
     bench.assume((chunk.need_port < config.num_ports) & (chunk.size != 0))
     new = {"tracked": (1, chunk.tracked), "port": (1, chunk.need_port)}
     new |= {"position": (position_width(config), chunk.position), "left": (4, chunk.size)}
-    held, first = _in_hand(m, new, came, queue.asked, moves="position")
+    held, first = in_hand(m, new, came, queue.asked, moves="position")
     put, is_kept = ports.put[first.port], queue.asked & queue.of_kept
     bench.check(~queue.asked | (held != 0))
     bench.check(~is_kept | first.tracked)
@@ -222,7 +222,7 @@ def reads(bench):
     bench.check(inside <= most)
     came = block.chunks.valid & block.chunks.ready & (chunk.size != 0)
     new = {"base": (4, chunk.base), "port": (1, chunk.need_port), "left": (4, chunk.size)}
-    held, first = _in_hand(m, new, came, queue.asked, moves="base")
+    held, first = in_hand(m, new, came, queue.asked, moves="base")
     bench.check(~queue.asked | ((held != 0) & block.running))
     Watch(
         bench,

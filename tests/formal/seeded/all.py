@@ -6,6 +6,7 @@ from tests.formal.seeded import blocks as blocks_seeded
 from tests.formal.seeded import forward as forward_seeded
 from tests.formal.seeded import receive as receive_seeded
 from tests.formal.seeded import shared as shared_seeded
+from tests.formal.seeded import source as source_seeded
 from tests.formal.seeded import switch as switch_seeded
 from tests.formal.seeded import waves as waves_seeded
 
@@ -323,6 +324,7 @@ MUTANTS = (
     *axi_seeded.MUTANTS,
     *blocks_seeded.MUTANTS,
     *forward_seeded.MUTANTS,
+    *source_seeded.MUTANTS,
     *receive_seeded.MUTANTS,
     *shared_seeded.MUTANTS,
     *switch_seeded.MUTANTS,
