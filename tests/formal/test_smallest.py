@@ -26,7 +26,7 @@ TAKE_LONG = {
     "issuer.progress",
     "issuer.reads",
 }
-"""Properties whose smallest parameter set takes 10 s and more; the others take 4 on average."""
+"""Properties whose smallest parameter set takes 10 s and more."""
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from amaranth import Cat, Mux, Signal
 
 from multitree.hw.check_bits import parity_of
-from multitree.nic.config import Config
 from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.chunk_reader import ChunkReader
 from multitree.nic.forward.chunk_source import ChunkSource
@@ -11,7 +10,7 @@ from multitree.nic.forward.local_reader import LocalReader
 from multitree.nic.forward.merged_queue import MergedQueue
 from multitree.topology.collectives import Op
 from tests.formal.bench import Property, Watch, driven, plain, steady
-from tests.formal.path.forward import in_hand
+from tests.formal.path.forward import in_hand, small_config
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
 __all__ = ["PROPERTIES"]
@@ -22,8 +21,7 @@ _REGISTERED = 2
 
 
 def _config():
-    sizes = {"memory_queue_flits": 4, "address_width": 4, "submessage_flits": 2, "num_ports": 2}
-    config = Config(**sizes, forward_flits=32)
+    config = small_config()
     # Fewer bits than a `Config` may have: blocks carry all alike.
     object.__setattr__(config, "flit_bytes", 1)
     return config

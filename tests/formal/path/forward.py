@@ -12,7 +12,7 @@ from multitree.nic.forward.write_order import WriteOrder
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
-__all__ = ["PROPERTIES", "in_hand"]
+__all__ = ["PROPERTIES", "in_hand", "small_config"]
 
 KEPT_FLITS, STALE_FLITS = 8, 2
 """Flits that a port keeps here, so that positions go beyond, and those left as room of them."""
@@ -22,7 +22,8 @@ READ_CYCLES = 12
 """Cycles searched for reads, which are too much for a proof: a full queue takes 8."""
 
 
-def _config(wave_width=0):
+def small_config(wave_width=0):
+    """Interfaces that forward, with queues and chunks of a few flits."""
     sizes = {"memory_queue_flits": 4, "address_width": 4, "submessage_flits": 2, "num_ports": 2}
     return Config(**sizes, forward_flits=32, wave_width=wave_width)
 
@@ -33,7 +34,7 @@ def _same(query, job):
 
 def found(bench, *, wave_width):
     """A chunk is found once its message has begun, or is whole, and with its position."""
-    m, config = bench.m, _config(wave_width)
+    m, config = bench.m, small_config(wave_width)
     m.submodules.block = block = ChunkFinder(config)
     driven(bench, "jobs", block.jobs)
     cut_through = bench.constant("cut_through")
@@ -85,7 +86,7 @@ def found(bench, *, wave_width):
 
 def order(bench, *, messages):
     """No flit may go before the one that it follows is acknowledged."""
-    m, config = bench.m, _config()
+    m, config = bench.m, small_config()
     bench.replace("multitree.nic.forward.write_order._MESSAGES", messages)
     m.submodules.block = block = WriteOrder(config)
     driven(bench, "messages", block.messages)
@@ -171,7 +172,7 @@ def in_hand(m, new, came, asked, *, moves):
 def flits(bench):
     """Every flit that is read is there: kept by its port, or acknowledged by memory."""
     m = bench.m
-    config = _config()
+    config = small_config()
     bench.replace("multitree.nic.forward.chunk_reader._STALE_FLITS", STALE_FLITS)
     # Fewer than a `Config` may have, so that few positions go beyond.
     object.__setattr__(config, "forward_flits", KEPT_FLITS)
@@ -212,7 +213,7 @@ def flits(bench):
 
 def reads(bench):
     """Reads are of the chunks' addresses, kept flits of their ports, all within the queue."""
-    m, config = bench.m, _config()
+    m, config = bench.m, small_config()
     queue = hollow(MergedQueue)(config)
     hand_out(bench, "multitree.nic.forward.chunk_reader.MergedQueue", queue)
     m.submodules.block = block = ChunkReader(config)

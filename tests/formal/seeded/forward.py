@@ -202,6 +202,20 @@ MUTANTS = (
         "a flit that moves on is counted where none does",
     ),
     Mutant(
+        "write_order.order",
+        "nic/forward/write_order.py",
+        "load.eq(queue.o.valid & (~has | (self.moved & self.last))),",
+        "load.eq(queue.o.valid & ~has),",
+        "a message loses a cycle behind the one before it",
+    ),
+    Mutant(
+        "write_order.order",
+        "nic/forward/write_order.py",
+        "m.d.sync += left.eq(lead(ports[port], position, self.moved))",
+        "m.d.sync += left.eq(lead(ports[port], position, 0))",
+        "a write goes by the acknowledgement of the flit before it",
+    ),
+    Mutant(
         "header_check.messages",
         "nic/receive/forwarding_header_check.py",
         "Mux(last, flit.kind == Kind.TAIL, flit.kind == Kind.BODY)",

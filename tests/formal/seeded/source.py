@@ -110,18 +110,4 @@ MUTANTS = (
         "order.o.ready.eq(self.begun.ready),",
         "a job is lost whose chunk was not found yet",
     ),
-    Mutant(
-        "write_order.order",
-        "nic/forward/write_order.py",
-        "load.eq(queue.o.valid & (~has | (self.moved & self.last))),",
-        "load.eq(queue.o.valid & ~has),",
-        "a message loses a cycle behind the one before it",
-    ),
-    Mutant(
-        "write_order.order",
-        "nic/forward/write_order.py",
-        "m.d.sync += left.eq(lead(ports[port], position, self.moved))",
-        "m.d.sync += left.eq(lead(ports[port], position, 0))",
-        "a write goes by the acknowledgement of the flit before it",
-    ),
 )
