@@ -11,9 +11,9 @@ harness. What was tried, in CPU seconds: all ranks cycle by cycle 7.7; each rank
 150 cycles, so that its model stays in the cache, 6.7 (kept; it also lets threads share the
 ranks, 4.2 s on the clock with two processors); -O1 8.0, -O3 7.5, -Os 9.4, -march=native 7.6
 against -O2 7.7, all within noise but -Os. Kept is -O1: g++ takes 13 CPU s with it, 28 with -O2,
-for four ports. Verilator's lookup tables (a third of its time) make a model 1.45 times as fast;
-one C++ class for all ports, instead of its text for each, compiles in half the time and runs as
-fast. Without an evaluation of the falling edge it takes 0.86 of the time (kept).
+for four ports. Verilator's lookup tables take a tenth more to compile and make no model faster; one
+C++ class for all ports, instead of its text for each, compiles in half the time and runs as fast.
+Without an evaluation of the falling edge it takes 0.86 of the time (kept).
 """
 
 import argparse

@@ -52,7 +52,9 @@ def test_digits_are_learned_in_five_epochs_and_all_ranks_have_the_same_weights(b
     assert len(digests(printed)) == 4 and len(set(digests(printed))) == 1
 
 
-@pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp2", marks=pytest.mark.long), "hsdp"])
+@pytest.mark.parametrize(
+    "parallel", ["ddp", *(pytest.param(name, marks=pytest.mark.long) for name in ("fsdp2", "hsdp"))]
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_transformer_learns_and_all_ranks_have_the_same_weights(backend, parallel):
     printed = train("transformer.py", "--parallel", parallel, backend=backend)
@@ -61,12 +63,14 @@ def test_the_transformer_learns_and_all_ranks_have_the_same_weights(backend, par
     assert len(digests(printed)) == 4 and len(set(digests(printed))) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_two_trainings_have_the_same_bits(backend):
     once, again = (train("transformer.py", "--steps", "3", backend=backend) for _ in range(2))
     assert once == again
 
 
+@pytest.mark.long
 def test_a_hook_communicates_the_gradients():
     hook = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook"
     printed = train("transformer.py", "--steps", "2", "--hook", hook, backend="gloo")

@@ -84,6 +84,7 @@ def main():
             modules=["bench_pair"],
             folder=arguments.out,
             seed=arguments.seed,
+            blocks=["card"],
             python_path=HERE,
         )
     except BenchError as error:

@@ -9,6 +9,7 @@
 #include "members.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -52,8 +53,7 @@ public:
     }
     // Cycles that may pass before a watchdog with this limit has to be evaluated.
     uint64_t most_cycles(const Vnic& model, uint64_t limit_cycles) const {
-        auto& root = *model.rootp;
-        const uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+        const Counters counters = counters_of(model);
         uint64_t waited = 0;
         for (size_t k = 0; k < NUM_WATCHDOG; ++k)
             if (steps_[k]) waited = std::max<uint64_t>(waited, *counters[k]);
@@ -61,8 +61,7 @@ public:
     }
     // As if so many cycles, whole periods, had been evaluated.
     void skip(Vnic& model, uint64_t cycles) {
-        auto& root = *model.rootp;
-        uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+        const Counters counters = counters_of(model);
         for (size_t k = 0; k < NUM_COUNTERS; ++k)
             *counters[k] += steps_[k] * uint32_t(cycles / PERIOD);
     }
@@ -76,6 +75,11 @@ private:
     bool repeats_ = false;
     uint32_t steps_[NUM_COUNTERS + 1] = {};  // of each counter in a period
 
+    using Counters = std::array<uint32_t*, NUM_COUNTERS + 1>;  // and a null behind them
+    static Counters counters_of(const Vnic& model) {
+        auto& root = *model.rootp;
+        return {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+    }
     struct Part {
         size_t begin, end;  // bytes
     };
@@ -100,17 +104,17 @@ private:
     }
     // Whether state is the same a period later, but for the counters.
     template <typename Cycle> bool repeats_in(Vnic& model, Cycle cycle, uint64_t& passed) {
-        auto& root = *model.rootp;
         // It holds the top module as well.
-        const auto* state = reinterpret_cast<const uint8_t*>(root.vlSymsp);
-        const std::vector<Part>& compared = parts(*root.vlSymsp);
+        const Vnic__Syms& syms = *model.rootp->vlSymsp;
+        const auto* state = reinterpret_cast<const uint8_t*>(&syms);
+        const std::vector<Part>& compared = parts(syms);
         // Its content is of use for a period only, in which a thread runs one model.
-        thread_local std::vector<uint8_t> kept(sizeof *root.vlSymsp);
+        thread_local std::vector<uint8_t> kept(sizeof syms);
         for (const Part& part : compared)
             std::memcpy(kept.data() + part.begin, state + part.begin, part.end - part.begin);
         for (uint64_t k = 0; k < PERIOD; ++k) cycle(passed++);
         if (!still_) return false;
-        uint32_t* const counters[] = {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+        const Counters counters = counters_of(model);
         for (size_t k = 0; k < NUM_COUNTERS; ++k) {
             uint8_t* const old =
                 kept.data() + (reinterpret_cast<const uint8_t*>(counters[k]) - state);

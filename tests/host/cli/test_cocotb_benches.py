@@ -40,7 +40,7 @@ def printed(capsys, *arguments, status=0):
             "verilator",
             marks=pytest.mark.long,
         ),
-        (["fat_tree:2x2", "--crossings", "--faults", "--rank", "2"], "verilator"),
+        (["fat_tree:2x2", "--crossings", "--faults", "--rank", "2"], "icarus"),
         pytest.param(
             ["mesh:2x3", "--algorithm", "forest", "--stalls", "none", "--rank", "4"],
             "verilator",

@@ -33,7 +33,8 @@ def by_torch():
     return trained("ddp_digits.py", "--epochs", "2")
 
 
-@pytest.mark.parametrize("engine", ["numpy", "rtl"])
+# The tutorial compares the engines numpy and torch.
+@pytest.mark.parametrize("engine", [pytest.param("numpy", marks=pytest.mark.long), "rtl"])
 def test_an_unmodified_ddp_script_has_the_same_bits_on_every_engine(engine, by_torch, tmp_path):
     log = tmp_path / "log.jsonl"
     found = trained(
