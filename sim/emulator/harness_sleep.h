@@ -75,10 +75,10 @@ private:
     bool repeats_ = false;
     uint32_t steps_[NUM_COUNTERS + 1] = {};  // of each counter in a period
 
-    using Counters = std::array<uint32_t*, NUM_COUNTERS + 1>;  // and a null behind them
+    using Counters = std::array<uint32_t*, NUM_COUNTERS>;
     static Counters counters_of(const Vnic& model) {
         auto& root = *model.rootp;
-        return {MT_COUNTERS(ADDRESS_OF_MEMBER) nullptr};
+        return {MT_COUNTERS(ADDRESS_OF_MEMBER)};
     }
     struct Part {
         size_t begin, end;  // bytes

@@ -17,10 +17,10 @@ from multitree.topology.families.direct import mesh, torus
 from multitree.topology.families.switched import fat_tree
 from multitree.topology.schedules.execute import execute
 
-# Interfaces as those of other tests: they share a library.
+# Interfaces as those of tests/sim/exact/test_engine.py: they share a library.
 MODEL = LinkModel(dependency="submessage", forward_flits=32, buffer_flits=512)
 NETWORK = mesh(2, 3)
-# Two ports in place of four take half the time to compile.
+# Interfaces of two ports take half the time to compile, but no rank has a parent and two children.
 SMALL_NETWORK = mesh(2, 2)
 JITTER = MemoryTiming(extra_cycles=80, stall_percent=30, seed=3)
 
@@ -40,7 +40,7 @@ def run(schedule, num_elements, *, model=MODEL, dtype=np.float32, num_collective
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_elements", [1, 5, 70, 1300, 9001])
+@pytest.mark.parametrize("num_elements", [1, 5, 70, 1300, 18_001])
 @pytest.mark.parametrize("memory_timing", [None, JITTER], ids=["steady", "jitter"])
 @pytest.mark.parametrize("dependency", ["submessage", "chunk"])
 def test_sums_are_exact_with_tiny_and_empty_chunks_and_any_memory(
@@ -59,13 +59,18 @@ def test_the_second_collective_takes_nothing_of_the_first_one(memory_timing):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "flow_control", ["message", pytest.param("packet", marks=pytest.mark.long)]
+    ("network", "flow_control"),
+    [
+        (SMALL_NETWORK, "message"),
+        pytest.param(NETWORK, "message", marks=pytest.mark.long),
+        pytest.param(NETWORK, "packet", marks=pytest.mark.long),
+    ],
 )
-def test_buffers_smaller_than_a_message_and_late_starts_are_no_matter(flow_control):
+def test_buffers_smaller_than_a_message_and_late_starts_are_no_matter(network, flow_control):
     model = replace(MODEL, buffer_flits=40, flow_control=flow_control)
-    skews = [0, 900, 2000, 77]
+    skews = [0, 900, 5, 2000, 77, 300][: network.num_ranks]
     run(
-        build(SMALL_NETWORK, "multitree"),
+        build(network, "multitree"),
         3000,
         model=model,
         memory_timing=JITTER,
@@ -82,9 +87,16 @@ def test_unequal_links_are_no_matter():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("period", [pytest.param(2, marks=pytest.mark.long), 8])
-def test_waves_forward_their_own_flits(period):
-    schedule = replace(build(SMALL_NETWORK, "multitree"), num_waves=9, period=period)
+@pytest.mark.parametrize(
+    ("network", "period"),
+    [
+        (SMALL_NETWORK, 8),
+        pytest.param(NETWORK, 2, marks=pytest.mark.long),
+        pytest.param(NETWORK, 8, marks=pytest.mark.long),
+    ],
+)
+def test_waves_forward_their_own_flits(network, period):
+    schedule = replace(build(network, "multitree"), num_waves=9, period=period)
     verify(schedule)
     run(schedule, 9 * 700, memory_timing=JITTER)
 
