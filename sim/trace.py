@@ -30,7 +30,7 @@ class Trace:
     schedule : Schedule
         What ran.
     engine : str
-        Which engine, "rtl" or "analytic".
+        Which engine: "rtl", "exact", "analytic" or "translated".
     num_flits : int
         Length of the padded buffer in flits.
     sent : int64 array, shape (num_waves, num_transfers)

@@ -91,7 +91,7 @@ def analytic(
         if lockstep and not shares_links(schedule):
             raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
         engine = partial(_analytic, model=model, start=skews - skews.min(), step_cycles=step_cycles)
-        return timed_in_waves(schedule, num_flits, engine)
+        return timed_in_waves(schedule, num_flits, model, engine)
     return _analytic(schedule, num_flits, None, model, skews - skews.min(), step_cycles)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.sim.analytic.table_rows import idle_before
+from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
 from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
@@ -24,7 +25,7 @@ STEADY = 2e-3
 """What is taken for steady: waves follow each other as fast, but for such a part, twice."""
 
 
-def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
+def timed_in_waves(schedule: Schedule, num_flits: int, model: LinkModel, engine: Engine) -> Trace:
     """Time a periodic schedule by its rows written out for as many waves as differ.
 
     The first waves find links free, the last ones leave them free; in between, waves follow each
@@ -36,6 +37,8 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
         Of several waves.
     num_flits : int
         Of one rank's buffer.
+    model : LinkModel
+        Links, which bound the interval from below.
     engine : callable
         Times a schedule of one wave, for a buffer of so many flits; see `idle_before`.
 
@@ -48,9 +51,11 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
     -----
     What the engine takes for `ALL_STAGES` times as many waves as are in flight at once, and
     `MORE_WAVES`, or for fewer where waves are of many rows; twice as many as long as the interval
-    is not `STEADY`.
+    is not `STEADY`, or is less than the busiest link needs: its buffer then still takes in more
+    than the link passes on.
     """
     wave_flits = schedule.padded(num_flits) // schedule.num_waves
+    least = _link_cycles(schedule, num_flits, model) * (1 - STEADY)
     num_stages = (schedule.num_steps - 1) // schedule.period + 1
     timed = max(
         LEAST_STAGES * num_stages + LEAST_WAVES,
@@ -73,7 +78,8 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
         now, before = (
             float((sent[end] - sent[end - part]).mean()) / part for end in (middle, middle - part)
         )
-        if timed == schedule.num_waves or abs(now - before) <= STEADY * now:
+        steady = abs(now - before) <= STEADY * now and now >= least
+        if steady or timed == schedule.num_waves:
             break
         timed *= 2
     more = schedule.num_waves - timed
@@ -88,6 +94,15 @@ def timed_in_waves(schedule: Schedule, num_flits: int, engine: Engine) -> Trace:
         # All waves carry equally many flits, so that the division has no remainder.
         link_flits=found.link_flits // timed * schedule.num_waves,
     )
+
+
+def _link_cycles(schedule: Schedule, num_flits: int, model: LinkModel) -> float:
+    """Cycles for which a wave's messages, each a head and a chunk, occupy the busiest link."""
+    topology = schedule.topology
+    flits = np.diff(schedule.chunks(num_flits))[schedule.flow] + 1
+    on_route = np.repeat(flits, np.diff(schedule.route_offsets))
+    on_link = np.bincount(schedule.route_links, on_route, topology.num_links)
+    return float((on_link * model.cycles_per_flit(topology)).max())
 
 
 def _with_waves(times: IntArray, middle: int, more: int, interval: float) -> IntArray:

@@ -1,5 +1,7 @@
 """Times of many waves from few: as if all had been timed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,16 @@ def test_times_are_those_of_all_waves_timed(spec, long_rows, tolerance, monkeypa
         off = np.abs(getattr(few, times) - getattr(full, times))
         assert off.max() < 2 * tolerance * full.cycles
     assert (few.link_flits == full.link_flits).all()
+
+
+@pytest.mark.parametrize("slow_gbytes_per_s", [1.6, 6.4])
+def test_waves_are_not_steady_before_the_buffer_of_a_slow_link_is_full(slow_gbytes_per_s):
+    speeds = np.array([16.0, slow_gbytes_per_s])
+    topology = replace(parse_topology("ring:2"), bandwidth_gbytes_per_s=speeds)
+    schedule, num_flits = build_forest(topology), 1200
+    chunk_flits = schedule.padded(num_flits) / schedule.num_waves / schedule.num_flows
+    cycles = analytic(schedule, num_flits, LinkModel()).cycles
+    assert cycles > schedule.num_waves * chunk_flits * 16 / slow_gbytes_per_s
 
 
 def test_a_trace_has_every_wave_after_the_one_before():
