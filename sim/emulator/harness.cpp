@@ -133,6 +133,11 @@ public:
         for (auto& rank : ranks) work(rank);
         for (auto& node : switches) work(node);
     }
+    uint64_t links_idle_from() const {
+        uint64_t cycle = 0;
+        for (const auto& link : links_) cycle = std::max(cycle, link->idle_from());
+        return cycle;
+    }
     const Watch& watch(uint32_t link) const { return links_[link]->watch; }
     // Rank, port and address of the first violation.
     void culprit(uint64_t* found) const {
@@ -306,6 +311,7 @@ void mt_hold_switches(void* handle, uint8_t level) {
 uint32_t mt_switch_down(void* handle, uint32_t number) {
     return network(handle).switches[number].down();
 }
+uint64_t mt_links_idle_from(void* handle) { return network(handle).links_idle_from(); }
 int mt_run(void* handle, uint64_t cycles) { return network(handle).run(cycles); }
 uint64_t mt_cycle(void* handle) { return network(handle).now; }
 void mt_culprit(void* handle, uint64_t* found) { network(handle).culprit(found); }

@@ -125,6 +125,13 @@ struct Link {
         return ((enters + 0xffff) >> 16) + latency;
     }
 
+    // Cycle from which on it is free, and all that it has taken so far has come out.
+    uint64_t idle_from() const {
+        // The last flit entered an interval before the link is free; before the first, none has.
+        const uint64_t entered = free_at - std::min(free_at, interval);
+        return (std::max(free_at, entered + (latency << 16)) + 0xffff) >> 16;
+    }
+
 private:
     Flit taken_;
 };

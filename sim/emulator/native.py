@@ -91,6 +91,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mt_hold_switches": (None, [_POINTER, ctypes.c_uint8]),
     "mt_switch_down": (_U32, [_POINTER, _U32]),
     "mt_run": (ctypes.c_int, [_POINTER, _U64]),
+    "mt_links_idle_from": (_U64, [_POINTER]),
     "mt_cycle": (_U64, [_POINTER]),
     "mt_culprit": (None, [_POINTER, _POINTER]),
     "mt_events": (_U64, [_POINTER, _U32, _U32, _POINTER]),
@@ -191,6 +192,10 @@ class Native:
     def switch_down(self, handle: int | None, number: int) -> int:
         """Ports of a switch, counted from the first one on, whose link is not up; bit by bit."""
         return int(self._library.mt_switch_down(handle, number))
+
+    def links_idle_from(self, handle: int | None) -> int:
+        """Cycle from which on all links are free, and all that they have taken has come out."""
+        return int(self._library.mt_links_idle_from(handle))
 
     def run(self, handle: int | None, cycles: int) -> Status:
         """Clock the network, at most so many cycles."""

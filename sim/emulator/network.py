@@ -1,7 +1,6 @@
 """A network of interfaces in RTL: wired, clocked, one script per rank."""
 
 import contextlib
-import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,18 +14,17 @@ from multitree.hw.link.session import PERIOD_CYCLES
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.nic.program import HostOp
-from multitree.nic.registers import ADDRESS
 from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, Status
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.topology.atomic_write import replacing
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["MemoryTiming", "Network", "await_links"]
+__all__ = ["MemoryTiming", "Network"]
 
 
 # Signals are handled, and `progress` is called, between slices only.
-_RESET_CYCLES, _READ_CYCLES, _SLICE_CYCLES = 8, 32, 3000
+_RESET_CYCLES, _SLICE_CYCLES = 8, 3000
 
 
 class Network(AbstractContextManager["Network"]):
@@ -60,8 +58,6 @@ class Network(AbstractContextManager["Network"]):
     ----------
     link_up_cycles : int
         Every sound link is up at both ends so long after a reset.
-    link_quiet_cycles : int
-        So long after a reset at both ends at once no sound link carries control flits any more.
 
     Raises
     ------
@@ -105,9 +101,6 @@ class Network(AbstractContextManager["Network"]):
         latency = model.latency_cycles(topology).max()
         slow = 2 + model.cycles_per_flit(topology).max() / PERIOD_CYCLES
         self.link_up_cycles = int((latency + 4 * PERIOD_CYCLES) * slow**3)
-        # An epoch has to come back, then INIT goes there and UP back, and each INIT has an answer.
-        interval = math.ceil(model.cycles_per_flit(topology).max())
-        self.link_quiet_cycles = 6 * (int(latency) + PERIOD_CYCLES + interval)
 
     def _connect(self, model: LinkModel) -> None:
         latencies = model.latency_cycles(self.topology).tolist()
@@ -149,6 +142,11 @@ class Network(AbstractContextManager["Network"]):
     def cycle(self) -> int:
         """Cycles since the network was made."""
         return self._native.cycle(self._handle)
+
+    @property
+    def links_idle_from(self) -> int:
+        """Cycle from which on all links are free, and all that they have taken has come out."""
+        return self._native.links_idle_from(self._handle)
 
     @property
     def cycles_asleep(self) -> int:
@@ -360,35 +358,3 @@ def _check_topology(topology: Topology, config: Config) -> None:
         raise TopologyError(
             f"{topology.name}: a rank has {most} links, the interface {config.num_ports} ports"
         )
-
-
-def await_links(network: Network) -> None:
-    """Let the network run until all links are up.
-
-    Parameters
-    ----------
-    network : Network
-        Its hosts do nothing else in the meantime.
-
-    Raises
-    ------
-    DeviceError
-        If a link is not up after `network.link_up_cycles`; names rank or switch, and port.
-    """
-    topology, first_cycle = network.topology, network.cycle
-    ranks = range(topology.num_ranks)
-    wired = [sum(1 << p for p in topology.link_ports[topology.ports(rank)]) for rank in ranks]
-    while True:
-        for rank in ranks:
-            network.set_script(rank, [HostOp.read(ADDRESS["LINKS"])])
-        network.run(_READ_CYCLES)
-        ups = [int(network.results(rank)["value"][0]) for rank in ranks]
-        downs = [("Rank", ports & ~up) for ports, up in zip(wired, ups, strict=True)]
-        downs += [("Switch", ports) for ports in network.switches_down()]
-        down = [(kind, node, ports) for node, (kind, ports) in enumerate(downs) if ports]
-        if not down:
-            return
-        kind, node, ports = down[0]
-        if (cycles := network.cycle - first_cycle) > network.link_up_cycles:
-            where = f"{kind} {node}, port {(ports & -ports).bit_length() - 1}"
-            raise DeviceError(f"{where}: link is not up after {cycles} cycles")

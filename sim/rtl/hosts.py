@@ -21,7 +21,8 @@ from multitree.nic.program import (
     run_writes,
 )
 from multitree.nic.table import Table, table_writes
-from multitree.sim.emulator.network import Network, await_links
+from multitree.sim.emulator.link_startup import await_idle_links, await_links
+from multitree.sim.emulator.network import Network
 from multitree.sim.faults.diagnosis import check_responses, check_status
 from multitree.sim.faults.injection import Injection, flipped, inject, resets_of
 from multitree.sim.rtl.loads import Load
@@ -67,8 +68,8 @@ class RtlHost:
     def load(self, load: Load, faults: Collection[Injection] = ()) -> None:
         """Load and commit the ranks' tables, or only what is not there yet.
 
-        Behind a reset hosts also wait until the handshakes of all links are over: a control flit
-        that is still under way would hold up data, or not, by how long loading took.
+        Hosts also wait until all links are idle: what a handshake or the collective before left on
+        a slow link would hold up data, or not, by how long loading took.
 
         Parameters
         ----------
@@ -84,7 +85,6 @@ class RtlHost:
             names rank and port.
         """
         network, first_cycle = self._network, self._network.cycle
-        behind_reset = self._tables is None
         writes = self._writes(load, faults)
 
         def loaded(driver: Driver) -> Steps[None]:
@@ -102,11 +102,7 @@ class RtlHost:
             raise
         self.loading_cycles = network.cycle - first_cycle if writes[0] else 0
         await_links(network)
-        rest = first_cycle + network.link_quiet_cycles - network.cycle
-        if behind_reset and rest > 0:
-            for rank in range(network.topology.num_ranks):
-                network.set_script(rank, [HostOp.wait(rest)])
-            network.run(rest + _POLL_CYCLES)
+        await_idle_links(network)
 
     def _check_cycles(self, load: Load) -> int:
         """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""

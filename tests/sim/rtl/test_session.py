@@ -15,6 +15,7 @@ from multitree.nic.table import compile_table
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.exact.engine import exact
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.session import RtlSession
@@ -91,6 +92,31 @@ def test_every_rank_s_memory_equals_execute_bit_for_bit(spec, algorithm, n, dtyp
     assert same_bits(memory, execute(schedule, buffers, op)) and same_bits(buffers, before)
     assert trace.engine == "rtl" and trace.schedule is schedule
     assert (trace.arrived > trace.sent).all() and trace.cycles == trace.done.max()
+
+
+@pytest.mark.parametrize(
+    ("latencies_ns", "cycles_per_flit"),
+    [((1, 1), (100, 100)), ((390, 1), (1, 35)), ((390, 1), (1, 100)), ((390, 390), (35, 100))],
+)
+def test_ranks_start_on_slow_links_when_these_carry_no_handshake_any_more(
+    latencies_ns, cycles_per_flit
+):
+    topology = dataclasses.replace(
+        ring(2),
+        latency_ns=np.array(latencies_ns, float),
+        bandwidth_gbytes_per_s=16 / np.array(cycles_per_flit, float),
+    )
+    schedule = build(topology, "multitree")
+    with RtlSession(topology) as session:
+        # Behind the reset of a new session, behind none, and behind that of one in use.
+        for reset in (False, False, True):
+            if reset:
+                session.reset()
+            ((_, trace),) = session.run(schedule, [buffers_of(SEED, 2, 80)])
+            expected = exact(schedule, 20)
+            assert trace.cycles == expected.cycles
+            assert np.array_equal(trace.sent, expected.sent)
+            assert np.array_equal(trace.arrived, expected.arrived)
 
 
 @pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather", "broadcast", "reduce"])

@@ -1,0 +1,64 @@
+"""Waits for the links of a network: until they are up, and until they are idle."""
+
+from multitree.hw.link.session import PERIOD_CYCLES
+from multitree.nic.faults import DeviceError
+from multitree.nic.program import HostOp
+from multitree.nic.registers import ADDRESS
+from multitree.sim.emulator.network import Network
+
+__all__ = ["await_idle_links", "await_links"]
+
+_READ_CYCLES = 32
+
+
+def await_links(network: Network) -> None:
+    """Let the network run until all links are up.
+
+    Parameters
+    ----------
+    network : Network
+        Its hosts do nothing else in the meantime.
+
+    Raises
+    ------
+    DeviceError
+        If a link is not up after `network.link_up_cycles`; names rank or switch, and port.
+    """
+    topology, first_cycle = network.topology, network.cycle
+    ranks = range(topology.num_ranks)
+    wired = [sum(1 << p for p in topology.link_ports[topology.ports(rank)]) for rank in ranks]
+    while True:
+        for rank in ranks:
+            network.set_script(rank, [HostOp.read(ADDRESS["LINKS"])])
+        network.run(_READ_CYCLES)
+        ups = [int(network.results(rank)["value"][0]) for rank in ranks]
+        downs = [("Rank", ports & ~up) for ports, up in zip(wired, ups, strict=True)]
+        downs += [("Switch", ports) for ports in network.switches_down()]
+        down = [(kind, node, ports) for node, (kind, ports) in enumerate(downs) if ports]
+        if not down:
+            return
+        kind, node, ports = down[0]
+        if (cycles := network.cycle - first_cycle) > network.link_up_cycles:
+            where = f"{kind} {node}, port {(ports & -ports).bit_length() - 1}"
+            raise DeviceError(f"{where}: link is not up after {cycles} cycles")
+
+
+def await_idle_links(network: Network) -> None:
+    """Let the network run, its links up, until these are free and carry nothing.
+
+    On a link that takes less than a flit per period of its handshake, control flits queue up.
+
+    Parameters
+    ----------
+    network : Network
+        Its hosts do nothing else in the meantime.
+    """
+    # Ends that are up answer an INIT that comes in within a period, and an UP not at all: behind
+    # the second wait nothing is left.
+    for _ in range(2):
+        rest = network.links_idle_from + PERIOD_CYCLES - network.cycle
+        if rest <= 0:
+            return
+        for rank in range(network.topology.num_ranks):
+            network.set_script(rank, [HostOp.wait(rest)])
+        network.run(rest + 1)
