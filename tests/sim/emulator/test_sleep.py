@@ -108,12 +108,12 @@ def outcome(
         (
             "mesh:2x2",
             "forest",
-            0.05,
+            0.03,
             {"model": LinkModel(forward_flits=64, dependency="submessage")},
         ),
         ("bigraph:2x2", "direct", 0.0, {}),
         ("ring:4", "ring", 0.5, {"idle_ranks": [2]}),
-        ("ring:4", "ring", 0.4, {"faults": [StuckMemory(1, 5000, 0, MemoryChannel.WRITE)]}),
+        ("ring:4", "ring", 0.35, {"faults": [StuckMemory(1, 5000, 0, MemoryChannel.WRITE)]}),
     ],
 )
 def test_a_run_is_the_same_whether_interfaces_sleep_or_not(spec, algorithm, least, options):
