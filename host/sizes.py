@@ -1,24 +1,25 @@
 """Sizes for people: bytes, binary and SI units, read and written."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["format_size", "paced", "parse_size", "parse_sizes"]
+__all__ = ["check_once", "format_size", "paced", "parse_size", "parse_sizes"]
 
 _UNITS = {
     **{"": 1, "b": 1},
-    **{"kb": 1000, "mb": 1000_000, "gb": 1000_000_000},
-    **{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30},
+    **{"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12},
+    **{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40},
 }
+_MOST_DIGITS = 15
 
 
 def parse_size(text: str) -> int:
-    """Read one size in bytes, or with kB, MB, GB (powers of 1000), KiB, MiB or GiB behind it.
+    """Read one size in bytes, or with kB to TB (powers of 1000) or KiB to TiB behind it.
 
     Parameters
     ----------
@@ -42,10 +43,12 @@ def parse_size(text: str) -> int:
     """
     if "," in text:
         raise ValueError(f"Size must be one, not a list, {text!r}")
-    match = re.fullmatch(r"(\d{1,15})\s*([a-zA-Z]*)", text.strip(), flags=re.ASCII)
+    match = re.fullmatch(r"(\d+)\s*([a-zA-Z]*)", text.strip(), flags=re.ASCII)
     if match is None or match[2].lower() not in _UNITS:
-        units = "kB, MB, GB, KiB, MiB or GiB"
+        units = "kB, MB, GB, TB, KiB, MiB, GiB or TiB"
         raise ValueError(f"Size must be bytes, or a number with {units}, not {text!r}")
+    if len(match[1]) > _MOST_DIGITS:
+        raise ValueError(f"Size must have at most {_MOST_DIGITS} digits, not {len(match[1])}")
     size_bytes = int(match[1]) * _UNITS[match[2].lower()]
     if size_bytes <= 0 or size_bytes % 4:
         raise ValueError(f"Size must be a positive multiple of 4 bytes, not {text!r}")
@@ -55,12 +58,50 @@ def parse_size(text: str) -> int:
 def parse_sizes(text: str) -> list[int]:
     """Read sizes with commas between them, each as `parse_size` reads it.
 
+    Raises
+    ------
+    ValueError
+        As `parse_size`, or if one is there twice, in whatever unit.
+
     Examples
     --------
     >>> parse_sizes("32KiB,1MB")
     [32768, 1000000]
     """
-    return [parse_size(each) for each in text.split(",")]
+    texts = text.split(",")
+    sizes = [parse_size(each) for each in texts]
+    check_once("Sizes", sizes, texts)
+    return sizes
+
+
+def check_once(what: str, values: Sequence[Hashable], texts: Sequence[str]) -> None:
+    """Raise where a value of a list is there twice, since it would be run or printed twice.
+
+    Parameters
+    ----------
+    what : str
+        What the values are, for the message.
+    values : sequence
+    texts : sequence of str
+        How each of them was written.
+
+    Raises
+    ------
+    ValueError
+        If two values are equal: names the second.
+
+    Examples
+    --------
+    >>> check_once("Sizes", [4096, 4096], ["4KiB", "4096"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Sizes must be there once each, not '4096' again
+    """
+    seen: set[Hashable] = set()
+    for value, text in zip(values, texts, strict=True):
+        if value in seen:
+            raise ValueError(f"{what} must be there once each, not {text.strip()!r} again")
+        seen.add(value)
 
 
 def format_size(size_bytes: int) -> str:
@@ -71,7 +112,7 @@ def format_size(size_bytes: int) -> str:
     >>> format_size(32768)
     '32 KiB'
     """
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+    for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= scale and size_bytes % scale == 0:
             return f"{size_bytes // scale} {unit}"
     return f"{size_bytes} bytes"

@@ -16,7 +16,14 @@ from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["CLOCK_GHZ", "MOST_MEMORY_CYCLES", "LinkModel", "MemoryTiming", "problem_with"]
+__all__ = [
+    "CLOCK_GHZ",
+    "LEAST_MEMORY_CYCLES",
+    "MOST_MEMORY_CYCLES",
+    "LinkModel",
+    "MemoryTiming",
+    "problem_with",
+]
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,8 @@ _QUEUE_MARGIN = 16
 _MOST_LATENCY_CYCLES = 2**40
 CLOCK_GHZ = 0.001, 100
 """The slowest and the fastest clock."""
-MOST_MEMORY_CYCLES = 2**20
+LEAST_MEMORY_CYCLES, MOST_MEMORY_CYCLES = 2 + LEAST_STAGES, 2**20
+"""Of a read, the shortest addition and the acknowledgement together."""
 _RANGES: dict[str, tuple[float, float]] = {
     **LIMITS,
     "clock_ghz": CLOCK_GHZ,

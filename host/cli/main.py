@@ -3,6 +3,7 @@
 import functools
 import importlib.metadata
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -87,6 +88,8 @@ def _with_verbosity(name: str, command: Callable[..., Any]) -> Callable[..., Any
     return wrapped
 
 
+_MAY_BE_EMPTY = {"--modes"}
+
 for _commands in (
     cli_demo,
     cli_schedule,
@@ -122,4 +125,24 @@ def main(arguments: list[str] | None = None) -> int:
         Exit status, as of `run_command`; 1 also where a result is not exact.
     """
     set_verbosity(Verbosity.TERMINAL)
-    return run_command(lambda: app(arguments, prog_name="multitree", standalone_mode=False))
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_command(lambda: _run(given))
+
+
+def _run(arguments: list[str]) -> Any:
+    _check_values(arguments)
+    return app(arguments, prog_name="multitree", standalone_mode=False)
+
+
+def _check_values(arguments: list[str]) -> None:
+    """Raise where a value is empty: it would count as not given, or name the current folder."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = argument.partition("=")
+        if not argument:
+            named = before if before.startswith("-") else "Argument"
+        elif option.startswith("--") and equals and not value:
+            named = option
+        else:
+            continue
+        if named not in _MAY_BE_EMPTY:
+            raise ValueError(f"{named} must have a value, not ''")

@@ -23,7 +23,7 @@ from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.design.switch_files import SwitchModule, switch_modules
 from multitree.host.design.verilog_files import Delivery, write_verilog
 from multitree.host.engines import needs_of
-from multitree.host.sizes import parse_size
+from multitree.host.sizes import check_once, parse_size
 from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import config_for, link_limits
@@ -103,6 +103,8 @@ def verilog(
     check_folder(out)
     built, _ = build_schedule(spec, algorithm, None, None, network)
     types, run_modes = tuple(dtypes.split(",")), tuple(modes.split(",")) if modes else ()
+    check_once("Types", types, types)
+    check_once("Modes", run_modes, run_modes)
     design = Design(built, size_bytes, model, memory, name, dtypes=types, modes=run_modes)
     plan = design.benches(BENCH_SIZE, crossings=crossings) if bench else None
     delivery = design.write(out, plan, force=force)

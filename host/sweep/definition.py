@@ -17,7 +17,12 @@ from multitree.host.sweep.yaml_text import Places, read_entries
 from multitree.host.work import OPS
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.choice import AUTO
-from multitree.sim.link_model import CLOCK_GHZ, MOST_MEMORY_CYCLES, problem_with
+from multitree.sim.link_model import (
+    CLOCK_GHZ,
+    LEAST_MEMORY_CYCLES,
+    MOST_MEMORY_CYCLES,
+    problem_with,
+)
 from multitree.topology.algorithms.build import ALGORITHMS
 from multitree.topology.collectives import COLLECTIVES, DTYPES
 from multitree.topology.file_text import (
@@ -227,7 +232,7 @@ _CHECKS: dict[str, Check] = {
     "dtype": _choice(tuple(DTYPES)),
     "op": _op,
     "seed": _integer(0, _MOST),
-    "memory_cycles": _integer(1, MOST_MEMORY_CYCLES),
+    "memory_cycles": _integer(LEAST_MEMORY_CYCLES, MOST_MEMORY_CYCLES),
     "clock_ghz": _number(*CLOCK_GHZ),
     "flit_bytes": partial(_interface_size, "flit_bytes"),
     "buffer_flits": _or_none(partial(_interface_size, "buffer_flits")),

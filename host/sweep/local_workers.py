@@ -161,18 +161,26 @@ def _serve(connection: "Connection[Any, Any]", run: Run) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The sweep has said so already.
     warnings.simplefilter("ignore", TopologyWarning)
-    connection.send(_STARTED)
+    _say(connection, _STARTED)
     while True:
         try:
             task = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             return
         said: Answer | Exception
         try:
             said = run(task)
         except SweepError as error:
             said = error
+        _say(connection, said)
+
+
+def _say(connection: "Connection[Any, Any]", said: object) -> None:
+    """Send something to the sweep; where that was killed, end without a word."""
+    try:
         connection.send(said)
+    except ConnectionError:
+        sys.exit(1)
 
 
 def _exit(number: int, frame: FrameType | None) -> None:

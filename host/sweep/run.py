@@ -137,8 +137,8 @@ def run_sweep(
     Raises
     ------
     SweepError
-        If the definition is wrong, the folder is in use, workers cannot be started or reached, or
-        something that was asked for is not installed.
+        If the definition is wrong, the folder is in use or has results that are not of a sweep,
+        workers cannot be started or reached, or something that was asked for is not installed.
     EngineError
         If an engine of the sweep cannot run on this machine.
     OSError
@@ -156,6 +156,7 @@ def run_sweep(
     """
     grid = grid_of(definition) if isinstance(definition, Mapping) else read_grid(definition)
     num_jobs = _num_jobs(jobs, dask)
+    _check_own(Path(out))
     # One that is there must not stay behind with other rows.
     parquet = parquet or (Path(out) / PARQUET).exists()
     if parquet:
@@ -319,6 +320,16 @@ def _num_jobs(jobs: int | None, dask: str | None) -> int:
     if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= MOST_JOBS:
         raise SweepError(f"Jobs must be within 1..{MOST_JOBS}, not {jobs!r}")
     return jobs
+
+
+def _check_own(folder: Path) -> None:
+    """Raise where a file would be replaced that no sweep has written: sweeps keep a log there."""
+    for name in (CSV, PARQUET):
+        if (folder / name).exists() and not (folder / LOG).exists():
+            raise SweepError(
+                f"Folder of a sweep must have its {LOG} where it has a {name}: "
+                f"{str(folder / name)!r} is not of one, and would be replaced"
+            )
 
 
 def _machine() -> dict[str, Any]:

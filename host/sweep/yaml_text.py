@@ -18,7 +18,13 @@ Places = dict[str, str]
 """Where each key stands, such as "line 3, column 1"."""
 
 # Words and numbers as in YAML 1.2, in which "no" is a text and 010 no octal number.
-_WORDS = {"": None, "null": None, "~": None, "true": True, "false": False}
+_WORDS = {
+    "": None,
+    "~": None,
+    **dict.fromkeys(("null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,30})")
 _NUMBER = re.compile(
     r"[-+]?([0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}(?=[eE]))([eE][-+]?[0-9]{1,3})?"

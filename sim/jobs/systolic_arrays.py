@@ -1,9 +1,9 @@
 """Compute times of layers on output-stationary systolic arrays, in closed form."""
 
-import math
 from dataclasses import dataclass
 
 from multitree.sim.jobs.layer_shapes import LayerShape
+from multitree.sim.link_model import CLOCK_GHZ
 
 __all__ = ["FOLDS", "SystolicArrays"]
 
@@ -78,8 +78,11 @@ class SystolicArrays:
                 raise ValueError(f"Arrays' {name} must be within 1..{2**20}, not {value!r}")
         if self.folds not in FOLDS:
             raise ValueError(f"Folds must be {' or '.join(FOLDS)}, not {self.folds!r}")
-        if not (math.isfinite(self.clock_ghz) and self.clock_ghz > 0):
-            raise ValueError(f"Arrays' clock must be positive and finite, not {self.clock_ghz!r}")
+        least, most = CLOCK_GHZ
+        if not least <= self.clock_ghz <= most:
+            raise ValueError(
+                f"Arrays' clock must be within {least}..{most} GHz, not {self.clock_ghz!r}"
+            )
 
     def product_cycles(self, m: int, n: int, k: int) -> int:
         """Cycles of a matrix product of (m, k) by (k, n) on one array."""

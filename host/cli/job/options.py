@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from multitree.host.sizes import parse_sizes
+from multitree.host.sizes import check_once, parse_size
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.jobs.gradients import BUCKET_BYTES, OVERLAPS
 from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job
@@ -151,7 +151,7 @@ def parse_schemes(text: str, dependency: str, flow_control: str) -> list[Scheme]
     Raises
     ------
     ValueError
-        If there is no such algorithm or mode.
+        If there is no such algorithm or mode, or one with the same modes is there twice.
 
     Examples
     --------
@@ -172,6 +172,7 @@ def parse_schemes(text: str, dependency: str, flow_control: str) -> list[Scheme]
             found[field] = mode
         default = {"dependency": dependency, "flow_control": flow_control}
         schemes.append(Scheme(check_algorithm(name), **default | found))
+    check_once("Algorithms with their modes", schemes, text.split(","))
     return schemes
 
 
@@ -187,7 +188,7 @@ def parse_buckets(text: str | None, overlap: str) -> tuple[int, int]:
         return BUCKET_BYTES
     if overlap != "buckets":
         raise ValueError("--buckets must come with --overlap buckets")
-    sizes = parse_sizes(text)
+    sizes = [parse_size(each) for each in text.split(",")]
     if len(sizes) != 2:
         raise ValueError(f"--buckets must be two sizes, such as 1MiB,25MiB, not {text!r}")
     return sizes[0], sizes[1]

@@ -33,7 +33,7 @@ from multitree.host.cli.timing.simulate import (
 from multitree.host.comparison import COLUMNS, check_some_ran, compare_all, shown_cells
 from multitree.host.report import bound_of
 from multitree.host.simulator import SEED, Simulator
-from multitree.host.sizes import format_size, parse_sizes
+from multitree.host.sizes import check_once, format_size, parse_sizes
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.algorithms.build import COMPARED, check_algorithm
@@ -71,6 +71,7 @@ def compare(
     check_format(json, csv)
     sizes, topology = parse_sizes(size), network.network(spec)
     names = [check_algorithm(name) for name in algorithms.split(",")]
+    check_once("Algorithms", names, names)
     modes = {"dependency": dependency, "flow_control": flow_control}
     model = clock.model(**modes).with_memory(memory_cycles)
     with (

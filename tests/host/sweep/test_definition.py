@@ -110,7 +110,7 @@ def test_values_of_each_key_are_taken(key):
         ({"op": "mean"}, "op must be sum or max or average or avg, not 'mean'"),
         ({"seed": -1}, "seed must be an integer within 0..*, not -1"),
         ({"seed": 2**63}, "seed must be an integer within 0..*, not 9223372036854775808"),
-        ({"memory_cycles": 0}, "memory_cycles must be an integer within 1..1048576, not 0"),
+        ({"memory_cycles": 5}, "memory_cycles must be an integer within 6..1048576, not 5"),
         ({"clock_ghz": 0}, "clock_ghz must be a positive, finite number, not 0"),
         ({"clock_ghz": float("nan")}, "clock_ghz must be a positive, finite number, not nan"),
         ({"clock_ghz": True}, "clock_ghz must be a positive, finite number, not True"),

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from multitree.host.sweep.errors import SweepError
-from multitree.host.sweep.local_workers import answers_of_processes, num_cores
+from multitree.host.sweep.local_workers import _serve, answers_of_processes, num_cores
 from multitree.host.sweep.networks import Source
 from multitree.host.sweep.point import Point
 from multitree.host.sweep.point_run import Task
@@ -48,6 +48,17 @@ def test_workers_end_where_nobody_takes_their_answers(monkeypatch):
         assert len(multiprocessing.active_children()) == 2
         begin = time.monotonic()
     assert no_children_within(0) and time.monotonic() - begin < 5
+
+
+@pytest.mark.slow
+def test_a_worker_ends_without_a_word_where_the_sweep_was_killed(capfd):
+    processes = multiprocessing.get_context("spawn")
+    ours, theirs = processes.Pipe()
+    worker = processes.Process(target=_serve, args=(theirs, answer_or_die))
+    ours.close()
+    worker.start()
+    worker.join()
+    assert (worker.exitcode, capfd.readouterr().err) == (1, "")
 
 
 @pytest.mark.slow

@@ -245,6 +245,16 @@ def test_what_is_not_installed_is_said_before_anything_runs(tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["results.csv", "results.parquet"])
+def test_results_of_anything_but_a_sweep_are_not_replaced(tmp_path, in_process, name):
+    (tmp_path / name).write_text("of another program")
+    with pytest.raises(SweepError, match=rf"must have its log.jsonl .*{name}' is not of one"):
+        run_sweep(SMALL, tmp_path)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
+        (name, "of another program")
+    ]
+
+
 def test_an_emulation_has_the_cores_that_processes_leave_it(tmp_path, monkeypatch):
     seen = []
 
