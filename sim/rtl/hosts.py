@@ -21,7 +21,7 @@ from multitree.nic.program import (
     run_writes,
 )
 from multitree.nic.table import Table, table_writes
-from multitree.sim.emulator.link_startup import await_idle_links, await_links
+from multitree.sim.emulator.link_waits import await_idle_links, await_links
 from multitree.sim.emulator.network import Network
 from multitree.sim.faults.diagnosis import check_responses, check_status
 from multitree.sim.faults.injection import Injection, flipped, inject, resets_of

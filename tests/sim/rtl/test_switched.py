@@ -9,7 +9,7 @@ import pytest
 from multitree.nic.config import NO_PORT, head_layout
 from multitree.nic.faults import DeviceError
 from multitree.nic.table import compile_table
-from multitree.sim.emulator.link_startup import await_links
+from multitree.sim.emulator.link_waits import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
