@@ -1,10 +1,10 @@
 """The analytic engine against the exact one, on random cases and on ordinary ones.
 
-Random cases are those of ``bench/exact_vs_rtl.py``; the grid has tori, meshes, switches and
-forests, 4 B to 16 MiB, in all modes. RTL is not needed, since the exact engine's cycles are its.
-Translated schedules are compared with those written out. Exit status 1 if a class is off by more
-than ``--tolerance``: ``python bench/analytic_vs_exact.py --cases random``, ``grid``, ``translated``
-or ``all``.
+Random cases are those of ``bench/exact_vs_rtl.py``, short ones the same with buffers that no round
+trip fits in; the grid has tori, meshes, switches and forests, 4 B to 16 MiB, in all modes. RTL is
+not needed, since the exact engine's cycles are its. Translated schedules are compared with those
+written out. Exit status 1 if a class is off by more than ``--tolerance``; some of them:
+``python bench/analytic_vs_exact.py --cases random``, or ``short``, ``grid``, ``translated``.
 """
 
 import argparse
@@ -12,12 +12,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import chain, product
 from typing import Any
 
-from exact_vs_rtl import draw
+from exact_vs_rtl import KINDS, Case, draw
 
 from multitree.host.cli.output import Working
 from multitree.host.sizes import parse_size
@@ -33,6 +33,7 @@ from multitree.topology.specs import parse_topology
 __all__ = ["Difference", "Point", "grid", "summary"]
 
 PRIVATE, SWITCHED = ("torus:4x4", "torus:8x8", "mesh:4x4"), ("fat_tree:4x4", "bigraph:4x8", "dgx2")
+CASES = "random", "short", "grid", "translated", "all"
 SIZES = ("4", "4KiB", "64KiB")
 MEMORIES = 12, 100, 500
 MODES = (("chunk", "message", 0), ("submessage", "message", 0), ("submessage", "packet", 0))
@@ -43,6 +44,7 @@ LARGE = (
     ("16MiB", "torus:4x4", MODES[0]),
 )
 WAVES = tuple(product(("torus:4x4", "mesh:4x4"), ("64KiB", "256KiB"), (0, 512)))
+SHORT_BUFFERS_FLITS, SHORT_SUBMESSAGE_FLITS = (8, 12, 24), 4
 TRANSLATED = "torus:8x8", "torus:16x16"
 ROW = "{:<32} {:>5} {:>9} {:>9} {:>9} {:>9}"
 
@@ -140,14 +142,25 @@ def of_translated(spec: str) -> Iterator[Difference]:
 
 def of_seed(seed: int) -> Difference:
     """Time a random case by both engines."""
-    case = draw(seed)
+    return _of_case("random", seed, draw(seed))
+
+
+def of_short(seed: int) -> Difference:
+    """Time a random case with short buffers by both engines."""
+    case, lengths = draw(seed), SHORT_BUFFERS_FLITS
+    short = {"buffer_flits": lengths[seed // len(KINDS) % len(lengths)]}
+    short["submessage_flits"] = SHORT_SUBMESSAGE_FLITS
+    return _of_case("short", seed, replace(case, model=replace(case.model, **short)))
+
+
+def _of_case(group: str, seed: int, case: Case) -> Difference:
     modes: dict[str, Any] = {"lockstep": case.lockstep, "start": case.skews}
     both = [
         engine(case.schedule, case.num_flits, case.model, **modes).cycles
         for engine in (analytic, exact)
     ]
-    kind = "random/" + case.kind.replace(", ", "-").replace(" ", "-")
-    return Difference(kind, f"seed {seed}", both[1], both[0] - both[1])
+    kind = case.kind.replace(", ", "-").replace(" ", "-")
+    return Difference(f"{group}/{kind}", f"seed {seed}", both[1], both[0] - both[1])
 
 
 def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
@@ -175,7 +188,7 @@ def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
 def main() -> int:
     """Time all cases and print a row for each class."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", choices=("random", "grid", "translated", "all"), default="all")
+    parser.add_argument("--cases", choices=CASES, default="all")
     parser.add_argument("--runs", type=int, default=300, help="random cases, seeds 0 and up")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--tolerance", type=float, default=1.0, help="of a share of the cycles")
@@ -184,10 +197,12 @@ def main() -> int:
     # It is compiled here, so that no process has to.
     exact(build(parse_topology("ring:2"), "multitree"), 1)
     seeds = range(arguments.runs) if arguments.cases in ("random", "all") else ()
+    short = range(arguments.runs) if arguments.cases in ("short", "all") else ()
     points = list(grid()) if arguments.cases in ("grid", "all") else []
     trees = TRANSLATED if arguments.cases in ("translated", "all") else ()
     with Working("cases timed by both engines"), ProcessPoolExecutor(arguments.jobs) as pool:
-        found = list(chain(pool.map(of_seed, seeds), pool.map(of_point, points, chunksize=4)))
+        timed = pool.map(of_seed, seeds), pool.map(of_short, short)
+        found = list(chain(*timed, pool.map(of_point, points, chunksize=4)))
         found += chain.from_iterable(map(of_translated, trees))
     rows = summary(found)
     if arguments.json:

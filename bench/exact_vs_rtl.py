@@ -36,7 +36,8 @@ from multitree.topology.schedules.schedule import Schedule
 __all__ = ["Case", "Outcome", "compare", "differences", "digest_of", "draw"]
 
 MOST_FLITS, MOST_SKEW_CYCLES, MOST_LATENCY_NS, MOST_MEMORY_CYCLES = 2500, 1500, 150, 22
-SPEEDS = (1.0, 1.0, 1.5, 2.5, 4.0)
+SPEEDS = (1.0, 1.0, 1.5, 4.0, 24.0)
+"""Cycles per flit; control flits, which come every 16 cycles, queue up on the slowest."""
 PLANES = "planes"
 COLLECTIVES = ("all_reduce",) * 4 + ("reduce_scatter", "all_gather", "broadcast", "reduce")
 ROW = "{:<22} {:>5} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9} {:>14} {:>14} {:>12} {:>12}"
