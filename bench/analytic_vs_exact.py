@@ -20,6 +20,7 @@ from typing import Any
 from exact_vs_rtl import KINDS, Case, draw
 
 from multitree.host.cli.output import Working
+from multitree.host.parameters import scaled
 from multitree.host.sizes import parse_size
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.exact.engine import exact
@@ -43,6 +44,7 @@ LARGE = (
     *(("1MiB", "torus:4x4", mode) for mode in (*MODES[1:], *FORWARDED)),
     ("16MiB", "torus:4x4", MODES[0]),
 )
+SLOW = tuple(product(("full:8", "torus:3x3", "torus:4x4", "mesh:4x4"), (4.0, 1.0), SIZES[1:]))
 WAVES = tuple(product(("torus:4x4", "mesh:4x4"), ("64KiB", "256KiB"), (0, 512)))
 SHORT_BUFFERS_FLITS, SHORT_SUBMESSAGE_FLITS = (8, 12, 24), 4
 TRANSLATED = "torus:8x8", "torus:16x16"
@@ -61,6 +63,7 @@ class Point:
     flow_control: str = "message"
     forward_flits: int = 0
     lockstep: bool = False
+    link_gbytes_per_s: float | None = None
 
     @property
     def model(self) -> LinkModel:
@@ -101,24 +104,29 @@ def grid() -> Iterator[Point]:
         yield Point(spec, algorithm, size)
     for size, spec, mode in LARGE:
         yield Point(spec, "multitree", size, 12, *mode)
+    for (spec, speed, size), mode in product(SLOW, (MODES[0], *FORWARDED)):
+        yield Point(spec, "multitree", size, 12, *mode, link_gbytes_per_s=speed)
     for spec, size, forward_flits in WAVES:
         yield Point(spec, "forest", size, 12, "submessage", forward_flits=forward_flits)
 
 
 @cache
-def _schedule(spec: str, algorithm: str) -> Schedule:
-    return build(parse_topology(spec), algorithm)
+def _schedule(spec: str, algorithm: str, link_gbytes_per_s: float | None) -> Schedule:
+    return build(scaled(parse_topology(spec), link_gbytes_per_s, None), algorithm)
 
 
 def of_point(point: Point) -> Difference:
     """Time an ordinary case by both engines."""
-    schedule, model = _schedule(point.spec, point.algorithm), point.model
+    schedule = _schedule(point.spec, point.algorithm, point.link_gbytes_per_s)
+    model = point.model
     num_flits = model.num_flits(parse_size(point.size), 1)
     both = [
         engine(schedule, num_flits, model, lockstep=point.lockstep).cycles
         for engine in (analytic, exact)
     ]
-    if schedule.num_waves > 1:
+    if point.link_gbytes_per_s is not None:
+        kind = "slow-links"
+    elif schedule.num_waves > 1:
         kind = "waves"
     elif lowered(schedule).topology.num_switches:
         kind = "double-trees" if point.algorithm == "double_tree" else "shared"

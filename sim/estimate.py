@@ -57,6 +57,7 @@ def estimate(
     root: int | None = None,
     link_model: LinkModel | None = None,
     lockstep: bool = False,
+    start: Sequence[int] | None = None,
 ) -> Estimate:
     """Time a collective without running it.
 
@@ -74,6 +75,9 @@ def estimate(
         Clock, flits, buffers, memory and pipelines; `dependency` and `flow_control`.
     lockstep : bool
         Interfaces wait out the estimated time of every step.
+    start : sequence of int, optional
+        Cycles in which ranks are started; all at once if not said. They do not influence which
+        algorithm "auto" takes.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def estimate(
     TypeError
         If `what` is neither, or the size no integer.
     ValueError
-        If the size is negative, an algorithm, collective or root is given with a schedule, which
+        If the size or a start is negative, there is not one start per rank, an algorithm, collective or root is given with a schedule, which
         has its own, or "auto" is to choose in lockstep; as a ScheduleError if there is no such
         schedule, one that is given is wrong, or a translated one is not the same at all ranks.
 
@@ -113,7 +117,7 @@ def estimate(
         verify_implicit(schedule)
     else:
         verify(schedule)
-    trace = analytic(schedule, num_flits, model, lockstep=lockstep)
+    trace = analytic(schedule, num_flits, model, lockstep=lockstep, start=start)
     limits = link_limits(schedule.topology, model)
     return Estimate(trace.cycles, model.microseconds(trace.cycles), trace, model, limits)
 

@@ -1,5 +1,6 @@
 """Figures over the number of ranks: weak and strong scaling on tori."""
 
+from dataclasses import replace
 from functools import partial
 
 from multitree.host.figures.figure import Axis, Figure, Request, RunPoints, Value
@@ -8,6 +9,7 @@ from multitree.host.figures.schemes import (
     BIDIRECTIONAL_RING_2D,
     MULTITREE,
     MULTITREE_PACKETS,
+    NO_PACKETS,
     RING,
     RING_2D,
 )
@@ -31,13 +33,21 @@ def _scaling(request: Request, run: RunPoints, *, weak: bool) -> list[Value]:
         for scheme in SCHEMES
         for spec in request.networks
     ]
-    found = timed(request, run, wanted)
+    found = [_in_packets(each) for each in timed(request, run, wanted)]
     base = found[0].cycles
 
     def over_first_ring(each: Timed) -> float | None:
         return each.cycles / base if base and each.cycles else None
 
     return [value_of(each, over_first_ring) for each in found]
+
+
+def _in_packets(each: Timed) -> Timed:
+    """The same, but no cycles of MultiTree in packets where those are of its messages."""
+    is_asked = each.wanted.series == MULTITREE_PACKETS.name
+    if is_asked and each.wanted.point.flow_control != MULTITREE_PACKETS.flow_control:
+        return replace(each, cycles=None, rtl_cycles=None, problem=each.problem or NO_PACKETS)
+    return each
 
 
 WEAK_SCALING = Figure(

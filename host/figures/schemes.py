@@ -67,6 +67,10 @@ def schedule_of(spec: str, algorithm: str) -> Schedule | None:
         return None
 
 
+NO_PACKETS = (
+    "Packets are for private links: where links are shared, through switches or through ranks, "
+    "interfaces send whole messages only, and so all schemes are in messages there"
+)
 RING = Scheme("ring", "ring", flow_control="packet")
 DOUBLE_TREE = Scheme("double tree", "double_tree", flow_control="packet")
 RING_2D = Scheme("2D ring", "ring_2d", flow_control="packet")

@@ -4,21 +4,24 @@ from functools import partial
 
 from multitree.host.figures.figure import Axis, Figure, Request, RunPoints, Value
 from multitree.host.figures.rules import point_of
-from multitree.host.figures.schemes import MULTITREE, MULTITREE_PACKETS, PAPER, Scheme, schedule_of
+from multitree.host.figures.schemes import (
+    MULTITREE,
+    MULTITREE_PACKETS,
+    NO_PACKETS,
+    PAPER,
+    Scheme,
+    schedule_of,
+)
 from multitree.host.figures.timed import Timed, Wanted, timed, value_of
 from multitree.sim.inputs import shares_links
 from multitree.topology.algorithms.build import ALGORITHMS
 
-__all__ = ["BANDWIDTH", "BASELINES", "NO_PACKETS", "PACKETS"]
+__all__ = ["BANDWIDTH", "BASELINES", "PACKETS"]
 
 KIB, MIB = 1 << 10, 1 << 20
 DIRECT = ("torus:4x4", "torus:8x8", "mesh:4x4", "mesh:8x8")
 SWITCHED = ("dgx2", "fat_tree:8x8", "bigraph:4x8", "bigraph:4x16")
 PAPER_SIZES = tuple(32 * KIB << power for power in range(12))
-NO_PACKETS = (
-    "Packets are for private links: where links are shared, through switches or through ranks, "
-    "interfaces send whole messages only, and so all schemes are in messages there"
-)
 _GIB_PER_GB = 1e9 / (1 << 30)
 
 

@@ -12,6 +12,7 @@ from multitree.host.figures.schemes import (
     DOUBLE_TREE,
     MULTITREE,
     MULTITREE_PACKETS,
+    NO_PACKETS,
     RING,
     RING_2D,
     Scheme,
@@ -64,6 +65,8 @@ def _iterations(
 ) -> list[JobTime] | str:
     """An iteration of each job, or why there is none."""
     flow_control = scheme.flow_control_on(spec)
+    if scheme is MULTITREE_PACKETS and flow_control != scheme.flow_control:
+        return NO_PACKETS
     model = LinkModel(dependency=scheme.dependency, flow_control=flow_control)
     counted = published_cycles if rule == "published" else cycles_of_engine
     times = CollectiveTimes(placement, scheme.algorithm, model, cycles_of=counted)

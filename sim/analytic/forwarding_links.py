@@ -164,8 +164,11 @@ class ForwardingLinks(PrivateLinks):
         looked = np.maximum(there + model.queue_cycles, self._looked[link]) + self._head_cycles
         self._last_looked[rows] = looked
         checked = np.maximum(looked, self._passed[link] + 1)
-        first = np.maximum(first + model.queue_cycles, checked - way)
-        start, last = super()._receive(group, limits, head, first, tail + model.queue_cycles)
+        queue = model.queue_cycles
+        start, last = super()._receive(group, limits, head, first + queue, tail + queue)
+        # What is in the link's buffer meanwhile passes in a row.
+        start = np.maximum(start, checked)
+        last = np.maximum(last, start + group.rest)
         end = self._written(group, checked, start, last)
         # REPORT of nic/receive/forwarding_header_check.py waits until nothing is under way.
         found = np.where(group.waits | self._before[rows], model.find_cycles, 0)
@@ -216,4 +219,5 @@ class ForwardingLinks(PrivateLinks):
         self._first_put[rows], self._last_put[rows] = first_put, last_put
         self._first_acked[rows], self._last_acked[rows] = first + latency, final + latency
         # Flits that cannot be written yet stay in front once there is no more room for them.
-        return np.where(group.size > self._room, np.maximum(last, final - self._room), last)
+        room = self._room * (final - first) / np.maximum(group.rest, 1)
+        return np.where(group.size > self._room, np.maximum(last, final - room), last)

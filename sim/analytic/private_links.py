@@ -137,7 +137,8 @@ class PrivateLinks:
         self._passed, self._drained = np.full((2, num_links), NEVER)
         # When what came in of a flow lets a message begin, and end.
         self._ready, self._whole = np.full((2, *places), NEVER)
-        self._sent, self._arrived, self._first_pass, self._last_pass = np.zeros(
+        # When the first sub-message has gone to the reducer, and the last flit.
+        self._sent, self._arrived, self._part_pass, self._last_pass = np.zeros(
             (4, self._schedule.num_transfers)
         )
 
@@ -159,12 +160,14 @@ class PrivateLinks:
         self._buffers.add(rows, *self._leave(start, end))
         arrived = self._arrival(group, start, end)
         self._arrived[rows] = arrived
-        self._first_pass[rows], self._last_pass[rows] = start, end
+        part = np.clip(group.size, 1, self._part)
+        self._part_pass[rows] = self._passing(group, start, part - 1)
+        self._last_pass[rows] = end
         self._passed[link], self._drained[link] = end, arrived
         self._entered[link] = self._over + group.interval
+        # Rows wait for the last contribution only, which no group has together with another one.
         place = group.flow, group.dst
-        np.maximum.at(self._whole, place, arrived)
-        np.maximum.at(self._ready, place, self._ready_at(group, start, arrived))
+        self._whole[place], self._ready[place] = arrived, self._ready_at(group, start, arrived)
 
     def _group(self, rows: IntArray, sibling: IntArray) -> Group:
         link, size = self._link[rows], self._size[rows]
@@ -198,9 +201,19 @@ class PrivateLinks:
             return arrived
         # The first sub-message lets a row begin (`_first_needed` in nic/send/issuer.py).
         part = np.clip(group.size, 1, self._part)
-        behind = (part - 1) * group.interval + self._settle[group.rows]
-        earlier: FloatArray = np.minimum(arrived, start + behind)
+        passed = self._passing(group, start, part - 1)
+        earlier: FloatArray = np.minimum(arrived, passed + self._settle[group.rows])
         return earlier
+
+    def _passing(self, group: Group, start: FloatArray, number: FloatArray | int) -> FloatArray:
+        """Cycles in which payload flits go to the reducer, the first one going in cycle `start`.
+
+        One goes a cycle where they are there already, as behind a sibling, else as links bring
+        them.
+        """
+        there = self._first_there + number * group.interval
+        passing: FloatArray = np.maximum(start + number, there)
+        return passing
 
     def _send(self, group: Group) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Cycles of head, first and last payload flit at the near end of the link."""
@@ -253,8 +266,8 @@ class PrivateLinks:
         # Each buffer costs a round trip.
         rounds = group.size // depth
         # Flit 0 is the head: it may leave before memory answers, the first buffer's last flit not.
-        begun = np.maximum(head + way, start + (depth - 1) * group.interval - around)
-        first = np.where(rest > 0, start + (rest - 1) * group.interval, begun)
+        begun = np.maximum(head + way, self._passing(group, start, depth - 1) - around)
+        first = np.where(rest > 0, self._passing(group, start, rest - 1), begun)
         # A message that fits the buffer needs no place of its own.
         first = np.where(rounds > 0, first, NEVER)
         passed = np.maximum(first, self._buffers.left(group.rows, self._rest_places) + around)
@@ -274,8 +287,7 @@ class PrivateLinks:
             # `gate` of nic/receive/header_check.py opens for a sub-message when that of the sibling
             # is in memory.
             behind = self._settle[sibling] + model.sibling_cycles
-            ahead = (np.clip(size, 1, self._part) - 1) * self._interval[self._link[sibling]]
-            start[waiting] = np.maximum(start[waiting], self._first_pass[sibling] + ahead + behind)
+            start[waiting] = np.maximum(start[waiting], self._part_pass[sibling] + behind)
             rest = np.where(size > 0, (size - 1) % self._part, 0)
             end[waiting] = self._last_pass[sibling] + behind + rest
             # Who waits for a sibling asks for it first, even where it is in.
@@ -304,7 +316,7 @@ class PrivateLinks:
         first = np.maximum(first, slow + group.is_full * interval)
         tail = np.maximum(tail, np.maximum(slow + size * interval, first + group.rest * interval))
         tail = np.maximum(tail, self._crossed[link])
-        self._over = tail
+        self._over, self._first_there = tail, first + way
         known = np.maximum(head + way, limits.known) + self._head_cycles
         start = np.maximum(np.maximum(first + way, known + limits.asked), limits.start)
         last = np.maximum(start + group.rest, tail + way)

@@ -70,8 +70,10 @@ class TableRows:
         if self._step_cycles is None:
             return self._read
         ranks = np.arange(len(self._read))
+        # Who sends in the last step goes on behind that row; the others' rows wait for its end.
+        waits = self._begins | (self._steps < num_steps - 1)
         self._begun(np.full(len(ranks), num_steps), ranks, np.zeros(len(ranks)))
-        return self._ended + self._gone
+        return np.where(waits, self._ended + self._gone, self._read)
 
     def _begun(self, step: Ranks, src: Ranks, there: FloatArray) -> FloatArray:
         """When rows go that are in hand from a cycle on, but wait for their steps."""

@@ -64,6 +64,13 @@ def test_lockstep_is_timed_on_shared_links():
     assert locked.cycles > loose.cycles
 
 
+def test_ranks_that_start_late_make_it_longer():
+    late = [0] * 15 + [700]
+    found = estimate(torus(4, 4), SIZE_BYTES, start=late)
+    assert found.trace.start.tolist() == late
+    assert 0 < found.cycles - estimate(torus(4, 4), SIZE_BYTES).cycles <= 700
+
+
 def test_nothing_takes_the_messages_that_say_so():
     assert 0 < estimate(torus(4, 4), 0).cycles < estimate(torus(4, 4), 1 << 20).cycles
 

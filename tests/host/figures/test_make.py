@@ -87,6 +87,13 @@ def test_packets_are_drawn_over_messages(tmp_path):
     assert switched.y is None and "private links" in switched.problem
 
 
+@pytest.mark.parametrize("name", ["weak-scaling", "training"])
+def test_multitree_in_packets_has_no_values_where_there_are_no_packets(tmp_path, name):
+    made = make_figure(name, tmp_path, networks=["fat_tree:2x2"])
+    found = [each for each in made.values if each.series == "MultiTree, packets"]
+    assert found and all(each.y is None and "private links" in each.problem for each in found)
+
+
 def test_by_the_published_rule_multitree_is_in_lockstep_and_additions_are_free(tmp_path):
     made = make_figure(
         "bandwidth", tmp_path, networks=TORUS, sizes=[32768], rule="published", jobs=1

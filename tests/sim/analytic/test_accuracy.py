@@ -1,9 +1,16 @@
 """How far the analytic engine is off the exact one, and so off the RTL."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from multitree.sim.analytic.engine import analytic
+from multitree.sim.exact.engine import exact
 from multitree.sim.exact.library import why_not
+from multitree.sim.link_model import LinkModel
+from multitree.topology.algorithms.build import build
+from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 
 bench = bench_module("analytic_vs_exact")
@@ -24,6 +31,14 @@ POINTS = [
     (1.0, bench.Point("torus:4x4", "multitree", "64KiB", 100, "submessage")),
     (1.0, bench.Point("mesh:4x4", "multitree", "4KiB", 12, "submessage", "packet", lockstep=True)),
     (1.0, bench.Point("torus:4x4", "multitree", "64KiB", 500, "submessage", "message", 512)),
+    (1.0, bench.Point("full:8", "multitree", "4KiB", 12, link_gbytes_per_s=1.0)),
+    (1.0, bench.Point("full:8", "multitree", "64KiB", 12, "submessage", link_gbytes_per_s=4.0)),
+    (
+        1.0,
+        bench.Point(
+            "torus:3x3", "multitree", "64KiB", 12, "submessage", "message", 512, False, 4.0
+        ),
+    ),
     (2.0, bench.Point("fat_tree:4x4", "multitree", "64KiB", 100, lockstep=True)),
     (2.0, bench.Point("dgx2", "halving_doubling", "4KiB")),
 ]
@@ -63,6 +78,28 @@ def test_the_grid_has_every_mode_and_no_case_twice():
     assert {each.memory_cycles for each in points} == {12, 100, 500}
     assert {each.size for each in points} >= {"4", "16MiB"}
     assert any(each.lockstep for each in points) and any(each.forward_flits for each in points)
+
+
+@needs_exact
+@pytest.mark.parametrize(
+    ("spec", "collective", "root"),
+    [
+        ("full:4", "all_gather", None),
+        ("fat_tree:2x2", "all_reduce", None),
+        ("ring:5", "broadcast", 0),
+    ],
+)
+def test_in_lockstep_only_ranks_that_send_nothing_in_the_last_step_wait_for_its_end(
+    spec, collective, root
+):
+    # One long link, which makes steps long, but over which little goes.
+    topology = parse_topology(spec)
+    latency = np.where(np.arange(topology.num_links) == 0, 700.0, 20.0)
+    schedule = build(replace(topology, latency_ns=latency), "multitree", collective, root)
+    one, other = (
+        engine(schedule, 30, LinkModel(), lockstep=True).done for engine in (analytic, exact)
+    )
+    assert np.abs(one - other).max() <= 4, (one, other)
 
 
 def test_ranks_that_start_late_are_timed_from_the_first_start():
