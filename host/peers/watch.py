@@ -68,7 +68,7 @@ class Watch:
         elif frame.kind == FrameKind.STATUS:
             self._answers[peer] = Status.unpacked(payload or b"")
         elif frame.kind == FrameKind.FAILED:
-            self.fail(FailureRecord.unpacked(payload or b""), announce=False)
+            self.fail(FailureRecord.unpacked(payload or b""), is_own=False)
         elif frame.kind == FrameKind.LEAVE:
             self._connections[peer].has_left = True
         else:
@@ -181,16 +181,20 @@ class Watch:
         """Number in the default group of a rank of this group."""
         return self._global_ranks[rank] if 0 <= rank < len(self._global_ranks) else rank
 
-    def fail(self, record: FailureRecord, *, announce: bool = True) -> None:
-        """Fail the group for good: its collectives, its messages, and those of the others."""
+    def fail(self, record: FailureRecord, *, is_own: bool = True) -> None:
+        """Fail the group for good: its collectives, its messages, and those of the others.
+
+        Who has learned of it passes it on, too: its own goodbye, which follows, could otherwise
+        come before what the rank that has noticed it sends, and would be taken for the failure.
+        """
         if self.failure is not None:
             return
         self.failure = record
-        if announce:
-            packed = record.packed()
-            for connection in self._connections.values():
-                if not connection.is_closed:
-                    connection.send(Frame(FrameKind.FAILED, length=len(packed)), packed)
+        packed = record.packed()
+        for connection in self._connections.values():
+            if not connection.is_closed:
+                connection.send(Frame(FrameKind.FAILED, length=len(packed)), packed)
+        if is_own:
             thread = threading.Thread(target=self._keep, args=(record,), daemon=True)
             thread.start()
         self._failed(CollectiveError(record))

@@ -8,9 +8,11 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 from multitree.host.peers import failures  # noqa: E402
 from multitree.host.peers.failures import CollectiveError, FailureRecord, Status, find_culprit  # noqa: E402
+from multitree.host.peers.frames import Frame, FrameKind  # noqa: E402
 from multitree.host.peers.handles import Handle  # noqa: E402
 from multitree.host.peers.member import exchange_messages  # noqa: E402
 from multitree.host.peers.progress import Waiting  # noqa: E402
+from multitree.host.peers.watch import Watch  # noqa: E402
 
 SEQUENCE = 7
 
@@ -119,6 +121,29 @@ def test_results_that_cannot_be_copied_back_are_an_error():
     handle.finish()
     with pytest.raises(ZeroDivisionError):
         handle.wait()
+
+
+class Written:
+    """A connection that keeps what is sent."""
+
+    is_closed = False
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, frame, payload):
+        self.sent.append((frame.kind, payload))
+
+
+def test_who_learns_of_a_failure_passes_it_on_once():
+    record = FailureRecord(1, "mismatch", "all_reduce (sum)", SEQUENCE, -1, -1, 2, "0", "detail")
+    packed, errors = record.packed(), []
+    connections = {1: Written(), 2: Written(), 3: Written()}
+    watch = Watch(0, [0, 1, 2, 3], "0", connections, None, None, None, errors.append)
+    for peer in (2, 1):
+        assert watch.handle(peer, Frame(FrameKind.FAILED, length=len(packed)), packed)
+    assert [each.sent for each in connections.values()] == [[(FrameKind.FAILED, packed)]] * 3
+    assert [error.record for error in errors] == [record]
 
 
 class BrokenWhenSent:
