@@ -88,9 +88,10 @@ def estimate(
     TypeError
         If `what` is neither, or the size no integer.
     ValueError
-        If the size or a start is negative, there is not one start per rank, an algorithm, collective or root is given with a schedule, which
-        has its own, or "auto" is to choose in lockstep; as a ScheduleError if there is no such
-        schedule, one that is given is wrong, or a translated one is not the same at all ranks.
+        If the size or a start is negative, there is not one start per rank, an algorithm,
+        collective or root is given with a schedule, which has its own, or "auto" is to choose in
+        lockstep; as a ScheduleError if there is no such schedule, one that is given is wrong, or a
+        translated one is not the same at all ranks.
 
     Examples
     --------
