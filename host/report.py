@@ -118,7 +118,7 @@ class WorkReport:
             lines.append(
                 f"  {_number(self.effective_bandwidth_gbytes_per_s)} GB/s if the link's "
                 f"rate is that of all {self.wire_bits_per_flit} wire bits of a flit"
-                + _loading(self.loading_cycles)
+                + _loading(self.loading_cycles, self.engine)
             )
             if self.offload_us is not None:
                 lines.append(
@@ -142,10 +142,12 @@ class WorkReport:
         return "\n".join(lines)
 
 
-def _loading(cycles: int | None) -> str:
+def _loading(cycles: int | None, engine: str) -> str:
     """What came before the collective, and is not in its cycles."""
     if cycles is None:
-        return "; tables are loaded in unknown time, and so is an offload"
+        unknown = "; tables are loaded in unknown time, and so is an offload"
+        # Models time what is beyond interfaces; RTL has no time of loading through the backdoor.
+        return unknown + ("" if engine == "rtl" else ": no interface can be built that holds them")
     return f"; tables and settings loaded before in {cycles} cycles"
 
 
