@@ -95,7 +95,7 @@ class ForwardingLinks(PrivateLinks):
         acked = self._last_acked[group.rows] + later
         return np.where(group.is_full, acked, end + self._settle[group.rows])
 
-    def _ready_at(self, group: Group, start: FloatArray, arrived: FloatArray) -> FloatArray:
+    def _ready_at(self, group: Group, arrived: FloatArray) -> FloatArray:
         """Cycles from which on rows may go on with messages."""
         if not self._cut_through:
             return arrived

@@ -167,7 +167,7 @@ class PrivateLinks:
         self._entered[link] = self._over + group.interval
         # Rows wait for the last contribution only, which no group has together with another one.
         place = group.flow, group.dst
-        self._whole[place], self._ready[place] = arrived, self._ready_at(group, start, arrived)
+        self._whole[place], self._ready[place] = arrived, self._ready_at(group, arrived)
 
     def _group(self, rows: IntArray, sibling: IntArray) -> Group:
         link, size = self._link[rows], self._size[rows]
@@ -195,13 +195,12 @@ class PrivateLinks:
         arrived: FloatArray = end + self._settle[group.rows]
         return arrived
 
-    def _ready_at(self, group: Group, start: FloatArray, arrived: FloatArray) -> FloatArray:
+    def _ready_at(self, group: Group, arrived: FloatArray) -> FloatArray:
         """Cycles from which on rows may go on with messages."""
         if not self._cut_through:
             return arrived
         # The first sub-message lets a row begin (`_first_needed` in nic/send/issuer.py).
-        part = np.clip(group.size, 1, self._part)
-        passed = self._passing(group, start, part - 1)
+        passed = self._part_pass[group.rows]
         earlier: FloatArray = np.minimum(arrived, passed + self._settle[group.rows])
         return earlier
 
