@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
 
@@ -21,6 +22,7 @@ from multitree.topology.errors import TopologyWarning
 __all__ = ["answers_of_processes", "num_cores"]
 
 _SECONDS_TO_END = 5.0
+_SECONDS_TO_ASK_AGAIN = 0.1
 # Started anew, not forked: threads and locks of this process are not theirs.
 _PROCESSES = multiprocessing.get_context("spawn")
 _STARTED = "started"
@@ -142,15 +144,19 @@ class _Worker:
 
 
 def _end(workers: Sequence[_Worker]) -> None:
-    """End processes: those that do not do so when they are asked to are killed."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for worker in workers:
-            if worker.process.is_alive() and worker.process.pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(worker.process.pid, number)
+    """End processes: those that do not do so when they are asked to are killed.
+
+    They are asked again and again, since one that was about to block, in a read or a sleep, when
+    it was asked has only noted that; the next signal wakes it.
+    """
+    for ask in (BaseProcess.terminate, BaseProcess.kill):
         until = time.monotonic() + _SECONDS_TO_END
-        for worker in workers:
-            worker.process.join(max(0.0, until - time.monotonic()))
+        while alive := [each.process for each in workers if each.process.is_alive()]:
+            if time.monotonic() >= until:
+                break
+            for process in alive:
+                ask(process)
+            wait([process.sentinel for process in alive], _SECONDS_TO_ASK_AGAIN)
     for worker in workers:
         worker.connection.close()
 
@@ -194,6 +200,8 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_SECONDS_TO_END)
+    until = time.monotonic() + _SECONDS_TO_END
+    while time.monotonic() < until:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_SECONDS_TO_ASK_AGAIN)
     os._exit(1)

@@ -51,6 +51,15 @@ def test_workers_end_where_nobody_takes_their_answers(monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_worker_that_missed_that_it_should_end_is_asked_again():
+    with contextlib.closing(answers_of_processes(tasks(40, 32), 2, answer_or_die)) as answers:
+        task, said = next(answers)
+        assert (task.index, said.result.num_ranks) == (1, 32)
+        begin = time.monotonic()
+    assert no_children_within(0) and time.monotonic() - begin < 5
+
+
+@pytest.mark.slow
 def test_a_worker_ends_without_a_word_where_the_sweep_was_killed(capfd):
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()

@@ -20,6 +20,10 @@ def answer_or_die(task):
         os._exit(3)
     if how == 12:
         raise SweepError("no more")
+    if how == 40:
+        end = signal.getsignal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, end))
+        time.sleep(60)
     if how in (16, 32):
         time.sleep(60 if how == 16 else 2)
     return Answer(PointResult(num_ranks=how), kept=True, costs={"pid": os.getpid()})
