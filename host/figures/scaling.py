@@ -44,8 +44,8 @@ def _scaling(request: Request, run: RunPoints, *, weak: bool) -> list[Value]:
 
 def _in_packets(each: Timed) -> Timed:
     """The same, but no cycles of MultiTree in packets where those are of its messages."""
-    is_asked = each.wanted.series == MULTITREE_PACKETS.name
-    if is_asked and each.wanted.point.flow_control != MULTITREE_PACKETS.flow_control:
+    is_packets = each.wanted.series == MULTITREE_PACKETS.name
+    if is_packets and MULTITREE_PACKETS.lacks_packets_on(each.wanted.point.topology):
         return replace(each, cycles=None, rtl_cycles=None, problem=each.problem or NO_PACKETS)
     return each
 

@@ -15,6 +15,7 @@ __all__ = [
     "HDRM",
     "MULTITREE",
     "MULTITREE_PACKETS",
+    "NO_PACKETS",
     "PAPER",
     "RING",
     "RING_2D",
@@ -48,6 +49,10 @@ class Scheme:
             if schedule is not None and shares_links(schedule):
                 return "message"
         return self.flow_control
+
+    def lacks_packets_on(self, spec: str) -> bool:
+        """Whether its name says packets, but a network has none: figures have no value there."""
+        return self is MULTITREE_PACKETS and self.flow_control_on(spec) != self.flow_control
 
 
 @lru_cache(_KEPT)

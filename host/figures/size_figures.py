@@ -10,10 +10,8 @@ from multitree.host.figures.schemes import (
     NO_PACKETS,
     PAPER,
     Scheme,
-    schedule_of,
 )
 from multitree.host.figures.timed import Timed, Wanted, timed, value_of
-from multitree.sim.inputs import shares_links
 from multitree.topology.algorithms.build import ALGORITHMS
 
 __all__ = ["BANDWIDTH", "BASELINES", "PACKETS"]
@@ -31,7 +29,7 @@ def _bandwidth(request: Request, run: RunPoints) -> list[Value]:
         Wanted(spec, scheme.name, size, point_of(request, scheme, spec, size))
         for spec in request.networks
         for scheme in PAPER
-        if scheme is not MULTITREE_PACKETS or _has_packets(spec)
+        if not scheme.lacks_packets_on(spec)
         for size in request.sizes
     ]
     unit = _GIB_PER_GB if request.rule == "published" else 1.0
@@ -40,11 +38,6 @@ def _bandwidth(request: Request, run: RunPoints) -> list[Value]:
         return each.wanted.point.size_bytes / each.time_us / 1000 * unit if each.time_us else None
 
     return [value_of(each, per_second) for each in timed(request, run, wanted)]
-
-
-def _has_packets(spec: str) -> bool:
-    schedule = schedule_of(spec, MULTITREE.algorithm)
-    return schedule is not None and not shares_links(schedule)
 
 
 def _packets(request: Request, run: RunPoints) -> list[Value]:
@@ -58,7 +51,8 @@ def _packets(request: Request, run: RunPoints) -> list[Value]:
     found = timed(request, run, wanted)
     values = []
     for packets, messages in zip(found[::2], found[1::2], strict=True):
-        if packets.wanted.point.flow_control == "packet" and messages.cycles:
+        lacks_packets = MULTITREE_PACKETS.lacks_packets_on(packets.wanted.point.topology)
+        if messages.cycles and not lacks_packets:
             values.append(value_of(packets, partial(_more, base_cycles=messages.cycles)))
         else:
             wanted_of, problem = messages.wanted, messages.problem or NO_PACKETS

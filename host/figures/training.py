@@ -64,10 +64,9 @@ def _iterations(
     spec: str, placement: Placement, scheme: Scheme, jobs: list[Job], overlap: str, rule: str
 ) -> list[JobTime] | str:
     """An iteration of each job, or why there is none."""
-    flow_control = scheme.flow_control_on(spec)
-    if scheme is MULTITREE_PACKETS and flow_control != scheme.flow_control:
+    if scheme.lacks_packets_on(spec):
         return NO_PACKETS
-    model = LinkModel(dependency=scheme.dependency, flow_control=flow_control)
+    model = LinkModel(dependency=scheme.dependency, flow_control=scheme.flow_control_on(spec))
     counted = published_cycles if rule == "published" else cycles_of_engine
     times = CollectiveTimes(placement, scheme.algorithm, model, cycles_of=counted)
     found = []
