@@ -21,22 +21,13 @@ _LIMB_BYTES = 4
 
 RunOne = Callable[[Queued, Queued | None], tuple[Any, WorkReport]]
 Plans = Callable[[str, int | None, int | None], Plan]
+"""From a collective, a root and a size in bytes."""
 
 
 def check_level(reproducible: str) -> None:
     """Raise unless sums can be made reproducible to a level on this machine.
 
-    Parameters
-    ----------
-    reproducible : str
-        One of `LEVELS`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such level.
-    EngineError
-        If it needs PyTorch, which is not installed.
+    ValueError if there is no such level, EngineError if it needs PyTorch, which is not installed.
     """
     if reproducible not in LEVELS:
         raise ValueError(f"Reproducible must be one of {', '.join(LEVELS)}, not {reproducible!r}")
@@ -48,16 +39,7 @@ def check_level(reproducible: str) -> None:
 
 
 def depends_on_order(collective: str, op: str, dtype: Any) -> bool:
-    """Whether the bits of a collective depend on the order in which its schedule combines.
-
-    Parameters
-    ----------
-    collective : str
-    op : str
-        "sum", "max" or "average".
-    dtype : NumPy or torch type
-        One that buffers can have.
-    """
+    """Whether the bits of a collective depend on the order in which its schedule combines."""
     adds = collective in ("all_reduce", "reduce_scatter", "reduce") and op != "max"
     return adds and "float" in str(dtype)
 
@@ -77,29 +59,10 @@ class _Part:
 
 
 class InvariantSum:
-    """A sum or average of floats, as a maximum and a sum of int32 that an engine runs.
+    """A sum or average of floats, shape (num_ranks, n), as an int32 maximum and an int32 sum.
 
-    Parameters
-    ----------
-    collective : str
-        "all_reduce", "reduce_scatter" or "reduce".
-    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        float32 or bfloat16; not modified.
-    op : str
-        "sum" or "average".
-    plans : callable
-        Of a collective, root and size in bytes, as `Plans.plan`.
-    root : int, optional
-        Of a reduce.
-    link_model : LinkModel
-        Clock and flits.
-
-    Raises
-    ------
-    ValueError
-        If there are more ranks than the limbs have room for.
-    ScheduleError
-        If one of the collectives has no schedule.
+    ValueError if there are more ranks than the limbs have room for, ScheduleError if one of the two
+    collectives has no schedule. Memory is not modified.
     """
 
     def __init__(
@@ -142,22 +105,11 @@ class InvariantSum:
         return getattr(torch, make)((len(self._memory), length), dtype=torch.int32, device=device)
 
     def run(self, run_one: RunOne, then: Queued | None) -> tuple[Any, WorkReport]:
-        """Run both collectives, and round the sums.
+        """Run both collectives by `run_one`, which knows the one that follows, and round the sums.
 
-        Parameters
-        ----------
-        run_one : callable
-            Runs one collective, knowing the one that follows.
-        then : Queued, optional
-            What runs after this sum.
-
-        Returns
-        -------
-        memory : torch.Tensor, shape (num_ranks, n)
-            Every rank's memory at the end; after a reduce_scatter, what it owns.
-        report : WorkReport
-            Its cycles, stalls and seconds are those of both, and its seconds of the work on
-            tensors, too; `stages` has the reports of each.
+        Returns every rank's memory at the end (after a reduce_scatter, what it owns) and a report
+        of the cycles, stalls and seconds of both, work on tensors included; `stages` has each
+        one's.
         """
         keys = self._timed(self._keys)
         image, of_keys = run_one(replace(self.first, memory=keys), self._second)

@@ -22,6 +22,8 @@ MODES = ("auto", "fused", "stepwise")
 
 MAX_PLANS = 8
 
+# "auto" is fused on the CPU where a rank has at least these bytes per flow; on CUDA where Triton is
+# installed and there are at most so many ranks, and loads in kernels; else stepwise.
 FUSED_FLOW_BYTES = 1 << 14
 """Least bytes of a rank and flow that run fused on the CPU: below, calls take longer than data."""
 
@@ -33,10 +35,7 @@ MAX_LOADS = 256
 
 
 class TorchExecutor:
-    """Executes schedules on tensors with the bits of `execute`.
-
-    Plans of both modes are kept for the last few schedules, and lengths where they depend on it.
-    """
+    """Schedules on tensors with the bits of `execute`. Plans of the last few schedules are kept."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
@@ -51,48 +50,11 @@ class TorchExecutor:
         mode: str = "auto",
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Run a schedule on the device its tensor is on.
+        """Run a verified schedule on the device of its memory, a tensor of shape (num_ranks, n).
 
-        Parameters
-        ----------
-        schedule : Schedule
-            A verified schedule.
-        memory : torch.Tensor, shape (num_ranks, n)
-            float32, int32 or bfloat16; not modified.
-        op : str
-            One of `OPERATORS`; "average" is sums divided by the number of ranks.
-        flit_bytes : int
-            Bytes per flit: chunks are whole flits.
-        mode : str
-            "fused" reads each input and writes each result once: on the CPU block by block of each
-            flow, on CUDA with Triton's kernels. "stepwise" runs a few operators on all that is sent
-            at once: several passes over memory, but few calls. "auto" is fused on the CPU where a
-            rank has at least `FUSED_FLOW_BYTES` per flow; on CUDA where Triton is installed and
-            there are at most `MAX_KERNEL_RANKS` ranks, and `MAX_LOADS` loads in kernels; else
-            stepwise. The bits are the same.
-        out : torch.Tensor, shape (num_ranks, n), optional
-            Where results go: contiguous, of the same type and device, other memory than `memory`.
-            Without it they are fresh memory, whose pages a CPU has to clear first.
-
-        Returns
-        -------
-        torch.Tensor, shape (num_ranks, n)
-            The same bits that `multitree.topology.schedules.execute.execute` returns; of
-            `average_of` its sums for an average.
-
-        Raises
-        ------
-        TypeError
-            If the tensor is of another type, or the operator not defined on it.
-        ValueError
-            If the tensor does not have one row per rank, `out` is not like it, or there is no such
-            operator or mode here.
-        ScheduleError
-            If a flow adds after it has begun to copy.
-
-        Notes
-        -----
-        Time and memory: see `run_fused`, `run_kernels` and `run_stepwise`.
+        The modes "fused", "stepwise" and "auto" give the same bits. Results go to `out`, other
+        contiguous memory like the input, or to fresh memory, whose pages a CPU has to clear first.
+        ScheduleError where a flow adds after it has begun to copy.
         """
         _check_memory(schedule, memory, op)
         _check_out(memory, out)
@@ -112,7 +74,7 @@ class TorchExecutor:
         return run_kernels(self._plan(KernelPlan, schedule, *size), memory, op, out)
 
     def _chosen(self, schedule: Schedule, memory: torch.Tensor, mode: str) -> str:
-        """The mode that runs: as asked for, or by the rule in `execute`."""
+        """The mode that runs: as asked for, or by the rule on sizes."""
         if mode not in MODES:
             raise ValueError(f"Mode must be one of {', '.join(MODES)}, not {mode!r}")
         device, num_flows = memory.device.type, schedule.num_flows

@@ -42,13 +42,7 @@ class _Code(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FusedPlan:
-    """What is computed once for a schedule; it serves all lengths and types.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts.
-    """
+    """What is computed once for a verified schedule; it serves all lengths and types."""
 
     schedule: Schedule
     codes: list[_Code]  # of each flow
@@ -105,22 +99,9 @@ def _slots(program: Program) -> list[int | None]:
 def blocks_of(
     schedule: Schedule, n: int, flit_elements: int, block_elements: int
 ) -> Iterator[tuple[int, Block]]:
-    """Cut buffers into blocks of one flow each.
+    """Cut buffers of n elements into blocks of one flow each, which have every element once.
 
-    Parameters
-    ----------
-    schedule : Schedule
-    n : int
-        Elements of one rank's buffer; what is beyond them in the padded one is left out.
-    flit_elements : int
-        Elements of a flit, the unit in which chunks are cut.
-    block_elements : int
-        The most elements of a block.
-
-    Yields
-    ------
-    flow, Block
-        Together every element once. Where chunks are short, a block holds those of several waves.
+    Where chunks are short, a block holds those of several waves, at most `block_elements` elements.
     """
     bounds = (schedule.chunks(-(-n // flit_elements)) * flit_elements).tolist()
     wave = bounds[-1]
@@ -145,29 +126,10 @@ def run_fused(
     flit_elements: int,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Run a schedule on the CPU, with every input read and every result written once.
+    """Run a schedule on the CPU, on n > 0 elements per rank; every input is read once.
 
-    Parameters
-    ----------
-    plan : FusedPlan
-    memory : torch.Tensor, shape (num_ranks, n), n > 0
-        Not modified.
-    op : str
-        One of `OPERATORS`.
-    flit_elements : int
-        Elements of a flit, the unit in which chunks are cut.
-    out : torch.Tensor, shape (num_ranks, n), optional
-        Where results go, contiguous; without it, to fresh memory.
-
-    Returns
-    -------
-    torch.Tensor, shape (num_ranks, n)
-        Memory with the bits of `execute`.
-
-    Notes
-    -----
-    A handful of PyTorch's operators per transfer and block; PyTorch divides each among its
-    threads. Scratch memory: a block for each level of the highest tree.
+    Takes some PyTorch operators per transfer and block, each divided among PyTorch's threads, and
+    scratch memory of one block for each level of the highest tree.
     """
     memory = memory.contiguous()
     result = torch.empty_like(memory) if out is None else out

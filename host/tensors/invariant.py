@@ -11,33 +11,12 @@ P. Ahrens, H. D. Nguyen and J. Demmel, "Efficient Reproducible Floating Point Su
 UCB/EECS-2015-229, 2015. Their accumulators are floats, these are the integers that the hardware
 adds; since every rank knows the largest magnitude first, each needs one pair of limbs.
 
-Error
------
 Let M be the largest magnitude among N finite summands, p the precision of the type (24, 8 or 11
 bits), s the exact sum, and S the integer, in units, that is rounded to the result. Then::
 
     |S - s| <= (N - 1) 2^-43 M
     |result - S| <= 2^-p |S|                 unless the result is infinite
     |average - S/N| <= 2^-p |S/N| + 2^-150   (2^-134 for bfloat16, 2^-25 for float16)
-
-Proof. Let 2^E <= M < 2^(E+1), but E = -126 where M is smaller. The unit is u = 2^(E-42), and a
-summand rounded to the nearest multiple of u errs by u/2 = 2^(E-43) at most. If M >= 2^-126 this
-is at most 2^-43 M, and the largest summand, a multiple of 2^(E-23), is not rounded, so that at
-most N - 1 summands err; if M < 2^-126 none does, for u < 2^-149 divides all. The result is S
-rounded once. A subnormal S is not rounded at all: if u is at most the type's least number, no
-summand was rounded, so that S is a multiple of that number, and else it is one as a multiple of u.
-
-A summand of precision p is rounded only if it is below 2^(p-42) M: where the magnitudes of an
-element span less, the sum is the exact one rounded once, and so are all sums of float16, whose
-numbers are multiples of 2^-24 below 2^16, hence of u.
-
-Range
------
-A rounded summand is an integer v of units, |v| < 2^43: |x| < 2^(E+1) = 2^43 u, and where |x| is
-next to that it is not rounded. It is sent as v = 2^22 high + low, 0 <= low < 2^22,
--2^21 <= high < 2^21. Sums of N <= 2^10 stay within -2^31 <= sum of high < 2^31 and
-0 <= sum of low < 2^32: the first is right as int32, the second as what wraps around in 32 bits,
-read without a sign. Their total is below 2^53, so that float64 holds it.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,6 +42,23 @@ INVARIANT_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.complex6
 MOST_RANKS = 1024
 """Summands that the limbs have room for."""
 
+# Error. Let 2^E <= M < 2^(E+1), but E = -126 where M is smaller. The unit is u = 2^(E-42), and a
+# summand rounded to the nearest multiple of u errs by u/2 = 2^(E-43) at most. If M >= 2^-126 this
+# is at most 2^-43 M, and the largest summand, a multiple of 2^(E-23), is not rounded, so that at
+# most N - 1 summands err; if M < 2^-126 none does, for u < 2^-149 divides all. The result is S
+# rounded once. A subnormal S is not rounded at all: if u is at most the type's least number, no
+# summand was rounded, so that S is a multiple of that number, and else it is one as a multiple of
+# u.
+#
+# A summand of precision p is rounded only if it is below 2^(p-42) M: where the magnitudes of an
+# element span less, the sum is the exact one rounded once, and so are all sums of float16, whose
+# numbers are multiples of 2^-24 below 2^16, hence of u.
+#
+# Range. A rounded summand is an integer v of units, |v| < 2^43: |x| < 2^(E+1) = 2^43 u, and where
+# |x| is next to that it is not rounded. It is sent as v = 2^22 high + low, 0 <= low < 2^22,
+# -2^21 <= high < 2^21. Sums of N <= 2^10 stay within -2^31 <= sum of high < 2^31 and
+# 0 <= sum of low < 2^32: the first is right as int32, the second as what wraps around in 32 bits,
+# read without a sign. Their total is below 2^53, so that float64 holds it.
 _LOW_BITS = 22
 _KEPT_BITS = 43
 _INFINITY = 0x7F800000  # as the bits of a float32; the keys of NaN are above
@@ -74,20 +70,15 @@ _BIAS, _BIAS_BITS = 1.5 * 2.0**52, 0x4338 << 48  # float64 from 2^52 to 2^53 are
 _CPU_BLOCK, _GPU_BLOCK = 1 << 16, 1 << 24
 
 AllReduce = Callable[[torch.Tensor, str], torch.Tensor]
+"""Of a one-dimensional int32 tensor by "max" or a "sum" that wraps around, maybe in place."""
 
 
 def needs_limbs(op: str, dtype: torch.dtype) -> bool:
     """Whether the bits of a reduction depend on the order unless it is made of integers.
 
-    Sums, and products, of floats do. Integers wrap around, maxima and minima are one of the
-    elements (`operators.combine` orders zeros and makes NaN canonical), and bitwise operators are
-    associative: the default is invariant for all these.
-
-    Parameters
-    ----------
-    op : str
-        One of `operators.OPERATORS`.
-    dtype : torch.dtype
+    Integers wrap around, maxima and minima are one of the elements (`operators.combine` orders
+    zeros and makes NaN canonical), and bitwise operators are associative: these are invariant
+    anyway.
     """
     inexact = dtype.is_floating_point or dtype.is_complex
     return inexact and op in ("sum", "average", "product")
@@ -96,18 +87,8 @@ def needs_limbs(op: str, dtype: torch.dtype) -> bool:
 def check_invariant(op: str, dtype: torch.dtype, num_ranks: int) -> None:
     """Raise where a reduction that `needs_limbs` has no invariant form.
 
-    Parameters
-    ----------
-    op : str
-    dtype : torch.dtype
-    num_ranks : int
-
-    Raises
-    ------
-    ValueError
-        If the operator is neither "sum" nor "average", or there are more than `MOST_RANKS` ranks.
-    TypeError
-        If the type is none of `INVARIANT_DTYPES`: the limbs have no room for float64.
+    ValueError for an operator but "sum" and "average" and for more than `MOST_RANKS` ranks,
+    TypeError for another type: the limbs have no room for float64.
     """
     if op not in ("sum", "average"):
         raise ValueError(f"Operator must be sum or average to be invariant, not {op!r}")
@@ -123,39 +104,14 @@ def check_invariant(op: str, dtype: torch.dtype, num_ranks: int) -> None:
 def invariant_sum(
     all_reduce: AllReduce, x: torch.Tensor, op: str = "sum", *, num_ranks: int
 ) -> torch.Tensor:
-    """Sum or average of a tensor over ranks, from two integer all-reduces.
+    """Sum or average of n floats over ranks, by two int32 all-reduces: "max" of n, "sum" of 2 n.
 
-    Parameters
-    ----------
-    all_reduce : callable
-        From an int32 tensor of one dimension and "max" or "sum", which wraps around, to the
-        reduced tensor; that may be the same memory. Called once with n, then with 2 n elements.
-    x : torch.Tensor, any shape
-        This rank's summands, n floats; complex64 counts as 2 n. Not modified.
-    op : str
-        "sum" or "average".
-    num_ranks : int
-        Ranks that take part.
-
-    Returns
-    -------
-    torch.Tensor, of the same shape, type and device
-        The same bits whatever the order and the schedule of the all-reduces, and whatever ranks
-        that hold zeros take part. -0 if all summands are; +0 if they cancel. NaN, canonical, if
-        one is or if infinities of both signs are among them.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `check_invariant`.
-
-    Notes
-    -----
-    A rank whose process has called `torch.set_flush_denormal(True)` takes subnormals for zeros.
-    12 bytes per float on the wire: 3 times a float32's, 6 times a bfloat16's. Temporary memory is
-    that of keys and limbs, and some blocks.
+    The bits are the same whatever the order and schedule of the all-reduces: -0 if all summands
+    are, +0 if they cancel, the canonical NaN if one is NaN or infinities of both signs are among
+    them. 12 bytes per float on the wire; complex64 counts as two floats.
     """
     check_invariant(op, x.dtype, num_ranks)
+    # A process that has called `torch.set_flush_denormal(True)` takes subnormals for zeros here.
     largest = all_reduce(keys_of(x), "max")
     limbs = all_reduce(limbs_of(x, largest).view(-1), "sum").view(2, -1)
     divisor = num_ranks if op == "average" else None
@@ -163,18 +119,10 @@ def invariant_sum(
 
 
 def keys_of(x: torch.Tensor) -> torch.Tensor:
-    """What the largest magnitude is found by: integers in the order of magnitudes.
+    """Integers in the order of magnitudes, int32 (n,), by whose maximum the largest one is found.
 
-    Parameters
-    ----------
-    x : torch.Tensor, any shape
-        n floats of `INVARIANT_DTYPES`; complex64 counts as 2 n.
-
-    Returns
-    -------
-    torch.Tensor, int32 (n,)
-        Bits of the magnitude as a float32: +0 is 0, numbers are above, then infinity, then NaN.
-        -0 is -1, so that the largest key tells whether all are -0.
+    +0 is 0, numbers are above, as the bits of float32, then infinity, then NaN. -0 is -1, so that
+    the largest key tells whether all are -0.
     """
     x = _flat(x)
     keys = torch.empty(x.numel(), dtype=torch.int32, device=x.device)
@@ -186,20 +134,10 @@ def keys_of(x: torch.Tensor) -> torch.Tensor:
 
 
 def limbs_of(x: torch.Tensor, largest_keys: torch.Tensor) -> torch.Tensor:
-    """What every element adds: an integer of units in two limbs, to be summed as int32.
+    """High and low limb of the units that n elements add, int32 (2, n), to be summed as int32.
 
-    Parameters
-    ----------
-    x : torch.Tensor, any shape
-        n floats, as for `keys_of`.
-    largest_keys : torch.Tensor, int32, n elements in any shape
-        Maximum over all ranks of `keys_of`; at least those of `x`.
-
-    Returns
-    -------
-    torch.Tensor, int32 (2, n)
-        High and low limb. Where the largest key is that of infinity, or NaN: whether the element
-        is +infinity, whether it is -infinity.
+    Where the largest key over all ranks is that of infinity, or NaN: whether the element is
+    +infinity, whether it is -infinity.
     """
     x, largest_keys = _flat(x), largest_keys.reshape(-1)
     limbs = torch.empty((2, x.numel()), dtype=torch.int32, device=x.device)
@@ -229,32 +167,10 @@ def sum_of(
     dtype: torch.dtype,
     num_ranks: int | None = None,
 ) -> torch.Tensor:
-    """Round the integer that summed limbs hold, once, to nearest, ties to even.
+    """Round the integer that summed limbs hold, once, to nearest, ties to even: n floats.
 
-    Parameters
-    ----------
-    limbs : torch.Tensor, int32 (2, n)
-        Sums over all ranks of `limbs_of`, wrapped around.
-    largest_keys : torch.Tensor, int32, n elements in any shape
-        As for `limbs_of`.
-    dtype : torch.dtype
-        One of `INVARIANT_DTYPES`.
-    num_ranks : int, optional
-        What to divide by for an average.
-
-    Returns
-    -------
-    torch.Tensor (n,), complex64 (n / 2,)
-
-    Notes
-    -----
-    An average is the exact quotient S/N rounded once, not a rounded sum divided: half the error,
-    no overflow on the way, and no more work. That the quotient is first rounded to float64 does
-    not matter. Let 2^e <= |S/N| < 2^(e+1) and m, in units, be half way between two numbers of the
-    type, a multiple of 2^(e-24). With g = min(2^(e-24), 1), S and N m are multiples of g: S/N is m
-    or differs from it by g/N at least. That is more than half an ulp of float64, 2^(e-53), for
-    N <= 2^10 and 2^e N <= |S| < 2^53, so that S/N is never rounded to m, nor beyond it. Halfway
-    points of subnormal numbers are farther apart, and the same holds.
+    With `num_ranks` it is divided for an average: the exact quotient rounded once, not a rounded
+    sum divided, for half the error, no overflow on the way, and no more work.
     """
     largest_keys = largest_keys.reshape(-1)
     real = torch.float32 if dtype.is_complex else dtype
@@ -271,6 +187,12 @@ def sum_of(
         total = (low ^ -(1 << 31)).to(torch.float64).add_(2.0**31).mul_(_UNIT)
         values = total.add_(high.to(torch.float64), alpha=_UNIT * 2.0**_LOW_BITS)
         if divisor is not None:
+            # That S/N is first rounded to float64 does not matter. Let 2^e <= |S/N| < 2^(e+1) and
+            # m, in units, be half way between two numbers of the type, a multiple of 2^(e-24). With
+            # g = min(2^(e-24), 1), S and N m are multiples of g: S/N is m or differs from it by g/N
+            # at least. That is more than half an ulp of float64, 2^(e-53), for N <= 2^10 and
+            # 2^e N <= |S| < 2^53, so that S/N is never rounded to m, nor beyond it. Halfway points
+            # of subnormal numbers are farther apart, and the same holds.
             values.div_(divisor)
         values.mul_(_power_of(keys))
         if int(keys.amin()) < 0:

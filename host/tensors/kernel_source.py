@@ -100,28 +100,14 @@ def run(memory, result, flows, ranks, stride, n, wave, blocks,
 
 
 def kernel_source(program: Program, dtype: str, op: str) -> str:
-    """Write the kernel of a program.
+    """Python text for Triton, of O(num_ranks) lines, whose function `run` is the kernel.
 
-    Parameters
-    ----------
-    program : Program
-    dtype : str
-        "float32", "int32" or "bfloat16".
-    op : str
-        One of `OPERATORS`, defined on the type.
-
-    Returns
-    -------
-    str
-        Python for Triton: function `run` is the kernel, on memory and results as integers of the
-        elements' size. It adds in the program's order, each input is loaded once, and nothing can
-        be contracted to a fused multiply-add, as no operator multiplies and adds.
-
-    Notes
-    -----
-    bfloat16 is computed in float32 and rounded by integer operations, so that the interpreter and
-    every GPU give the same bits. O(num_ranks) lines.
+    It takes memory and results as integers of the elements' size, adds in the program's order and
+    loads each input once. Nothing can be contracted to a fused multiply-add: no operator multiplies
+    and adds.
     """
+    # bfloat16 is computed in float32 and rounded by integer operations, so that the interpreter and
+    # every GPU give the same bits.
     combined = [f"result = {_COMBINE['sum' if op == 'average' else op]}"]
     if dtype != "int32" and op in ("max", "min"):
         sign, merge = (">", "&") if op == "max" else ("<", "|")

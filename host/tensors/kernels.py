@@ -39,23 +39,12 @@ class _Launch:
 
 @dataclass(frozen=True, eq=False)
 class KernelPlan:
-    """What is computed once for a schedule, length, and device.
-
-    Parameters
-    ----------
-    launches : list
-        One for each program of the schedule.
-    wave : int
-        Elements of a wave.
-    num_waves : int
-    align : int
-        A divisor of where chunks begin and end, in elements.
-    """
+    """What is computed once for a schedule, length, and device: one launch for each program."""
 
     launches: list[_Launch]
-    wave: int
+    wave: int  # elements
     num_waves: int
-    align: int
+    align: int  # a divisor of where chunks begin and end, in elements
 
     @classmethod
     def of(
@@ -83,32 +72,12 @@ class KernelPlan:
 
 @lru_cache(maxsize=256)
 def compiled_kernel(program: Program, dtype: str, op: str) -> Any:
-    """The kernel of a program, which Triton compiles when it is first launched.
-
-    Parameters
-    ----------
-    program, dtype, op
-        As `kernel_source` takes them.
-
-    Returns
-    -------
-    triton.JITFunction
-    """
+    """The kernel of a program, which Triton compiles when it is first launched."""
     return functions_of(kernel_source(program, dtype, op))["run"]
 
 
 def functions_of(text: str) -> dict[str, Any]:
-    """What a kernel's text defines, by name.
-
-    Parameters
-    ----------
-    text : str
-        As `kernel_source` writes it.
-
-    Returns
-    -------
-    dict
-    """
+    """What a kernel's text defines, by name."""
     # Triton reads a function's text by `inspect`, which also looks here: no file is needed.
     name = f"<kernel {hashlib.sha256(text.encode()).hexdigest()}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
@@ -120,26 +89,8 @@ def functions_of(text: str) -> dict[str, Any]:
 def run_kernels(
     plan: KernelPlan, memory: torch.Tensor, op: str, out: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Run a schedule with one kernel for each program, and every element read and written once.
+    """Run a schedule on n > 0 elements per rank; every element is read and written once.
 
-    Parameters
-    ----------
-    plan : KernelPlan
-        For the length and device of the memory.
-    memory : torch.Tensor, shape (num_ranks, n), n > 0
-        Not modified.
-    op : str
-        One of `OPERATORS`.
-    out : torch.Tensor, shape (num_ranks, n), optional
-        Where results go, contiguous; without it, to fresh memory.
-
-    Returns
-    -------
-    torch.Tensor, shape (num_ranks, n)
-        Memory with the bits of `execute`.
-
-    Notes
-    -----
     The first run of a program, type and operator compiles a kernel.
     """
     memory = memory.contiguous()

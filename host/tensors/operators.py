@@ -33,23 +33,7 @@ OPERATORS = ("sum", "average", "product", "min", "max", *_BITWISE)
 
 
 def check_operator(op: str, dtype: torch.dtype) -> None:
-    """Raise unless an operator is defined on a type.
-
-    Parameters
-    ----------
-    op : str
-        One of `OPERATORS`.
-    dtype : torch.dtype
-        Of the elements.
-
-    Raises
-    ------
-    ValueError
-        If there is no such operator.
-    TypeError
-        If it is an average of integers, a minimum or maximum of complex numbers, or works on the
-        bits of what is no integer.
-    """
+    """Raise ValueError for an unknown operator, TypeError for one that the type does not have."""
     if op not in OPERATORS:
         raise ValueError(f"Operator must be one of {', '.join(OPERATORS)}, not {op!r}")
     if op == "average" and not (dtype.is_floating_point or dtype.is_complex):
@@ -66,23 +50,10 @@ def reduction_of(op: str) -> str:
 
 
 def combine(value: torch.Tensor, contribution: torch.Tensor, op: str, out: torch.Tensor) -> None:
-    """Combine elements of two tensors into a third, which may be one of them.
+    """Combine elements of two tensors of one type into a third, which may be one of them.
 
-    Parameters
-    ----------
-    value, contribution : torch.Tensor
-        Of one type, shape and device.
-    op : str
-        One of `OPERATORS`, but "average".
-    out : torch.Tensor
-        Where results go.
-
-    Notes
-    -----
     float16 and bfloat16 are added in float32 and rounded once. A minimum or maximum of floats is
-    that of IEEE 754-2019: a NaN propagates, and +0 is above -0. NaN are not yet canonical, which
-    `make_canonical` does once at the end, as a NaN stays one in every operator. Other types than
-    those of the hardware follow PyTorch's own operators.
+    that of IEEE 754-2019: a NaN propagates, and +0 is above -0. NaN are not yet canonical.
     """
     if op == "sum":
         torch.add(value, contribution, out=out)
@@ -113,15 +84,8 @@ def as_integers(elements: torch.Tensor) -> torch.Tensor:
 
 
 def make_canonical(elements: torch.Tensor, where: torch.Tensor | None = None) -> None:
-    """Put the canonical NaN in the place of every NaN, in memory as it is.
-
-    Parameters
-    ----------
-    elements : torch.Tensor
-        Complex numbers are left as they are: the hardware has none, so that no bits are defined.
-    where : torch.Tensor of bool, optional
-        Which elements, in a shape that can be expanded; without it, all.
-    """
+    """Write the canonical NaN in the place of every NaN, or of those in a mask."""
+    # Complex numbers are left as they are: the hardware has none, so that no bits are defined.
     canonical = _CANONICAL.get(elements.dtype)
     if canonical is not None:
         wrong = torch.isnan(elements) if where is None else torch.isnan(elements) & where
@@ -129,14 +93,7 @@ def make_canonical(elements: torch.Tensor, where: torch.Tensor | None = None) ->
 
 
 def divide_by_ranks(sums: torch.Tensor, num_ranks: int) -> None:
-    """Divide sums by the number of ranks in place, as `average_of` does.
-
-    Parameters
-    ----------
-    sums : torch.Tensor
-        float16 and bfloat16 are divided as float32 and rounded once.
-    num_ranks : int
-    """
+    """Divide sums by the number of ranks in place, 16-bit floats as float32."""
     wide = torch.float32 if sums.dtype in (torch.float16, torch.bfloat16) else sums.dtype
     # A divisor on the device: CUDA multiplies by the reciprocal of a Python number, and the
     # reciprocal of 15 is not exact.

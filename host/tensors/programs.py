@@ -23,20 +23,13 @@ class Program:
 
     Values 0 to num_ranks-1 are what the ranks have at first, value num_ranks + k is the result of
     addition k. Trees that are equal but for the names of ranks have equal programs.
-
-    Parameters
-    ----------
-    num_ranks : int
-    additions : tuple of (int, int)
-        The two values that are combined, the one at the receiver first. Depth first, so that few
-        values are waiting at any time: at most one per level of the tree, and one per visible sum.
-    finals : tuple of int, (num_ranks,)
-        The value that each rank has in the end.
     """
 
     num_ranks: int
+    # Operands of each addition, the receiver's first, in depth-first order: few values wait at
+    # any time, at most one per level of the tree and one per visible sum.
     additions: tuple[tuple[int, int], ...]
-    finals: tuple[int, ...]
+    finals: tuple[int, ...]  # the value that each rank has in the end
 
     def is_sum(self, value: int) -> bool:
         """Whether an addition made a value, so that its NaN are canonical."""
@@ -52,49 +45,19 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """All flows of a schedule that have one program.
-
-    Parameters
-    ----------
-    program : Program
-    flows : numpy.ndarray, int64 (num_flows,)
-        Ascending.
-    ranks : numpy.ndarray, int64 (num_flows, num_ranks)
-        The rank at each place of the program.
-    """
+    """All flows of a schedule that have one program."""
 
     program: Program
-    flows: IntArray
-    ranks: IntArray
+    flows: IntArray  # (num_flows,), ascending
+    ranks: IntArray  # (num_flows, num_ranks): the rank at each place
 
 
 @lru_cache(8)
 def compiled(schedule: Schedule) -> tuple[Family, ...]:
-    """The programs of a schedule, and the flows that have each.
+    """The programs of a verified schedule by their first flow; of several waves, of one.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts; of several waves the flows of one.
-
-    Returns
-    -------
-    tuple of Family
-        By their first flow; every flow is in one.
-
-    Notes
-    -----
-    The additions and their order are those of `execute`: rows by (step, order). What is not fixed
-    by this, the order of unrelated additions, is depth first. O(num_transfers + num_flows x
-    num_ranks), in Python; the last few results are kept.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> from multitree.topology.algorithms.multitree import build_multitree
-    >>> (family,) = compiled(build_multitree(ring(3)))
-    >>> family.program.additions, family.program.finals, family.ranks.tolist()
-    (((0, 1), (3, 2)), (4, 4, 4), [[0, 1, 2], [1, 0, 2], [2, 0, 1]])
+    Additions and their order are those of `execute`, by (step, order); unrelated ones are put depth
+    first. Takes O(num_transfers + num_flows x num_ranks) steps in Python.
     """
     members: dict[Program, list[tuple[int, list[int]]]] = defaultdict(list)
     for flow, rows in enumerate(_rows_by_flow(schedule)):

@@ -26,11 +26,6 @@ IntArray = npt.NDArray[np.int64]
 class StepwisePlan:
     """Index tensors of one schedule, length and device.
 
-    All transfers of one step that are no siblings are one group of a few kernels: gather the
-    rows that are sent, add the rows they are sent to, put them back. Siblings follow each other in
-    canonical order. GATHER rows only copy, so their composition is computed once per schedule and
-    is one gather at the end.
-
     A rank's buffer is cut into `num_pieces` pieces of `piece` elements, so that one row number
     (rank x num_pieces + piece) names what a transfer carries and whole rows are moved.
     """
@@ -49,23 +44,11 @@ class StepwisePlan:
     def of(
         cls, schedule: Schedule, n: int, flit_elements: int, device: torch.device
     ) -> "StepwisePlan":
-        """Index tensors of a schedule on buffers of n elements.
-
-        Parameters
-        ----------
-        schedule : Schedule
-            One whose flows do not add after they have begun to copy.
-        n : int
-            Elements of one rank's buffer, at least 1.
-        flit_elements : int
-            Elements of a flit, the unit in which chunks are cut.
-        device : torch.device
-            Where the memories will be.
-
-        Returns
-        -------
-        StepwisePlan
-        """
+        """Index tensors on n > 0 elements per rank of a schedule whose flows copy last."""
+        # All transfers of one step that are no siblings are one group of a few kernels: gather the
+        # rows that are sent, add the rows they are sent to, put them back. Siblings follow each
+        # other in canonical order. GATHER rows only copy: their composition is one gather at the
+        # end.
         schedule, bounds = _side_by_side(schedule, -(-n // flit_elements))
         bounds = bounds * flit_elements
         sizes = np.diff(bounds)
@@ -97,27 +80,11 @@ class StepwisePlan:
 
 
 def run_stepwise(plan: StepwisePlan, memory: torch.Tensor, op: str) -> torch.Tensor:
-    """Run a schedule step by step, on any device.
+    """Run a schedule step by step, on any device, on n > 0 elements per rank.
 
-    Parameters
-    ----------
-    plan : StepwisePlan
-        For the length and device of the memory.
-    memory : torch.Tensor, shape (num_ranks, n), n > 0
-        Not modified.
-    op : str
-        One of `OPERATORS`.
-
-    Returns
-    -------
-    torch.Tensor, shape (num_ranks, n)
-        Fresh memory with the bits of `execute`.
-
-    Notes
-    -----
-    Device memory: a copy of the buffers, two index entries per element of one buffer where chunks
-    are not of equal size, and two temporaries of one group. No atomic operations: results do not
-    depend on the run.
+    Takes a copy of the buffers, two index entries per element of one buffer where chunks differ in
+    size, and two temporaries of one group. No operation is atomic: results do not depend on the
+    run.
     """
     rows = _spread(memory, plan)
     for source, destination in plan.additions:
