@@ -75,34 +75,17 @@ class CollectiveReport:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective that executes a schedule: what it carries, from where and to where.
-
-    Parameters
-    ----------
-    name, op : str
-    root : int
-        Rank in the group; -1 without one.
-    num_elements : int
-    dtype : torch.dtype
-    layout : Layout or None
-        None in a group of one rank.
-    flows : callable
-        Makes the tensors; called when the collective begins.
-    after : callable
-        Called when it has ended well.
-    device : str
-        Type of the tensors' device.
-    """
+    """A collective that executes a schedule: what it carries, from where and to where."""
 
     name: str
     op: str
-    root: int
+    root: int  # rank in the group; -1 without one
     num_elements: int
     dtype: torch.dtype
-    layout: Layout | None
-    flows: Callable[[], Flows]
-    after: Callable[[], None] = lambda: None
-    device: str = "cpu"
+    layout: Layout | None  # None in a group of one rank
+    flows: Callable[[], Flows]  # makes the tensors when the collective begins
+    after: Callable[[], None] = lambda: None  # called when it has ended well
+    device: str = "cpu"  # type of the tensors' device
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
@@ -125,21 +108,7 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def why_not_hosted(dtype: torch.dtype, op: str, num_bytes: int) -> str | None:
-    """Say why the hardware has no such collective.
-
-    Parameters
-    ----------
-    dtype : torch.dtype
-    op : str
-        One of `OPERATORS`, or "none" where elements are only copied.
-    num_bytes : int
-        Of one rank's buffer.
-
-    Returns
-    -------
-    str or None
-        The reason; None if it has.
-    """
+    """The reason why the hardware has no such collective, where it has none."""
     name = name_of(dtype)
     if op == "none":
         # What is only copied may be of any type, as long as it is whole words.

@@ -20,13 +20,9 @@ __all__ = ["InvariantSums", "start_sparse_sum"]
 class InvariantSums:
     """Sums and averages of floats as integer collectives: a maximum, then a sum of two limbs.
 
-    Each is two collectives of the group: an all-reduce of one int32 per element, and the
-    collective itself of two, so that an all-reduce sends 3 times the bytes of float32, a reduce and
-    a reduce-scatter 4 times. The bits are defined in `host.tensors.invariant`.
-
-    Parameters
-    ----------
-    group : Group
+    An all-reduce sends 3 times the bytes of float32, a reduce and a reduce-scatter 4 times: an
+    all-reduce of one int32 per element, and the collective itself of two. `tensors.invariant`
+    defines the bits.
     """
 
     def __init__(self, group: Group) -> None:
@@ -148,29 +144,9 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 def start_sparse_sum(
     group: Group, tensors: Sequence[torch.Tensor], op: str, timeout_s: float
 ) -> Handle:
-    """Start a sum of sparse COO tensors, in place.
+    """Start a sum of one sparse COO tensor in place: all entries of all ranks go to every rank.
 
-    Parameters
-    ----------
-    group : Group
-    tensors : list of one sparse tensor
-    op : str
-        "sum": no other operator keeps what is absent absent.
-    timeout_s : float
-
-    Returns
-    -------
-    Handle
-
-    Raises
-    ------
-    ValueError
-        If the operator is another one, or there are several tensors.
-
-    Notes
-    -----
-    The hardware has no sparse sums, and no schedule is executed. Bytes: all entries of all ranks
-    to every rank.
+    ValueError for another operator, which does not keep what is absent absent, or several tensors.
     """
     if op != "sum":
         raise ValueError(f"Operator must be sum for sparse tensors, not {op}")

@@ -94,15 +94,6 @@ class MultiTreeBackend(_Ours, C10dBackend):
 
     PyTorch wraps the handles of such a backend, so that they do not tell whether they are completed
     or from which rank a message came: only a process group of its own is whole.
-
-    Parameters
-    ----------
-    group : Group
-    store : store of PyTorch
-    timeout : timedelta
-        How long collectives may take unless they say otherwise.
-    is_invariant : bool
-        Whether sums of floats are invariant.
     """
 
     def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
@@ -111,13 +102,7 @@ class MultiTreeBackend(_Ours, C10dBackend):
 
 
 class MultiTreeProcessGroup(_Ours, dist.ProcessGroup):
-    """A process group in Python, whose methods PyTorch calls without anything between.
-
-    Parameters
-    ----------
-    group, store, timeout, is_invariant
-        As for `MultiTreeBackend`.
-    """
+    """A process group in Python, whose methods PyTorch calls with nothing between."""
 
     def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
         dist.ProcessGroup.__init__(self, group.rank, group.num_ranks)
@@ -203,24 +188,10 @@ def group_of(process_group: Any = None) -> Collectives:
 
 
 def create_group(given: Any, options: object) -> _Ours:
-    """Make this rank's end of a group; all ranks of the group call it.
+    """Make this rank's end of a group of PyTorch's options; all ranks of the group call it.
 
-    Parameters
-    ----------
-    given : DistributedBackendOptions
-        Of PyTorch: store, rank, number of ranks, timeout, name.
-    options : Options or None
-
-    Returns
-    -------
-    MultiTreeBackend or MultiTreeProcessGroup
-
-    Raises
-    ------
-    TypeError, ValueError, TopologyError, ScheduleError
-        If the options do not fit.
-    TimeoutError
-        If a rank does not come.
+    TypeError, ValueError, TopologyError or ScheduleError if our options do not fit, TimeoutError if
+    a rank does not come.
     """
     others = _other_backends()
     # Since 2.15 backends may be in Python, and a creator is given the group it makes one for.
@@ -239,7 +210,7 @@ def create_group(given: Any, options: object) -> _Ours:
     connections = connect_all(given.store, rank, num_ranks, timeout=timeout, local=is_local)
     member = Member(rank, global_ranks, given.group_id, connections, given.store)
     group = _group_of(member, num_ranks, chosen, is_local, given)
-    # Waiting for gloo or a device blocks, and so do engines.
+    # Waiting for gloo or a device blocks, and so do engines: they need the helper thread.
     member.start(with_helper=not is_local or chosen.engine != "torch" or len(group.devices) > 1)
     is_invariant = chosen.reproducible == "invariant"
     arguments = group, given.store, timeout
@@ -253,11 +224,9 @@ def create_group(given: Any, options: object) -> _Ours:
 
 
 def _other_backends() -> str | None:
-    """The backends of all devices, as the user gave them, if not all are this one.
-
-    PyTorch puts a process group in Python in the place of the backends of all devices, and does not
-    tell its creator of them: the map is read from the frame that calls it.
-    """
+    """The backends of all devices, as the user gave them, if not all are this one."""
+    # PyTorch puts a process group in Python in the place of the backends of all devices, and does
+    # not pass them to its creator: the map is read from the frame that calls it.
     frame = sys._getframe(1)
     while frame is not None and "backend_config" not in frame.f_locals:
         frame = frame.f_back  # type: ignore[assignment]
@@ -351,10 +320,8 @@ def _leave_all() -> None:
 
 
 def _forget_all() -> None:
-    """In a forked process: groups are those of the process that made them.
-
-    Copies of sockets, in a worker that loads data, say, would keep a dead rank's connections open.
-    """
+    """In a forked process: groups are those of the process that made them."""
+    # Copies of sockets, as in a worker that loads data, would keep a dead rank's connections open.
     for group in list(_GROUPS.values()):
         for connection in group.group.member.connections.values():
             connection.close_copy()

@@ -22,17 +22,11 @@ Slices = list[torch.Tensor]
 
 @dataclass
 class Flows:
-    """Where the chunks of one collective lie in this rank's own tensors.
+    """Where the chunks of one collective lie in this rank's own tensors, by flow and wave."""
 
-    Parameters
-    ----------
-    sources : dict
-        Per flow its elements before the collective: tensors of one dimension, one for each wave.
-    targets : dict
-        Per flow the tensors that its result goes to; flows without one are not kept.
-    """
-
+    # elements before the collective, of one dimension
     sources: dict[int, Slices] = field(default_factory=dict)
+    # where results go; flows without one are not kept
     targets: dict[int, Slices] = field(default_factory=dict)
 
     def template(self, flow: int) -> Slices:
@@ -42,24 +36,13 @@ class Flows:
 
 @dataclass(frozen=True)
 class Run:
-    """One collective as a transport needs it.
-
-    Parameters
-    ----------
-    sequence : int
-    fingerprint : bytes
-    program : RankProgram
-    flows : Flows
-    op : str
-        One of `OPERATORS`, or "none" where nothing is added.
-    num_ranks : int
-    """
+    """One collective as a transport needs it."""
 
     sequence: int
     fingerprint: bytes
     program: RankProgram
     flows: Flows
-    op: str
+    op: str  # one of `OPERATORS`, or "none" where nothing is added
     num_ranks: int
 
 

@@ -52,22 +52,10 @@ class OtherEngine(Protocol):
 
 
 class Group:
-    """One rank's collectives. Tensors are contiguous and of one dimension.
+    """One rank's collectives, on contiguous tensors of one dimension.
 
     Collectives that execute a schedule take tensors of the devices that there are transports for,
-    all others tensors on the CPU.
-
-    Parameters
-    ----------
-    member : Member
-    layouts : Layouts or None
-        None in a group of one rank.
-    transports : dict
-        By type of device; empty in a group of one rank.
-    hosted : OtherEngine or None
-        The engine of another kind than each rank's own, if one was chosen.
-    log : str or None
-        File to which reports are appended.
+    all others tensors on the CPU. In a group of one rank there are no layouts and no transports.
     """
 
     def __init__(
@@ -238,13 +226,7 @@ class Group:
     ) -> None:
         """Send and receive one message for each rank: gather, scatter, all-to-all.
 
-        Parameters
-        ----------
-        name : str
-        sends, receives : dict
-            Per rank what it gets, and what comes from it; a message to oneself is copied.
-        root, num_elements : int
-            What ranks must agree on.
+        Ranks must agree on root and number of elements; a message to oneself is copied.
         """
         kept = next(iter([*sends.values(), *receives.values()])).dtype
         collective = Collective(name, "none", root, num_elements, kept, None, Flows)

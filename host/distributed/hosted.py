@@ -39,15 +39,7 @@ def sized_planner(topology: Topology, algorithm: str) -> Planner:
 class HostedEngine:
     """Sends this rank's elements to the rank that hosts the engine, and gets the result back.
 
-    Parameters
-    ----------
-    name : str
-        "numpy" or "rtl".
-    topology : Topology
-    rank : int
-    mailbox : Mailbox
-    progress : Progress
-        Whose helper thread the engine runs in.
+    The engine, "numpy" or "rtl", runs in the helper thread of `progress`.
     """
 
     def __init__(

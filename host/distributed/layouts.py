@@ -25,36 +25,18 @@ Planner: TypeAlias = Callable[[str, int | None, int], tuple[Schedule, str | None
 
 @dataclass(frozen=True)
 class Layout:
-    """A schedule and a rank's part in it, for one size.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    dependency : str or None
-        What rows wait for on engines with a clock.
-    program : RankProgram
-        Without flows of no elements.
-    ranges : tuple
-        Per flow the slices of a flat buffer that it carries, one (begin, end) for each wave that
-        has any. For reduce_scatter and all_gather the buffer is that of all ranks' parts.
-    """
+    """A schedule and a rank's part in it, for one size."""
 
     schedule: Schedule
-    dependency: str | None
-    program: RankProgram
+    dependency: str | None  # what rows wait for on engines with a clock
+    program: RankProgram  # without flows of no elements
+    # Per flow the slices of a flat buffer that it carries, one (begin, end) for each wave that
+    # has any. For reduce_scatter and all_gather the buffer is that of all ranks' parts.
     ranges: tuple[tuple[tuple[int, int], ...], ...]
 
 
 class Layouts:
-    """Layouts of one rank in one group; the last few are kept.
-
-    Parameters
-    ----------
-    planner : callable
-        From a collective, a root or None, and the bytes of one rank's buffer to a verified
-        schedule, and what its rows wait for on engines with a clock.
-    rank : int
-    """
+    """Layouts of one rank in one group; the last few are kept."""
 
     def __init__(self, planner: Planner, rank: int) -> None:
         self._planner = planner
@@ -73,15 +55,7 @@ class Layouts:
         return self._kept[key]
 
     def of_parts(self, collective: str, sizes: tuple[int, ...], element_bytes: int) -> Layout:
-        """Layout of a reduce-scatter or an all-gather: a flow carries its root's part.
-
-        Parameters
-        ----------
-        collective : str
-        sizes : tuple of int
-            Elements of each rank's part.
-        element_bytes : int
-        """
+        """Layout of a reduce-scatter or an all-gather: a flow carries its root's part."""
         key = collective, sizes, element_bytes
         if key not in self._kept:
             plan = self._planner(collective, None, max(sum(sizes), 1) * element_bytes)
@@ -126,15 +100,7 @@ class Layouts:
 def planner_of(topology: Topology, algorithm: str) -> Planner:
     """Plans of an algorithm whose schedules do not depend on the size; they are kept.
 
-    Parameters
-    ----------
-    topology : Topology
-    algorithm : str
-
-    Raises
-    ------
-    ScheduleError
-        If there is no such algorithm, or it has no all-reduce on this topology.
+    ScheduleError if there is no such algorithm, or it has no all-reduce on this topology.
     """
     kept: dict[tuple[str, int | None], Schedule] = {}
 

@@ -69,29 +69,10 @@ class Options:
 
 
 def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Options:
-    """Complete options by the environment and by what they are without it.
+    """Complete options by the environment and then by defaults; only `log` may stay None.
 
-    Parameters
-    ----------
-    given : Options or None
-        What the user has passed.
-    num_ranks : int
-        Of the group.
-    is_default_group : bool
-        A topology of the environment is that of the default group. Other groups take
-        it if it has as many ranks, and else are fully connected.
-
-    Returns
-    -------
-    Options
-        With a `Topology`; nothing but `log` is None.
-
-    Raises
-    ------
-    TypeError
-        If they are no `Options`.
-    ValueError, TopologyError
-        If a choice, or the number of the topology's ranks, is wrong.
+    TypeError if they are no `Options`, ValueError or TopologyError if a choice, or the number of
+    the topology's ranks, is wrong.
     """
     if given is not None and not isinstance(given, Options):
         raise TypeError(f"Options must be multitree.torch.Options, not {type(given).__name__}")
@@ -136,6 +117,8 @@ def _topology(
     chosen: Topology | str | None, named: str | None, num_ranks: int, *, is_default_group: bool
 ) -> Topology | None:
     """The topology of a group; None for one rank, which needs none."""
+    # A topology of the environment is that of the default group. Other groups take it if it has as
+    # many ranks, and else are fully connected.
     spec = chosen if chosen is not None else named
     if num_ranks == 1 and (chosen is None or not isinstance(chosen, Topology)):
         return None

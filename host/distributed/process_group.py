@@ -252,14 +252,8 @@ class Collectives:
         return handle
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Wait until all ranks have come; the error names the first one that has not.
-
-        Parameters
-        ----------
-        timeout : timedelta or BarrierOptions, optional
-        wait_all_ranks : bool
-            Taken, and without effect: the diagnosis follows who waits for whom.
-        """
+        """Wait until all ranks have come; the error names the first one that has not."""
+        # `wait_all_ranks` has no effect: the diagnosis follows who waits for whom.
         given = getattr(timeout, "timeout", timeout)  # since 2.15 in options
         if given is not None and given.total_seconds() == 0:
             raise RuntimeError(

@@ -20,19 +20,9 @@ Method = Callable[Concatenate[Any, Arguments], Handle]
 
 
 def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]], Method[Arguments]]:
-    """Have a method that starts a collective appear in profiles.
+    """Make a method that starts a collective appear in profiles as "multitree:NAME".
 
-    Parameters
-    ----------
-    name : str
-        Of the event, behind "multitree:", such as "all_reduce".
-    inputs : int, optional
-        Place of the argument whose tensors' shapes are recorded; None for none.
-
-    Returns
-    -------
-    callable
-        The decorator.
+    `inputs` is the place of the argument whose tensors' shapes are recorded; None for none.
     """
 
     def decorate(method: Method[Arguments]) -> Method[Arguments]:
@@ -69,11 +59,9 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
 
 
 def untraced(method: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-    """Keep `torch.compile` from tracing a method, which works on threads and sockets.
-
-    `torch.compiler.disable` would load the compiler, for seconds, in every process that has a
-    group; it is called once something else has loaded that.
-    """
+    """Keep `torch.compile` from tracing a method, which works on threads and sockets."""
+    # `torch.compiler.disable` would load the compiler, for seconds, in every process that has a
+    # group: it is called once something else has loaded that.
     disabled: list[Callable[Arguments, Returned]] = []
 
     @functools.wraps(method)

@@ -21,47 +21,28 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A row of the rank's table, or the arrival of another rank's row.
-
-    Parameters
-    ----------
-    kind : Kind
-    op : int
-        `Op.REDUCE` or `Op.GATHER`.
-    flow, peer, step : int
-        Chunk, the rank at the other end, and the row's step.
-    is_last : bool
-        Whether it is the last action of the flow at this rank, so that nothing is sent on.
-    ends_sum : bool
-        Whether it is the last contribution to a sum whose root this rank is.
-    """
+    """A row of the rank's table, or the arrival of another rank's row."""
 
     kind: Kind
-    op: int
+    op: int  # `Op.REDUCE` or `Op.GATHER`
     flow: int
-    peer: int
+    peer: int  # the rank at the other end
     step: int
-    is_last: bool
-    ends_sum: bool
+    is_last: bool  # the last action of the flow at this rank: nothing is sent on
+    ends_sum: bool  # the last contribution to a sum whose root this rank is
 
 
 @dataclass(frozen=True)
 class RankProgram:
     """All actions of one rank in an order without deadlock.
 
-    Parameters
-    ----------
-    rank : int
-    actions : tuple of Action
-        By ascending step, sends after the arrivals that they wait for: a send of step s waits
-        only for rows of smaller steps, so that some rank can always go on.
-    roots : tuple of int
-        The root of each flow's tree.
+    Steps ascend, and sends follow the arrivals that they wait for: a send of step s waits only for
+    rows of smaller steps, so that some rank can always go on.
     """
 
     rank: int
     actions: tuple[Action, ...]
-    roots: tuple[int, ...]
+    roots: tuple[int, ...]  # of each flow's tree
 
     def of_flows(self, carries: Sequence[bool]) -> "RankProgram":
         """The same without flows of no elements, which carry nothing."""
@@ -70,22 +51,9 @@ class RankProgram:
 
 
 def program_of(schedule: Schedule, rank: int) -> RankProgram:
-    """Put a rank's rows and arrivals in order.
+    """Put a rank's rows and arrivals of a verified schedule in order, in O(num_transfers) steps.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        A verified one.
-    rank : int
-
-    Returns
-    -------
-    RankProgram
-
-    Notes
-    -----
-    O(num_transfers). A sum's contributions follow each other by (step, order), as `execute` adds
-    them.
+    A sum's contributions follow each other by (step, order), as `execute` adds them.
     """
     arrivals: dict[int, list[int]] = {}
     by_order = np.lexsort((schedule.src, schedule.order, schedule.step))

@@ -39,16 +39,7 @@ _OPERATORS = {
 class Staged:
     """Tensors of one call; those that are not contiguous, or on another device, are copied.
 
-    Parameters
-    ----------
-    devices : sequence of str
-        Types of devices whose tensors are taken where they are. Others are copied to the CPU.
-
-    Notes
-    -----
-    On CUDA, whoever takes the tensors works on the default stream. It waits for what the caller's
-    stream holds now; that stream waits for nothing, since results have been written when the
-    collective ends.
+    Tensors of the types of devices that are given are taken where they are, others go to the CPU.
     """
 
     def __init__(self, devices: Sequence[str] = ("cpu",)) -> None:
@@ -92,6 +83,8 @@ def _copy_back(tensor: torch.Tensor, staged: torch.Tensor) -> None:
 
 def _queue_behind_caller(tensor: torch.Tensor) -> None:
     """Let the default stream wait for the caller's."""
+    # Whoever takes the tensors works on the default stream. The caller's waits for nothing, since
+    # results have been written when the collective ends.
     if tensor.is_cuda:
         now = torch.cuda.current_stream(tensor.device).record_event()
         torch.cuda.default_stream(tensor.device).wait_event(now)
@@ -110,10 +103,7 @@ def listed(tensors: torch.Tensor | Iterable[torch.Tensor]) -> list[torch.Tensor]
 def operator_of(*candidates: Any) -> str:
     """Name of the operator among a call's arguments: an operator itself, or options with one.
 
-    Raises
-    ------
-    ValueError
-        If it is one that this backend does not have.
+    ValueError if it is one that this backend does not have.
     """
     for candidate in candidates:
         op = getattr(candidate, "reduceOp", candidate)

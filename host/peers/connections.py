@@ -22,7 +22,7 @@ WhenSent = Callable[[Exception | None], None]
 
 
 class PeerStore(Protocol):
-    """What is used of a store of PyTorch."""
+    """The part of PyTorch's store that is used."""
 
     def set(self, key: str, value: str) -> None:
         """Write a value."""
@@ -37,12 +37,7 @@ class PeerStore(Protocol):
 class Connection:
     """A stream socket to one rank, on which frames are queued and parsed without blocking.
 
-    Parameters
-    ----------
-    stream : socket.socket
-        Connected; it is made non-blocking.
-    peer : int
-        Rank of the group at the other end.
+    All methods are for the thread of the group, but for `close_copy` in a forked process.
     """
 
     def __init__(self, stream: socket.socket, peer: int) -> None:
@@ -50,6 +45,7 @@ class Connection:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             stream.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
         if stream.family != socket.AF_UNIX:
+            # Frames are short, and each would wait until the last one is acknowledged.
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer = peer
         self.has_left = False
@@ -80,18 +76,11 @@ class Connection:
         descriptor: int | None = None,
         when_sent: WhenSent | None = None,
     ) -> None:
-        """Queue a frame, and write as much as the socket takes.
+        """Queue a frame and its payload, and write as much as the socket takes.
 
-        Parameters
-        ----------
-        frame : Frame
-        payload : bytes or memoryview, optional
-            `frame.length` bytes, not copied: they must not change before `when_sent`.
-        descriptor : int, optional
-            A file descriptor that goes with it; sockets of one host only.
-        when_sent : callable, optional
-            Called once the last byte was given to the operating system, with None, or with an error
-            if that will not happen any more.
+        The payload is not copied: it must not change before `when_sent`, which is called once the
+        operating system has the last byte, with None, or with an error if that will not happen any
+        more. A file descriptor can go with a frame on sockets of one host only.
         """
         header = frame.packed()
         if payload is None or not len(payload):
@@ -130,25 +119,10 @@ class Connection:
                 when_sent(error)
 
     def receive(self, place: Callable[[int, Frame], memoryview]) -> Iterator[tuple[Frame, Any]]:
-        """Parse all frames that are there.
+        """Parse all frames that are there, each once its payload is complete.
 
-        Parameters
-        ----------
-        place : callable
-            From the peer and a frame with payload to the memory that the payload is written to.
-
-        Yields
-        ------
-        frame : Frame
-        payload : memoryview or None
-            Once it is complete.
-
-        Raises
-        ------
-        ConnectionError
-            If the other end is closed.
-        GroupProtocolError
-            If what comes in is no frame.
+        `place` gives the memory that the payload of a frame is written to. ConnectionError if the
+        other end is closed, GroupProtocolError if what comes in is no frame.
         """
         while True:
             yield from self._parse(place)
@@ -238,31 +212,10 @@ def _text_of(path: str) -> str:
 def connect_all(
     store: PeerStore, rank: int, num_ranks: int, *, timeout: timedelta, local: bool
 ) -> dict[int, Connection]:
-    """Connect a rank to every other one of its group; all of them call this.
+    """Connect a rank to every other one of its group; all of them call this with its store.
 
-    Parameters
-    ----------
-    store : store of PyTorch
-        Of this group alone: ranks leave their addresses in it.
-    rank, num_ranks : int
-    timeout : timedelta
-        How long to wait for the others.
-    local : bool
-        Unix sockets, which pass descriptors, in place of TCP. The same on every rank.
-
-    Returns
-    -------
-    dict
-        A connection for each other rank.
-
-    Raises
-    ------
-    TimeoutError
-        If a rank does not come; names it.
-
-    Notes
-    -----
-    num_ranks - 1 sockets per rank and group.
+    `local` chooses Unix sockets, which pass descriptors, in place of TCP, the same on every rank.
+    TimeoutError, with its name, if a rank does not come. num_ranks - 1 sockets per rank and group.
     """
     deadline = monotonic() + timeout.total_seconds()
     token = uuid.uuid4().hex
@@ -341,6 +294,7 @@ def _accepted(
         stream.settimeout(max(deadline - monotonic(), 0.001))
         greeting = _exactly(stream, _TOKEN_BYTES + 8)
         peer = int(greeting[_TOKEN_BYTES:] or -1)
+        # Any process can connect to a port; only ranks of the group read the token in the store.
         if greeting[:_TOKEN_BYTES] != token.encode() or peer not in missing:
             stream.close()
             continue

@@ -98,26 +98,14 @@ class FailureRecord:
 
 @dataclass(frozen=True)
 class Status:
-    """What a rank is doing.
+    """What a rank is doing, as it answers when it is asked."""
 
-    Parameters
-    ----------
-    sequence : int
-        Number of the collective that it runs, or would run next.
-    collective : str
-        What it is, empty if none runs.
-    peer, flow, step : int
-        What it waits for; peer is -1 if it does not wait.
-    running_s : float
-        How long it has waited or, if none runs, been idle, seconds.
-    """
-
-    sequence: int
-    collective: str
-    peer: int
+    sequence: int  # of the collective that it runs, or would run next
+    collective: str  # what it is, empty if none runs
+    peer: int  # -1 if it waits for none
     flow: int
     step: int
-    running_s: float
+    running_s: float  # how long it has waited or, if none runs, been idle
 
     def packed(self) -> bytes:
         """The status as JSON."""
@@ -140,25 +128,8 @@ def find_culprit(
 ) -> Steps[tuple[int, str, Waiting, str]]:
     """Follow who waits for whom to the rank that all others wait for.
 
-    Parameters
-    ----------
-    waiting : Waiting
-        What this rank waits for.
-    sequence : int
-        Number of the collective.
-    own_rank : int
-    is_open, ask, answer : callables
-        Whether a rank is connected; send it a question; its answer, once it is there.
-
-    Returns
-    -------
-    rank, state, waiting, detail
-        The rank and its state as in `FailureRecord`, what was awaited of it, and more words.
-
-    Notes
-    -----
-    At most one question per rank; `ANSWER_S` each, so num_ranks times that in the worst case, and
-    once where one rank is the cause.
+    Returns that rank, its state as in `FailureRecord`, what was awaited of it, and more words. At
+    most one question per rank, `ANSWER_S` each: once that where one rank is the cause.
     """
     seen = [own_rank]
     while True:

@@ -85,33 +85,15 @@ class FrameKind(IntEnum):
 
 
 class Fingerprint(NamedTuple):
-    """What a collective is: all ranks must agree before any data move.
+    """What a collective is, in 24 bytes: all ranks must agree before any data move."""
 
-    Parameters
-    ----------
-    collective : str
-        One of `COLLECTIVE_NAMES`.
-    dtype : int
-        Number of the type of elements.
-    operator : str
-        One of `OPERATORS`, or "none".
-    root : int
-        Rank in the group; -1 without one.
-    num_elements : int
-        Of one rank's whole buffer.
-    schedule : bytes
-        First 8 bytes of the schedule's hash; zeros without a schedule.
-    device : str
-        One of `DEVICES`, on which it runs: transports differ.
-    """
-
-    collective: str
-    dtype: int
-    operator: str
-    root: int
-    num_elements: int
-    schedule: bytes
-    device: str = "cpu"
+    collective: str  # one of `COLLECTIVE_NAMES`
+    dtype: int  # number of the type of elements
+    operator: str  # one of `OPERATORS`, or "none"
+    root: int  # rank in the group; -1 without one
+    num_elements: int  # of one rank's whole buffer
+    schedule: bytes  # first 8 bytes of the schedule's hash; zeros without a schedule
+    device: str = "cpu"  # one of `DEVICES`, on which it runs: transports differ
 
     def packed(self) -> bytes:
         """The fingerprint as 24 bytes."""
@@ -140,30 +122,15 @@ NO_FINGERPRINT = bytes(_FINGERPRINT.size)
 
 @dataclass(slots=True)
 class Frame:
-    """A frame without its payload.
-
-    Parameters
-    ----------
-    kind : FrameKind
-    channel : int
-        0 for messages of users, 1 for those of collectives; of a READY its op.
-    index : int
-        Flow of a READY; number of a long message.
-    sequence : int
-        Number of the collective, or the tag of a message.
-    offset : int
-        Of a READY, where its chunk begins in the slot of the rank `length`.
-    length : int
-        Bytes of payload that follow; of a REQUEST, that will follow DATA; of a READY, the rank in
-        whose memory the chunk lies.
-    fingerprint : bytes
-    """
+    """A frame without its payload: a header of `HEADER_BYTES` bytes."""
 
     kind: int
-    channel: int = 0
-    index: int = 0
-    sequence: int = 0
-    offset: int = 0
+    channel: int = 0  # 0 for messages of users, 1 for those of collectives; of a READY its op
+    index: int = 0  # flow of a READY; number of a long message
+    sequence: int = 0  # number of the collective, or the tag of a message
+    offset: int = 0  # of a READY, where its chunk begins in the slot of the rank `length`
+    # bytes of payload that follow; of a REQUEST, that will follow DATA; of a READY, the rank in
+    # whose memory the chunk lies
     length: int = 0
     fingerprint: bytes = NO_FINGERPRINT
 
@@ -182,13 +149,7 @@ class Frame:
 
     @classmethod
     def unpacked(cls, header: bytes | bytearray | memoryview) -> "Frame":
-        """The inverse of `packed`.
-
-        Raises
-        ------
-        GroupProtocolError
-            If it is not the header of a frame.
-        """
+        """The inverse of `packed`; GroupProtocolError if it is not the header of a frame."""
         magic, *values = _HEADER.unpack(header)
         if magic != _MAGIC:
             raise GroupProtocolError(f"Frame must begin with {_MAGIC!r}, not {magic!r}")

@@ -12,15 +12,10 @@ __all__ = ["Handle"]
 
 
 class Handle(dist._Work):
-    """A collective, or a message, that was started.
+    """A collective, or a message, that was started, with the interface of PyTorch's handles.
 
-    Parameters
-    ----------
-    result : list
-        What its Future gives: the tensors of results.
-    after : callable, optional
-        Called by the thread that waits, once, before `wait` returns: copies results to where
-        they cannot be written by another thread, such as a device.
+    The thread of the group ends it by `finish`, which calls `after` once before `wait` returns: it
+    copies results to where another thread must not write, such as a device.
     """
 
     def __init__(self, result: list[Any], *, after: Callable[[], None] | None = None) -> None:
@@ -80,22 +75,9 @@ class Handle(dist._Work):
             future.set_exception(self._error)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait for the end.
+        """Wait for the end: for ever where the timeout is 0 or none.
 
-        Parameters
-        ----------
-        timeout : timedelta, optional
-            Longest time; 0, or none, for that of the group.
-
-        Returns
-        -------
-        bool
-            True.
-
-        Raises
-        ------
-        CollectiveError, RuntimeError
-            What it failed with.
+        Raises what the collective failed with.
         """
         seconds = timeout.total_seconds() if timeout is not None else 0
         if not self._gate.acquire(timeout=seconds if seconds > 0 else -1):
@@ -129,6 +111,7 @@ class Handle(dist._Work):
                 ended = self._is_done
             else:
                 return self._future
+        # Without the lock: what hangs on a Future may use the handle.
         if ended:
             self._settle(self._future)
         return self._future

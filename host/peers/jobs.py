@@ -15,21 +15,10 @@ _KEPT_JOBS = 8
 
 @dataclass(eq=False)
 class Job:
-    """A collective that was submitted.
-
-    Parameters
-    ----------
-    fingerprint : Fingerprint
-    text : str
-        What it is, for messages.
-    steps : callable
-        From its number in the group to its code.
-    handle : Handle
-    timeout_s : float
-    """
+    """A collective that was submitted: `steps` makes its code from its number in the group."""
 
     fingerprint: Fingerprint
-    text: str
+    text: str  # what it is, for messages
     steps: Callable[[int], Steps[None]]
     handle: Handle
     timeout_s: float

@@ -21,24 +21,13 @@ _REFUSED = -1
 
 @dataclass(eq=False)
 class Receive:
-    """A receive that was posted.
+    """A receive that was posted, with memory for exactly the message."""
 
-    Parameters
-    ----------
-    source : int or None
-        Rank that the message comes from; None for any.
-    channel, tag : int
-    memory : memoryview
-        Bytes for exactly the message.
-    when_done : callable
-        Called with None or an error; `source` is then the rank that it came from.
-    """
-
-    source: int | None
+    source: int | None  # None for any; in `when_done` the rank that it came from
     channel: int
     tag: int
     memory: memoryview
-    when_done: Callable[[Exception | None], None]
+    when_done: Callable[[Exception | None], None]  # called with None or an error
 
 
 @dataclass(eq=False)
@@ -60,18 +49,11 @@ class _LongSend:
 
 
 class Mailbox:
-    """Sends and receives of one rank, used by one thread.
+    """Sends and receives of one rank, used by the thread of the group alone.
 
-    Messages of at most `EAGER_BYTES` are sent at once. For longer ones the receiver is asked
-    first, so that it never stores what no receive was posted for, and the payload is written where
-    it belongs.
-
-    Parameters
-    ----------
-    rank : int
-        Of this mailbox; messages to it are copied.
-    connections : dict
-        One for each other rank.
+    Messages of at most `EAGER_BYTES` are sent at once. For longer ones the receiver is asked first,
+    so that it never stores what no receive was posted for, and the payload is written where it
+    belongs.
     """
 
     def __init__(self, rank: int, connections: dict[int, Connection]) -> None:
@@ -108,7 +90,7 @@ class Mailbox:
             frame = Frame(FrameKind.EAGER, channel, 0, tag, 0, length, fingerprint)
             connection.send(frame, memory, when_sent=when_done)
             return
-        number = next(self._numbers) & 0x7FFFFFFF
+        number = next(self._numbers) & 0x7FFFFFFF  # a frame's index is an int32
         self._long[number] = _LongSend(peer, memory, when_done)
         connection.send(Frame(FrameKind.REQUEST, channel, number, tag, 0, length, fingerprint))
 

@@ -24,20 +24,11 @@ _MESSAGES = {FrameKind.EAGER, FrameKind.REQUEST, FrameKind.CLEAR, FrameKind.DATA
 
 
 class Member:
-    """Runs the collectives and messages of one rank in one group.
+    """Collectives and messages of one rank in one group, numbered by the rank in the group.
 
-    Parameters
-    ----------
-    rank : int
-        In the group.
-    global_ranks : list of int
-        Numbers of the group's ranks in the default group.
-    group : str
-        Its name.
-    connections : dict
-        One for each other rank.
-    store : store of PyTorch
-        Where a failure is recorded, under the key "failure".
+    Users' threads call what stands first, under `_lock`, which orders collectives; it hands calls
+    to the thread of `Progress`, where all the rest runs. A failure is recorded in the store as
+    "failure".
     """
 
     def __init__(
@@ -275,22 +266,11 @@ def exchange_messages(
     sends: dict[int, torch.Tensor],
     receives: dict[int, torch.Tensor],
 ) -> Steps[None]:
-    """Messages inside a collective: all receives, then all sends, then their ends.
+    """Send and receive messages of contiguous CPU tensors inside a collective, one for each rank.
 
-    Parameters
-    ----------
-    mailbox : Mailbox
-    sequence : int
-        Number of the collective.
-    fingerprint : bytes
-    sends, receives : dict
-        Per rank a contiguous tensor on the CPU; a message to oneself is copied.
-
-    Raises
-    ------
-    Exception
-        The first one that a message ends with; where a connection breaks while it is written to,
-        the end of the peer is awaited instead, whose reason is read before it.
+    All receives come first, then all sends, then their ends. Raises the first error that a message
+    ends with; where a connection breaks while it is written to, the end of the peer is awaited
+    instead.
     """
     pending: dict[tuple[str, int], None] = {}
     errors: list[Exception] = []
@@ -310,6 +290,7 @@ def exchange_messages(
 
         return done
 
+    # Receives first: a short message that finds one is read where it belongs, and not copied.
     for peer, tensor in receives.items():
         done = ends("recv", peer)
         mailbox.receive(Receive(peer, COLLECTIVES, sequence, bytes_of(tensor), done))

@@ -24,25 +24,13 @@ Returned = TypeVar("Returned")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a task waits for.
+    """What a task waits for."""
 
-    Parameters
-    ----------
-    peer : int
-        Rank of the group; -1 if it is this one.
-    flow, step : int
-        Of the row that is awaited; -1 where it is no row.
-    is_moving : bool
-        Whether the data are on their way already, so that the peer may leave meanwhile.
-    until_s : float or None
-        Monotonic time at which to resume the task even if nothing has come.
-    """
-
-    peer: int
-    flow: int = -1
+    peer: int  # rank of the group; -1 if it is this one
+    flow: int = -1  # of the row that is awaited, as step; -1 where it is no row
     step: int = -1
-    is_moving: bool = False
-    until_s: float | None = None
+    is_moving: bool = False  # the data are on their way already, so that the peer may leave
+    until_s: float | None = None  # monotonic time at which to resume the task in any case
 
 
 Steps = Generator[Waiting, None, Returned]
@@ -50,16 +38,10 @@ Steps = Generator[Waiting, None, Returned]
 
 
 class Task:
-    """Steps that are to be run, and what to do at their end.
+    """Steps that are to be run, and what to do at their end, with an error or None.
 
-    Parameters
-    ----------
-    steps : generator
-    when_done : callable
-        Called with an error or None.
-    deadline : float, optional
-        Monotonic time at which `when_late` is called once.
-    when_late : callable, optional
+    At the deadline, a monotonic time, `when_late` is called once. Used by the thread of the group
+    alone.
     """
 
     def __init__(
@@ -112,19 +94,11 @@ class Task:
 
 
 class Progress:
-    """One thread that reads and writes connections and advances tasks.
+    """The thread of a group: it reads and writes connections and advances tasks.
 
     Collectives run one after another in the order in which they were queued; other tasks run as
-    they can. All callbacks run in this thread.
-
-    Parameters
-    ----------
-    connections : dict
-        One for each other rank of the group.
-    place, handle, closed : callables
-        Memory for a payload; a complete frame; a rank whose connection has ended, and why.
-    name : str
-        Of the thread.
+    they can. All callbacks run in this thread, which alone touches connections, mailbox and tasks:
+    others only `call` and `stop`. It owns the helper, the only other thread that lasts.
     """
 
     def __init__(
@@ -152,17 +126,10 @@ class Progress:
         self._has_started = threading.Event()
 
     def start(self, *, with_helper: bool) -> None:
-        """Start the thread, and a helper for functions that block.
-
-        They compute on one core each: the ranks of a host share its cores. PyTorch's number of
-        threads is set per calling thread, but new threads take what was set last, so that the
-        caller sets its own again.
-
-        Parameters
-        ----------
-        with_helper : bool
-            Whether `in_thread` will be used.
-        """
+        """Start the thread, and a helper for functions that block if `in_thread` is used."""
+        # Both compute on one core each: the ranks of a host share its cores. PyTorch's number of
+        # threads is set per calling thread, but new threads take what was set last, so that the
+        # caller sets its own again.
         num_threads = torch.get_num_threads()
         self._thread.start()
         self._has_started.wait()
@@ -201,12 +168,7 @@ class Progress:
     def in_thread(self, function: Callable[[], Any], waiting: Callable[[], Waiting]) -> Steps[Any]:
         """Run a function that blocks in the helper, and wait for it as a step.
 
-        Parameters
-        ----------
-        function : callable
-            Called in inference mode, as everything here.
-        waiting : callable
-            What it waits for, asked whenever something comes in.
+        `waiting` is asked for whom the function waits whenever something comes in.
         """
         assert self._helper is not None, "start must have been called with a helper"
         future = self._helper.submit(function, self._wake)
@@ -247,6 +209,7 @@ class Progress:
                 self._queue.popleft()
         self._tasks = [task for task in self._tasks if not task.advance()]
         self._watch_outgoing()
+        # Before `_calls` is looked at: what is called between is seen there, or writes to the pipe.
         self._is_awake = False
         timeout = 0.0 if self._calls or self._stops else self._timeout_s()
         for key, events in self._selector.select(timeout):
@@ -300,6 +263,7 @@ class Progress:
         while self._calls:
             self._calls.popleft()()
         deadline = monotonic() + 1
+        # The last frames say why the group ends; without them others would take it for a death.
         while monotonic() < deadline and any(
             c.has_outgoing for c in self._connections.values() if not c.is_closed
         ):
@@ -326,20 +290,14 @@ class _Now:
 
 
 class _Helper:
-    """A thread for functions that block, one after another.
-
-    It is a daemon, unlike those of an executor: a function that waits for a rank that will not come
-    must not keep the process from ending.
-
-    Parameters
-    ----------
-    name : str
-    """
+    """A thread for functions that block, one after another, in inference mode."""
 
     def __init__(self, name: str) -> None:
         self._queue: SimpleQueue[tuple[Callable[[], Any], Future[Any], Callable[[], None]] | None]
         self._queue = SimpleQueue()
         self._has_started = threading.Event()
+        # A daemon, unlike those of an executor: a function that waits for a rank that will not come
+        # must not keep the process from ending.
         threading.Thread(target=self._run, name=name, daemon=True).start()
         self._has_started.wait()
 

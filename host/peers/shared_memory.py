@@ -24,16 +24,9 @@ _COUNTER_BYTES = 4096
 class SharedMemory:
     """This rank's shared memory, and that of the others as far as it was announced.
 
-    Generation 0 of a rank is a page with the number of collectives it has done. Each later one
-    has two slots, used by even and odd collectives: a rank may begin a collective while others
-    still read what it wrote for the last one. A larger collective makes a new generation. Files are
-    anonymous, so that nothing is left behind when a process is killed.
-
-    Parameters
-    ----------
-    rank : int
-    connections : dict
-        Unix sockets to the other ranks, which carry descriptors.
+    Generation 0 of a rank is a page with the number of collectives it has done. Each later one has
+    two slots, used by even and odd collectives: a rank may begin a collective while others still
+    read what it wrote for the last one. A larger collective makes a new generation.
     """
 
     def __init__(self, rank: int, connections: dict[int, Connection]) -> None:
@@ -53,6 +46,7 @@ class SharedMemory:
         self._maps[self._rank, self._generation] = mmap.mmap(descriptor, num_bytes)
         frame = Frame(FrameKind.MEMORY, index=self._generation, offset=num_bytes)
         left = [c for c in self._connections.values() if not c.is_closed]
+        # Each is closed once it was sent, which may be later for one connection than for another.
         copies = [os.dup(descriptor) for _ in left]
         os.close(descriptor)
         for connection, copy in zip(left, copies, strict=True):
@@ -120,6 +114,7 @@ def _close(descriptor: int, error: Exception | None) -> None:
 
 def _anonymous_file(num_bytes: int) -> int:
     """Descriptor of a file in memory without a name."""
+    # Nothing is left behind when a process is killed.
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("multitree")
     else:

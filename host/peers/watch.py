@@ -19,23 +19,11 @@ _LOGGER = logging.getLogger("multitree.torch")
 
 
 class Watch:
-    """Finds the rank for which a group fails; used by the group's thread.
+    """Finds the rank for which a group fails; used by the thread of the group.
 
     A connection that ends without a goodbye is a dead rank, noticed at once. When the time of a
     collective is over, ranks are asked what they wait for, until one is found that waits for none.
     Every rank then fails with the same record, which is also written to the store.
-
-    Parameters
-    ----------
-    rank : int
-    global_ranks : list of int
-    group : str
-    connections : dict
-    store : store of PyTorch
-    jobs : Jobs
-    progress : Progress
-    failed : callable
-        Called with the error when the group has failed.
     """
 
     def __init__(
@@ -106,10 +94,7 @@ class Watch:
     def closed(self, peer: int) -> CollectiveError | None:
         """A connection has ended: a collective under way fails, unless it was after a goodbye.
 
-        Returns
-        -------
-        CollectiveError or None
-            For messages of that rank, where the group as a whole does not fail.
+        Returns the error for messages of that rank, where the group as a whole does not fail.
         """
         state = self.ended[peer] = "left" if self._connections[peer].has_left else "dead"
         job, task = self._jobs.get(self._jobs.running), self._progress.current
@@ -153,18 +138,7 @@ class Watch:
     def record(
         self, state: str, waiting: Waiting, detail: str = "", job: Job | None = None
     ) -> FailureRecord:
-        """A record of a failure that this rank has noticed.
-
-        Parameters
-        ----------
-        state : str
-            As in `FailureRecord`.
-        waiting : Waiting
-            The rank that failed, and what was awaited of it.
-        detail : str
-        job : Job, optional
-            The collective that it was noticed in.
-        """
+        """A record of a failure that this rank has noticed in a collective, if in any."""
         return FailureRecord(
             rank=self.global_rank(waiting.peer),
             state=state,
@@ -195,6 +169,7 @@ class Watch:
             if not connection.is_closed:
                 connection.send(Frame(FrameKind.FAILED, length=len(packed)), packed)
         if is_own:
+            # A store that waits for a dead rank must not hold up the thread of the group.
             thread = threading.Thread(target=self._keep, args=(record,), daemon=True)
             thread.start()
         self._failed(CollectiveError(record))

@@ -33,12 +33,8 @@ class BatchedMessages:
     """One batch for the sends and receives of each step.
 
     NCCL has no tags, and operations of a communicator wait for each other. A send of step s waits
-    only for arrivals of earlier steps, and every rank runs its batches by ascending step: the
-    ranks of the least step that has not run have run all before it, so that it runs.
-
-    Parameters
-    ----------
-    batches : Batches
+    only for arrivals of earlier steps, and every rank runs its batches by ascending step: the ranks
+    of the least step that has not run have run all before it, so that it runs.
     """
 
     def __init__(self, batches: Batches) -> None:
@@ -62,11 +58,9 @@ class BatchedMessages:
         self._run_until(action.step, waits_for)
 
     def send(self, action: Action, memory: torch.Tensor) -> None:
-        """Send a message in the batch of its step.
-
-        Sends have ascending steps, and an arrival is asked for before the first send of a later
-        step: the batch has not run yet.
-        """
+        """Send a message in the batch of its step."""
+        # Sends have ascending steps, and an arrival is asked for before the first send of a later
+        # step: the batch has not run yet.
         self._sends[action.step].append((action, memory))
 
     def end(self, waits_for: Callable[[Action], None]) -> None:
@@ -93,16 +87,8 @@ class BatchedMessages:
 class NcclBatches:
     """Batches of NCCL on the current stream of the thread that runs them.
 
-    Nothing waits on the host before `end`. The ranks of a group must be on different GPUs.
-
-    Parameters
-    ----------
-    backend : ProcessGroupNCCL
-        Used for nothing else.
-
-    Notes
-    -----
-    No GPU has run this class; tests run `BatchedMessages` with batches of gloo.
+    Nothing waits on the host before `end`. The ranks of a group must be on different GPUs. No GPU
+    has run this class; tests run `BatchedMessages` with batches of gloo.
     """
 
     name = "nccl"

@@ -51,20 +51,11 @@ def _message_order(action: Action) -> tuple[int, int, int]:
 
 
 class MessageTransport:
-    """Chunks travel as messages.
+    """Chunks travel as messages, for which the helper thread of `progress` waits.
 
-    Every rank first says over its connections what it is about to send. Receives are
-    posted once these frames have come and agree, so that no message is longer or shorter than
-    its receive, and all of them before the first send.
-
-    Parameters
-    ----------
-    messages : Messages
-    connections : dict
-    progress : Progress
-        Whose helper thread waits for messages.
-    arrivals : Arrivals
-        Of the group.
+    Every rank first says over its connections what it is about to send. Receives are posted once
+    these frames have come and agree, so that no message is longer or shorter than its receive, and
+    all of them before the first send.
     """
 
     def __init__(
@@ -122,11 +113,9 @@ class MessageTransport:
         return self._scratch.take(run.flows.template(action.flow))
 
     def room(self, run: Run, action: Action) -> Slices:
-        """Where the result goes, too, or memory of this collective alone.
-
-        A result arrives only once this rank's sum has been received whole, so that both may lie in
-        the same place.
-        """
+        """Where the result goes, too, or memory of this collective alone."""
+        # A result arrives only once this rank's sum has been received whole: both may lie in the
+        # same place.
         targets = run.flows.targets.get(action.flow)
         if targets is not None:
             return targets
@@ -149,11 +138,9 @@ class MessageTransport:
             raise
 
     def _wait_for_the_cause(self) -> Steps[None]:
-        """Give the end of a connection time to be noticed, after an error of gloo.
-
-        gloo blames whoever it talks to. Where a rank has died its connection ends, too, and fails
-        the collective with that rank's name; only if none does, gloo's error stands.
-        """
+        """Give the end of a connection time to be noticed, after an error of gloo."""
+        # gloo blames whoever it talks to. Where a rank has died its connection ends, too, and fails
+        # the collective with that rank's name; only if none does, gloo's error stands.
         until_s = monotonic() + ANSWER_S
         while monotonic() < until_s:
             waiting = self._waiting
@@ -186,12 +173,10 @@ class MessageTransport:
 
 
 class _Scratch:
-    """Memory for chunks that is kept from one collective for the next, as far as that needs it.
-
-    The operating system clears fresh pages, which takes as long as a sum.
-    """
+    """Memory for chunks that is kept from one collective for the next."""
 
     def __init__(self) -> None:
+        # The operating system clears fresh pages, which takes as long as a sum.
         self._free: dict[tuple[int, torch.dtype, torch.device], list[torch.Tensor]] = {}
         self._taken: list[torch.Tensor] = []
 

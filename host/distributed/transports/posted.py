@@ -25,10 +25,7 @@ class PointToPoint(Protocol):
 class PostedMessages:
     """Messages with tags, each on its way as soon as both ends are there.
 
-    Parameters
-    ----------
-    backend : ProcessGroupGloo
-        In a context of the group's own, used for nothing else.
+    The gloo backend has a context of the group's own, used for nothing else.
     """
 
     name = "gloo"

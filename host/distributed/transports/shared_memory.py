@@ -22,14 +22,6 @@ class SharedMemoryTransport:
     A contribution is copied to shared memory only where no sum is made of it first; a result is
     copied once to each rank, from the rank that computed it: who passes it on passes on where it
     lies.
-
-    Parameters
-    ----------
-    rank : int
-    connections : dict
-    shared : SharedMemory
-    arrivals : Arrivals
-        Of the group.
     """
 
     name = "shared_memory"
