@@ -22,10 +22,8 @@ from rich.table import Table
 
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.symmetric import implicit_symmetric
-from multitree.topology.checks.implicit import ImplicitSchedule, verify_implicit
-from multitree.topology.checks.verify import verify
+from multitree.topology.checks.implicit import AnySchedule, verify_any
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 
 
@@ -78,7 +76,7 @@ CASES = {
     "dragonfly:3x1x2": Case(limit=25, **TREE),
     "dragonfly:4x2x2": Case(limit=74, **TREE),
 }
-BUILDERS: dict[str, Callable[[Topology], Schedule | ImplicitSchedule]] = {
+BUILDERS: dict[str, Callable[[Topology], AnySchedule]] = {
     "multitree": build_multitree,
     "symmetric": implicit_symmetric,
 }
@@ -112,10 +110,9 @@ def measure(algorithm: str, spec: str) -> dict[str, Any]:
         built = BUILDERS[algorithm](topology)
         seconds.append(time.process_time() - start)
     start = time.process_time()
-    report = verify_implicit(built) if isinstance(built, ImplicitSchedule) else verify(built)
+    report = verify_any(built)
     verify_cpu_seconds = time.process_time() - start
-    tree = built.tree if isinstance(built, ImplicitSchedule) else built
-    steps = max(tree.steps_reduce_scatter, tree.steps_all_gather)
+    steps = max(built.steps_reduce_scatter, built.steps_all_gather)
     at_bound = steps == report.bound_steps and report.tree_height_hops == topology.diameter
     memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     key = (algorithm, spec)

@@ -10,8 +10,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.sim.trace import Trace
 from multitree.topology.algorithms.build import PACED, build
-from multitree.topology.checks.implicit import ImplicitSchedule, verify_implicit
-from multitree.topology.checks.verify import verify
+from multitree.topology.checks.implicit import AnySchedule, ImplicitSchedule, verify_any
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -102,22 +101,19 @@ def estimate(
     """
     model = link_model or LinkModel()
     num_flits = _num_flits(size_bytes, model)
-    schedule: Schedule | ImplicitSchedule
-    if isinstance(what, Schedule | ImplicitSchedule):
+    schedule: AnySchedule
+    if isinstance(what, Topology):
+        asked_for = algorithm or "multitree", collective or "all_reduce", root
+        schedule, model = schedule_for(what, num_flits, model, *asked_for, lockstep=lockstep)
+    elif isinstance(what, Schedule | ImplicitSchedule):
         asked = {"Algorithm": algorithm, "Collective": collective, "Root": root}
         for name, value in asked.items():
             if value is not None:
                 raise ValueError(f"{name} must be the schedule's, not {value!r}")
         schedule = what
-    elif isinstance(what, Topology):
-        asked_for = algorithm or "multitree", collective or "all_reduce", root
-        schedule, model = schedule_for(what, num_flits, model, *asked_for, lockstep=lockstep)
     else:
         raise TypeError(f"What is timed must be a Topology or a Schedule, not {what!r}")
-    if isinstance(schedule, ImplicitSchedule):
-        verify_implicit(schedule)
-    else:
-        verify(schedule)
+    verify_any(schedule)
     trace = analytic(schedule, num_flits, model, lockstep=lockstep, start=start)
     limits = link_limits(schedule.topology, model)
     return Estimate(trace.cycles, model.microseconds(trace.cycles), trace, model, limits)

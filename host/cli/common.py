@@ -11,7 +11,7 @@ import typer
 from multitree.host.cli.options import NetworkOptions
 from multitree.host.cli.output import Working, print_json
 from multitree.topology.algorithms.build import ALGORITHMS, build_compact
-from multitree.topology.checks.implicit import MAX_ROWS, ImplicitSchedule
+from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
@@ -38,7 +38,6 @@ __all__ = [
     "print_json",
     "print_pairs",
     "print_table",
-    "written_out",
 ]
 
 NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
@@ -159,10 +158,10 @@ def build_schedule(
     network: NetworkOptions,
     cost_model: CostModelOf | None = None,
 ) -> tuple[Schedule, float]:
-    """What `build_compactly` builds or reads, `written_out`; errors of both."""
+    """What `build_compactly` builds or reads, with all its rows; errors of both."""
     built, seconds = build_compactly(spec, algorithm, collective, root, network, cost_model)
     start = time.perf_counter()
-    return written_out(built), seconds + time.perf_counter() - start
+    return built.schedule(), seconds + time.perf_counter() - start
 
 
 def build_compactly(
@@ -172,7 +171,7 @@ def build_compactly(
     root: int | None,
     network: NetworkOptions,
     cost_model: CostModelOf | None = None,
-) -> tuple[Schedule | ImplicitSchedule, float]:
+) -> tuple[AnySchedule, float]:
     """Build a schedule, or read and verify the one that a file holds, and say how long that took.
 
     `cost_model` gives the cost model for builders that fit a schedule to a size.
@@ -206,19 +205,13 @@ def build_compactly(
     return built, time.perf_counter() - start
 
 
-def written_out(built: Schedule | ImplicitSchedule) -> Schedule:
-    """A schedule with all its rows, or a ScheduleError where they are too many."""
-    return built.schedule() if isinstance(built, ImplicitSchedule) else built
-
-
-def identity_of(built: Schedule | ImplicitSchedule) -> dict[str, Any]:
+def identity_of(built: AnySchedule) -> dict[str, Any]:
     """Keys that identify a schedule; where rows are too many, no hash is taken."""
-    tree = built.tree if isinstance(built, ImplicitSchedule) else built
     return {
         "topology": built.topology.name,
         "num_ranks": built.topology.num_ranks,
-        "algorithm": tree.algorithm,
-        "collective": tree.collective,
-        "root": tree.root,
+        "algorithm": built.algorithm,
+        "collective": built.collective,
+        "root": built.root,
         "schedule_hash": built.hash if built.num_transfers <= MAX_ROWS else None,
     }

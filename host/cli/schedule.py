@@ -19,7 +19,6 @@ from multitree.host.cli.common import (
     check_writable,
     identity_of,
     print_pairs,
-    written_out,
 )
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
@@ -29,7 +28,7 @@ from multitree.sim.inputs import check_private
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.atomic_write import replacing
-from multitree.topology.checks.implicit import ImplicitSchedule
+from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.files.files import save_schedule, save_topology
 from multitree.topology.files.schedule_rows import FIELDS, rows_of
 from multitree.topology.networks.bounds import bound_steps
@@ -131,19 +130,18 @@ def schedule(
         _check_target(out, SUFFIXES)
     built, seconds = build_compactly(spec, algorithm, collective, root, network)
     if out is not None:
-        _save(written_out(built), out)
-    tree = built.tree if isinstance(built, ImplicitSchedule) else built
+        _save(built.schedule(), out)
     data = identity_of(built) | {
         "num_flows": built.num_flows,
-        "num_steps": tree.num_steps,
-        "steps_reduce_scatter": tree.steps_reduce_scatter,
-        "steps_all_gather": tree.steps_all_gather,
+        "num_steps": built.num_steps,
+        "steps_reduce_scatter": built.steps_reduce_scatter,
+        "steps_all_gather": built.steps_all_gather,
         "bound_steps": bound_steps(built.topology),
-        "tree_height_hops": tree.tree_height_hops,
+        "tree_height_hops": built.tree_height_hops,
         "num_transfers": built.num_transfers,
         "max_link_load": built.max_link_load,
-        "num_waves": tree.num_waves,
-        "period": tree.period,
+        "num_waves": built.num_waves,
+        "period": built.period,
         "build_seconds": seconds,
         "warnings": network.warnings,
         "out": None if out is None else str(out),
@@ -152,17 +150,17 @@ def schedule(
         print_json(data)
         return
     print_pairs(
-        f"{tree.collective} by {tree.algorithm} on {built.topology.name}",
+        f"{built.collective} by {built.algorithm} on {built.topology.name}",
         [
             ("ranks", built.topology.num_ranks),
             ("flows", built.num_flows),
             ("transfers", built.num_transfers),
-            ("steps of reduce-scatter", tree.steps_reduce_scatter),
-            ("steps of all-gather", tree.steps_all_gather),
+            ("steps of reduce-scatter", built.steps_reduce_scatter),
+            ("steps of all-gather", built.steps_all_gather),
             ("fewest steps of a phase", data["bound_steps"]),
             ("transfers on one link in one step, at most", built.max_link_load),
-            *([("waves", _waves_of(tree))] if tree.num_waves > 1 else []),
-            ("height of the trees", f"{tree.tree_height_hops} hops"),
+            *([("waves", _waves_of(built))] if built.num_waves > 1 else []),
+            ("height of the trees", f"{built.tree_height_hops} hops"),
             ("built in", f"{seconds:.3f} s"),
             ("hash", data["schedule_hash"]),
         ],
@@ -183,10 +181,10 @@ def _nodes(network: Topology) -> str:
     return listed + (", ..." if network.num_nodes > MOST_NODES else "")
 
 
-def _waves_of(tree: Schedule) -> str:
+def _waves_of(built: AnySchedule) -> str:
     """How many waves there are, and when they come."""
-    stages = (tree.num_steps - 1) // tree.period + 1
-    return f"{tree.num_waves}, one every {tree.period} steps, {stages} in flight at once"
+    stages = (built.num_steps - 1) // built.period + 1
+    return f"{built.num_waves}, one every {built.period} steps, {stages} in flight at once"
 
 
 def _save(built: Schedule, out: Path) -> None:

@@ -19,7 +19,6 @@ from multitree.host.cli.common import (
     identity_of,
     print_pairs,
     print_table,
-    written_out,
 )
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
@@ -44,7 +43,7 @@ from multitree.sim.inputs import check_private
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Limits, limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for, link_limits
-from multitree.topology.checks.implicit import ImplicitSchedule
+from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.checks.verify import Report, verify
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent, header_only_ops
@@ -179,7 +178,7 @@ def table(
     cost_model = paced(model, size_bytes)
     built, _ = build_compactly(spec, algorithm, collective, root, network, cost_model)
     if wanted.format is not None:
-        writes = write_list(written_out(built), rank, size_bytes, wanted, model)
+        writes = write_list(built.schedule(), rank, size_bytes, wanted, model)
         wanted.put(writes.text(wanted.format))
         return
     extra = clock.figures(built.topology, model) | {"warnings": network.warnings}
@@ -187,14 +186,14 @@ def table(
 
 
 def _show(
-    built: Schedule | ImplicitSchedule,
+    built: AnySchedule,
     rank: int,
     size_bytes: int,
     model: LinkModel,
     extra: dict[str, Any] | None,
 ) -> None:
     """Print a rank's table: as JSON, with the keys of `extra`, or for people."""
-    part = built.at(rank) if isinstance(built, ImplicitSchedule) else built
+    part = built.at(rank)
     needs, sent = needs_of(part, model, size_bytes), as_sent(part)
     problem = beyond_interfaces(sent, needs)
     room = {name: need for name, need in needs.items() if problem is None or name not in _TOTALS}

@@ -15,7 +15,7 @@ from multitree.sim.analytic.translated import translated
 from multitree.sim.inputs import check_private, check_skews, shares_links
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
-from multitree.topology.checks.implicit import ImplicitSchedule
+from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule
 
@@ -23,7 +23,7 @@ __all__ = ["analytic"]
 
 
 def analytic(
-    schedule: Schedule | ImplicitSchedule,
+    schedule: AnySchedule,
     num_flits: int,
     link_model: LinkModel | None = None,
     *,
@@ -82,8 +82,20 @@ def analytic(
     True
     """
     model = link_model or LinkModel()
-    if isinstance(schedule, ImplicitSchedule):
-        return translated(schedule, num_flits, model, lockstep=lockstep, start=start)
+    tree, group = schedule.tree, schedule.group
+    if group is not None:
+        return translated(tree, group, num_flits, model, lockstep=lockstep, start=start)
+    return _timed(tree, num_flits, model, lockstep, start)
+
+
+def _timed(
+    schedule: Schedule,
+    num_flits: int,
+    model: LinkModel,
+    lockstep: bool,
+    start: Sequence[int] | None,
+) -> Trace:
+    """The trace of a schedule with all its rows, in as many waves as it has."""
     skews = np.array(check_skews(start, schedule.topology.num_ranks), np.float64)
     step_cycles = model.estimated_step_cycles(schedule, num_flits) if lockstep else None
     if schedule.num_waves > 1:

@@ -12,8 +12,9 @@ from multitree.sim.analytic.private_links import PrivateLinks
 from multitree.sim.analytic.table_rows import Ranks, TableRows
 from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
-from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.translations import Translations
+from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["translated"]
 
@@ -38,7 +39,8 @@ class _OneTable(TableRows):
 
 
 def translated(
-    implicit: ImplicitSchedule,
+    tree: Schedule,
+    group: Translations,
     num_flits: int,
     model: LinkModel,
     *,
@@ -53,7 +55,9 @@ def translated(
 
     Parameters
     ----------
-    implicit : ImplicitSchedule
+    tree : Schedule
+    group : Translations
+        What moves the tree to every rank.
     num_flits : int
         Of one rank's buffer: as many for each rank's chunk.
     model : LinkModel
@@ -77,7 +81,7 @@ def translated(
     O(num_transfers) of the tree: some 0.2 milliseconds of CPU time for each group of rows that do
     not wait for each other.
     """
-    tree, topology = implicit.tree, implicit.topology
+    topology, directions = tree.topology, group.directions_of(tree.route_links)
     name, num_ranks = topology.name, topology.num_ranks
     if num_flits % num_ranks:
         raise ScheduleError(
@@ -88,7 +92,7 @@ def translated(
         raise ScheduleError(f"{name}: ranks of a translated schedule must start at once")
     if lockstep:
         raise ScheduleError(f"{name}: lockstep must be off in a translated schedule")
-    links, chunk = implicit.group.links, num_flits // num_ranks
+    links, chunk = group.links, num_flits // num_ranks
     begins = np.zeros(num_ranks)
     timing = (ForwardingLinks if model.forward_flits else PrivateLinks)(
         tree,
@@ -96,13 +100,13 @@ def translated(
         model,
         _OneTable(tree, model, begins),
         begins,
-        link=links[0][implicit.directions].astype(np.int64),
+        link=links[0][directions].astype(np.int64),
     )
-    generations, sibling = generations_of(tree, lane=implicit.directions)
+    generations, sibling = generations_of(tree, lane=directions)
     for rows in generations:
         timing.advance(rows, sibling[rows])
     found = timing.trace(num_flits)
     flits = np.zeros(topology.num_links, np.int64)
-    flits[links] = chunk * np.bincount(implicit.directions, minlength=links.shape[1])
+    flits[links] = chunk * np.bincount(directions, minlength=links.shape[1])
     done = np.full(num_ranks, found.done.max())
     return replace(found, engine="translated", done=done, link_flits=flits)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,10 +16,49 @@ from multitree.topology.networks.translations import Translations
 from multitree.topology.schedules.columns import ROW_FIELDS, Blocks, schedule_fingerprint
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MAX_ROWS", "ImplicitSchedule", "verify_implicit"]
+__all__ = ["MAX_ROWS", "AnySchedule", "ImplicitSchedule", "verify_any", "verify_implicit"]
 
 MAX_ROWS = 1 << 25
 """More rows than that are not written out: some gigabytes."""
+
+
+class AnySchedule(Protocol):
+    """What a `Schedule` and an `ImplicitSchedule` both answer, with the same values."""
+
+    @property
+    def topology(self) -> Topology: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def root(self) -> int | None: ...
+    @property
+    def num_flows(self) -> int: ...
+    @property
+    def num_transfers(self) -> int: ...
+    @property
+    def num_steps(self) -> int: ...
+    @property
+    def steps_reduce_scatter(self) -> int: ...
+    @property
+    def steps_all_gather(self) -> int: ...
+    @property
+    def tree_height_hops(self) -> int: ...
+    @property
+    def max_link_load(self) -> int: ...
+    @property
+    def num_waves(self) -> int: ...
+    @property
+    def period(self) -> int: ...
+    @property
+    def hash(self) -> str: ...
+    @property
+    def tree(self) -> Schedule: ...
+    @property
+    def group(self) -> Translations | None: ...
+    def schedule(self) -> Schedule: ...
+    def at(self, rank: int) -> Schedule: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +86,51 @@ class ImplicitSchedule:
         return self.tree.topology
 
     @property
+    def algorithm(self) -> str:
+        """Who built the tree."""
+        return self.tree.algorithm
+
+    @property
+    def collective(self) -> str:
+        """What the schedule does."""
+        return self.tree.collective
+
+    @property
+    def root(self) -> int | None:
+        """None: each rank is the root of a flow."""
+        return self.tree.root
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of all phases together."""
+        return self.tree.num_steps
+
+    @property
+    def steps_reduce_scatter(self) -> int:
+        """Steps from the first to the last REDUCE row."""
+        return self.tree.steps_reduce_scatter
+
+    @property
+    def steps_all_gather(self) -> int:
+        """Steps from the first to the last GATHER row."""
+        return self.tree.steps_all_gather
+
+    @property
+    def tree_height_hops(self) -> int:
+        """The most hops on any path from a root to a rank, over both phases."""
+        return self.tree.tree_height_hops
+
+    @property
+    def num_waves(self) -> int:
+        """One."""
+        return self.tree.num_waves
+
+    @property
+    def period(self) -> int:
+        """One, as there is one wave."""
+        return self.tree.period
+
+    @property
     def num_flows(self) -> int:
         """Trees, and chunks of the buffer: one per rank."""
         return self.topology.num_ranks
@@ -59,9 +143,7 @@ class ImplicitSchedule:
     @cached_property
     def directions(self) -> Int32Array:
         """The direction of each of the tree's rows, int32 (tree.num_transfers,)."""
-        directions = np.empty(self.topology.num_links, np.int32)
-        directions[self.group.links] = np.arange(self.group.num_directions)
-        return directions[self.tree.route_links]
+        return self.group.directions_of(self.tree.route_links)
 
     @cached_property
     def max_link_load(self) -> int:
@@ -215,6 +297,13 @@ def _counted(until: int, at_once: int) -> Iterator[Int64Array]:
     """The numbers from 0, some at once."""
     for first in range(0, until, at_once):
         yield np.arange(first, min(first + at_once, until))
+
+
+def verify_any(schedule: AnySchedule) -> Report:
+    """Prove a schedule, by `verify` or by `verify_implicit`; raise a ScheduleError where wrong."""
+    if schedule.group is None:
+        return verify(schedule.tree)
+    return verify_implicit(ImplicitSchedule(schedule.tree, schedule.group))
 
 
 def verify_implicit(implicit: ImplicitSchedule) -> Report:

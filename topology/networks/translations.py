@@ -221,6 +221,12 @@ class Translations:
         """The rank of each element, int32 (num_ranks,)."""
         return int32s("Ranks", np.argsort(self.element))
 
+    def directions_of(self, links: Int32Array) -> Int32Array:
+        """The direction of each link, int32 (n,)."""
+        directions = np.empty(self.links.size, np.int32)
+        directions[self.links] = np.arange(self.num_directions)
+        return directions[links]
+
     def plus(self, elements: IntArray, moves: IntArray) -> Int32Array:
         """Sums of elements, of the shape that both broadcast to.
 

@@ -263,6 +263,24 @@ class Schedule:
         # In 64 bits: steps times links may exceed 32.
         return largest_group(of_hops.astype(np.int64) * self.topology.num_links + self.route_links)
 
+    @property
+    def tree(self) -> "Schedule":
+        """The rows that are held: all of them."""
+        return self
+
+    @property
+    def group(self) -> None:
+        """What moves `tree` to the flows that are not held: nothing, since all are."""
+        return None
+
+    def schedule(self) -> "Schedule":
+        """The schedule with all its rows: itself."""
+        return self
+
+    def at(self, rank: int) -> "Schedule":
+        """A schedule that has all rows of a rank: itself."""
+        return self
+
     def padded(self, num_flits: int) -> int:
         """Flits of a buffer that is padded with zeros until all waves are of the same length."""
         return -(-num_flits // self.num_waves) * self.num_waves
