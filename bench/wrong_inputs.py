@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from multitree.host.cli.main import app, main
+from multitree.host.cli.main import COMMANDS, load_command, main
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
 from multitree.topology.files.files import load_file, save_schedule
@@ -74,8 +74,7 @@ WORKLOAD = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4
 norm -1 0 BROADCAST 16384 1 NONE 0 1 NONE 0 100
 mlp -1 500 ALLREDUCE 4096 400 NONE 0 300 REDUCESCATTER 8192 100
 """
-COMMANDS = sorted(command.name for command in app.registered_commands if command.name is not None)
-ON_SPECS = [name for name in COMMANDS if name not in ("demo", "doctor")]
+ON_SPECS = [name for name in sorted(COMMANDS) if name not in ("demo", "doctor")]
 QUICK = {
     "simulate": ["--engine", "analytic"],
     "compare": ["--engine", "analytic"],
@@ -408,6 +407,8 @@ def campaign(runs: int, seed: int, only: int | None = None) -> dict[str, Any]:
     dict
         "kinds": cases per kind; "problems": what went wrong, by the case's number.
     """
+    for name in COMMANDS:  # forked processes find all modules loaded
+        load_command(name)
     numbers = [only] if only is not None else [*range(seed, seed + runs)]
     room = Path(tempfile.mkdtemp(prefix="wrong_inputs."))
     kinds: collections.Counter[str] = collections.Counter()

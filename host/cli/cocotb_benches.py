@@ -33,19 +33,15 @@ from multitree.host.sizes import paced, parse_size
 if TYPE_CHECKING:
     from multitree.sim.cocotb.runs import BenchRuns, RunOptions
 
-__all__ = ["add_commands"]
+__all__ = ["cocotb"]
 
 FAILED = 1
 _CLOCK_NS = 2
 _NEEDED = ("cocotb", "cocotbext.axi")
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("cocotb")(with_groups(run_cocotb))
-
-
-def run_cocotb(
+@with_groups
+def cocotb(
     spec: Annotated[
         str,
         typer.Argument(

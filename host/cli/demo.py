@@ -24,16 +24,11 @@ from multitree.sim.sizing import config_for
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
 
-__all__ = ["add_commands"]
+__all__ = ["demo"]
 
 FAILED = 1
 SIZE_BYTES = 1 << 20
 RANK = 5
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("demo")(demo)
 
 
 def demo(

@@ -14,8 +14,8 @@ from multitree.host.engines import why_not
 from multitree.sim.emulator.cache import cache_folder, cache_size_bytes, clear_cache
 
 __all__ = [
-    "add_commands",
     "diagnose",
+    "doctor",
 ]
 
 _PACKAGES = (
@@ -66,11 +66,6 @@ def _version_of_compiler() -> str | None:
         return None
     done = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("doctor")(doctor)
 
 
 def doctor(

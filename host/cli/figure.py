@@ -15,15 +15,10 @@ from multitree.host.figures.make import MadeFigure, make_figure
 from multitree.host.sizes import parse_sizes
 from multitree.host.sweep.run import SweepStatus
 
-__all__ = ["add_commands"]
+__all__ = ["figure"]
 
 FOLDER = Path("figures")
 COLUMNS = ["where", "series", "over", "points", "first", "last", "least", "most", "mean"]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("figure")(figure)
 
 
 def figure(

@@ -1,38 +1,65 @@
 """The command line: ``multitree``, its commands, and what all of them take."""
 
 import functools
-import importlib.metadata
+import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from multitree.host.cli import cocotb_benches as cli_cocotb
-from multitree.host.cli import demo as cli_demo
-from multitree.host.cli import doctor as cli_doctor
-from multitree.host.cli import figure as cli_figure
-from multitree.host.cli import schedule as cli_schedule
-from multitree.host.cli import tables as cli_tables
-from multitree.host.cli import verilog as cli_verilog
-from multitree.host.cli import view as cli_view
-from multitree.host.cli.job import command as cli_job
-from multitree.host.cli.output import Verbosity, command_name, set_verbosity
-from multitree.host.cli.process import run_command
-from multitree.host.cli.timing import compare as cli_compare
-from multitree.host.cli.timing import explain as cli_explain
-from multitree.host.cli.timing import simulate as cli_simulate
-from multitree.host.cli.timing import sweep as cli_sweep
+from multitree.host.cli.process import Verbosity, command_name, run_command, set_verbosity
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "load_command", "main"]
 
-app = typer.Typer(
-    name="multitree",
-    help="All-reduce co-design: schedules, tables, Verilog, emulation and figures.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-)
+COMMANDS = {
+    "demo": ("demo", "Run sixteen interfaces in RTL: three algorithms, side by side."),
+    "topology": ("schedule", "Describe a topology, and what no schedule can beat on it."),
+    "schedule": ("schedule", "Build a schedule, or read one: steps, transfers, link load, hash."),
+    "verify": ("tables", "Prove that a schedule is right, and say what was proved."),
+    "table": (
+        "tables",
+        "Print one rank's schedule table, in the paper's columns, or the writes that load it.",
+    ),
+    "verilog": (
+        "verilog",
+        "Write the Verilog of an interface and of the network's switches, and what goes with it.",
+    ),
+    "cocotb": (
+        "cocotb_benches",
+        "Run cocotb benches over the Verilog of a network, and of one interface in it.",
+    ),
+    "simulate": ("timing.simulate", "Run a collective on an engine with a clock, for each size."),
+    "compare": (
+        "timing.compare",
+        "Run several algorithms' all-reduces side by side, for each size.",
+    ),
+    "sweep": (
+        "timing.sweep",
+        "Run every combination of topologies, algorithms, sizes and parameters that a file names.",
+    ),
+    "figure": (
+        "figure",
+        "Draw a figure of the evaluation, and write its values as CSV; without NAME, list them.",
+    ),
+    "explain": (
+        "timing.explain",
+        "Say what `--algorithm auto` takes for each size, what the others would take, and why.",
+    ),
+    "job": (
+        "job.command",
+        "Time an iteration of training: compute, communication, and what of it is exposed.",
+    ),
+    "view": (
+        "view",
+        "Write a page that plays a schedule on its network: one HTML file, without a server.",
+    ),
+    "doctor": ("doctor", "Say what is installed, what can run here, what is cached."),
+}
+"""Module of each command, which has a function of the same name, and its line in the help."""
 
 VerboseOption = Annotated[
     bool,
@@ -41,9 +68,42 @@ VerboseOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 
+class LazyCommands(TyperGroup):
+    """Commands whose modules are imported when they are called, not to list or complete them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, with its options, in the place of its line in the help."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_command(str(command.name)), rest
+
+
+app = typer.Typer(
+    name="multitree",
+    help="All-reduce co-design: schedules, tables, Verilog, emulation and figures.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    cls=LazyCommands,
+    invoke_without_command=True,
+)
+for _name, (_, _line) in COMMANDS.items():
+    app.command(_name, help=_line)(lambda: None)
+
+
+@functools.cache
+def load_command(name: str) -> Any:
+    """A command with its options, from its module."""
+    module, _ = COMMANDS[name]
+    function = pkgutil.resolve_name(f"multitree.host.cli.{module}:{name}")
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    alone.command(name)(_with_verbosity(name, function))
+    return typer.main.get_command(alone)
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"multitree {importlib.metadata.version('multitree')}")
+        # Only this option needs the metadata of packages, whose import takes 50 ms.
+        metadata = importlib.import_module("importlib.metadata")
+        typer.echo(f"multitree {metadata.version('multitree')}")
         raise typer.Exit
 
 
@@ -57,6 +117,7 @@ def _choose_verbosity(verbose: bool, quiet: bool) -> None:
 
 @app.callback()
 def _common(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
@@ -65,6 +126,8 @@ def _common(
     quiet: QuietOption = False,
 ) -> None:
     _choose_verbosity(verbose, quiet)
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def _with_verbosity(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,39 +153,11 @@ def _with_verbosity(name: str, command: Callable[..., Any]) -> Callable[..., Any
 
 _MAY_BE_EMPTY = {"--modes"}
 
-for _commands in (
-    cli_demo,
-    cli_schedule,
-    cli_tables,
-    cli_verilog,
-    cli_cocotb,
-    cli_simulate,
-    cli_compare,
-    cli_sweep,
-    cli_figure,
-    cli_explain,
-    cli_job,
-    cli_view,
-    cli_doctor,
-):
-    _commands.add_commands(app)
-for _command in app.registered_commands:
-    assert _command.name is not None and _command.callback is not None
-    _command.callback = _with_verbosity(_command.name, _command.callback)
-
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command.
+    """Run one command of the process's arguments, or of others, and return the exit status.
 
-    Parameters
-    ----------
-    arguments : list of str, optional
-        What follows the program's name; by default that of this process.
-
-    Returns
-    -------
-    int
-        Exit status, as of `run_command`; 1 also where a result is not exact.
+    That is 1 also where a result is not exact, and else as of `run_command`.
     """
     set_verbosity(Verbosity.TERMINAL)
     given = sys.argv[1:] if arguments is None else arguments

@@ -1,12 +1,10 @@
 """What commands print: JSON and CSV for programs, progress for people."""
 
-import enum
 import json
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from itertools import islice
 from types import TracebackType
 from typing import Any
@@ -14,26 +12,21 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from multitree.host.cli.process import Verbosity, chosen_verbosity, command_name
 from multitree.host.csv_rows import write_csv
 from multitree.topology.progress import reported_to
 
 __all__ = [
     "SCHEMA",
-    "Verbosity",
     "Working",
     "check_format",
-    "command_name",
     "print_csv",
     "print_json",
     "print_sizes",
-    "set_verbosity",
 ]
 
 SCHEMA = "multitree.{}.v1"
 """Value of the key "schema" for each command; what it means is in output.schema.json."""
-
-command_name: ContextVar[str] = ContextVar("multitree_command")
-"""The command that is running."""
 
 _AT_ONCE = 100_000
 
@@ -74,23 +67,6 @@ EVERY_SECONDS = 0.25
 EVERY_LINE_SECONDS = 10.0
 
 
-class Verbosity(enum.Enum):
-    """How much is printed on stderr in addition to errors."""
-
-    QUIET = "nothing"
-    TERMINAL = "progress, where stderr is a terminal"
-    VERBOSE = "progress, as lines where it is no terminal"
-
-
-_chosen = Verbosity.TERMINAL
-
-
-def set_verbosity(verbosity: Verbosity) -> None:
-    """Choose it for all that is said from now on."""
-    global _chosen
-    _chosen = verbosity
-
-
 class Working:
     """Says on stderr what takes so long, once it takes longer than two seconds.
 
@@ -112,9 +88,9 @@ class Working:
         self._part = ""
         self._start = self._shown = time.monotonic()
         on_terminal = self._console.is_terminal
-        self._spins = on_terminal and _chosen is not Verbosity.QUIET
-        self._begins = not on_terminal and _chosen is Verbosity.VERBOSE
-        unasked = lines and not on_terminal and _chosen is not Verbosity.QUIET
+        self._spins = on_terminal and chosen_verbosity() is not Verbosity.QUIET
+        self._begins = not on_terminal and chosen_verbosity() is Verbosity.VERBOSE
+        unasked = lines and not on_terminal and chosen_verbosity() is not Verbosity.QUIET
         self._lines = self._begins or unasked
         self._status = Status(text, console=self._console)
         self._timer = threading.Timer(QUIET_SECONDS, self._status.start)

@@ -1,22 +1,28 @@
-"""The process around a command: signals, its output, and how errors are reported."""
+"""The process around a command: signals, output, verbosity, reports of errors."""
 
 import contextlib
+import enum
 import errno
 import io
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
 import typer
 
-from multitree.host.engines import EngineError
-from multitree.hw.export.verilog import VerilogError
-from multitree.nic.faults import DeviceError
-
-__all__ = ["FAILED", "WRONG_INPUT", "run_command"]
+__all__ = [
+    "FAILED",
+    "WRONG_INPUT",
+    "Verbosity",
+    "chosen_verbosity",
+    "command_name",
+    "run_command",
+    "set_verbosity",
+]
 
 FAILED = 1
 WRONG_INPUT = 2
@@ -28,6 +34,39 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Typer shows the base of its usage errors only through this subclass.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
+# By name, since only commands import the modules that define them; the help imports none.
+STATUSES = {
+    "multitree.host.engines.EngineError": WRONG_INPUT,
+    "multitree.nic.faults.DeviceError": FAILED,
+    "multitree.hw.export.verilog.VerilogError": FAILED,
+}
+"""Exit status that an error stands for which is no ValueError and no OSError."""
+
+command_name: ContextVar[str] = ContextVar("multitree_command")
+"""The command that is running."""
+
+
+class Verbosity(enum.Enum):
+    """How much is printed on stderr in addition to errors."""
+
+    QUIET = "nothing"
+    TERMINAL = "progress, where stderr is a terminal"
+    VERBOSE = "progress, as lines where it is no terminal"
+
+
+_chosen = Verbosity.TERMINAL
+
+
+def set_verbosity(verbosity: Verbosity) -> None:
+    """Choose the verbosity of all output from now on."""
+    global _chosen
+    _chosen = verbosity
+
+
+def chosen_verbosity() -> Verbosity:
+    """The verbosity that was chosen."""
+    return _chosen
+
 
 class Ended(BaseException):
     """A signal asks the process to end; what runs removes what it has not finished."""
@@ -38,19 +77,11 @@ class Ended(BaseException):
 
 
 def run_command(command: Callable[[], object]) -> int:
-    """Run something as a process does, and turn what goes wrong into an exit status.
+    """Run a command and return its exit status: the int that it returns, or 0.
 
-    Parameters
-    ----------
-    command : callable
-        What it returns is the status if that is an int, else the status is 0.
-
-    Returns
-    -------
-    int
-        Exit status: 0, also where the reader of standard output has seen enough; 1 where a run
-        failed; 2 for wrong input, an engine that cannot run here, or a file that cannot be read
-        or written; 128 + n after signal n. All but 0 are reported in one sentence on stderr.
+    It is 0 where the reader of standard output has closed it, 1 where a run failed, 2 for wrong
+    input, an engine that cannot run, or a file that cannot be read or written, and 128 + n after
+    signal n. All but 0 are reported in one sentence on stderr.
     """
     # Python sets it to None where the descriptor was closed when the process began.
     if sys.stdout is None:
@@ -71,20 +102,28 @@ def _status_of(command: Callable[[], object]) -> int:
         sys.stdout.flush()
     except _USAGE_ERROR as error:
         return _report(error.format_message(), WRONG_INPUT)  # type: ignore[attr-defined]
-    except (ValueError, EngineError) as error:
+    except ValueError as error:
         return _report(str(error), WRONG_INPUT)
     except OSError as error:
         return _status_of_system(error)
     except MemoryError:
         return _report("memory must suffice, but this machine gives no more of it", WRONG_INPUT)
-    except (DeviceError, VerilogError) as error:
-        return _report(str(error), FAILED)
+    except RuntimeError as error:
+        return _report(str(error), _status_of_runtime_error(error))
     except SystemExit as stop:
         # Typer turns a closed pipe into this; what only prints a script for a shell ends so, too.
         if isinstance(stop.__context__, OSError):
             return _status_of_system(stop.__context__)
         status = stop.code
     return status if isinstance(status, int) else 0
+
+
+def _status_of_runtime_error(error: RuntimeError) -> int:
+    """The status in `STATUSES` of an error's class or a base; what has none is raised again."""
+    for kind in type(error).__mro__:
+        if (status := STATUSES.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
+            return status
+    raise error
 
 
 def _status_of_system(error: OSError) -> int:

@@ -35,18 +35,13 @@ from multitree.topology.networks.bounds import bound_steps
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["add_commands"]
+__all__ = ["schedule", "topology"]
 
 SUFFIXES = (".json", ".graphml", ".csv")
 MOST_NODES = 64
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's commands to the command line."""
-    app.command("topology")(with_groups(topology))
-    app.command("schedule")(with_groups(schedule))
-
-
+@with_groups
 def topology(
     spec: SpecArgument,
     network: NetworkOptions,
@@ -113,6 +108,7 @@ def _measured(topology: Topology, size_bytes: int, model: LinkModel) -> dict[str
     }
 
 
+@with_groups
 def schedule(
     spec: ScheduleArgument,
     network: NetworkOptions,

@@ -43,13 +43,13 @@ from multitree.sim.inputs import check_private
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Limits, limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for, link_limits
+from multitree.topology.checks import verify as proof
 from multitree.topology.checks.implicit import AnySchedule
-from multitree.topology.checks.verify import Report, verify
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["COLUMNS", "NOTE", "add_commands", "shown_cells", "table_rows"]
+__all__ = ["COLUMNS", "NOTE", "shown_cells", "table", "table_rows", "verify"]
 
 COLUMNS = (
     "Row",
@@ -73,13 +73,8 @@ NOTE = "Parent, Children and To are ranks; Ports are those of this rank's interf
 _TOTALS = ("num_rows", "num_flows", "memory_flits")
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's commands to the command line."""
-    app.command("verify")(with_groups(verify_schedule))
-    app.command("table")(with_groups(table))
-
-
-def verify_schedule(
+@with_groups
+def verify(
     spec: ScheduleArgument,
     network: NetworkOptions,
     clock: ClockOptions,
@@ -96,7 +91,7 @@ def verify_schedule(
     if built.topology.num_switches:
         check_private(built.topology, model)
     with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
-        report, limits = verify(built), _limits(built, size_bytes, model)
+        report, limits = proof.verify(built), _limits(built, size_bytes, model)
     data = identity_of(built) | {"verified": True} | asdict(report)
     data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
     data |= clock.figures(built.topology, model) | {"warnings": network.warnings}
@@ -140,7 +135,7 @@ def _limits(schedule: Schedule, size_bytes: int, model: LinkModel) -> Limits:
     )
 
 
-def _contention(report: Report) -> str:
+def _contention(report: proof.Report) -> str:
     """How many messages meet, in words."""
     if report.contention_free:
         return "none"
@@ -149,6 +144,7 @@ def _contention(report: Report) -> str:
     return f"{report.max_link_load} on one link"
 
 
+@with_groups
 def table(
     spec: ScheduleArgument,
     network: NetworkOptions,

@@ -40,7 +40,7 @@ __all__ = [
     "ForceOption",
     "MemoryOption",
     "NameOption",
-    "add_commands",
+    "verilog",
 ]
 
 ForceOption = Annotated[
@@ -69,11 +69,7 @@ BENCH_SIZE = "1KiB"
 _ATTACHED = "Routes of this schedule lead through ranks: rank r is attached to switch {} + r."
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("verilog")(with_groups(verilog))
-
-
+@with_groups
 def verilog(
     spec: ScheduleArgument,
     network: NetworkOptions,

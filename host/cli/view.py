@@ -26,16 +26,12 @@ from multitree.sim.choice import AUTO
 from multitree.sim.sizing import link_limits
 from multitree.topology.atomic_write import write_file
 
-__all__ = ["add_commands"]
+__all__ = ["view"]
 
 SUFFIX = ".html"
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's commands to the command line."""
-    app.command("view")(with_groups(view))
-
-
+@with_groups
 def view(
     spec: ScheduleArgument,
     out: Annotated[Path, typer.Option(help="The page, .html.", metavar="FILE")],

@@ -1,7 +1,6 @@
 """What users of MultiTree import."""
 
 import importlib
-import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ _HOME_OF = {name: f"multitree.{home}" for home, names in _HOMES.items() for name
 def __getattr__(name: str) -> Any:
     """Import a name from its room at first use, so that no more is loaded than is needed."""
     if name == "__version__":
-        return importlib.metadata.version("multitree")
+        return importlib.import_module("importlib.metadata").version("multitree")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME_OF[name]), name)

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import typer
-
 from multitree.host.cli.common import (
     CsvOption,
     FlowControlOption,
@@ -38,14 +36,10 @@ from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["add_commands"]
+__all__ = ["job"]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("job")(with_groups(job))
-
-
+@with_groups
 def job(
     what: JobArgument,
     spec: SpecArgument,

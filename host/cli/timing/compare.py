@@ -39,14 +39,10 @@ from multitree.sim.sizing import link_limits
 from multitree.topology.algorithms.build import COMPARED, check_algorithm
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["add_commands"]
+__all__ = ["compare"]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("compare")(with_groups(compare))
-
-
+@with_groups
 def compare(
     spec: SpecArgument,
     network: NetworkOptions,

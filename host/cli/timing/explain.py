@@ -25,16 +25,11 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["add_commands", "choose"]
+__all__ = ["choose", "explain"]
 
 _ALL_REDUCE = "all_reduce"
 
 COLUMNS = ["algorithm", "dependency", "siblings", "steps", "cycles", "µs", "x best"]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's commands to the command line."""
-    app.command("explain")(with_groups(explain))
 
 
 def choose(
@@ -76,6 +71,7 @@ def choose(
         )
 
 
+@with_groups
 def explain(
     spec: SpecArgument,
     network: NetworkOptions,

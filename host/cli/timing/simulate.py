@@ -37,7 +37,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.sim.trace import Trace
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["add_commands", "built_for"]
+__all__ = ["built_for", "simulate"]
 
 FAILED = 1
 
@@ -88,11 +88,7 @@ PortsOnlyOption = Annotated[
 ]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's commands to the command line."""
-    app.command("simulate")(with_groups(simulate))
-
-
+@with_groups
 def simulate(
     spec: ScheduleArgument,
     network: NetworkOptions,

@@ -12,16 +12,11 @@ from multitree.host.cli.common import JsonOption, check_folder, print_pairs
 from multitree.host.cli.output import Working, print_json
 from multitree.host.sweep.run import SweepResult, SweepStatus, run_sweep
 
-__all__ = ["add_commands"]
+__all__ = ["sweep"]
 
 FAILED = 1
 MOST_ERRORS = 10
 """Different ones that are printed for people; the files have all."""
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the command line."""
-    app.command("sweep")(sweep)
 
 
 def sweep(

@@ -15,8 +15,8 @@ import pytest
 import multitree
 from multitree.host.cli import output as cli_progress
 from multitree.host.cli.main import main
-from multitree.host.cli.output import Verbosity, Working, set_verbosity
-from multitree.host.cli.process import run_command
+from multitree.host.cli.output import Working
+from multitree.host.cli.process import Verbosity, chosen_verbosity, run_command, set_verbosity
 from multitree.sim.emulator.verilator import why_not
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
@@ -200,7 +200,7 @@ def test_progress_is_said_where_it_is_asked_for(capfd, monkeypatch, option, plac
     chosen = []
 
     def diagnose():
-        chosen.append(cli_progress._chosen)
+        chosen.append(chosen_verbosity())
         return {
             "versions": {"one": "1"},
             "engines": [{"name": "one", "reason": None}],

@@ -1,0 +1,70 @@
+"""The command line loads what a command needs, and no more."""
+
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+from multitree.host.cli import process
+from multitree.host.cli.main import COMMANDS, load_command, main
+
+LOADED = """
+import sys
+from multitree.host.cli.main import main
+status = main(sys.argv[1:])
+print(status, *sorted(sys.modules), file=sys.stderr)
+"""
+LIBRARIES = {"amaranth", "networkx", "numpy", "rich", "yaml"}
+
+
+def modules_of(*arguments):
+    """Our modules, and the libraries, that a command loads."""
+    command = [sys.executable, "-c", LOADED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    status, *names = done.stderr.split()
+    assert status == "0"
+    ours = {name for name in names if name.startswith("multitree.host.")}
+    return ours - {"multitree.host.cli"}, LIBRARIES & set(names)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"]])
+def test_the_help_and_the_version_load_no_command(arguments):
+    ours = {f"multitree.host.cli.{name}" for name in ("main", "process")}
+    assert modules_of(*arguments) == (ours, set())
+
+
+def test_a_command_loads_no_other_one():
+    ours, _ = modules_of("doctor", "--help")
+    others = {module for name, (module, _) in COMMANDS.items() if name != "doctor"}
+    assert not ours & {f"multitree.host.cli.{module}" for module in others}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_begins_with_its_line_in_the_table(name):
+    command = load_command(name)
+    assert inspect.cleandoc(command.help).split("\n\n")[0] == COMMANDS[name][1]
+    assert {"verbose", "quiet"} <= {option.name for option in command.params}
+
+
+def test_without_a_command_the_help_is_printed(capsys):
+    texts = []
+    for arguments in ([], ["--help"], ["-q"]):
+        assert main(arguments) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+    assert all(f"  {name} " in texts[0] for name in COMMANDS)
+
+
+def test_errors_with_a_status_of_their_own_are_classes():
+    for name in process.STATUSES:
+        assert issubclass(pkgutil.resolve_name(name), RuntimeError)
+
+
+def test_a_runtime_error_without_a_status_is_raised():
+    def fails():
+        raise RecursionError("deep")
+
+    with pytest.raises(RecursionError):
+        process.run_command(fails)
