@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.nic.config import Config
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Upcoming

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic.engine import analytic

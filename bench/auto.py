@@ -15,10 +15,9 @@ from typing import Any
 from _size_plots import plot
 
 from multitree.host.cli.output import Working
-from multitree.host.engines import Plan, RtlEngine
+from multitree.host.engines import Collective, Plan
 from multitree.host.report import bound_of
-from multitree.host.runner import run_on
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import Runner, make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import Choice, Chooser
@@ -43,7 +42,7 @@ Way = tuple[str, str, str]
 
 
 def in_rtl(
-    engine: RtlEngine, topology: Topology, choice: Choice, size_bytes: int, seed: int
+    runner: Runner, topology: Topology, choice: Choice, size_bytes: int, seed: int
 ) -> dict[Way, dict[str, Any]]:
     """What could be the fastest, in RTL: cycles, and whether exact."""
     buffers = make_buffers(seed, topology.num_ranks, size_bytes // 4, "float32")
@@ -62,7 +61,7 @@ def in_rtl(
     found = {}
     for way, plan in plans.items():
         try:
-            _, report = run_on(engine, plan, buffers, link_model=LinkModel(), check=True)
+            _, report = runner.run(Collective.of(plan, buffers))
         except ScheduleError:
             if way[0] not in choice.problems:
                 raise
@@ -74,12 +73,13 @@ def in_rtl(
 def measure(spec: str, sizes: list[int], most_in_rtl: int, seed: int, work: Working) -> list[Any]:
     """A row for each size of one network."""
     topology, model, rows = parse_topology(spec), LinkModel(), []
-    chooser, engine = Chooser(topology, model), RtlEngine(topology, model, say=work.update)
+    chooser = Chooser(topology, model)
+    runner = Runner.timed(topology, "rtl", link_model=model, say=work.update)
     for size in sizes:
         work.update(f"{spec}, {format_size(size)}")
         choice, runs = chooser.choose(model.num_flits(size, 1)), {}
         if size <= most_in_rtl:
-            runs = in_rtl(engine, topology, choice, size, seed)
+            runs = in_rtl(runner, topology, choice, size, seed)
         fastest: dict[str, dict[str, Any]] = {}
         for each in choice.candidates:
             fastest.setdefault(each.algorithm, {"analytic": each.cycles})
@@ -107,7 +107,7 @@ def measure(spec: str, sizes: list[int], most_in_rtl: int, seed: int, work: Work
                 "algorithms": fastest,
             }
         )
-    engine.close()
+    runner.close()
     return rows
 
 

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from multitree.host.cli.output import Working
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build
@@ -64,11 +64,11 @@ def measure(spec: str, algorithm: str, sizes: list[str], work: Working) -> list[
     """Rows of one algorithm, on one network that stays between sizes."""
     topology, model = parse_topology(spec), LinkModel()
     rows = []
-    with Simulator(topology, "rtl", progress=work.count_cycles, say=work.say) as simulator:
+    with Runner.timed(topology, "rtl", progress=work.count_cycles, say=work.say) as runner:
         for size in map(parse_size, sizes):
             cost_model = model.cost_model(topology, model.num_flits(size, 1))
             schedule = build(topology, algorithm, cost_model=cost_model)
-            report = simulator.run(schedule, size)
+            report, _ = runner.simulate(schedule, size)
             peer = PEER_CYCLES.get((spec, format_size(size)), {}).get(algorithm)
             rows.append(
                 {

@@ -18,7 +18,7 @@ import numpy as np
 from _campaign import Exactness, exact_campaign
 from wave_campaign import MAX_WAVES, draw_schedule, network
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.exact.engine import exact

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.nic.config import Config
 from multitree.nic.table import compile_table

@@ -28,7 +28,7 @@ from _fault_cases import (
     schedule_of,
 )
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError, FaultCode
 from multitree.sim.emulator.library import network_library

@@ -18,7 +18,7 @@ from _tables import show
 from packing import DEAD_LINK, IRREGULAR, network, timed
 
 from multitree.host.report import bound_of
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
@@ -80,9 +80,9 @@ def measure_rtl(name: str, size_bytes: int) -> dict[str, Any]:
     topology = network_of(name)
     num_flits = MODEL.num_flits(size_bytes, 1)
     schedule = build(topology, "forest", cost_model=MODEL.cost_model(topology, num_flits))
-    with Simulator(topology, "rtl", link_model=MODEL) as simulator:
-        report = simulator.run(schedule, size_bytes)
-        multitree = simulator.run(build(topology, "multitree"), size_bytes)
+    with Runner.timed(topology, "rtl", link_model=MODEL) as runner:
+        report, _ = runner.simulate(schedule, size_bytes)
+        multitree, _ = runner.simulate(build(topology, "multitree"), size_bytes)
     error = 100 * (analytic(schedule, num_flits, MODEL).cycles / report.cycles - 1)
     bound = bound_of(topology, size_bytes, MODEL)
     limit = RTL_LIMIT_CYCLES.get((name, size_bytes), report.cycles)

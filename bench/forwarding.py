@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.host.sizes import parse_size
 from multitree.hw.lanes import LEAST_STAGES
 from multitree.sim.analytic.engine import analytic

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from _staging import num_staged
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession

@@ -13,7 +13,7 @@ import numpy as np
 
 from multitree.host.engines import needs_of
 from multitree.host.report import bound_of
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession

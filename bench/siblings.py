@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import least_sizes

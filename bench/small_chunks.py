@@ -14,7 +14,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.hw.lanes import LEAST_STAGES
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession

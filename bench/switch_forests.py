@@ -24,7 +24,7 @@ from _tables import show
 from packing import timed
 
 from multitree.host.report import bound_of
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
@@ -138,11 +138,11 @@ def measure_rtl(name: str, size_bytes: int) -> dict[str, Any]:
     num_flits = MODEL.num_flits(size_bytes, 1)
     schedule = build(topology, "forest", cost_model=MODEL.cost_model(topology, num_flits))
     written_out = unrolled(schedule)
-    with Simulator(topology, "rtl", link_model=MODEL, lockstep=True) as simulator:
-        report = simulator.run(written_out, size_bytes)
-    with Simulator(topology, "rtl", link_model=MODEL) as simulator:
-        free = simulator.run(written_out, size_bytes)
-        multitree = simulator.run(build(topology, "multitree"), size_bytes)
+    with Runner.timed(topology, "rtl", link_model=MODEL, lockstep=True) as runner:
+        report, _ = runner.simulate(written_out, size_bytes)
+    with Runner.timed(topology, "rtl", link_model=MODEL) as runner:
+        free, _ = runner.simulate(written_out, size_bytes)
+        multitree, _ = runner.simulate(build(topology, "multitree"), size_bytes)
     error = 100 * (analytic(schedule, num_flits, MODEL, lockstep=True).cycles / report.cycles - 1)
     bound = bound_of(topology, size_bytes, MODEL)
     return {

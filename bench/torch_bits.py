@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from multitree import Communicator, parse_topology
 from multitree.host.engines import why_not
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.topology.collectives import as_bits
 from multitree.torch import Options
 

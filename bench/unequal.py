@@ -17,7 +17,7 @@ import numpy as np
 
 from multitree.host.cli.output import Working
 from multitree.host.report import bound_of
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic

@@ -19,7 +19,7 @@ import networkx
 import numpy as np
 from _campaign import Exactness, exact_campaign
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.nic.config import Config
 from multitree.nic.faults import DeviceError
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS

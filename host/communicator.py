@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy.typing as npt
 
 from multitree.host.buffers import take_buffers, take_pieces
+from multitree.host.invariant_sums import check_level
+from multitree.host.plans import CollectiveQueue, Plans
 from multitree.host.runner import Runner
 from multitree.host.work import Work
 from multitree.sim.link_model import LinkModel
@@ -83,14 +85,11 @@ class Communicator(AbstractContextManager["Communicator"]):
         if link_model is not None:
             check_type("Link model", link_model, LinkModel)
         check_type("Check", check, bool)
-        self._runner = Runner(
-            topology,
-            algorithm=algorithm,
-            engine=engine,
-            link_model=link_model or LinkModel(),
-            check=check,
-            reproducible=reproducible,
-        )
+        check_level(reproducible)
+        self._algorithm = algorithm
+        self._plans = Plans(topology, algorithm, link_model or LinkModel())
+        self._runner = Runner(topology, engine, link_model=link_model, check=check)
+        self._queue = CollectiveQueue(self._runner, self._plans, reproducible=reproducible)
 
     @property
     def topology(self) -> Topology:
@@ -100,7 +99,7 @@ class Communicator(AbstractContextManager["Communicator"]):
     @property
     def algorithm(self) -> str:
         """Name of the algorithm."""
-        return self._runner.algorithm
+        return self._algorithm
 
     @property
     def engine(self) -> str:
@@ -136,7 +135,7 @@ class Communicator(AbstractContextManager["Communicator"]):
         ValueError
             If the algorithm is "auto" and no size is given.
         """
-        return self._runner.plans.plan(collective, root, size_bytes).schedule
+        return self._plans.plan(collective, root, size_bytes).schedule
 
     @overload
     def all_reduce(self, buffers: Sequence[Array], op: str = "sum") -> Work[list[Array]]: ...
@@ -167,7 +166,7 @@ class Communicator(AbstractContextManager["Communicator"]):
             If the buffers or the op do not fit, or invariant sums are of more than 1024 ranks.
         """
         memory, form = take_buffers(buffers, self.topology.num_ranks)
-        return self._runner.start("all_reduce", memory, form.give_back, op=op)
+        return self._queue.start("all_reduce", memory, form.give_back, op=op)
 
     @overload
     def reduce_scatter(self, buffers: Sequence[Array], op: str = "sum") -> Work[list[Array]]: ...
@@ -200,7 +199,7 @@ class Communicator(AbstractContextManager["Communicator"]):
             rows = form.to_home(image)
             return [rows[rank, part] for rank, part in enumerate(owned)]
 
-        return self._runner.start("reduce_scatter", memory, own_parts, op=op)
+        return self._queue.start("reduce_scatter", memory, own_parts, op=op)
 
     def all_gather(self, pieces: Sequence[Array]) -> Work[Array]:
         """Start the inverse of `reduce_scatter`: every rank gets every rank's piece.
@@ -223,7 +222,7 @@ class Communicator(AbstractContextManager["Communicator"]):
         memory, form = take_pieces(
             pieces, self.topology.num_ranks, lambda *size: self._owned("all_gather", *size)
         )
-        return self._runner.start("all_gather", memory, form.give_back)
+        return self._queue.start("all_gather", memory, form.give_back)
 
     @overload
     def broadcast(self, buffers: Sequence[Array], *, root: int) -> Work[list[Array]]: ...
@@ -250,7 +249,7 @@ class Communicator(AbstractContextManager["Communicator"]):
             If the buffers or the root do not fit.
         """
         memory, form = take_buffers(buffers, self.topology.num_ranks)
-        return self._runner.start("broadcast", memory, form.give_back, root=root)
+        return self._queue.start("broadcast", memory, form.give_back, root=root)
 
     @overload
     def reduce(
@@ -280,16 +279,16 @@ class Communicator(AbstractContextManager["Communicator"]):
             If the buffers, the op or the root do not fit.
         """
         memory, form = take_buffers(buffers, self.topology.num_ranks)
-        return self._runner.start("reduce", memory, form.give_back, root=root, op=op)
+        return self._queue.start("reduce", memory, form.give_back, root=root, op=op)
 
     def _owned(self, collective: str, num_elements: int, element_bytes: int) -> list[slice]:
         """Part of the buffer that each rank owns in a collective that scatters."""
-        plan = self._runner.plans.plan(collective, None, num_elements * element_bytes)
+        plan = self._plans.plan(collective, None, num_elements * element_bytes)
         return plan.owned(num_elements, element_bytes, self._runner.link_model.flit_bytes)
 
     def close(self) -> None:
         """Wait for what was started, and give back what the engine holds."""
-        self._runner.close()
+        self._queue.close()
 
     def __exit__(self, *error: object) -> None:
         """Close it; an error goes on."""

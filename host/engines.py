@@ -1,34 +1,35 @@
-"""The engines a Communicator can run on, and why one cannot run here."""
+"""The engines: what runs a collective, with data, with a clock or with both."""
 
+import importlib
 import importlib.util
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from multitree.host.buffers import to_array, to_tensor
 from multitree.host.work import Outcome, finished, reduction_of
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator import verilator
-from multitree.sim.emulator.verilator import Say
-from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.exact import library as exact_library
+from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
-from multitree.sim.rtl.loads import Upcoming
-from multitree.sim.rtl.session import Progress, RtlSession
-from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
-from multitree.topology.lowering import lowered
+from multitree.sim.offload import Host
+from multitree.sim.sizing import least_sizes
+from multitree.sim.trace import Trace
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute, owned_range
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
+    "CLOCKED_ENGINES",
     "ENGINES",
-    "WITHOUT_DATA",
+    "Collective",
     "Engine",
     "EngineError",
     "Plan",
-    "Queued",
-    "RtlEngine",
     "check_runs_here",
     "needs_of",
     "open_engine",
@@ -36,19 +37,38 @@ __all__ = [
 ]
 
 
+class _Kind(NamedTuple):
+    """What an engine has, and the class that is imported when it is opened."""
+
+    data: bool
+    clock: bool
+    home: str
+
+
+_KINDS = {
+    "numpy": _Kind(True, False, "multitree.host.engines.NumpyEngine"),
+    "torch": _Kind(True, False, "multitree.host.engines.TorchEngine"),
+    "analytic": _Kind(False, True, "multitree.host.engines.AnalyticEngine"),
+    "exact": _Kind(False, True, "multitree.host.engines.ExactEngine"),
+    # By itself: the sources of the hardware, from which it is compiled, need an HDL.
+    "rtl": _Kind(True, True, "multitree.host.rtl_engine.RtlEngine"),
+}
+ENGINES = tuple(name for name, kind in _KINDS.items() if kind.data)
+"""Engines that carry data."""
+CLOCKED_ENGINES = tuple(name for name, kind in _KINDS.items() if kind.clock)
+"""Engines that say how long a schedule takes."""
+
+
+class EngineError(RuntimeError):
+    """An engine cannot run on this machine; the text says why and names the next one down."""
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What an engine runs: a schedule that `verify` accepts, and what its rows wait for.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    dependency : str, optional
-        What a row waits for; without it, what the link model says.
-    """
+    """A schedule that `verify` accepts, and what its rows wait for."""
 
     schedule: Schedule
-    dependency: str | None = None
+    dependency: str | None = None  # without it, what the link model says
 
     def applied_to(self, link_model: LinkModel) -> LinkModel:
         """A link model with the dependency of the plan."""
@@ -64,237 +84,99 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Queued:
-    """A collective that was started and has not run: its plan, memory and op."""
+class Collective:
+    """A collective for an engine: its plan, the size of its buffers, and those with data."""
 
     plan: Plan
-    memory: Any
-    op: str
+    size_bytes: int  # of one rank's buffer
+    memory: Any = None  # array or tensor of shape (num_ranks, n); never modified
+    op: str = "sum"  # "sum", "max" or "average"
+
+    @classmethod
+    def of(cls, plan: Plan, memory: Any, op: str = "sum") -> "Collective":
+        """One with data, whose size follows from its memory."""
+        return cls(plan, memory.shape[1] * memory.dtype.itemsize, memory, op)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of its plan."""
+        return self.plan.schedule
+
+    @property
+    def dtype(self) -> str:
+        """Name of the elements' type, the same for arrays and tensors."""
+        return str(self.memory.dtype).removeprefix("torch.")
 
 
 def needs_of(
     schedule: Schedule, link_model: LinkModel, size_bytes: int, *, lockstep: bool = False
 ) -> dict[str, Any]:
-    """Sizes that interfaces must have at least to run a schedule.
+    """Sizes that interfaces must have at least for a buffer of so many bytes per rank.
 
-    Parameters
-    ----------
-    schedule : Schedule
-    link_model : LinkModel
-        Flits.
-    size_bytes : int
-        Bytes of one rank's buffer.
-    lockstep : bool
-
-    Returns
-    -------
-    dict
-        As `config_for` takes them, see `least_sizes`.
+    They are what `config_for` takes, see `least_sizes`.
     """
     return least_sizes(schedule, link_model.num_flits(size_bytes, 1), lockstep=lockstep)
 
 
-class RtlEngine:
-    """Copies of the generated Verilog, one per rank; they stay between collectives.
-
-    Parameters
-    ----------
-    topology : Topology
-        Direct links only, each with a reverse link.
-    link_model : LinkModel
-        Clock, flits, buffers and memory.
-    lockstep : bool
-        Interfaces wait out the estimated time of every step, as in the paper.
-    waveform : Waveform, optional
-        Where to dump the first collective.
-    backdoor : bool
-        Tables are in the interfaces' memories at once, so that no cycles are spent on loading.
-    num_threads : int, optional
-        Of the emulation; by default one per core.
-    progress, say : callable, optional
-        Called with the cycles run, and with what takes long.
-    """
-
-    name = "rtl"
-
-    def __init__(
-        self,
-        topology: Topology,
-        link_model: LinkModel,
-        *,
-        lockstep: bool = False,
-        waveform: Waveform | None = None,
-        backdoor: bool = False,
-        num_threads: int | None = None,
-        progress: Progress | None = None,
-        say: Say | None = None,
-    ) -> None:
-        # As wired: with switches attached to ranks while schedules need them, and only then.
-        self._topology = topology
-        self._link_model = link_model
-        self._lockstep = lockstep
-        self._waveform = waveform
-        self._backdoor = backdoor
-        self._num_threads = num_threads
-        self._progress = progress
-        self._say = say
-        self._needs: dict[str, int] = {}
-        self._dtypes = emulated_dtypes("float32")
-        config_for(topology, link_model)  # raises at once where no interface has so many ports
-        self._session: RtlSession | None = None
-        self._then: Upcoming | None = None
-
-    def _grown(self, schedule: Schedule, memory: Any) -> dict[str, int]:
-        """What interfaces need for all that ran and for this, too."""
-        size_bytes = memory.shape[1] * memory.dtype.itemsize
-        needs = needs_of(schedule, self._link_model, size_bytes, lockstep=self._lockstep)
-        # Sizes only grow, so that collectives which take turns keep one network.
-        return {name: max(value, self._needs.get(name, 0)) for name, value in needs.items()}
-
-    def _wired_for(self, schedule: Schedule) -> Topology:
-        """The network that a schedule is carried on, the one at hand if it is that."""
-        topology = lowered(schedule).topology
-        return self._topology if topology.num_switches == self._topology.num_switches else topology
-
-    def prepare(self, schedule: Schedule, memory: Any) -> None:
-        """Compile the interfaces and wire them, unless those at hand are large enough."""
-        dtype = _dtype_name(memory)
-        if dtype not in self._dtypes:
-            self._dtypes = emulated_dtypes(dtype)
-        wired = self._wired_for(schedule)
-        if wired is not self._topology:
-            self.close()
-            self._topology, self._needs = wired, {}
-        needs = self._grown(schedule, memory)
-        sizes: dict[str, Any] = {**needs, "dtypes": self._dtypes}
-        config = config_for(self._topology, self._link_model, **sizes)
-        # What is refused above must not be asked for again with what comes next.
-        self._needs = needs
-        if self._session is not None and self._session.config != config:
-            self.close()
-        if self._session is None:
-            self._session = RtlSession(
-                self._topology,
-                link_model=self._link_model,
-                waveform=self._waveform,
-                backdoor=self._backdoor,
-                num_threads=self._num_threads,
-                say=self._say,
-                **sizes,
-            )
-            # It is of the first collective: a later session would begin the file anew.
-            self._waveform = None
-
-    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
-        """Load this during the next run, if the interfaces that are prepared can hold it."""
-        schedule = plan.schedule
-        assert self._session is not None, "prepare comes first"
-        # What needs another network cannot be loaded while this one runs.
-        if self._wired_for(schedule) is not self._topology:
-            return
-        dtype = _dtype_name(memory)
-        sizes: dict[str, Any] = {**self._grown(schedule, memory), "dtypes": self._dtypes}
-        config = config_for(self._topology, self._link_model, **sizes)
-        if dtype in self._dtypes and config == self._session.config:
-            size = memory.shape[1], dtype
-            self._then = Upcoming(schedule, *size, reduction_of(op), plan.dependency)
-
-    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
-        """Run the interfaces; the division of an average is the host's."""
-        assert self._session is not None, "prepare comes first"
-        then, self._then = self._then, None
-        try:
-            runs = self._session.run(
-                plan.schedule,
-                [to_array(memory)],
-                op=reduction_of(op),
-                dependency=plan.dependency,
-                then=then,
-                lockstep=self._lockstep,
-                progress=self._progress,
-            )
-            ports = self._session.counts()
-            # Through the backdoor they are not those of hosts.
-            loading_cycles = None if self._backdoor else self._session.loading_cycles
-        except BaseException:
-            self.close()  # interfaces that have stopped half-way are of no more use
-            raise
-        image, trace = runs[0]
-        image = finished(image, op, len(image))
-        return Outcome(image, trace.cycles, trace.link_utilization, ports, loading_cycles, trace)
-
-    def close(self) -> None:
-        """Give back the network."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-
-def _dtype_name(memory: Any) -> str:
-    """Name of an array's or tensor's type."""
-    return str(memory.dtype).removeprefix("torch.")
-
-
-ENGINES = ("numpy", "torch", "rtl")
-WITHOUT_DATA = ("analytic", "exact")
-"""Engines that only say how long a schedule takes."""
-
-
-class EngineError(RuntimeError):
-    """An engine cannot run on this machine; the text says why and names the next one down."""
-
-
 class Engine(Protocol):
-    """Runs schedules on memory."""
+    """Runs collectives; `data` and `clock` say what it has."""
 
     name: str
 
-    def prepare(self, schedule: Schedule, memory: Any) -> None:
+    @property
+    def data(self) -> bool:
+        """Whether it carries data: outcomes have every rank's memory."""
+        return _KINDS[self.name].data
+
+    @property
+    def clock(self) -> bool:
+        """Whether it has a clock: outcomes have cycles and a trace."""
+        return _KINDS[self.name].clock
+
+    def prepare(self, collective: Collective) -> None:
         """Build what a run needs, so that the run's time is the run's."""
 
-    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
+    def expect(self, collective: Collective) -> None:
         """Say what is queued behind the next run, so that it can be loaded meanwhile."""
 
-    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
-        """Run a verified schedule on memory of shape (num_ranks, n), which is not modified.
+    @abstractmethod
+    def run(self, collective: Collective) -> Outcome:
+        """Run a collective whose schedule is verified."""
 
-        `op` is "sum", "max" or "average".
-        """
+    def loading_cycles(self, collective: Collective) -> int | None:
+        """Cycles in which tables and settings of the last run were loaded; None if unknown."""
+        return None
 
     def close(self) -> None:
         """Give back what the engine holds."""
 
 
-class NumpyEngine:
+class NumpyEngine(Engine):
     """The definition: `execute`, and one division for an average."""
 
     name = "numpy"
 
-    def __init__(self, link_model: LinkModel) -> None:
+    def __init__(self, topology: Topology, link_model: LinkModel) -> None:
         self._flit_bytes = link_model.flit_bytes
 
-    def prepare(self, schedule: Schedule, memory: Any) -> None:
-        """Nothing is built."""
-
-    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
-        """Nothing is loaded."""
-
-    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
+    def run(self, collective: Collective) -> Outcome:
         """Run `execute`; tensors come through the host's memory."""
-        reduction = reduction_of(op)
-        image = execute(plan.schedule, to_array(memory), reduction, flit_bytes=self._flit_bytes)
-        return Outcome(finished(image, op, len(image)))
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return Outcome(defined(collective, self._flit_bytes))
 
 
-class TorchEngine:
+def defined(collective: Collective, flit_bytes: int) -> Any:
+    """Every rank's memory by the definition, as an array."""
+    memory, op = to_array(collective.memory), collective.op
+    image = execute(collective.schedule, memory, reduction_of(op), flit_bytes=flit_bytes)
+    return finished(image, op, len(image))
+
+
+class TorchEngine(Engine):
     """Tensors on the device they are on; arrays as tensors on the CPU."""
 
     name = "torch"
 
-    def __init__(self, link_model: LinkModel) -> None:
+    def __init__(self, topology: Topology, link_model: LinkModel) -> None:
         # PyTorch is an extra, so these two are imported only where the engine is asked for.
         import torch
 
@@ -304,16 +186,11 @@ class TorchEngine:
         self._executor = TorchExecutor()
         self._flit_bytes = link_model.flit_bytes
 
-    def prepare(self, schedule: Schedule, memory: Any) -> None:
-        """Index tensors are made on the device of the first run."""
-
-    def expect(self, plan: Plan, memory: Any, *, op: str) -> None:
-        """Nothing is loaded."""
-
-    def run(self, plan: Plan, memory: Any, *, op: str) -> Outcome:
+    def run(self, collective: Collective) -> Outcome:
         """Run the schedule on the device, and wait for it."""
+        memory, op = collective.memory, collective.op
         image = self._executor.execute(
-            plan.schedule, to_tensor(memory), op, flit_bytes=self._flit_bytes
+            collective.schedule, to_tensor(memory), op, flit_bytes=self._flit_bytes
         )
         # Kernels are only queued so far: without this, the time of the run would end too early.
         if image.is_cuda:
@@ -325,19 +202,52 @@ class TorchEngine:
         self._executor = type(self._executor)()
 
 
+class AnalyticEngine(Engine):
+    """Times schedules without data by the analytic model."""
+
+    name = "analytic"
+
+    def __init__(
+        self,
+        topology: Topology,
+        link_model: LinkModel,
+        *,
+        lockstep: bool = False,
+        host: Host | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._link_model, self._lockstep, self._host = link_model, lockstep, host or Host()
+        self._progress = progress
+
+    def run(self, collective: Collective) -> Outcome:
+        """Time every message."""
+        model = collective.plan.applied_to(self._link_model)
+        num_flits = model.num_flits(collective.size_bytes, 1)
+        trace = self._time(collective.schedule, num_flits, model)
+        return Outcome(None, trace.cycles, trace.link_utilization, trace=trace)
+
+    def _time(self, schedule: Schedule, num_flits: int, model: LinkModel) -> Trace:
+        return analytic(schedule, num_flits, model, lockstep=self._lockstep)
+
+    def loading_cycles(self, collective: Collective) -> int | None:
+        """What its host takes: no interface is there to measure it."""
+        model = self._link_model
+        size = collective.schedule, model.num_flits(collective.size_bytes, 1)
+        return self._host.loading_cycles(*size, model, lockstep=self._lockstep)
+
+
+class ExactEngine(AnalyticEngine):
+    """Times schedules without data, cycle by cycle as the RTL does."""
+
+    name = "exact"
+
+    def _time(self, schedule: Schedule, num_flits: int, model: LinkModel) -> Trace:
+        options: dict[str, Any] = {"lockstep": self._lockstep, "progress": self._progress}
+        return exact(schedule, num_flits, model, **options)
+
+
 def why_not(name: str) -> str | None:
-    """Say why an engine cannot run on this machine.
-
-    Parameters
-    ----------
-    name : str
-        One of `ENGINES`, or one that carries no data, "analytic" or "exact".
-
-    Returns
-    -------
-    str or None
-        The reason; None if it can run.
-    """
+    """Why an engine cannot run on this machine; None if it can."""
     if name == "torch" and importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install 'multitree[torch]')"
     if name == "exact":
@@ -346,19 +256,9 @@ def why_not(name: str) -> str | None:
 
 
 def check_runs_here(name: str, *, next_down: str) -> None:
-    """Raise where an engine cannot run on this machine.
+    """Raise EngineError where an engine cannot run on this machine.
 
-    Parameters
-    ----------
-    name : str
-        As for `why_not`.
-    next_down : str
-        The engine that the message offers; it is not put in the other's place.
-
-    Raises
-    ------
-    EngineError
-        Says why, and names the next engine down.
+    The text says why and offers the next engine down, which is not put in the other's place.
     """
     reason = why_not(name)
     if reason is not None:
@@ -367,23 +267,27 @@ def check_runs_here(name: str, *, next_down: str) -> None:
         )
 
 
-def open_engine(name: str, topology: Topology, link_model: LinkModel) -> Engine:
-    """Open an engine by name; never another one in its place.
+def open_engine(
+    name: str, topology: Topology, link_model: LinkModel, *, timed: bool = False, **options: Any
+) -> Engine:
+    """Open an engine with data, or one with a clock if it is to be `timed`; never another one.
 
-    Raises
-    ------
-    ValueError
-        If there is no such engine, or it carries no data.
-    EngineError
-        If it cannot run on this machine.
-    TopologyError
-        If it cannot run this topology.
+    ValueError if it has not what is asked for, EngineError if it cannot run on this machine,
+    TopologyError if it cannot run this topology.
     """
-    if name in WITHOUT_DATA:
+    if timed and name not in CLOCKED_ENGINES:
+        known = ", ".join(CLOCKED_ENGINES)
+        raise ValueError(f"Engine must be one with a clock ({known}), not {name!r}")
+    if not timed and name in CLOCKED_ENGINES and name not in ENGINES:
         raise ValueError(f"Engine must carry data (numpy, torch or rtl), not {name!r}")
-    if name not in ENGINES:
+    if not timed and name not in ENGINES:
         raise ValueError(f"Engine must be one of {', '.join(ENGINES)}, not {name!r}")
-    check_runs_here(name, next_down="numpy")
-    if name == "rtl":
-        return RtlEngine(topology, link_model)
-    return TorchEngine(link_model) if name == "torch" else NumpyEngine(link_model)
+    next_down = "numpy"
+    if timed:
+        next_down = "exact" if name == "rtl" and why_not("exact") is None else "analytic"
+    check_runs_here(name, next_down=next_down)
+    module, _, label = _KINDS[name].home.rpartition(".")
+    engine: Engine = getattr(importlib.import_module(module), label)(
+        topology, link_model, **options
+    )
+    return engine

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from multitree.host.buffers import to_tensor
-from multitree.host.engines import EngineError, Plan, Queued, why_not
+from multitree.host.engines import Collective, EngineError, Plan, why_not
 from multitree.host.report import WorkReport, report_on
 from multitree.nic.program import PortCounts, sum_of
 from multitree.sim.link_model import LinkModel
@@ -19,7 +19,7 @@ LEVELS = ("schedule", "invariant")
 
 _LIMB_BYTES = 4
 
-RunOne = Callable[[Queued, Queued | None], tuple[Any, WorkReport]]
+RunOne = Callable[[Collective, Collective | None], tuple[Any, WorkReport]]
 Plans = Callable[[str, int | None, int | None], Plan]
 """From a collective, a root and a size in bytes."""
 
@@ -92,19 +92,19 @@ class InvariantSum:
             parts, length = _scattered(owned, sums, flit_bytes)
         self._parts = parts
         # Of what comes, engines want to know the shape: no memory is taken before its turn.
-        self.first = Queued(
+        self.first = Collective.of(
             plans("all_reduce", None, num_elements * _LIMB_BYTES),
             self._integers("empty", num_elements, device="meta"),
             "max",
         )
-        self._second = Queued(sums, self._integers("empty", length, device="meta"), "sum")
+        self._second = Collective.of(sums, self._integers("empty", length, device="meta"), "sum")
 
     def _integers(self, make: str, length: int, *, device: Any) -> Any:
         """An int32 tensor of a length for every rank."""
         torch = sys.modules["torch"]
         return getattr(torch, make)((len(self._memory), length), dtype=torch.int32, device=device)
 
-    def run(self, run_one: RunOne, then: Queued | None) -> tuple[Any, WorkReport]:
+    def run(self, run_one: RunOne, then: Collective | None) -> tuple[Any, WorkReport]:
         """Run both collectives by `run_one`, which knows the one that follows, and round the sums.
 
         Returns every rank's memory at the end (after a reduce_scatter, what it owns) and a report

@@ -1,279 +1,249 @@
-"""Plans collectives, runs them one after another on an engine, reports on each."""
+"""Runs collectives on an engine, on given data or on made ones, with a report."""
 
-import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from multitree.host.buffers import same_stream, to_array
-from multitree.host.engines import Engine, Plan, Queued, open_engine
-from multitree.host.invariant_sums import InvariantSum, check_level, depends_on_order
+import numpy as np
+import numpy.typing as npt
+
+from multitree.host.buffers import to_array
+from multitree.host.engines import Collective, Plan, defined, open_engine
 from multitree.host.report import WorkReport, report_on
-from multitree.host.work import Outcome, Result, Work, checked_op, finished, reduction_of
-from multitree.sim.choice import AUTO, Chooser
+from multitree.host.work import Outcome, checked_op
 from multitree.sim.link_model import LinkModel
-from multitree.sim.offload import Host
-from multitree.topology.algorithms.build import PACED, build
+from multitree.sim.offload import WRITE_CYCLES, Host
+from multitree.sim.trace import Trace
+from multitree.topology.algorithms.build import COMPARED, build
 from multitree.topology.checks.verify import verify
-from multitree.topology.collectives import as_bits, check_collective
+from multitree.topology.collectives import DTYPES, OPS_OF, Op, as_bits
+from multitree.topology.errors import ScheduleError
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Plans", "Runner", "run_on"]
+__all__ = ["Runner", "Seeded", "check_some_ran", "make_buffers"]
 
-_LIKE = {"all_gather": "reduce_scatter"}
-"""Collectives for which what is best for another one is taken: ranks own the same parts in both."""
+# Of a report, what a comparison of algorithms lists for each of them.
+_COMPARED = (
+    "cycles",
+    "time_us",
+    "bandwidth_gbytes_per_s",
+    "loading_cycles",
+    "offload_us",
+    "offload_bandwidth_gbytes_per_s",
+    "ratio_to_bound",
+    "link_utilization",
+    "exact",
+    "wall_seconds",
+    "cpu_seconds",
+)
 
 
-class Plans:
-    """Verified plans for one topology and algorithm; they are kept.
+def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[Any]:
+    """Seeded buffers of shape (num_ranks, n), for which the order of additions matters.
 
-    Parameters
-    ----------
-    topology : Topology
-    algorithm : str
-        One of `ALGORITHMS`, or "auto": for each size the fastest by the analytic engine.
-    link_model : LinkModel
-
-    Raises
-    ------
-    ScheduleError
-        If there is no such algorithm, or it has no all-reduce on this topology.
+    Floats are normal values with exponents spread over 2^±20, int32 takes all values.
     """
-
-    def __init__(self, topology: Topology, algorithm: str, link_model: LinkModel) -> None:
-        self._topology = topology
-        self._algorithm = algorithm
-        self._link_model = link_model
-        self._plans: dict[tuple[str, int | None, int | None], Plan] = {}
-        self._verified: dict[str, Schedule] = {}
-        self._chooser: Chooser | None = None
-        if algorithm == AUTO:
-            self._chooser = Chooser(topology, link_model)
-        else:
-            self.plan("all_reduce", None, None)
-
-    def plan(self, collective: str, root: int | None, size_bytes: int | None) -> Plan:
-        """Build and verify, or return what was.
-
-        Parameters
-        ----------
-        collective : str
-        root : int, optional
-            As for `build`.
-        size_bytes : int, optional
-            Of one rank's buffer; matters where the algorithm is "auto", or one of `PACED`.
-
-        Returns
-        -------
-        Plan
-
-        Raises
-        ------
-        ScheduleError
-            If there is no such schedule.
-        ValueError
-            If the algorithm is "auto" and no size is given.
-        """
-        if self._chooser is None and self._algorithm not in PACED:
-            size_bytes = None
-        elif self._chooser is not None and size_bytes is None:
-            raise ValueError(f"Size must be given where the algorithm is {AUTO!r}, not None")
-        # Before the look-up, in which True and 1.0 are the same as 1.
-        check_collective(collective, root, self._topology.num_ranks)
-        key = collective, root, size_bytes
-        if key not in self._plans:
-            self._plans[key] = self._made(collective, root, size_bytes)
-        return self._plans[key]
-
-    def _made(self, collective: str, root: int | None, size_bytes: int | None) -> Plan:
-        model = self._link_model
-        num_flits = None if size_bytes is None else model.num_flits(size_bytes, 1)
-        if self._chooser is None or num_flits is None:
-            cost_model = None if num_flits is None else model.cost_model(self._topology, num_flits)
-            schedule = build(self._topology, self._algorithm, collective, root, cost_model)
-            verify(schedule)
-            return Plan(schedule)
-        best = self._chooser.choose(num_flits, _LIKE.get(collective, collective), root).best
-        schedule = best.schedule
-        if collective in _LIKE:
-            schedule = build(self._topology, best.algorithm, collective, root)
-        if schedule.hash not in self._verified:
-            verify(schedule)
-            self._verified[schedule.hash] = schedule
-        return Plan(self._verified[schedule.hash], best.dependency)
+    rng = np.random.default_rng(seed)
+    if dtype == "int32":
+        return rng.integers(-(2**31), 2**31, (num_ranks, n), dtype=np.int32)
+    scale = np.ldexp(np.float32(1), rng.integers(-20, 21, (num_ranks, n), dtype=np.int32))
+    values = rng.standard_normal((num_ranks, n), dtype=np.float32) * scale
+    return values.astype(DTYPES[dtype], copy=False)
 
 
-class Runner:
-    """Verified schedules, an engine and the one thread that runs what was started, in order.
+@dataclass(frozen=True)
+class Seeded:
+    """Data that a simulation makes: type of elements, op and seed; ValueError if one is unknown."""
 
-    Parameters are those of `Communicator`, which puts users' buffers around it.
+    dtype: str = "float32"
+    op: str = "sum"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check all, and give the op its one name."""
+        if self.dtype not in DTYPES:
+            raise ValueError(f"Dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+        try:
+            object.__setattr__(self, "op", checked_op(self.op, self.dtype))
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        if self.seed < 0:
+            raise ValueError(f"Seed must be at least 0, not {self.seed!r}")
+
+    def of(self, schedule: Schedule, size_bytes: int) -> Collective:
+        """A collective with buffers of so many bytes per rank."""
+        shape = schedule.topology.num_ranks, size_bytes // DTYPES[self.dtype].itemsize
+        return Collective.of(Plan(schedule), make_buffers(self.seed, *shape, self.dtype), self.op)
+
+
+class Runner(AbstractContextManager["Runner"]):
+    """An engine on a topology, which stays between collectives; to be closed, or in a `with`.
+
+    The engine has to carry data, or with `must_time` to have a clock. `check` compares every
+    rank's memory with `execute`. `host` is what loads tables and makes calls. Options go to the
+    engine: `lockstep`, `progress`; of rtl `waveform`, `backdoor`, `num_threads`, `say`. Errors are
+    those of `open_engine`, and ValueError for an option that the engine does not have.
     """
 
     def __init__(
         self,
         topology: Topology,
-        *,
-        algorithm: str,
         engine: str,
-        link_model: LinkModel,
-        check: bool,
-        reproducible: str,
-    ) -> None:
-        check_level(reproducible)
-        self.topology = topology
-        self.algorithm = algorithm
-        self.link_model = link_model
-        self.plans = Plans(topology, algorithm, link_model)
-        self._check = check
-        self._invariant = reproducible == "invariant"
-        self._closed = False
-        self.engine = open_engine(engine, topology, link_model)
-        self._queue: deque[Queued] = deque()
-        self._order = threading.Lock()
-        # It has one thread, so that collectives run in the order in which they were started.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="multitree")
-
-    def start(
-        self,
-        collective: str,
-        memory: Any,
-        finish: Callable[[Any], Result],
         *,
-        root: int | None = None,
-        op: str = "sum",
-    ) -> Work[Result]:
-        """Check the op, and hand the collective to the worker."""
-        op = checked_op(op, memory.dtype)
-        first, run_all = self._prepared(collective, memory, root, op)
-        # It is taken in the thread of the caller, whose kernels fill the memory.
-        stream = same_stream(memory)
+        link_model: LinkModel | None = None,
+        must_time: bool = False,
+        check: bool = False,
+        host: Host | None = None,
+        **options: Any,
+    ) -> None:
+        options = _options_of(engine, host or Host(), options)
+        self.topology = topology
+        self.link_model = link_model or LinkModel()
+        self._check, self._host = check, host
+        if must_time:
+            options["host"] = host
+        self.engine = open_engine(engine, topology, self.link_model, timed=must_time, **options)
 
-        def run() -> tuple[Result, WorkReport]:
-            self._queue.popleft()
-            # A copy is looked at, since another thread may append meanwhile.
-            following = next(iter(list(self._queue)), None)
-            with stream:
-                image, report = run_all(following)
-                return finish(image), report
+    @classmethod
+    def timed(cls, topology: Topology, engine: str, **options: Any) -> "Runner":
+        """One whose engine has a clock, and which compares data wherever there are any."""
+        return cls(topology, engine, must_time=True, check=True, **options)
 
-        # Both happen under one lock, so that the queue has the order in which the worker runs.
-        with self._order:
-            if self._closed:
-                raise RuntimeError("Communicator must be open, not closed")
-            self._queue.append(first)
-            return Work(self._worker.submit(run))
-
-    def _prepared(
-        self, collective: str, memory: Any, root: int | None, op: str
-    ) -> tuple[Queued, Callable[[Queued | None], tuple[Any, WorkReport]]]:
-        """What runs first, and what runs all, given what is queued behind."""
-        if self._invariant and depends_on_order(collective, op, memory.dtype):
-            whole = InvariantSum(
-                collective,
-                memory,
-                op,
-                plans=self.plans.plan,
-                root=root,
-                link_model=self.link_model,
-            )
-            return whole.first, partial(whole.run, self._run_one)
-        size_bytes = memory.dtype.itemsize * memory.shape[1]
-        queued = Queued(self.plans.plan(collective, root, size_bytes), memory, op)
-        return queued, partial(self._run_one, queued)
-
-    def _run_one(self, queued: Queued, then: Queued | None) -> tuple[Any, WorkReport]:
-        """Run one collective on the engine."""
-        outcome, report = run_on(
-            self.engine,
-            queued.plan,
-            queued.memory,
-            link_model=self.link_model,
-            op=queued.op,
-            check=self._check,
-            then=then,
+    def run(
+        self, collective: Collective, then: Collective | None = None
+    ) -> tuple[Outcome, WorkReport]:
+        """Run a collective, timed without what the engine has to build; `then` is what follows."""
+        engine, plan = self.engine, collective.plan
+        # What it compiles or wires is not part of the time of the run.
+        engine.prepare(collective)
+        if then is not None:
+            engine.expect(then)
+        wall, cpu = time.perf_counter(), time.process_time()
+        outcome = engine.run(collective)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        exact = None
+        if self._check and engine.data:
+            exact = _is_exact(collective, outcome, self.link_model.flit_bytes)
+        report = report_on(
+            plan.schedule,
+            engine=engine.name,
+            size_bytes=collective.size_bytes,
+            link_model=plan.applied_to(self.link_model),
+            cycles=outcome.cycles,
+            link_utilization=outcome.link_utilization,
+            ports=outcome.ports,
+            loading_cycles=engine.loading_cycles(collective),
+            host=self._host,
+            exact=exact,
+            wall_seconds=wall,
+            cpu_seconds=cpu,
         )
-        return outcome.memory, report
+        return outcome, report
+
+    def simulate(
+        self, schedule: Schedule, size_bytes: int, data: Seeded | None = None
+    ) -> tuple[WorkReport, Trace]:
+        """Verify a schedule and run it on made data, `size_bytes` per rank, a multiple of 4.
+
+        The report's `exact` says whether every rank's memory equals `execute` bit for bit. Raises
+        ScheduleError if the schedule is wrong or does not fit, ValueError if it adds nothing and
+        the op is not "sum", DeviceError if an interface faults.
+        """
+        verify(schedule)
+        data = data or Seeded()
+        if Op.REDUCE not in OPS_OF[schedule.collective] and data.op != "sum":
+            raise ValueError(
+                f"Op must be sum where nothing is added, as in {schedule.collective}, "
+                f"not {data.op!r}"
+            )
+        made = Collective(Plan(schedule), size_bytes)
+        if self.engine.data:
+            made = data.of(schedule, size_bytes)
+        outcome, report = self.run(made)
+        assert outcome.trace is not None, "an engine with a clock makes a trace"
+        return report, outcome.trace
+
+    def cost_model(self, size_bytes: int) -> CostModel:
+        """What builders have to know that suit a schedule to a size."""
+        return self.link_model.cost_model(self.topology, self.link_model.num_flits(size_bytes, 1))
+
+    def compare(
+        self, size_bytes: int, algorithms: Sequence[str] = COMPARED, data: Seeded | None = None
+    ) -> list[dict[str, Any]]:
+        """All-reduces of several algorithms, each a dict; what is unknown is None.
+
+        It has the algorithm's name, schedule_hash, steps_reduce_scatter, steps_all_gather, what
+        `WorkReport` says of time, and error: why it has no schedule, or cannot be run.
+        """
+        results = []
+        for algorithm in algorithms:
+            schedule = report = problem = None
+            try:
+                cost_model = self.cost_model(size_bytes)
+                schedule = build(self.topology, algorithm, cost_model=cost_model)
+                report, _ = self.simulate(schedule, size_bytes, data)
+            except ScheduleError as error:
+                problem = str(error)
+            results.append(_compared(algorithm, schedule, report, problem))
+        return results
 
     def close(self) -> None:
-        """Wait for what was started, and give back what the engine holds."""
-        with self._order:
-            self._closed = True
-        self._worker.shutdown(wait=True)
+        """Give back what the engine holds, and finish a waveform."""
         self.engine.close()
 
-
-def run_on(
-    engine: Engine,
-    plan: Plan,
-    memory: Any,
-    *,
-    link_model: LinkModel,
-    op: str = "sum",
-    check: bool = False,
-    then: Queued | None = None,
-    host: Host | None = None,
-) -> tuple[Outcome, WorkReport]:
-    """Run a schedule on an engine, timed without what the engine has to build.
-
-    Parameters
-    ----------
-    engine : Engine
-    plan : Plan
-        Its schedule is one that `verify` accepts.
-    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        float32, int32 or bfloat16; not modified.
-    link_model : LinkModel
-        Clock and flits.
-    op : str
-        "sum", "max", or "average": the sums are divided by the number of ranks.
-    check : bool
-        Compare every rank's memory with `execute`.
-    then : Queued, optional
-        What will run next, so that the engine can load it meanwhile.
-    host : Host, optional
-        What its calls take; by default nothing.
-
-    Returns
-    -------
-    outcome : Outcome
-        What the engine handed back, every rank's memory among it.
-    report : WorkReport
-    """
-    schedule = plan.schedule
-    # What it compiles or wires is not part of the time of the run.
-    engine.prepare(schedule, memory)
-    if then is not None:
-        engine.expect(then.plan, then.memory, op=then.op)
-    wall, cpu = time.perf_counter(), time.process_time()
-    outcome = engine.run(plan, memory, op=op)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    exact = None
-    if check:
-        exact = _is_exact(schedule, memory, op, outcome, link_model.flit_bytes)
-    report = report_on(
-        schedule,
-        engine=engine.name,
-        size_bytes=memory.dtype.itemsize * memory.shape[1],
-        link_model=plan.applied_to(link_model),
-        cycles=outcome.cycles,
-        link_utilization=outcome.link_utilization,
-        ports=outcome.ports,
-        loading_cycles=outcome.loading_cycles,
-        host=host,
-        exact=exact,
-        wall_seconds=wall,
-        cpu_seconds=cpu,
-    )
-    return outcome, report
+    def __exit__(self, *error: object) -> None:
+        """Close it; an error goes on."""
+        self.close()
 
 
-def _is_exact(schedule: Schedule, memory: Any, op: str, outcome: Outcome, flit_bytes: int) -> bool:
+def _options_of(engine: str, host: Host, options: dict[str, Any]) -> dict[str, Any]:
+    """Options for an engine; raises where it does not have them, or a report no place for them."""
+    if options.get("waveform") is not None and engine != "rtl":
+        raise ValueError(f"Waveform must come from engine 'rtl', not {engine!r}")
+    if options.get("backdoor") and engine != "rtl":
+        raise ValueError(f"Backdoor must be that of engine 'rtl', not {engine!r}")
+    if options.get("backdoor") and host.call_us:
+        raise ValueError(
+            "Host us must be 0 with the backdoor, which leaves unknown how long an offload takes, "
+            f"not {host.call_us:g}"
+        )
+    if engine == "rtl" and host.write_cycles != WRITE_CYCLES:
+        raise ValueError(
+            f"Write cycles must be {WRITE_CYCLES} with engine 'rtl', whose hosts write so, not "
+            f"{host.write_cycles}"
+        )
+    only_of_rtl = () if engine == "rtl" else ("waveform", "backdoor", "num_threads", "say")
+    return {name: value for name, value in options.items() if name not in only_of_rtl}
+
+
+def _is_exact(collective: Collective, outcome: Outcome, flit_bytes: int) -> bool:
     """Whether every rank's memory equals `execute` bit for bit."""
-    expected = execute(schedule, to_array(memory), reduction_of(op), flit_bytes=flit_bytes)
-    expected = finished(expected, op, schedule.topology.num_ranks)
-    return bool((as_bits(expected) == as_bits(to_array(outcome.memory))).all())
+    expected = as_bits(defined(collective, flit_bytes))
+    return bool((expected == as_bits(to_array(outcome.memory))).all())
+
+
+def _compared(
+    algorithm: str, schedule: Schedule | None, report: WorkReport | None, error: str | None
+) -> dict[str, Any]:
+    """One algorithm's entry; without a report all its figures are None."""
+    figures = {} if report is None else asdict(report)
+    return {
+        "algorithm": algorithm,
+        "schedule_hash": None if schedule is None else schedule.hash,
+        "steps_reduce_scatter": None if schedule is None else schedule.steps_reduce_scatter,
+        "steps_all_gather": None if schedule is None else schedule.steps_all_gather,
+        **{name: figures.get(name) for name in _COMPARED},
+        "error": error,
+    }
+
+
+def check_some_ran(topology: Topology, results: Sequence[dict[str, Any]]) -> None:
+    """Raise ScheduleError, with each one's reason, where no algorithm ran to be compared."""
+    if all(result["error"] is not None for result in results):
+        reasons = {result["algorithm"]: result["error"] for result in results}
+        reasons_text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise ScheduleError(f"{topology.name}: at least one algorithm must run, but {reasons_text}")

@@ -56,30 +56,13 @@ def checked_op(op: str, dtype: Any) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an engine hands back.
+    """What an engine hands back; without a clock, or without interfaces, the rest is None."""
 
-    Parameters
-    ----------
-    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        Every rank's memory at the end.
-    cycles : int or None
-        From the first rank's start to the last rank's done; None without a clock.
-    link_utilization : float or None
-        Payload flits over links x cycles; None without a clock.
-    ports : tuple of tuples of PortCounts, or None
-        What interfaces counted, per rank and port; None where there are no interfaces.
-    loading_cycles : int or None
-        What loading tables and settings took before; None where there are no interfaces.
-    trace : Trace or None
-        When each message went; None without a clock.
-    """
-
-    memory: Any
-    cycles: int | None = None
-    link_utilization: float | None = None
-    ports: tuple[tuple[PortCounts, ...], ...] | None = None
-    loading_cycles: int | None = None
-    trace: Trace | None = None
+    memory: Any  # every rank's at the end: array or tensor of shape (num_ranks, n)
+    cycles: int | None = None  # from the first rank's start to the last rank's done
+    link_utilization: float | None = None  # payload flits over links x cycles
+    ports: tuple[tuple[PortCounts, ...], ...] | None = None  # counted per rank and port
+    trace: Trace | None = None  # when each message went
 
 
 def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[Any]:

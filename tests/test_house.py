@@ -38,7 +38,7 @@ ORDER = {
     "sim": "pipelines link_model inputs trace sizing offload analytic emulator faults rtl exact "
     "cocotb choice estimate jobs",
     "host": "version csv_rows parameters report work sizes buffers card design tensors engines "
-    "invariant_sums runner communicator simulator comparison sweep figures peers "
+    "rtl_engine runner invariant_sums plans communicator sweep figures peers "
     "distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3

@@ -8,15 +8,15 @@ import typer
 
 from multitree.host.cli.common import JsonOption, identity_of, print_table
 from multitree.host.cli.output import Working, print_json
+from multitree.host.cli.report_cells import COLUMNS, shown_cells
 from multitree.host.cli.tables import COLUMNS as TABLE_COLUMNS
 from multitree.host.cli.tables import NOTE, table_rows
 from multitree.host.cli.tables import shown_cells as table_cells
 from multitree.host.cli.verilog import ForceOption
-from multitree.host.comparison import COLUMNS, compare_all, shown_cells
 from multitree.host.design.verilog_files import write_verilog
 from multitree.host.engines import needs_of
 from multitree.host.report import bound_of
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.host.sizes import format_size
 from multitree.nic.table import compile_table
 from multitree.sim.link_model import LinkModel
@@ -45,13 +45,13 @@ def demo(
     built_for = identity_of(schedule) | {"size_bytes": SIZE_BYTES}
     with (
         Working("All-reduce on 16 interfaces in RTL") as work,
-        Simulator(
+        Runner.timed(
             topology, "rtl", link_model=model, progress=work.count_cycles, say=work.say
-        ) as simulator,
+        ) as runner,
     ):
         # First, since it may be refused.
         paths = write_verilog(config, out, built_for=built_for, force=force).paths
-        results = compare_all(simulator, SIZE_BYTES)
+        results = runner.compare(SIZE_BYTES)
     table = compile_table(schedule, RANK, model.num_flits(SIZE_BYTES, 1), config)
     rows = table_rows(table, schedule, config.flit_bytes)
     bound = bound_of(topology, SIZE_BYTES, model)

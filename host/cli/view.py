@@ -18,7 +18,7 @@ from multitree.host.cli.common import (
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, print_json
 from multitree.host.cli.timing.simulate import AnyAlgorithmOption, AnyDependencyOption, built_for
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.view.player_page import page_of
 from multitree.host.view.recording import Recording, check_playable
@@ -80,15 +80,15 @@ def view(
         engine = engine or "analytic"
         with (
             Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
-            Simulator(
+            Runner.timed(
                 built.topology,
                 engine,
                 link_model=model,
                 progress=work.count_cycles,
                 say=work.say,
-            ) as simulator,
+            ) as runner,
         ):
-            _, trace = simulator.run_traced(built, size_bytes)
+            _, trace = runner.simulate(built, size_bytes)
         recording = Recording(built, trace, size_bytes, model)
     with Working(f"Drawing {built.topology.name}"):
         page = page_of(recording).encode()

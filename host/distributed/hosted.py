@@ -9,12 +9,13 @@ import torch
 from multitree.host.buffers import to_tensor
 from multitree.host.distributed.execution import Flows
 from multitree.host.distributed.layouts import FLIT_BYTES, Layout, Planner
-from multitree.host.engines import Engine, Plan, open_engine
+from multitree.host.engines import Collective, Plan
 from multitree.host.peers.mailbox import Mailbox
 from multitree.host.peers.member import exchange_messages
 from multitree.host.peers.progress import Progress, Steps, Waiting
+from multitree.host.plans import Plans
 from multitree.host.report import WorkReport
-from multitree.host.runner import Plans, run_on
+from multitree.host.runner import Runner
 from multitree.sim.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -52,11 +53,10 @@ class HostedEngine:
     ) -> None:
         self.name = name
         self._topology = topology
-        self._link_model = LinkModel()
         self._rank = rank
         self._mailbox = mailbox
         self._progress = progress
-        self._engine: Engine | None = None
+        self._runner: Runner | None = None
         self._in_use = threading.Lock()
 
     def run(
@@ -96,18 +96,18 @@ class HostedEngine:
 
     def _run_engine(self, plan: Plan, rows: torch.Tensor, op: str) -> tuple[Any, WorkReport]:
         with self._in_use:
-            if self._engine is None:
-                self._engine = open_engine(self.name, self._topology, self._link_model)
+            if self._runner is None:
+                self._runner = Runner(self._topology, self.name)
             op = "sum" if op == "none" else op
-            outcome, report = run_on(self._engine, plan, rows, link_model=self._link_model, op=op)
+            outcome, report = self._runner.run(Collective.of(plan, rows, op))
             return to_tensor(outcome.memory), report
 
     def close(self) -> None:
         """Give back the engine."""
         with self._in_use:
-            if self._engine is not None:
-                self._engine.close()
-                self._engine = None
+            if self._runner is not None:
+                self._runner.close()
+                self._runner = None
 
 
 def _any_of(flows: Flows) -> torch.Tensor:

@@ -17,7 +17,7 @@ from multitree.host.figures.schemes import (
     schedule_of,
 )
 from multitree.host.figures.timed import Timed, Wanted, timed, value_of
-from multitree.host.simulator import SEED
+from multitree.host.runner import Seeded
 from multitree.host.sizes import format_size
 from multitree.host.sweep.point import Point
 from multitree.sim.exact.engine import exact
@@ -151,7 +151,7 @@ def _starts_apart(request: Request, base: dict[tuple[str, int], float | None]) -
                     yield Value(panel, series, "0", None, problem=f"{spec}: no {scheme.algorithm}")
                     continue
                 for skew in SKEWS:
-                    rng = np.random.default_rng(SEED)
+                    rng = np.random.default_rng(Seeded.seed)
                     start = rng.integers(0, skew + 1, schedule.topology.num_ranks)
                     start -= start.min()
                     trace = exact(schedule, model.num_flits(size, 1), start=start.tolist())

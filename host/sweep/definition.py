@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from multitree.host.engines import CLOCKED_ENGINES
 from multitree.host.parameters import LATENCY_NS, LINK_GBYTES_PER_S
-from multitree.host.simulator import CLOCKED_ENGINES
 from multitree.host.sizes import parse_size
 from multitree.host.sweep.errors import SweepError
 from multitree.host.sweep.point import Point

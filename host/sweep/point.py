@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import get_type_hints
 
 from multitree.host.parameters import interface_model
-from multitree.host.simulator import SEED
+from multitree.host.runner import Seeded
 from multitree.sim.link_model import LinkModel
 
 __all__ = ["COLUMNS", "Point", "PointResult"]
@@ -61,7 +61,7 @@ class Point:
     lockstep: bool = False
     dtype: str = "float32"
     op: str = "sum"
-    seed: int = SEED
+    seed: int = Seeded.seed
     memory_cycles: int = 12
     clock_ghz: float = LinkModel.clock_ghz
     flit_bytes: int = LinkModel.flit_bytes

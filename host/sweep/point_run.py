@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner, Seeded
 from multitree.host.sweep.code_version import code_key
 from multitree.host.sweep.errors import SweepError
 from multitree.host.sweep.networks import Source, network_of
@@ -171,18 +171,16 @@ def _run(
     schedule: Schedule, point: Point, model: LinkModel, num_threads: int | None
 ) -> dict[str, Any]:
     """Fields of a `PointResult` that the engine has to say."""
-    with Simulator(
+    data = Seeded(point.dtype, point.op, point.seed)
+    with Runner.timed(
         schedule.topology,
         point.engine,
-        dtype=point.dtype,
-        op=point.op,
-        seed=point.seed,
         link_model=model,
         lockstep=point.lockstep,
         num_threads=num_threads,
         say=lambda sentence: None,
-    ) as simulator:
-        report = simulator.run(schedule, point.size_bytes)
+    ) as runner:
+        report, _ = runner.simulate(schedule, point.size_bytes, data)
     totals = {} if report.totals is None else asdict(report.totals)
     limited = "; ".join(map(str, report.limits)) or None
     names = set(PointResult.__dataclass_fields__) & set(asdict(report))

@@ -137,13 +137,13 @@ def test_auto_that_is_too_slow_or_not_exact_is_reported(auto, monkeypatch, capsy
         patch.setattr(auto, "ENOUGH", 0.99)
         status, out = ran(auto, patch, capsys, *AUTO)
         assert status == 1 and "0 of 1 cases in RTL within 0.99 of the best; all results ex" in out
-    run_on = auto.run_on
+    run = auto.Runner.run
 
-    def wrong(*arguments, **options):
-        result, report = run_on(*arguments, **options)
-        return result, SimpleNamespace(cycles=report.cycles, exact=False)
+    def wrong(*arguments):
+        outcome, report = run(*arguments)
+        return outcome, SimpleNamespace(cycles=report.cycles, exact=False)
 
-    monkeypatch.setattr(auto, "run_on", wrong)
+    monkeypatch.setattr(auto.Runner, "run", wrong)
     status, out = ran(auto, monkeypatch, capsys, *AUTO)
     assert status == 1 and "all results NOT exact" in out
 

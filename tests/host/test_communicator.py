@@ -238,19 +238,15 @@ def test_another_algorithm_has_another_hash():
     assert len(hashes) == 3
 
 
-class BrokenEngine:
-    name = "numpy"
+def runs_on(monkeypatch, engine):
+    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_, **__: engine)
 
+
+class BrokenEngine(engines.NumpyEngine):
     def __init__(self):
         self.gate = threading.Event()
 
-    def prepare(self, schedule, memory):
-        pass
-
-    def expect(self, schedule, memory, *, op):
-        pass
-
-    def run(self, schedule, memory, *, op):
+    def run(self, collective):
         self.gate.wait(10)
         raise engines.EngineError("rank 3, port 1: credit awaited")
 
@@ -260,7 +256,7 @@ class BrokenEngine:
 
 def test_an_engines_error_comes_up_in_wait_and_in_report(monkeypatch):
     broken = BrokenEngine()
-    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: broken)
+    runs_on(monkeypatch, broken)
     with Communicator(ring(3)) as comm:
         work = comm.all_reduce(np.ones((3, 2), np.int32))
         assert not work.done()
@@ -278,15 +274,18 @@ def test_an_engine_is_reported_what_is_queued_behind_what_it_runs(monkeypatch):
     reported, gate = [], threading.Event()
 
     class Engine(engines.NumpyEngine):
-        def expect(self, plan, memory, *, op):
-            reported.append((plan.schedule.collective, memory.shape, op))
+        def expect(self, collective):
+            kind = collective.schedule.collective
+            reported.append((kind, collective.memory.shape, collective.op))
 
-        def run(self, plan, memory, *, op):
-            reported.append(op)
+        def run(self, collective):
+            reported.append(collective.op)
             gate.wait(10)
-            return super().run(plan, memory, op=op)
+            return super().run(collective)
 
-    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: Engine(LinkModel()))
+    monkeypatch.setattr(
+        "multitree.host.runner.open_engine", lambda *_, **__: Engine(ring(3), LinkModel())
+    )
     ones = np.ones((3, 8), np.float32)
     with Communicator(ring(3)) as comm:
         first = comm.all_reduce(ones)
@@ -301,12 +300,14 @@ def test_an_engine_is_reported_what_is_queued_behind_what_it_runs(monkeypatch):
 
 def test_check_sees_one_wrong_bit(monkeypatch):
     class OneBitOff(engines.NumpyEngine):
-        def run(self, plan, memory, **options):
-            outcome = super().run(plan, memory, **options)
+        def run(self, collective):
+            outcome = super().run(collective)
             bits(outcome.memory)[2, 5] ^= 1
             return outcome
 
-    monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_: OneBitOff(LinkModel()))
+    monkeypatch.setattr(
+        "multitree.host.runner.open_engine", lambda *_, **__: OneBitOff(ring(3), LinkModel())
+    )
     with Communicator(ring(3), check=True) as comm:
         work = comm.all_reduce(np.ones((3, 8), np.float32))
         assert work.report.exact is False
@@ -392,7 +393,7 @@ def test_a_schedule_that_is_wrong_is_never_run(monkeypatch, algorithm):
             rows=np.stack(columns, axis=1)[1:],
         )
 
-    for place in ("host.runner", "sim.choice"):
+    for place in ("host.plans", "sim.choice"):
         monkeypatch.setattr(f"multitree.{place}.build", build_with_a_row_too_few)
     with pytest.raises(ScheduleError, match=r"^Row|^Flow|by wrong") as error:
         Communicator(ring(3), algorithm=algorithm).all_reduce(np.ones((3, 4), np.int32))

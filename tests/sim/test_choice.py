@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Candidate, Choice, Chooser

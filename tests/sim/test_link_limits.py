@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multitree import Communicator, LinkModel, Topology, build, estimate, torus
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
 from multitree.sim.emulator.verilator import why_not
@@ -71,10 +71,10 @@ def test_links_of_each_speed_and_latency_are_reported_once():
 
 def test_a_link_faster_than_ports_is_timed_as_they_feed_it_and_named():
     fast, fed = (with_links(torus(4, 4), bandwidth_gbytes_per_s=b) for b in (50.0, 16.0))
-    with Simulator(fast, "analytic") as simulator:
-        report = simulator.run(build(fast, "multitree"), 1 << 20)
-    with Simulator(fed, "analytic") as simulator:
-        assert simulator.run(build(fed, "multitree"), 1 << 20).cycles == report.cycles
+    with Runner.timed(fast, "analytic") as runner:
+        report, _ = runner.simulate(build(fast, "multitree"), 1 << 20)
+    with Runner.timed(fed, "analytic") as runner:
+        assert runner.simulate(build(fed, "multitree"), 1 << 20)[0].cycles == report.cycles
     (limit,) = report.limits
     assert (limit.by, limit.num_links, limit.reached_gbytes_per_s) == ("interface", 64, 16.0)
     assert "limited: link 0 (0 -> 12) and 63 more like it: 16 of 50 GB/s" in str(report)

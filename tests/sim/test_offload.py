@@ -6,7 +6,7 @@ import pytest
 
 from multitree import LinkModel, parse_topology
 from multitree.host.parameters import scaled
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.offload import Host
 from multitree.topology.algorithms.build import build
@@ -36,10 +36,10 @@ def test_tables_are_loaded_in_the_cycles_of_the_emulated_hosts(spec, algorithms,
         schedule = build(topology, algorithm, cost_model=MODEL.cost_model(topology, 256))
         if lockstep and schedule.num_waves > 1:
             continue
-        with Simulator(topology, "rtl", lockstep=lockstep) as simulator:
-            measured = simulator.run(schedule, size_bytes).loading_cycles
-        with Simulator(topology, "analytic", lockstep=lockstep) as simulator:
-            modelled = simulator.run(schedule, size_bytes).loading_cycles
+        with Runner.timed(topology, "rtl", lockstep=lockstep) as runner:
+            measured = runner.simulate(schedule, size_bytes)[0].loading_cycles
+        with Runner.timed(topology, "analytic", lockstep=lockstep) as runner:
+            modelled = runner.simulate(schedule, size_bytes)[0].loading_cycles
         assert abs(modelled - measured) <= OFF_CYCLES, algorithm
 
 
@@ -49,8 +49,8 @@ def test_what_loading_takes_does_not_depend_on_links_or_a_waveform(tmp_path):
     for latency_ns, name in ((1.0, None), (30.0, None), (150.0, None), (30.0, "run.vcd")):
         topology = scaled(torus(2, 2), None, latency_ns)
         waveform = None if name is None else Waveform(tmp_path / name)
-        with Simulator(topology, "rtl", waveform=waveform) as simulator:
-            measured.append(simulator.run(build(topology, "multitree"), 4096).loading_cycles)
+        with Runner.timed(topology, "rtl", waveform=waveform) as runner:
+            measured.append(runner.simulate(build(topology, "multitree"), 4096)[0].loading_cycles)
     # Each of writes and status is over up to 8 cycles before the emulation stops.
     assert max(measured) - min(measured) <= 3 * 8
 
@@ -63,15 +63,15 @@ def test_every_write_takes_its_cycles():
 
 
 def test_an_offload_is_loading_the_collective_and_the_host():
-    with Simulator(ring(4), "analytic", host=Host(50, 2.5)) as simulator:
-        report = simulator.run(build_ring(ring(4)), 4096)
+    with Runner.timed(ring(4), "analytic", host=Host(50, 2.5)) as runner:
+        report, _ = runner.simulate(build_ring(ring(4)), 4096)
     assert report.offload_us == pytest.approx((report.loading_cycles + report.cycles) / 1e3 + 2.5)
     share = 8 * MODEL.flit_bytes / report.wire_bits_per_flit
     left = report.size_bytes / report.offload_us / 1000 * share
     assert report.offload_bandwidth_gbytes_per_s == pytest.approx(left)
     faster = replace(MODEL, clock_ghz=2.0)
-    with Simulator(ring(4), "analytic", host=Host(50, 2.5), link_model=faster) as simulator:
-        twice = simulator.run(build_ring(ring(4)), 4096)
+    with Runner.timed(ring(4), "analytic", host=Host(50, 2.5), link_model=faster) as runner:
+        twice, _ = runner.simulate(build_ring(ring(4)), 4096)
     cycles = twice.loading_cycles + twice.cycles
     assert twice.offload_us == pytest.approx(cycles / 2e3 + 2.5)
 
@@ -90,8 +90,8 @@ def test_what_no_interface_holds_is_not_loaded():
 )
 def test_what_no_interface_can_be_built_for_is_timed_and_its_loading_unknown(spec, model):
     topology = parse_topology(spec)
-    with Simulator(topology, "analytic", link_model=model, host=Host(6, 2.5)) as simulator:
-        report = simulator.run(build(topology, "multitree"), 4096)
+    with Runner.timed(topology, "analytic", link_model=model, host=Host(6, 2.5)) as runner:
+        report, _ = runner.simulate(build(topology, "multitree"), 4096)
     assert report.cycles > 0
     assert report.loading_cycles is report.offload_us is None
     unknown = "tables are loaded in unknown time, and so is an offload"
@@ -113,9 +113,9 @@ def test_a_host_that_cannot_be_is_refused(values, problem):
 
 def test_a_host_s_time_is_not_asked_for_where_loading_is_unknown():
     with pytest.raises(ValueError, match=r"Host us must be 0 with the backdoor.*not 2\.5"):
-        Simulator(ring(4), "rtl", backdoor=True, host=Host(call_us=2.5))
+        Runner.timed(ring(4), "rtl", backdoor=True, host=Host(call_us=2.5))
 
 
 def test_hosts_in_rtl_write_as_they_do():
     with pytest.raises(ValueError, match=r"Write cycles must be 6 with engine 'rtl'.*not 7"):
-        Simulator(ring(4), "rtl", host=Host(7))
+        Runner.timed(ring(4), "rtl", host=Host(7))

@@ -27,7 +27,7 @@ from multitree.host.cli.job.results import head_of, results_of, show
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_json
 from multitree.host.cli.timing.simulate import DependencyOption
-from multitree.host.comparison import check_some_ran
+from multitree.host.runner import check_some_ran
 from multitree.sim.jobs.iteration import JobTime, time_job
 from multitree.sim.jobs.job import Job
 from multitree.sim.link_model import LinkModel

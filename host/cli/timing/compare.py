@@ -21,6 +21,7 @@ from multitree.host.cli.options import (
     with_groups,
 )
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
+from multitree.host.cli.report_cells import COLUMNS, shown_cells
 from multitree.host.cli.timing.simulate import (
     FAILED,
     DependencyOption,
@@ -30,9 +31,8 @@ from multitree.host.cli.timing.simulate import (
     OpOption,
     SeedOption,
 )
-from multitree.host.comparison import COLUMNS, check_some_ran, compare_all, shown_cells
 from multitree.host.report import bound_of
-from multitree.host.simulator import SEED, Simulator
+from multitree.host.runner import Runner, Seeded, check_some_ran
 from multitree.host.sizes import check_once, format_size, parse_sizes
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
@@ -58,7 +58,7 @@ def compare(
     lockstep: LockstepOption = False,
     dtype: DtypeOption = "float32",
     op: OpOption = "sum",
-    seed: SeedOption = SEED,
+    seed: SeedOption = Seeded.seed,
     memory_cycles: MemoryCyclesOption = 12,
     csv: CsvOption = False,
     json: JsonOption = False,
@@ -70,25 +70,23 @@ def compare(
     check_once("Algorithms", names, names)
     modes = {"dependency": dependency, "flow_control": flow_control}
     model = clock.model(**modes).with_memory(memory_cycles)
+    data = Seeded(dtype, op, seed)
     with (
         Working(f"Comparing on {topology.name}") as work,
-        Simulator(
+        Runner.timed(
             topology,
             engine,
-            dtype=dtype,
-            op=op,
-            seed=seed,
             link_model=model,
             lockstep=lockstep,
             host=host.host(),
             progress=work.count_cycles,
             say=work.say,
-        ) as simulator,
+        ) as runner,
     ):
-        compared = [compare_all(simulator, size_bytes, names) for size_bytes in sizes]
+        compared = [runner.compare(size_bytes, names, data) for size_bytes in sizes]
     check_some_ran(topology, [result for results in compared for result in results])
     options: dict[str, Any] = {"engine": engine, **modes, "lockstep": lockstep}
-    options |= {"dtype": dtype, "op": simulator.op, "seed": seed}
+    options |= {"dtype": dtype, "op": data.op, "seed": seed}
     options |= vars(host) | {"memory_cycles": memory_cycles}
     more, extra = clock.figures(topology, model), {"warnings": network.warnings}
     heads = [_head(topology, size_bytes, model, options | more) for size_bytes in sizes]

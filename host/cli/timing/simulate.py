@@ -23,10 +23,10 @@ from multitree.host.cli.common import (
 )
 from multitree.host.cli.options import ClockOptions, HostOptions, NetworkOptions, with_groups
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
+from multitree.host.cli.report_cells import REPORT_COLUMNS, report_cells
 from multitree.host.cli.timing.explain import choose
-from multitree.host.comparison import REPORT_COLUMNS, report_cells
 from multitree.host.report import WorkReport
-from multitree.host.simulator import SEED, Simulator
+from multitree.host.runner import Runner, Seeded
 from multitree.host.sizes import format_size, paced, parse_sizes
 from multitree.host.view.trace_events import SUFFIXES, TraceEvents, write_trace_events
 from multitree.nic.program import PortCounts
@@ -104,7 +104,7 @@ def simulate(
     lockstep: LockstepOption = False,
     dtype: DtypeOption = "float32",
     op: OpOption = "sum",
-    seed: SeedOption = SEED,
+    seed: SeedOption = Seeded.seed,
     memory_cycles: MemoryCyclesOption = 12,
     trace: TraceOption = None,
     window: WindowOption = None,
@@ -121,31 +121,35 @@ def simulate(
     sizes, dump = parse_sizes(size), _Dump.of(trace, window, ports_only, size)
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
     asked = clock.model(**modes).with_memory(memory_cycles)
-    given: dict[str, Any] = {"lockstep": lockstep, "dtype": dtype, "op": op, "seed": seed}
-    rest = vars(host) | {
-        "memory_cycles": memory_cycles,
-        "trace": None if trace is None else str(trace),
-    }
+    data = Seeded(dtype, op, seed)
+    given: dict[str, Any] = {"flow_control": flow_control, "lockstep": lockstep, **vars(data)}
+    given |= vars(host) | {"memory_cycles": memory_cycles, "trace": trace and str(trace)}
 
     def run(size_bytes: int) -> _Run:
         named = (algorithm, collective, root, dependency)
         built, model, choice = built_for(spec, *named, network, asked, size_bytes, lockstep)
         with (
             Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
-            Simulator(
+            Runner.timed(
                 built.topology,
                 engine,
-                **(given | {"link_model": model, "waveform": dump.waveform, "backdoor": backdoor}),
+                link_model=model,
+                lockstep=lockstep,
+                waveform=dump.waveform,
+                backdoor=backdoor,
                 host=host.host(),
                 progress=work.count_cycles,
                 say=work.say,
-            ) as simulator,
+            ) as runner,
         ):
-            report, recorded = simulator.run_traced(built, size_bytes)
+            report, recorded = runner.simulate(built, size_bytes, data)
             dump.write(recorded, model)
-        entry = identity_of(built) | _figures(report) | {"flow_control": flow_control} | given
-        entry |= {"op": simulator.op} | rest | {"reason": choice and choice.reason}
-        entry |= clock.figures(built.topology, model) | {"warnings": network.warnings}
+        entry = identity_of(built) | _figures(report) | given
+        entry |= (
+            {"reason": choice and choice.reason}
+            | clock.figures(built.topology, model)
+            | {"warnings": network.warnings}
+        )
         return _Run(report, choice, entry)
 
     runs = [run(size_bytes) for size_bytes in sizes]

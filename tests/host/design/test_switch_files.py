@@ -13,7 +13,8 @@ import yaml
 
 from multitree.host.design.switch_files import switch_modules, switch_verilog
 from multitree.host.design.verilog_files import write_verilog
-from multitree.host.engines import RtlEngine, needs_of
+from multitree.host.engines import Collective, Plan, needs_of
+from multitree.host.rtl_engine import RtlEngine
 from multitree.nic.config import Config
 from multitree.nic.interface import SWITCH_MODULE_NAME
 from multitree.sim.emulator import library
@@ -130,7 +131,7 @@ def test_the_emulation_takes_the_largest_shape_and_the_sizes_that_are_written(sp
 
     monkeypatch.setattr(rtl, "network_library", asked_for)
     with pytest.raises(AskedError) as asked:
-        RtlEngine(topology, model).prepare(schedule, memory)
+        RtlEngine(topology, model).prepare(Collective.of(Plan(schedule), memory))
     emulated, num_switch_ports = asked.value.args
     config = config_for(topology, model, **needs_of(schedule, model, memory[0].nbytes))
     assert replace(config, dtypes=emulated.dtypes) == emulated

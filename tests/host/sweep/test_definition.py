@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from multitree.host.simulator import CLOCKED_ENGINES
+from multitree.host.engines import CLOCKED_ENGINES
 from multitree.host.sweep import definition
 from multitree.host.sweep.definition import _CHECKS, _FIELDS, grid_of, read_grid
 from multitree.host.sweep.errors import SweepError

@@ -6,7 +6,7 @@ import pytest
 
 from multitree import DeviceError, estimate, mesh, torus
 from multitree.host.report import WorkReport
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.host.sweep import code_version, point_run
 from multitree.host.sweep.code_version import code_key, engine_key
 from multitree.host.sweep.errors import SweepError
@@ -28,11 +28,11 @@ def result(**changes):
     return run_point(point, Source(point.topology, None))
 
 
-def test_figures_are_those_of_the_simulator():
+def test_figures_are_those_of_the_runner():
     schedule = build(torus(4, 4), "multitree")
     model = LinkModel(clock_ghz=2.0, dependency="submessage").with_memory(40)
-    with Simulator(torus(4, 4), "analytic", link_model=model) as simulator:
-        report = simulator.run(schedule, 32768)
+    with Runner.timed(torus(4, 4), "analytic", link_model=model) as runner:
+        report, _ = runner.simulate(schedule, 32768)
     found = result(clock_ghz=2.0, memory_cycles=40, dependency="submessage")
     shared = {field.name for field in fields(PointResult)} & {f.name for f in fields(WorkReport)}
     wanted = asdict(report)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.host.view.arrivals import lanes_of_slices, last_awaited
 from multitree.host.view.trace_events import TraceEvents, write_trace_events
 from multitree.sim.analytic.engine import analytic
@@ -297,8 +297,8 @@ def test_every_cycle_is_a_nanosecond_also_to_readers_that_cut_off():
 @pytest.mark.slow
 def test_interfaces_in_rtl_have_a_trace_too():
     topology = parse_topology("ring:4")
-    with Simulator(topology, "rtl") as simulator:
-        report, trace = simulator.run_traced(build(topology, "multitree"), 4096)
+    with Runner.timed(topology, "rtl") as runner:
+        report, trace = runner.simulate(build(topology, "multitree"), 4096)
     assert report.exact and report.cycles == trace.cycles and trace.engine == "rtl"
     events = list(TraceEvents(trace))
     check_format(events)

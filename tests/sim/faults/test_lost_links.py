@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree.host.simulator import make_buffers
+from multitree.host.runner import make_buffers
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession

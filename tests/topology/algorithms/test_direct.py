@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.host.simulator import Simulator
+from multitree.host.runner import Runner
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build
@@ -153,8 +153,8 @@ def test_where_rails_are_the_bottleneck_they_are_busy_in_nearly_every_slot():
 @pytest.mark.parametrize("topology", [dgx2(), dgx_a100(2)], ids=lambda topology: topology.name)
 @pytest.mark.parametrize("size_bytes", [MIB, 16 * MIB])
 def test_large_buffers_take_hardly_more_than_the_bound(topology, size_bytes):
-    with Simulator(topology, "analytic") as simulator:
-        report = simulator.run(suited(topology, size_bytes), size_bytes)
+    with Runner.timed(topology, "analytic") as runner:
+        report, _ = runner.simulate(suited(topology, size_bytes), size_bytes)
     assert 1 < report.ratio_to_bound < 1.08
 
 
@@ -225,6 +225,6 @@ def test_the_most_contributions_that_interfaces_keep_apart_are_accepted():
 @pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 def test_dgx2_is_exact_in_rtl_and_near_the_bound():
-    with Simulator(dgx2(), "rtl") as simulator:
-        report = simulator.run(suited(dgx2(), 2**18), 2**18)
+    with Runner.timed(dgx2(), "rtl") as runner:
+        report, _ = runner.simulate(suited(dgx2(), 2**18), 2**18)
     assert report.exact and report.ratio_to_bound < 1.25

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, ScheduleError, mesh, torus
-from multitree.host.engines import why_not
-from multitree.host.simulator import CLOCKED_ENGINES, Simulator, make_buffers
+from multitree import LinkModel, ScheduleError, mesh, ring, torus
+from multitree.host.engines import CLOCKED_ENGINES, ENGINES, why_not
+from multitree.host.runner import Runner, Seeded, make_buffers
 from multitree.nic.program import DEPENDENCIES
 from multitree.sim.exact.engine import exact
 from multitree.topology.algorithms.build import build
@@ -45,23 +45,33 @@ def test_a_schedule_that_is_wrong_is_not_simulated():
         flow_offsets=right.flow_offsets,
         rows=np.stack(columns, axis=1)[:-1],
     )
-    with Simulator(torus(2, 2), "analytic") as simulator, pytest.raises(ScheduleError):
-        simulator.run(wrong, 1024)
+    with Runner.timed(torus(2, 2), "analytic") as runner, pytest.raises(ScheduleError):
+        runner.simulate(wrong, 1024)
 
 
 def test_the_exact_engine_reports_its_trace_and_waits_out_steps_on_private_links():
     schedule, seen = build(torus(2, 2), "multitree"), []
     for lockstep in (False, True):
-        with Simulator(torus(2, 2), "exact", lockstep=lockstep, progress=seen.append) as simulator:
-            report = simulator.run(schedule, 1 << 16)
+        with Runner.timed(torus(2, 2), "exact", lockstep=lockstep, progress=seen.append) as runner:
+            report, _ = runner.simulate(schedule, 1 << 16)
         trace = exact(schedule, 4096, lockstep=lockstep)
         assert (report.engine, report.cycles, report.exact) == ("exact", trace.cycles, None)
     assert seen and seen[0] <= report.cycles
 
 
+def test_an_engine_has_the_data_and_the_clock_that_it_says_it_has():
+    for name in filter(lambda name: why_not(name) is None, {*ENGINES, *CLOCKED_ENGINES}):
+        with Runner(ring(3), name, must_time=name in CLOCKED_ENGINES) as runner:
+            data = Seeded().of(build(ring(3), "ring"), 64)
+            outcome, report = runner.run(data)
+        assert runner.engine.data == (name in ENGINES) == (outcome.memory is not None)
+        assert runner.engine.clock == (name in CLOCKED_ENGINES) == (outcome.cycles is not None)
+        assert runner.engine.clock == (outcome.trace is not None) == (report.cycles is not None)
+
+
 def test_an_engine_without_a_clock_is_refused():
     with pytest.raises(ValueError, match=r"clock \(analytic, exact, rtl\), not 'numpy'"):
-        Simulator(torus(2, 2), "numpy")
+        Runner.timed(torus(2, 2), "numpy")
 
 
 @pytest.mark.slow
@@ -75,8 +85,8 @@ def test_baselines_of_meshes_run_in_rtl_as_fast_as_is_said(algorithm, dependency
         schedule = build(topology, algorithm, cost_model=cost_model)
         cycles = {}
         for engine in CLOCKED_ENGINES:
-            with Simulator(topology, engine, link_model=model) as simulator:
-                report = simulator.run(schedule, size_bytes)
+            with Runner.timed(topology, engine, link_model=model) as runner:
+                report, _ = runner.simulate(schedule, size_bytes)
             assert report.exact is not False and report.schedule_hash == schedule.hash
             cycles[engine] = report.cycles
         assert cycles["analytic"] == pytest.approx(cycles["rtl"], rel=0.03)
