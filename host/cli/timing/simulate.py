@@ -138,8 +138,7 @@ def simulate(
                 waveform=dump.waveform,
                 backdoor=backdoor,
                 host=host.host(),
-                progress=work.count_cycles,
-                say=work.say,
+                **{"progress": work.count_cycles, "say": work.say},
             ) as runner,
         ):
             report, recorded = runner.simulate(built, size_bytes, data)
@@ -153,9 +152,8 @@ def simulate(
         return _Run(report, choice, entry)
 
     runs = [run(size_bytes) for size_bytes in sizes]
-    entries = [each.entry for each in runs]
     if json or csv:
-        (print_csv if csv else print_sizes)(entries)
+        (print_csv if csv else print_sizes)([each.entry for each in runs])
     else:
         _show(runs, dump)
     return FAILED if any(each.report.exact is False for each in runs) else 0
