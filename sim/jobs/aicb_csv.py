@@ -44,36 +44,11 @@ MOST_CHARACTERS = 200
 
 
 def read_aicb_csv(name: str, text: str) -> Job:
-    """Read a workload file.
+    """Job of a CSV workload: a layer per row, without compute times; errors name line, rule and
+    value.
 
-    The first line may say which ranks it is of, the next one names the twelve columns. Rows are
-    collectives in their order; what is before the first end of an epoch and in a stage "init" is
-    the job's setup. Each row waits for the one before it.
-
-    Parameters
-    ----------
-    name : str
-        What messages call the job.
-    text : str
-
-    Returns
-    -------
-    Job
-        With a layer for each row, and without compute times.
-
-    Raises
-    ------
-    ContentError
-        Naming line, rule and value.
-
-    Examples
-    --------
-    >>> rows = ["CommType.broadcast,CommGroup.dp_group,4,64,init,None,None,,None,None,None,1"]
-    >>> rows += ["CommType.epoch_end,None,None,0,,None,None,,None,None,None,1"]
-    >>> rows += ["CommType.all_reduce,CommGroup.dp_group,4,256,step,None,None,,None,None,None,1"]
-    >>> job = read_aicb_csv("small", "\\n".join(["[rank0 ~ rank3]", ",".join(COLUMNS), *rows]))
-    >>> len(job.setup), job.collectives, job.recorded_ranks
-    (1, (Collective(kind='all_reduce', size_bytes=256, group='data'),), 4)
+    Rows before the first end of an epoch whose stage begins with "init" are the job's setup. Each
+    row waits for the one before it.
     """
     lines = text.splitlines()
     recorded_ranks, first = _heading(lines)
@@ -85,7 +60,7 @@ def read_aicb_csv(name: str, text: str) -> Job:
 
 
 def _heading(lines: Sequence[str]) -> tuple[int | None, int]:
-    """How many ranks the first line names, if it does, and where the rows begin."""
+    """Number of ranks in the first line, if it has one, and the index of the first row."""
     first, ranks = 0, None
     if lines and lines[0].startswith("["):
         match = _RANKS.fullmatch(lines[0].strip())
@@ -101,7 +76,7 @@ def _heading(lines: Sequence[str]) -> tuple[int | None, int]:
 
 
 class _Rows:
-    """Collects what the rows say."""
+    """Job that grows with each row."""
 
     def __init__(self) -> None:
         self._setup: list[Collective] = []
@@ -113,7 +88,6 @@ class _Rows:
         self._in_iteration = 0
 
     def take(self, place: str, line: str) -> None:
-        """Read a row."""
         if line.startswith(_COMPUTATION):
             # Its shapes have commas in them.
             self._left_out.append(LeftOut("computation", 1, 0, "it has a shape and no time"))
@@ -126,6 +100,8 @@ class _Rows:
         choice(f"{place}: comm_type", kind, (*KINDS, *NOT_OURS, _END))
         count = _number(f"{place}: count", row["count"], 1)
         if kind == _END:
+            # What follows the first epoch's end belongs to an iteration, whatever its stage is
+            # called.
             self._in_setup = False
             self._num_iterations += self._in_iteration > 0
             self._in_iteration = 0
@@ -139,9 +115,9 @@ class _Rows:
         self._add(place, Collective(KINDS[kind], size_bytes, group), row["stage"], count)
 
     def job(self, name: str, recorded_ranks: int | None) -> Job:
-        """What was read, as a job."""
         tensor = self._group_sizes.get(TENSOR, 1)
         data = self._group_sizes.get(DATA)
+        # Without the optional first line both sizes together say how many ranks there were.
         if recorded_ranks is None and data is not None:
             recorded_ranks = tensor * data
         return Job(
@@ -156,7 +132,7 @@ class _Rows:
         )
 
     def _group(self, place: str, row: dict[str, str]) -> str:
-        """Which groups a row is of, whose size is the same in all rows."""
+        """Kind of a row's groups, whose size must be the same in all rows."""
         name = row["comm_group"].removeprefix("CommGroup.")
         if name not in _GROUPS:
             known = " or ".join(_GROUPS)
@@ -172,7 +148,7 @@ class _Rows:
         return group
 
     def _add(self, place: str, collective: Collective, stage: str, count: int) -> None:
-        """Add a collective that is run so many times."""
+        """Add a collective `count` times."""
         label(f"{place}: stage", stage, MOST_CHARACTERS)
         if len(self._layers) + len(self._setup) + count > MOST_ROWS:
             raise ContentError(

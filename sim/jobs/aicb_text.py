@@ -36,36 +36,12 @@ _STAGES = (("forward", 2, TENSOR), ("input gradient", 5, TENSOR), ("weight gradi
 
 
 def read_aicb_text(name: str, text: str) -> Job:
-    """Read a workload file.
+    """Job of a text workload; errors name line, rule and value.
 
     The first line is "MICRO", or HYBRID_TRANSFORMER_FWD_IN_BCKWD and keys with values; the second
-    line is the number of rows. A row has twelve columns: name, -1, then for the forward pass, the
-    input gradient and the weight gradient a time in nanoseconds, a collective and its bytes, and
-    last the time of the update. Collectives of the first two are those of the tensor-parallel
-    ranks, of the last those of the data-parallel ones, as SimAI has it.
-
-    Parameters
-    ----------
-    name : str
-        What messages call the job.
-    text : str
-
-    Returns
-    -------
-    Job
-
-    Raises
-    ------
-    ContentError
-        Naming line, rule and value.
-
-    Examples
-    --------
-    >>> row = "mlp -1 5000 ALLREDUCE 1024 5000 NONE 0 4000 ALLREDUCE 4096 100"
-    >>> head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2"
-    >>> job = read_aicb_text("small", f"{head}\\n1\\n{row}\\n")
-    >>> job.tensor_parallel, [(each.group, each.size_bytes) for each in job.collectives]
-    (2, [('tensor', 1024), ('data', 4096)])
+    line is the number of rows. A row has twelve columns: name, -1, a time in ns, a collective and
+    its bytes for each of forward pass, input gradient and weight gradient, and the update's time in
+    ns.
     """
     lines = text.splitlines()
     header = _header(lines[0].split() if lines else [])
@@ -84,7 +60,7 @@ def read_aicb_text(name: str, text: str) -> Job:
 
 
 def _header(words: Sequence[str]) -> dict[str, int]:
-    """Keys of the first line with their values."""
+    """Keys and values of the first line."""
     workload = words[0] if words else ""
     if workload not in WORKLOADS:
         raise ContentError(
@@ -112,7 +88,7 @@ def _header(words: Sequence[str]) -> dict[str, int]:
 
 
 def _rows(lines: Sequence[str]) -> Sequence[str]:
-    """The lines behind the second, which says how many they are; empty ones at the end are none."""
+    """Lines after the second, which holds their number; empty lines at the end do not count."""
     text = lines[1].strip() if len(lines) > 1 else "nothing"
     count = written_integer("line 2: number of rows", text, 1, MOST_LAYERS)
     rows = lines[2:]
@@ -126,12 +102,12 @@ def _rows(lines: Sequence[str]) -> Sequence[str]:
 
 
 def _layer(place: str, words: Sequence[str], left_out: list[LeftOut]) -> Layer:
-    """One row as a layer."""
     if len(words) != NUM_COLUMNS:
         raise ContentError(f"{place}: columns must be {NUM_COLUMNS}, not {len(words)}")
     name = label(f"{place}: name", words[0], MOST_CHARACTERS)
     if words[1] != "-1":
         raise ContentError(f"{place}: dependency must be -1, not {shown(words[1])}")
+    # SimAI runs the first two among tensor-parallel ranks, the last among data-parallel ones.
     forward, input_gradient, weight_gradient = (
         _stage(f"{place}: {stage}", words[at : at + 3], group, left_out)
         for stage, at, group in _STAGES
@@ -141,7 +117,6 @@ def _layer(place: str, words: Sequence[str], left_out: list[LeftOut]) -> Layer:
 
 
 def _stage(place: str, words: Sequence[str], group: str, left_out: list[LeftOut]) -> Stage:
-    """Time, collective and bytes."""
     time, kind, size = words
     return Stage(_number(f"{place} time", time), _collective(place, kind, size, group, left_out))
 
@@ -149,7 +124,7 @@ def _stage(place: str, words: Sequence[str], group: str, left_out: list[LeftOut]
 def _collective(
     place: str, kind: str, size: str, group: str, left_out: list[LeftOut]
 ) -> Collective | None:
-    """A collective that is ours; others are counted."""
+    """Collective of a stage, or None; kinds without a schedule here are added to `left_out`."""
     choice(f"{place} collective", kind, ("NONE", *KINDS, *NOT_OURS))
     size_bytes = _number(f"{place} size", size)
     if (kind == "NONE") != (size_bytes == 0):

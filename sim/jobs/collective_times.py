@@ -25,43 +25,16 @@ CyclesOf = Callable[[Schedule, int, LinkModel], int]
 
 
 def cycles_of_engine(schedule: Schedule, num_flits: int, model: LinkModel) -> int:
-    """Cycles by the engine analytic."""
     return analytic(schedule, num_flits, model).cycles
 
 
 class CollectiveTimes:
-    """Times collectives on the groups of a placement; each size once.
+    """Cycles of collectives in the groups of a placement by the engine analytic, each size timed
+    once.
 
-    Every size is timed as it is: nothing is interpolated or extrapolated.
-
-    Parameters
-    ----------
-    placement : Placement
-    algorithm : str
-        One of `ALGORITHMS`.
-    link_model : LinkModel
-    cycles_of : callable, optional
-        Cycles of a schedule on so many flits with a model of links; without it, the engine's.
-    say : callable, optional
-        Called with what is being timed, as that may take long.
-
-    Raises
-    ------
-    ScheduleError
-        If there is no such algorithm.
-
-    Notes
-    -----
-    A schedule is built and verified once for each collective and network, or for each size where
-    the algorithm is one of `PACED`. A size costs the time of `analytic`, whatever the size is:
-    about 0.05 CPU seconds for 64 ranks on private links, and 1 to 4 on shared ones.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> times = CollectiveTimes(Placement(torus(4, 4)), "multitree", LinkModel())
-    >>> times.cycles(Collective("all_reduce", 1 << 20)) < 35_000
-    True
+    Nothing is interpolated. A schedule is built and verified once for each collective and network,
+    for algorithms in `PACED` once for each size. Timing costs about 0.05 CPU seconds for 64 ranks
+    on private links and 1 to 4 on shared ones, whatever the size.
     """
 
     def __init__(
@@ -85,24 +58,18 @@ class CollectiveTimes:
     def cycles(self, collective: Collective) -> int:
         """Cycles from the first start to the last done of all groups of a kind; 0 for one rank.
 
-        Raises
-        ------
-        JobError
-            If groups are not connected over links of their own.
-        ScheduleError
-            If the algorithm has no such schedule on a group, groups share links, or an interface
-            does not address such a buffer.
-        TopologyError
-            If the engine cannot time it.
+        JobError if groups are not connected by links of their own; ScheduleError if the algorithm
+        has no such schedule, groups share links, or the buffer exceeds an interface's addresses;
+        TopologyError if the engine cannot time it.
         """
         return self._time(collective)[0]
 
     def schedule(self, collective: Collective) -> Schedule | None:
-        """What was timed, on the slowest of the groups; None for one rank. Errors as `cycles`."""
+        """Schedule timed on the slowest group; None for one rank."""
         return self._time(collective)[1]
 
     def share_links(self, collectives: Iterable[Collective]) -> bool:
-        """Whether some of both kinds of groups use a common link. Errors as `cycles`."""
+        """True if groups of both kinds use a common link."""
         taken = {kind: [np.zeros(0, np.int64)] for kind in GROUPS}
         for each in collectives:
             if self.cycles(each):
@@ -112,7 +79,6 @@ class CollectiveTimes:
         return bool(np.isin(tensor, data).any())
 
     def _time(self, collective: Collective) -> tuple[int, Schedule | None]:
-        """Time it on every network of the groups: the slowest counts."""
         kind, group = collective.kind, collective.group
         num_flits = self.link_model.num_flits(collective.size_bytes, 1)
         if (group, kind, num_flits) not in self._timed:
@@ -120,7 +86,7 @@ class CollectiveTimes:
         return self._timed[group, kind, num_flits]
 
     def _slowest(self, collective: Collective, num_flits: int) -> tuple[int, Schedule | None]:
-        """Cycles of the slowest network, and the schedule that takes them."""
+        """Cycles of the slowest network of the groups, and its schedule."""
         kind, group = collective.kind, collective.group
         if num_flits > MOST_FLITS:
             most = MOST_FLITS * self.link_model.flit_bytes
@@ -131,6 +97,7 @@ class CollectiveTimes:
         networks = self.placement.networks(group)
         if not networks:
             return 0, None
+        # All groups run at the same time, so that one that used another's link would be delayed.
         self._say(f"Timing {self.algorithm}, {kind} of {collective.size_bytes} bytes")
         key = self._key(group, kind, num_flits)
         if key not in self._links:
@@ -143,11 +110,11 @@ class CollectiveTimes:
         return max(zip(cycles, schedules, strict=True), key=itemgetter(0))
 
     def _key(self, group: str, kind: str, num_flits: int) -> tuple[str, str, int | None]:
-        """What has a schedule of its own: a size only where the algorithm is suited to that."""
+        """Key of a schedule; it holds the size only for algorithms that depend on it."""
         return group, kind, num_flits if self.algorithm in PACED else None
 
     def _schedule(self, network: GroupNetwork, kind: str, num_flits: int) -> Schedule:
-        """The schedule on a network, verified."""
+        """Verified schedule on a network."""
         paced = self.algorithm in PACED
         key = network, kind, num_flits if paced else None
         if key not in self._schedules:

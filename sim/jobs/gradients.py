@@ -14,14 +14,7 @@ BUCKET_BYTES = (1 << 20, 25 << 20)
 
 @dataclass(frozen=True)
 class GradientMessage:
-    """Gradients that are all-reduced together.
-
-    Parameters
-    ----------
-    layer : int
-        The one whose backward pass gives the last of them.
-    num_parameters : int
-    """
+    """Gradients in one all-reduce; the backward pass of `layer` gives the last of them."""
 
     layer: int
     num_parameters: int
@@ -30,36 +23,11 @@ class GradientMessage:
 def gradient_messages(
     job: Job, overlap: str, bucket_bytes: tuple[int, int] = BUCKET_BYTES
 ) -> tuple[GradientMessage, ...]:
-    """Cut the gradients of a network into messages, in the order in which they are ready.
+    """Messages of a model's gradients, in the order in which they are ready.
 
-    Parameters
-    ----------
-    job : Job
-    overlap : str
-        "none": one message, when all layers are through. "layers": one for each layer that has
-        parameters. "buckets": layers are put together, the last first, until they have as many
-        bytes as a bucket; a bucket ends with the layer that fills it, as PyTorch's reducer has it.
-    bucket_bytes : tuple of int
-        Of the first bucket, and of every other one.
-
-    Returns
-    -------
-    tuple of GradientMessage
-        Empty if no layer has parameters.
-
-    Raises
-    ------
-    JobError
-        If there is no such overlap, a bucket has no bytes, or gradients of a file, whose
-        collectives are given, are to be put into buckets.
-
-    Examples
-    --------
-    >>> from multitree.sim.jobs.networks import network_layers
-    >>> from multitree.sim.jobs.network_job import network_job
-    >>> job = network_job("ncf", network_layers("ncf"))
-    >>> [each.layer for each in gradient_messages(job, "buckets")]
-    [3, 0]
+    `overlap` "none" gives one message after all layers, "layers" one for each layer with
+    parameters. "buckets" gathers layers, the last first, up to `bucket_bytes` of the first and of
+    every other bucket; a bucket ends with the layer that fills it, as in PyTorch's reducer.
     """
     if overlap not in OVERLAPS:
         raise JobError(f"Overlap must be {', '.join(OVERLAPS[:-1])} or buckets, not {overlap!r}")
@@ -67,6 +35,7 @@ def gradient_messages(
         raise JobError(
             f"{job.name}: overlap must be none where compute times are unknown, not {overlap!r}"
         )
+    # A file that names collectives has decided already which gradients go together.
     if overlap == "buckets" and not job.num_parameters:
         raise JobError(
             f"{job.name}: overlap must be none or layers where a file names the collectives, not "
@@ -79,7 +48,7 @@ def gradient_messages(
 
 
 def _messages(job: Job, limits: tuple[int, int] | None) -> Iterator[GradientMessage]:
-    """Messages that end with the layer that fills them; without limits only with the first one."""
+    """Messages that end with the layer that fills them; without limits one message of all."""
     limit, gathered = limits[0] if limits else None, 0
     for number in reversed(range(len(job.layers))):
         gathered += job.layers[number].num_parameters

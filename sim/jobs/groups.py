@@ -19,29 +19,10 @@ __all__ = ["GroupNetwork", "Placement", "rank_groups"]
 
 
 def rank_groups(num_ranks: int, tensor_parallel: int) -> dict[str, list[range]]:
-    """Ranks of every group, by the kind of the group.
+    """Ranks of every group, by kind of group.
 
-    Parameters
-    ----------
-    num_ranks : int
-    tensor_parallel : int
-        Ranks of a tensor-parallel group, whose numbers follow each other. Those with equal places
-        in these groups are data-parallel. This is the order of Megatron-LM and of AICB.
-
-    Returns
-    -------
-    dict of str to list of range
-        For each of `GROUPS`.
-
-    Raises
-    ------
-    JobError
-        If the number of ranks is no multiple of that of a group.
-
-    Examples
-    --------
-    >>> {kind: [list(each) for each in found] for kind, found in rank_groups(6, 2).items()}
-    {'tensor': [[0, 1], [2, 3], [4, 5]], 'data': [[0, 2, 4], [1, 3, 5]]}
+    Ranks of a tensor-parallel group follow each other; those with equal positions in these groups
+    are data-parallel. This is the order of Megatron-LM and AICB.
     """
     if tensor_parallel < 1 or num_ranks % tensor_parallel:
         raise JobError(
@@ -57,17 +38,11 @@ def rank_groups(num_ranks: int, tensor_parallel: int) -> dict[str, list[range]]:
 
 @dataclass(frozen=True, eq=False)
 class GroupNetwork:
-    """The network of some groups of one kind, which are alike.
+    """Network of some groups of one kind that are alike.
 
-    Parameters
-    ----------
-    topology : Topology
-        Ranks of one group, links between them, and switches, those of the group alone if these
-        connect it.
-    groups : tuple of int
-        Which they are, by their place among all of their kind.
-    links : tuple of int32 array
-        For each of them the ids that links of `topology` have in the whole network.
+    `topology` has the ranks of one group, the links between them, and switches, only the group's
+    own where these connect it. `groups` numbers the groups among those of their kind; `links` maps
+    for each of them links of `topology` to links of the whole network.
     """
 
     topology: Topology
@@ -76,27 +51,7 @@ class GroupNetwork:
 
 
 class Placement:
-    """Where the groups of a job run: which network each has, and whether links are its own.
-
-    Parameters
-    ----------
-    topology : Topology
-        All of whose ranks take part.
-    tensor_parallel : int
-        As for `rank_groups`.
-
-    Raises
-    ------
-    JobError
-        As `rank_groups`.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> rows = Placement(torus(4, 4), 4).networks("tensor")
-    >>> len(rows), rows[0].groups, rows[0].topology.num_links
-    (1, (0, 1, 2, 3), 8)
-    """
+    """Networks of a job's groups on all ranks of a topology."""
 
     def __init__(self, topology: Topology, tensor_parallel: int = 1) -> None:
         self.topology = topology
@@ -104,16 +59,13 @@ class Placement:
         self._networks: dict[str, tuple[GroupNetwork, ...]] = {}
 
     def size(self, kind: str) -> int:
-        """Ranks of a group of one of `GROUPS`."""
+        """Ranks in a group of this kind."""
         return len(self.members[kind][0])
 
     def networks(self, kind: str) -> tuple[GroupNetwork, ...]:
-        """The different networks of the groups of one kind; none where a group is a single rank.
+        """Distinct networks of the groups of one kind; empty where a group is a single rank.
 
-        Raises
-        ------
-        JobError
-            If the ranks of a group are not connected over their own links and switches.
+        JobError if the ranks of a group are not connected by links and switches of their own.
         """
         if kind not in self._networks:
             self._networks[kind] = self._found(kind) if self.size(kind) > 1 else ()
@@ -142,23 +94,9 @@ class Placement:
     def used_links(
         self, kind: str, schedule_of: Callable[[GroupNetwork], Schedule]
     ) -> dict[int, Int64Array]:
-        """Links of the whole network that the schedules of each group take, by group.
+        """Links of the whole network that each group's schedule uses, by group.
 
-        Parameters
-        ----------
-        kind : str
-            One of `GROUPS`.
-        schedule_of : callable
-            The schedule on the network of some groups.
-
-        Returns
-        -------
-        dict of int to int64 array
-
-        Raises
-        ------
-        ScheduleError
-            If two groups take the same link: they would hold each other up, which is not modelled.
+        ScheduleError if two groups use the same link: their mutual delays are not modelled.
         """
         used: dict[int, Int64Array] = {}
         for network in self.networks(kind):
@@ -171,7 +109,6 @@ class Placement:
         return used
 
     def _check_apart(self, kind: str, used: dict[int, Int64Array]) -> None:
-        """Raise unless no link is taken by two groups."""
         links = np.concatenate([*used.values(), np.zeros(0, np.int64)])
         group = np.repeat(np.array([*used], np.int64), [len(each) for each in used.values()])
         order = np.lexsort((group, links))
@@ -187,13 +124,9 @@ class Placement:
 
 
 def _own_network(topology: Topology, ranks: range) -> tuple[Topology, Int32Array]:
-    """The network of a group, and which links of the whole one it has.
-
-    Of several groups, switches that other ranks are attached to, or none, are left out where the
-    group is connected without: a box of GPUs has switches of its own, and others that join it with
-    other boxes.
-    """
+    """Network of a group, and the ids of its links in the whole one."""
     network, links = among(topology, ranks), links_among(topology, ranks)
+    # A group of all ranks has every switch.
     if network is topology:
         return network, links
     src, dst = topology.links.T
@@ -206,6 +139,8 @@ def _own_network(topology: Topology, ranks: range) -> tuple[Topology, Int32Array
     shared = np.flatnonzero(is_switch & (other | ~attached)[node])
     if not shared.size:
         return network, links
+    # A box of GPUs has switches of its own, and others that join it with other boxes: the group is
+    # timed on its own ones where these connect it.
     with suppress(TopologyError):
         own = network.without(switches=shared.tolist())
         return own, links[~np.isin(network.links, shared).any(axis=1)]
@@ -213,7 +148,7 @@ def _own_network(topology: Topology, ranks: range) -> tuple[Topology, Int32Array
 
 
 def _shape_of(topology: Topology) -> tuple[object, ...]:
-    """What is equal of networks on which schedules and times are equal."""
+    """Key of networks on which schedules and times are equal."""
     arrays = (
         topology.links,
         topology.link_ports,
@@ -225,18 +160,15 @@ def _shape_of(topology: Topology) -> tuple[object, ...]:
 
 
 def _sizes_that_fit(topology: Topology) -> str:
-    """Which tensor-parallel groups of a torus or a mesh are connected, and the others across them.
-
-    Ranks of a group follow each other, and those of the last dimension do.
-    """
+    """Hint which tensor-parallel group sizes of a torus or a mesh are connected."""
     if topology.family not in ("torus", "mesh"):
         return ""
+    # Ranks of a group follow each other, and those of the last dimension do, too.
     sizes = [math.prod(topology.dims[at:]) for at in range(len(topology.dims) - 1, 0, -1)]
     listed = " or ".join(map(str, sizes))
     return f"; tensor-parallel groups of {listed} ranks fill whole dimensions" if sizes else ""
 
 
 def _span(ranks: range) -> str:
-    """The ranks of a group for people."""
     shown = [str(rank) for rank in ranks[:3]]
     return f"ranks {', '.join(shown)}{', ...' if len(ranks) > len(shown) else ''}"

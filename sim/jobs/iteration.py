@@ -18,18 +18,7 @@ __all__ = ["CollectiveTime", "JobTime", "iteration", "time_job"]
 
 @dataclass(frozen=True)
 class CollectiveTime:
-    """Equal collectives of an iteration.
-
-    Parameters
-    ----------
-    collective : Collective
-    count : int
-        How often each rank takes part in one.
-    cycles : int
-        Of one of them, alone.
-    schedule_hash : str
-        Of what was timed.
-    """
+    """Equal collectives of an iteration: their number per rank, and the cycles of one alone."""
 
     collective: Collective
     count: int
@@ -39,24 +28,23 @@ class CollectiveTime:
 
 @dataclass(frozen=True)
 class JobTime:
-    """How long an iteration takes.
+    """Time of an iteration.
 
     Parameters
     ----------
     algorithm, overlap : str
     forward_cycles, backward_cycles, aggregation_cycles, update_cycles : int
-        What a rank computes: the layers, the sum of its arrays' gradients, the new parameters.
+        Compute of a rank: layers, sums of its arrays' gradients, new parameters.
     total_cycles : int
         From the first layer's start to the last update.
     setup_cycles : int
         Of the collectives before the first iteration, not in the total.
     collectives : tuple of CollectiveTime
-        Those of the iteration, but for groups of a single rank, which need none.
+        Those of the iteration, without groups of a single rank.
     groups_share_links : bool
         Whether tensor-parallel and data-parallel groups use a common link; their collectives then
         follow each other, else each kind has a network of its own.
     link_model : LinkModel
-        What it was timed with.
     """
 
     algorithm: str
@@ -84,12 +72,12 @@ class JobTime:
 
     @property
     def num_collectives(self) -> int:
-        """How many a rank takes part in."""
+        """Collectives that a rank takes part in."""
         return sum(each.count for each in self.collectives)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of a rank's buffers of all collectives together."""
+        """Bytes of a rank's buffers in all collectives together."""
         return sum(each.count * each.collective.size_bytes for each in self.collectives)
 
     @property
@@ -99,7 +87,7 @@ class JobTime:
 
     @property
     def total_us(self) -> float:
-        """The total at the link model's clock, in microseconds."""
+        """Total in microseconds at the link model's clock."""
         return self.link_model.microseconds(self.total_cycles)
 
 
@@ -119,13 +107,14 @@ def time_job(
     ----------
     job : Job
     topology : Topology
-        Whose ranks take part, all of them.
+        All of its ranks take part.
     algorithm : str
         One of `ALGORITHMS`, for all collectives.
     overlap : str
-        "none", "layers" or "buckets", see `gradient_messages`.
+        "none": gradients are sent after the backward pass. "layers": those of each layer when they
+        are ready. "buckets": in buckets, as PyTorch's DistributedDataParallel sends them.
     bucket_bytes : tuple of int
-        As for `gradient_messages`.
+        Least bytes of the first bucket, and of every other one.
     link_model : LinkModel, optional
         Clock, flits, buffers and memory; `dependency` and `flow_control`.
     say : callable, optional
@@ -140,9 +129,10 @@ def time_job(
     TypeError
         If job or topology is of another class.
     JobError
-        If the number of ranks is no multiple of that of a group, or as `iteration`.
+        If the number of ranks is no multiple of a group's, its ranks are not connected, or the
+        overlap does not fit the job.
     ScheduleError, TopologyError
-        As `CollectiveTimes.cycles`.
+        If a group has no such schedule, or groups share links.
 
     Examples
     --------
@@ -166,33 +156,12 @@ def iteration(
     overlap: str = "none",
     bucket_bytes: tuple[int, int] = BUCKET_BYTES,
 ) -> JobTime:
-    """Put compute and communication on one time line.
+    """Time line of an iteration, computed alike by all ranks from a common start.
 
-    All ranks compute alike and start together. Layers go forward, the first first, then backward,
-    the last first: each has its input gradient, its weight gradient, then its update when all
-    gradients are in. A layer waits for the collective of its forward pass and of its input
-    gradient. Collectives of weight gradients start as soon as the gradients are ready, in order,
-    one after the other; the backward pass waits for them where nothing overlaps.
-
-    Parameters
-    ----------
-    job : Job
-    times : CollectiveTimes
-        On groups of the job's `tensor_parallel`; they serve several jobs.
-    overlap, bucket_bytes
-        As for `gradient_messages`.
-
-    Returns
-    -------
-    JobTime
-
-    Raises
-    ------
-    JobError
-        If the groups are others than the job's, they are not connected over links of their own, or
-        the overlap does not fit.
-    ScheduleError, TopologyError
-        As `CollectiveTimes.cycles`.
+    Layers go forward, then backward in reverse order: input gradient, weight gradient, and the
+    update once all gradients are in. A layer waits for the collectives of its forward pass and its
+    input gradient. Collectives of weight gradients run in order when their gradients are ready;
+    without overlap the backward pass waits for them.
     """
     size = times.placement.size(TENSOR)
     if size != job.tensor_parallel:
@@ -228,12 +197,11 @@ def _counted(times: CollectiveTimes, collectives: list[Collective]) -> Iterator[
 
 
 def _reduction(job: Job, message: GradientMessage) -> Collective:
-    """The all-reduce of some gradients."""
     return Collective("all_reduce", message.num_parameters * job.bytes_per_parameter, DATA)
 
 
 class _TimeLine:
-    """One rank's computation and its collectives; all times in cycles."""
+    """Compute and collectives of one rank, in cycles."""
 
     def __init__(self, times: CollectiveTimes, *, one_network: bool, waits: bool) -> None:
         self._times = times
@@ -244,7 +212,7 @@ class _TimeLine:
         self.now = self.forward = self.backward = self.aggregation = self.update = 0
 
     def run(self, job: Job, messages: dict[int, GradientMessage]) -> None:
-        """Run the layers forward and backward, and wait for all that is under way."""
+        """Run all layers forward and backward, then wait for pending collectives and update."""
         for layer in job.layers:
             self.forward += self._stage(layer.forward, waits=True)
         for number in reversed(range(len(job.layers))):
@@ -267,7 +235,7 @@ class _TimeLine:
         self._collect(_reduction(job, message), waits=self._waits)
 
     def _stage(self, stage: Stage, *, waits: bool) -> int:
-        """Compute, then run the collective, and say what was computed."""
+        """Compute, then run the stage's collective; returns the cycles of the former."""
         cycles = self._cycles(stage.compute_ns)
         self.now += cycles
         if stage.collective is not None:
@@ -275,7 +243,8 @@ class _TimeLine:
         return cycles
 
     def _collect(self, collective: Collective, *, waits: bool) -> None:
-        """Run a collective when its network is free."""
+        """Run a collective once its network is free."""
+        # Groups of both kinds on common links run one collective at a time.
         network = "both" if self._one_network else collective.group
         end = max(self.now, self._free.get(network, 0)) + self._times.cycles(collective)
         self._free[network] = end
@@ -283,5 +252,6 @@ class _TimeLine:
             self.now = end
 
     def _cycles(self, time_ns: float) -> int:
-        """Cycles that begin within a time; the product may be a rounding error too large."""
+        """Cycles that cover a time."""
+        # The product may be a rounding error too large.
         return math.ceil(round(time_ns * self._clock_ghz, 6))

@@ -34,7 +34,7 @@ class JobError(ValueError):
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective that every group of ranks of one kind runs at the same time.
+    """Collective that every group of ranks of one kind runs at the same time.
 
     Parameters
     ----------
@@ -51,7 +51,6 @@ class Collective:
     group: str = DATA
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         for what, value, known in (("kind", self.kind, COLLECTIVES), ("group", self.group, GROUPS)):
             if value not in known:
                 raise JobError(f"Collective {what} must be {' or '.join(known)}, not {value!r}")
@@ -62,26 +61,19 @@ class Collective:
 
 @dataclass(frozen=True)
 class Stage:
-    """Computation, and the collective that needs its result.
-
-    Parameters
-    ----------
-    compute_ns : float
-    collective : Collective, optional
-    """
+    """Computation in ns, and the collective that needs its result."""
 
     compute_ns: float = 0.0
     collective: Collective | None = None
 
     def __post_init__(self) -> None:
-        """Check the time."""
         if not 0 <= self.compute_ns < math.inf:
             raise JobError(f"Stage time must be at least 0 ns and finite, not {self.compute_ns!r}")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What a rank does for one layer in an iteration.
+    """Work of a rank for one layer in an iteration.
 
     Parameters
     ----------
@@ -93,7 +85,7 @@ class Layer:
         Until the layer's parameters are updated, once all gradients are in.
     num_parameters : int
         Whose gradients are all-reduced among the data-parallel ranks, on their own or with those
-        of other layers (`gradients`); 0 where `weight_gradient` says what is sent.
+        of other layers; 0 where `weight_gradient` says what is sent.
     """
 
     name: str
@@ -111,16 +103,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Collectives of a file that are not timed.
-
-    Parameters
-    ----------
-    kind : str
-        As the file has it, such as "ALLTOALL".
-    count, size_bytes : int
-        How many they are, and their bytes together.
-    why : str
-    """
+    """Collectives of a file that are not timed, and their bytes together; `kind` as in the file."""
 
     kind: str
     count: int
@@ -128,19 +111,12 @@ class LeftOut:
     why: str
 
     def __str__(self) -> str:
-        """A sentence for people."""
         these = "collective" if self.count == 1 else "collectives"
         return f"{self.count} {these} {self.kind}, {self.size_bytes} bytes, not timed: {self.why}"
 
 
 def together(entries: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
-    """Entries of one kind and reason as one, in the order of their first.
-
-    Examples
-    --------
-    >>> print(*together([LeftOut("ALLTOALL", 1, 8, "why"), LeftOut("ALLTOALL", 2, 32, "why")]))
-    3 collectives ALLTOALL, 40 bytes, not timed: why
-    """
+    """Entries merged by kind and reason, in the order of their first."""
     found: dict[tuple[str, str], LeftOut] = {}
     for each in entries:
         key = each.kind, each.why
@@ -152,28 +128,28 @@ def together(entries: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
 
 @dataclass(frozen=True)
 class Job:
-    """Layers in the order of the forward pass, and what is true of all of them.
+    """Layers in the order of the forward pass, and what is common to them.
 
     Parameters
     ----------
     name : str
-        Of the network, or the path of the file.
+        Of the model, or the path of the file.
     layers : tuple of Layer
     tensor_parallel : int
         Ranks of a tensor-parallel group.
     bytes_per_parameter : int
         Of a gradient.
     arrays : SystolicArrays, optional
-        What computes, and adds up the gradients of one rank's samples; None where a file has the
-        times.
+        Arrays that compute, and add up the gradients of one rank's samples; None where a file has
+        the times.
     has_compute : bool
         Whether compute times are known.
     num_iterations : int
-        That the layers stand for.
+        Iterations that the layers stand for.
     recorded_ranks : int, optional
-        How many ranks the file was written for, if it says so.
+        Ranks that the file was written for.
     setup : tuple of Collective
-        Before the first iteration, once.
+        Run once, before the first iteration.
     left_out : tuple of LeftOut
 
     Raises
@@ -194,7 +170,6 @@ class Job:
     left_out: tuple[LeftOut, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check what a reader cannot have checked row by row."""
         if not self.layers:
             raise JobError(f"{self.name}: layers must be at least one, not none")
         for what in ("tensor_parallel", "bytes_per_parameter", "num_iterations"):
@@ -209,11 +184,11 @@ class Job:
 
     @property
     def num_parameters(self) -> int:
-        """Of all layers."""
+        """Parameters of all layers."""
         return sum(layer.num_parameters for layer in self.layers)
 
     @property
     def collectives(self) -> tuple[Collective, ...]:
-        """Those that the layers name, in no particular order."""
+        """Collectives that the layers name, in no particular order."""
         stages = (stage for layer in self.layers for stage in layer.stages)
         return tuple(stage.collective for stage in stages if stage.collective is not None)

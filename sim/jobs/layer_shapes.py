@@ -15,13 +15,7 @@ MOST_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class LayerShape:
-    """A convolution without padding; a fully connected layer is one of a single pixel.
-
-    Parameters
-    ----------
-    name : str
-    input_height, input_width, filter_height, filter_width, channels, filters, stride : int
-    """
+    """Convolution without padding; a fully connected layer has a single pixel."""
 
     name: str
     input_height: int
@@ -34,12 +28,12 @@ class LayerShape:
 
     @property
     def input_pixels(self) -> int:
-        """Of one channel."""
+        """Pixels of one channel."""
         return self.input_height * self.input_width
 
     @property
     def output_pixels(self) -> int:
-        """Of one filter."""
+        """Pixels of one filter."""
         rows = (self.input_height - self.filter_height) // self.stride + 1
         return rows * ((self.input_width - self.filter_width) // self.stride + 1)
 
@@ -50,7 +44,7 @@ class LayerShape:
 
     @property
     def weights_per_filter(self) -> int:
-        """Over all channels."""
+        """Weights of one filter over all channels."""
         return self.window * self.channels
 
     @property
@@ -63,40 +57,14 @@ _COLUMNS = tuple(field.name for field in fields(LayerShape))
 
 
 def is_layer_table(text: str) -> bool:
-    """Whether a text begins as a table of layers does.
-
-    Examples
-    --------
-    >>> is_layer_table(f"{HEADER}, Strides,"), is_layer_table("MICRO")
-    (True, False)
-    """
     return text.lstrip().lower().startswith("layer name")
 
 
 def read_layers(text: str) -> tuple[LayerShape, ...]:
-    """Read a table of layers: a line of headings, then one layer per line.
+    """Layers of a table with headings and eight columns; errors name line, rule and value.
 
-    Parameters
-    ----------
-    text : str
-        Eight columns with commas between them; a comma may follow the last. Empty lines, and lines
-        with a title in their first column alone, are no layers.
-
-    Returns
-    -------
-    tuple of LayerShape
-        At least one.
-
-    Raises
-    ------
-    ContentError
-        Naming line, rule and value.
-
-    Examples
-    --------
-    >>> (layer,) = read_layers(f"{HEADER}, Strides,\\nConv1, 224, 224, 7, 7, 3, 64, 2,")
-    >>> layer.output_pixels, layer.num_parameters
-    (11881, 9408)
+    A comma may follow the last column. Empty lines, and lines with a title in their first column
+    alone, are skipped.
     """
     if not is_layer_table(text):
         first = text.split("\n", 1)[0]
@@ -117,7 +85,7 @@ def read_layers(text: str) -> tuple[LayerShape, ...]:
 
 
 def _layer(place: str, cells: Sequence[str]) -> LayerShape:
-    """One layer, checked."""
+    # SCALE-Sim's own files end each line with a comma.
     if len(cells) == len(_COLUMNS) + 1 and not cells[-1]:
         cells = cells[:-1]
     if len(cells) != len(_COLUMNS):

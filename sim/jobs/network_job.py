@@ -18,40 +18,11 @@ def network_job(
     bytes_per_parameter: int = BYTES_PER_PARAMETER,
     first_input_gradient: bool = True,
 ) -> Job:
-    """The data-parallel training of a network: every rank has all of it, and its own samples.
+    """Data-parallel training of a model: every rank has all layers, and its own samples.
 
-    Parameters
-    ----------
-    name : str
-    layers : iterable of LayerShape
-    arrays : SystolicArrays, optional
-        What computes; by default 16 arrays of 32x32 per rank with a sample each.
-    bytes_per_parameter : int
-        Of a gradient as it is sent.
-    first_input_gradient : bool
-        Whether the first layer has an input gradient, too, which training does not need.
-
-    Returns
-    -------
-    Job
-
-    Raises
-    ------
-    JobError
-        If there are no layers, or a gradient has no bytes.
-
-    Notes
-    -----
-    As in the simulator of MultiTree's authors the first layer has an input gradient, the input
-    gradient of a layer with a stride multiplies the zeros between its outputs, and products of
-    activations are layers with parameters.
-
-    Examples
-    --------
-    >>> from multitree.sim.jobs.networks import network_layers
-    >>> job = network_job("ncf", network_layers("ncf"))
-    >>> job.num_parameters, sum(layer.forward.compute_ns for layer in job.layers)
-    (11042704, 552616.0)
+    As in the simulator of MultiTree's authors the first layer has an input gradient unless
+    `first_input_gradient` is false, the input gradient of a layer with a stride multiplies the
+    zeros between its outputs, and products of activations are layers with parameters.
     """
     arrays = arrays or SystolicArrays()
     listed = [_layer(shape, arrays) for shape in layers]
@@ -61,7 +32,6 @@ def network_job(
 
 
 def _layer(shape: LayerShape, arrays: SystolicArrays) -> Layer:
-    """A layer's times."""
     return Layer(
         shape.name,
         forward=Stage(arrays.forward_cycles(shape) / arrays.clock_ghz),

@@ -211,27 +211,7 @@ EVALUATED = tuple(name for name in NETWORKS if name != "alexnet")
 
 
 def network_layers(name: str) -> tuple[LayerShape, ...]:
-    """Layers of a network, in the order of the forward pass.
-
-    Parameters
-    ----------
-    name : str
-        One of `NETWORKS`.
-
-    Returns
-    -------
-    tuple of LayerShape
-
-    Raises
-    ------
-    JobError
-        If there is none of that name.
-
-    Examples
-    --------
-    >>> sum(layer.num_parameters for layer in network_layers("resnet50"))
-    25502912
-    """
+    """Layers of a model in the order of the forward pass."""
     if name not in _ROWS:
         raise JobError(f"Network must be one of {', '.join(NETWORKS)}, not {name!r}")
     return read_layers(HEADER + _ROWS[name])

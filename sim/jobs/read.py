@@ -28,15 +28,15 @@ def load_job(
     Parameters
     ----------
     name_or_path : str or pathlib.Path
-        One of `NETWORKS`; or a file that ends in .txt or .csv: a workload of SimAI or AICB, or
-        layers in SCALE-Sim's format.
+        One of the models that `multitree job --help` lists; or a file that ends in .txt or .csv: a
+        workload of SimAI or AICB, or layers in SCALE-Sim's format.
     arrays : SystolicArrays, optional
-        What computes a network's layers. Like the next two not of a workload, which has times and
-        sizes of its own.
+        Arrays that compute a model's layers. Like the next two not for a workload, which has times
+        and sizes of its own.
     bytes_per_parameter : int
-        Of a network's gradients.
+        Of a model's gradients.
     first_input_gradient : bool
-        As for `network_job`.
+        Whether the first layer computes an input gradient, too, which training does not need.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def load_job(
     Raises
     ------
     JobError
-        If there is no such network, or the file is malformed: names line, rule and value. If
+        If there is no such model, or the file is malformed: names line, rule and value. If
         something is asked of a workload's layers.
 
     Examples

@@ -12,7 +12,7 @@ FOLDS = ("separate", "overlapped")
 
 @dataclass(frozen=True)
 class SystolicArrays:
-    """The arrays of one rank: each computes the same samples' number, all at once.
+    """Arrays of one rank, which compute the same number of samples at the same time.
 
     A matrix product of (M, K) by (K, N) is cut into ceil(M / rows) x ceil(N / columns) folds. A
     fold takes K cycles, and rows + columns - 2 more until its last element has met its last.
@@ -24,7 +24,7 @@ class SystolicArrays:
     count : int
         Arrays of a rank.
     samples : int
-        That one array computes, one after the other: the mini-batch is count x samples x ranks.
+        Of one array, one after the other: the mini-batch is count x samples x ranks.
     folds : str
         "separate": each fold fills and drains the array, as in SCALE-Sim 2 and 3. "overlapped":
         a fold's operands follow those of the fold before it, and its results leave meanwhile, one
@@ -59,8 +59,6 @@ class SystolicArrays:
     --------
     >>> SystolicArrays().product_cycles(289, 256, 2304)
     189279
-    >>> SystolicArrays(folds="overlapped").product_cycles(289, 256, 2304)
-    184382
     """
 
     rows: int = 32
@@ -71,7 +69,6 @@ class SystolicArrays:
     clock_ghz: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check every figure."""
         for name in ("rows", "columns", "count", "samples"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**20:
@@ -111,11 +108,6 @@ class SystolicArrays:
         """Cycles in which the arrays of a rank add up their gradients.
 
         Each array adds a part of the parameters, from all arrays, by one row or column of adders.
-
-        Examples
-        --------
-        >>> SystolicArrays().aggregation_cycles(11_042_704)
-        345088
         """
         part = -(-num_parameters // self.count)
         return -(-part // max(self.rows, self.columns)) * self.count
