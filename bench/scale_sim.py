@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from multitree.sim.jobs.networks import EVALUATED, network_layers
+from multitree.sim.jobs.models import EVALUATED, model_layers
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
 
 CONFIG = """
@@ -60,7 +60,7 @@ Product = tuple[int, int, int]
 def products_of(network: str) -> dict[Product, str]:
     """Distinct products of a network, each with the first layer and pass that has it."""
     found: dict[Product, str] = {}
-    for layer in network_layers(network):
+    for layer in model_layers(network):
         window, pixels = layer.weights_per_filter, layer.output_pixels
         passes = {
             "forward": (pixels, layer.filters, window),

@@ -15,10 +15,9 @@ from typing import Any
 from multitree import Collective, Job, LinkModel, SystolicArrays, load_job, parse_topology
 from multitree.host.cli.output import Working
 from multitree.sim.jobs.collective_times import CollectiveTimes
-from multitree.sim.jobs.gradients import OVERLAPS
 from multitree.sim.jobs.groups import Placement
-from multitree.sim.jobs.iteration import JobTime, iteration
-from multitree.sim.jobs.networks import EVALUATED, NETWORKS
+from multitree.sim.jobs.iteration import OVERLAPS, JobTime, iteration
+from multitree.sim.jobs.models import EVALUATED, MODELS
 from multitree.sim.jobs.systolic_arrays import FOLDS
 
 # Algorithm, dependency and flow control: rings in packets, as in the paper.
@@ -165,7 +164,7 @@ def summary(means: list[dict[str, Any]], faster: list[dict[str, Any]]) -> list[d
 def networks() -> list[dict[str, Any]]:
     """Layers, parameters, and backward over forward cycles by how folds follow each other."""
     found = []
-    for name in NETWORKS:
+    for name in MODELS:
         job = load_job(name)
         entry = {"network": name, "layers": len(job.layers), "parameters": job.num_parameters}
         for folds in FOLDS:
@@ -212,7 +211,7 @@ def main() -> int:
     data["networks"] = networks()
     if arguments.only is None:
         arrays = SystolicArrays(folds=arguments.folds)
-        jobs = [load_job(name, arrays=arrays) for name in NETWORKS]
+        jobs = [load_job(name, arrays=arrays) for name in MODELS]
         placement = Placement(parse_topology(arguments.topology))
         with Working(f"Training on {arguments.topology}") as work:
             data["rows"] = measure(placement, jobs, work)

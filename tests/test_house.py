@@ -64,6 +64,7 @@ SHORT_OF_WORDS = (
     "host/invariant_sums.py",
     "host/peers",
     "host/tensors",
+    "sim/jobs/",
 )
 # What we do not say: other fields' words, and words of our own for which the field has one.
 WORDS_NEVER_IN_NAMES = set(

@@ -21,7 +21,7 @@ from multitree.sim.jobs.collective_times import CollectiveTimes, cycles_of_engin
 from multitree.sim.jobs.groups import Placement
 from multitree.sim.jobs.iteration import JobTime, iteration
 from multitree.sim.jobs.job import Job
-from multitree.sim.jobs.networks import EVALUATED
+from multitree.sim.jobs.models import EVALUATED
 from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
 from multitree.sim.link_model import LinkModel

@@ -1,8 +1,7 @@
 """Training jobs: how long an iteration takes with collectives on our schedules.
 
-`networks` and `layer_shapes` hold networks as layers, `systolic_arrays` turns these into compute
-times, `aicb_text` and `aicb_csv` read recorded workloads; `network_job` and `read` return a `Job`.
-`groups` places its groups of ranks on a topology, `collective_times` times their collectives by
-the analytic engine, `gradients` says which layers' gradients are sent together, and `iteration`
-puts compute and communication on one time line, a `JobTime`.
+`models` and `layer_shapes` hold models as layers, `systolic_arrays` turns these into compute times,
+`aicb` reads recorded workloads; `read` returns a `Job` of either. `groups` places its groups of
+ranks on a topology, `collective_times` times their collectives by the analytic engine, and
+`iteration` puts compute and communication on one time line, a `JobTime`.
 """

@@ -29,8 +29,7 @@ def cycles_of_engine(schedule: Schedule, num_flits: int, model: LinkModel) -> in
 
 
 class CollectiveTimes:
-    """Cycles of collectives in the groups of a placement by the engine analytic, each size timed
-    once.
+    """Cycles of collectives in the groups of a placement, each size timed once.
 
     Nothing is interpolated. A schedule is built and verified once for each collective and network,
     for algorithms in `PACED` once for each size. Timing costs about 0.05 CPU seconds for 64 ranks

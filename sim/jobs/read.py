@@ -1,17 +1,17 @@
-"""Jobs by a short text: a network's name, or the path of a file."""
+"""Jobs by a short text: a model's name, or the path of a file."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from multitree.sim.jobs.aicb_csv import read_aicb_csv
-from multitree.sim.jobs.aicb_text import read_aicb_text
-from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job, JobError
-from multitree.sim.jobs.layer_shapes import is_layer_table, read_layers
-from multitree.sim.jobs.network_job import network_job
-from multitree.sim.jobs.networks import NETWORKS, network_layers
+from multitree.sim.jobs.aicb import read_aicb_csv, read_aicb_text
+from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job, JobError, Layer, Stage
+from multitree.sim.jobs.layer_shapes import LayerShape, is_layer_table, read_layers
+from multitree.sim.jobs.models import MODELS, model_layers
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
 from multitree.topology.file_text import ContentError, naming, read_text
 
-__all__ = ["load_job"]
+__all__ = ["load_job", "model_job"]
 
 _ARRAYS = SystolicArrays()
 
@@ -55,8 +55,8 @@ def load_job(
     (58, 6854208)
     """
     text = str(name_or_path)
-    if text in NETWORKS and not isinstance(name_or_path, Path):
-        layers = network_layers(text)
+    if text in MODELS and not isinstance(name_or_path, Path):
+        layers = model_layers(text)
     elif text.endswith((".txt", ".csv")):
         with naming(text, JobError):
             content = read_text(text)
@@ -71,14 +71,45 @@ def load_job(
                 return (read_aicb_text if text.endswith(".txt") else read_aicb_csv)(text, content)
             layers = read_layers(content)
     else:
-        known = ", ".join(NETWORKS)
+        known = ", ".join(MODELS)
         raise JobError(
             f"Job must be one of {known}, or a file that ends in .txt or .csv, not {text!r}"
         )
-    return network_job(
+    return model_job(
         text,
         layers,
         arrays,
         bytes_per_parameter=bytes_per_parameter,
         first_input_gradient=first_input_gradient,
+    )
+
+
+def model_job(
+    name: str,
+    layers: Iterable[LayerShape],
+    arrays: SystolicArrays | None = None,
+    *,
+    bytes_per_parameter: int = BYTES_PER_PARAMETER,
+    first_input_gradient: bool = True,
+) -> Job:
+    """Data-parallel training of a model: every rank has all layers, and its own samples.
+
+    As in the simulator of MultiTree's authors the first layer has an input gradient unless
+    `first_input_gradient` is false, the input gradient of a layer with a stride multiplies the
+    zeros between its outputs, and products of activations are layers with parameters.
+    """
+    arrays = arrays or SystolicArrays()
+    listed = [_layer(shape, arrays) for shape in layers]
+    if listed and not first_input_gradient:
+        listed[0] = replace(listed[0], input_gradient=Stage())
+    return Job(name, tuple(listed), arrays=arrays, bytes_per_parameter=bytes_per_parameter)
+
+
+def _layer(shape: LayerShape, arrays: SystolicArrays) -> Layer:
+    return Layer(
+        shape.name,
+        forward=Stage(arrays.forward_cycles(shape) / arrays.clock_ghz),
+        input_gradient=Stage(arrays.input_gradient_cycles(shape) / arrays.clock_ghz),
+        weight_gradient=Stage(arrays.weight_gradient_cycles(shape) / arrays.clock_ghz),
+        num_parameters=shape.num_parameters,
     )

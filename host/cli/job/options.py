@@ -8,9 +8,9 @@ import typer
 
 from multitree.host.sizes import check_once, parse_size
 from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.sim.jobs.gradients import BUCKET_BYTES, OVERLAPS
+from multitree.sim.jobs.iteration import BUCKET_BYTES, OVERLAPS
 from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job
-from multitree.sim.jobs.networks import NETWORKS
+from multitree.sim.jobs.models import MODELS
 from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import FOLDS, SystolicArrays
 from multitree.topology.algorithms.build import check_algorithm
@@ -34,7 +34,7 @@ JobArgument = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help=f"Network: {', '.join(NETWORKS)}; or a file: a workload of SimAI or AICB (.txt, "
+        help=f"Network: {', '.join(MODELS)}; or a file: a workload of SimAI or AICB (.txt, "
         ".csv), or layers in SCALE-Sim's format (.csv).",
     ),
 ]

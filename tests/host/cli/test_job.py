@@ -8,7 +8,7 @@ import pytest
 
 from multitree import load_job, ring, time_job, torus
 from multitree.host.cli.main import main
-from multitree.sim.jobs.aicb_csv import COLUMNS
+from multitree.sim.jobs.aicb import CSV_COLUMNS
 
 WORKLOAD = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 all_gpus: 64
 2
@@ -87,7 +87,7 @@ def test_people_read_what_a_setup_takes(run, tmp_path):
         row.format("epoch_end", ""),
         row.format("all_reduce", "a"),
     ]
-    (tmp_path / "job.csv").write_text("\n".join([",".join(COLUMNS), *rows]))
+    (tmp_path / "job.csv").write_text("\n".join([",".join(CSV_COLUMNS), *rows]))
     _, out, _ = run("job.csv", "ring:4", "--algorithms", "ring")
     cycles = time_job(load_job("job.csv"), ring(4), "ring").setup_cycles
     assert f"ring: before the first iteration {cycles} cycles" in out

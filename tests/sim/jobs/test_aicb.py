@@ -5,8 +5,7 @@ import random
 import pytest
 
 from multitree import Collective, JobError, load_job
-from multitree.sim.jobs.aicb_csv import COLUMNS, read_aicb_csv
-from multitree.sim.jobs.aicb_text import read_aicb_text
+from multitree.sim.jobs.aicb import CSV_COLUMNS, read_aicb_csv, read_aicb_text
 from multitree.sim.jobs.job import LeftOut
 from multitree.sim.jobs.layer_shapes import HEADER as HEADINGS
 from multitree.sim.jobs.layer_shapes import read_layers
@@ -22,7 +21,7 @@ TEXT = "\n".join([HEADER, "3", *ROWS, ""])
 CSV = "\n".join(
     [
         "[rank0 ~ rank3]",
-        ",".join(COLUMNS),
+        ",".join(CSV_COLUMNS),
         "CommType.broadcast,CommGroup.dp_group,2,64,init,None,None,,None,None,None,2",
         "CommType.barrier,CommGroup.all,2,64,init.__init__,None,None,,None,None,None,1",
         "CommType.epoch_end,None,None,0,,None,None,,None,None,None,1",

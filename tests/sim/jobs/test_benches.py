@@ -47,7 +47,7 @@ def test_the_published_ratio_makes_the_same_iteration_with_faster_collectives(mo
 
 def test_scale_sim_is_given_every_product_of_a_layer_once(monkeypatch):
     layer = LayerShape("one", 5, 5, 3, 3, 2, 4, 1)
-    monkeypatch.setattr(scale_sim, "network_layers", lambda name: (layer, layer))
+    monkeypatch.setattr(scale_sim, "model_layers", lambda name: (layer, layer))
     assert scale_sim.products_of("any") == {
         (9, 4, 18): "any one, forward",
         (25, 2, 36): "any one, input gradient",

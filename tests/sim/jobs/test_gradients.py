@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multitree import Collective, Job, JobError, Layer, Stage, load_job
-from multitree.sim.jobs.gradients import BUCKET_BYTES, gradient_messages
+from multitree.sim.jobs.iteration import BUCKET_BYTES, gradient_messages
 
 
 def job_of(*counts):

@@ -4,7 +4,7 @@ import pytest
 
 from multitree import JobError, load_job
 from multitree.sim.jobs.layer_shapes import HEADER, LayerShape, read_layers
-from multitree.sim.jobs.networks import EVALUATED, NETWORKS, network_layers
+from multitree.sim.jobs.models import EVALUATED, MODELS, model_layers
 from multitree.topology.file_text import ContentError
 
 # Of the topology files in the repository of MultiTree's authors: layers and weights.
@@ -20,17 +20,17 @@ PUBLISHED = {
 
 
 def test_the_seven_have_the_layers_and_parameters_of_the_published_files():
-    found = {name: network_layers(name) for name in EVALUATED}
+    found = {name: model_layers(name) for name in EVALUATED}
     counts = {
         name: (len(layers), sum(layer.num_parameters for layer in layers))
         for name, layers in found.items()
     }
     assert counts == PUBLISHED
-    assert set(NETWORKS) == set(EVALUATED) | {"alexnet"}
+    assert set(MODELS) == set(EVALUATED) | {"alexnet"}
 
 
 def test_the_corrected_alexnet_differs_in_the_input_of_its_second_layer_only():
-    published, corrected = network_layers("alexnet_published"), network_layers("alexnet")
+    published, corrected = model_layers("alexnet_published"), model_layers("alexnet")
     differing = [(a, b) for a, b in zip(published, corrected, strict=True) if a != b]
     ((wrong, right),) = differing
     assert (wrong.name, wrong.input_pixels, right.input_pixels) == ("Conv2", 207**2, 27**2)
@@ -48,7 +48,7 @@ def test_a_layer_has_as_many_weights_and_outputs_as_its_shape_says():
 
 def test_a_file_of_layers_is_the_job_of_the_network_with_these(tmp_path):
     rows = [
-        ", ".join(map(str, vars(layer).values())) + "," for layer in network_layers("alphagozero")
+        ", ".join(map(str, vars(layer).values())) + "," for layer in model_layers("alphagozero")
     ]
     path = tmp_path / "mine.csv"
     path.write_text("\n".join([HEADER + ", Strides,", "", "A title,", *rows, ""]))
@@ -87,4 +87,4 @@ def test_what_is_no_network_and_no_file_is_refused(tmp_path):
     with pytest.raises(ContentError, match="line 1: headings must begin with 'Layer name'"):
         read_layers("Conv1, 8, 8, 3, 3, 2, 4, 1")
     with pytest.raises(JobError, match=r"Network must be one of .*, not 'vgg'"):
-        network_layers("vgg")
+        model_layers("vgg")

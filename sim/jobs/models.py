@@ -8,7 +8,7 @@ name, height and width of the input, of the filter, channels, filters, stride.
 from multitree.sim.jobs.job import JobError
 from multitree.sim.jobs.layer_shapes import HEADER, LayerShape, read_layers
 
-__all__ = ["EVALUATED", "NETWORKS", "network_layers"]
+__all__ = ["EVALUATED", "MODELS", "model_layers"]
 
 _ALEXNET = """
 Conv1, 224, 224, 11, 11, 3, 96, 4
@@ -204,14 +204,14 @@ _ROWS = {
     "resnet50": _RESNET50_TO_STAGE_4 + _RESNET50_STAGE_5,
     "transformer": _EMBEDDING + 6 * _ENCODER + _EMBEDDING + 6 * _DECODER + _LAST,
 }
-NETWORKS = tuple(_ROWS)
-"""Names that `network_layers` takes."""
-EVALUATED = tuple(name for name in NETWORKS if name != "alexnet")
+MODELS = tuple(_ROWS)
+"""Names that `model_layers` takes."""
+EVALUATED = tuple(name for name in MODELS if name != "alexnet")
 """The seven as the paper has them."""
 
 
-def network_layers(name: str) -> tuple[LayerShape, ...]:
+def model_layers(name: str) -> tuple[LayerShape, ...]:
     """Layers of a model in the order of the forward pass."""
     if name not in _ROWS:
-        raise JobError(f"Network must be one of {', '.join(NETWORKS)}, not {name!r}")
+        raise JobError(f"Network must be one of {', '.join(MODELS)}, not {name!r}")
     return read_layers(HEADER + _ROWS[name])
