@@ -44,19 +44,9 @@ _TIMINGS = {
 
 
 class BenchOptions(TypedDict, total=False):
-    """What all benches take.
-
-    Parameters
-    ----------
-    seed : int
-        Of everything that is drawn.
-    stalls : str
-        One of `stalls.LEVELS`; light unless it is given.
-    memory_flits : int
-        Size of a rank's memory, where its interface can address as much; 4096 unless it is given.
-    coverage : Coverage
-        Where to count, with the groups of `bench_bins`.
-    """
+    """Options of both benches: `seed` of all draws, `stalls` from `LEVELS` ("light" by default),
+    `memory_flits` of a rank (4096 by default, at most what the interface addresses), and `coverage`
+    with the groups of `bench_bins`."""
 
     seed: Required[int]
     stalls: str
@@ -65,13 +55,7 @@ class BenchOptions(TypedDict, total=False):
 
 
 class _Bench:
-    """What both benches share: clocks, reset, loads and data.
-
-    Attributes
-    ----------
-    cycle : int
-        Cycles since the end of reset.
-    """
+    """Clocks, reset, loads and data of both benches; `cycle` counts from the end of reset."""
 
     def __init__(
         self, dut: Any, schedule: Schedule, config: Config, **options: Unpack[BenchOptions]
@@ -91,7 +75,7 @@ class _Bench:
         self._loader = Loader(topology, config, model, _TIMINGS[self.level])
 
     def _rank(self, rank: int, prefix: str = "") -> Rank:
-        """A host and a memory, made before the clock runs."""
+        """Host and memory of a rank, made before the clock runs."""
         return Rank(
             self.dut,
             prefix,
@@ -103,22 +87,14 @@ class _Bench:
         )
 
     def step(self) -> None:
-        """One cycle, in its middle."""
         self.cycle += 1
 
     def load_of(self, upcoming: Upcoming, **modes: Any) -> Load:
-        """What all ranks load for a collective, with time limits that stalls do not reach.
-
-        Parameters
-        ----------
-        upcoming : Upcoming
-        **modes
-            As for `sim.rtl.loads.Loader.load`, such as `lockstep`.
-        """
+        """Load of all ranks for a collective, with time limits that stalls do not reach."""
         return self._loader.load(upcoming, **{"max_skew_cycles": _LATE_START_CYCLES} | modes)
 
     async def _start(self, *models: Model) -> None:
-        """Clocks and reset; `models` do their part from the end of reset on."""
+        """Start clocks, reset, and step `models` from the end of reset on."""
         dut, crossed = self.dut, hasattr(self.dut, "link_clk")
         dut.rst.value = 1
         Clock(dut.clk, _CLOCK_NS, "ns").start()
@@ -134,7 +110,7 @@ class _Bench:
         cocotb.start_soon(run_models(dut.clk, self, *models))
 
     def _count(self, upcoming: Upcoming) -> None:
-        """Count what a collective is."""
+        """Count length, type and reduction of a collective."""
         num_bytes = upcoming.num_elements * DTYPES[upcoming.dtype].itemsize
         is_part = num_bytes % self.config.flit_bytes > 0
         length = LENGTHS[is_part if num_bytes else 2]
@@ -143,20 +119,25 @@ class _Bench:
 
 
 class InterfaceBench(_Bench):
-    """One interface as the top: its links are driven by the rest of the network, in Python.
+    """One interface as the top, its links driven by a model of the rest of the network.
 
     Parameters
     ----------
     dut : handle
         The interface.
     schedule : Schedule
-        What is run.
     rank : int
         Whose interface it is.
     config : Config
         Of the interface.
-    **options
-        See `BenchOptions`.
+    seed : int
+        Of everything that is drawn.
+    stalls : str, optional
+        One of `LEVELS`; "light" by default.
+    memory_flits : int, optional
+        Size of a rank's memory; 4096 by default, at most what the interface addresses.
+    coverage : Coverage, optional
+        With the groups of `bench_bins`.
     """
 
     def __init__(
@@ -184,7 +165,7 @@ class InterfaceBench(_Bench):
     async def reset(self, first_sequence: int = 0) -> None:
         """Reset the interface by its register; the next collective has that number.
 
-        What was in flight is gone. The other ends of the links fall now and then, too.
+        Flits in flight are lost. The other ends of the links fall now and then, too.
         """
         self.network.meet(first_sequence)
         self.number = 0
@@ -212,31 +193,32 @@ class InterfaceBench(_Bench):
         )
 
     async def _down(self) -> str:
-        """Links that the interface says are not up."""
+        """Links that are not up by the register LINKS."""
         links = await self.rank.host.read("LINKS")
         return ", ".join(f"link_{port}" for port in self.network.ends if not links >> port & 1)
 
     async def run(self, upcoming: Upcoming, buffers: Buffers, **modes: Any) -> Buffers:
-        """Run one collective; the partners begin when they like, before the start, too.
+        """Run one collective; the partners may begin before the start.
 
         Parameters
         ----------
         upcoming : Upcoming
         buffers : numpy.ndarray, shape (num_ranks, num_elements)
-            What all ranks have.
+            Of all ranks.
         **modes
-            As for `load_of`.
+            As of `Loader.load`, such as `lockstep`.
 
         Returns
         -------
         numpy.ndarray
-            What all ranks have then.
+            All ranks' buffers afterwards.
 
         Raises
         ------
         AssertionError
             If a flit, a message or memory is not as defined, or nothing comes to an end.
         """
+        # The result is computed, not read back: the other ranks exist only as messages.
         load, rank = self.load_of(upcoming, **modes), self.rank
         ends = self.network.ends.values()
         for stall in [stall for end in ends for stall in (end.data_stall, end.credit_stall)]:
@@ -267,7 +249,7 @@ class InterfaceBench(_Bench):
         return wanted
 
     def _count_stalls(self) -> None:
-        """Count what held up each boundary."""
+        """Count the class of stalls at each boundary."""
         ends = self.network.ends.values()
         held = ([e.credit_stall for e in ends], [e.data_stall for e in ends], self.rank.stalls)
         bins = self.coverage.groups["stall"].axes["stall"]
@@ -278,7 +260,7 @@ class InterfaceBench(_Bench):
 
 
 class NetworkBench(_Bench):
-    """Every interface of a network: the design's pins begin with ``rank_0_`` and so on.
+    """Every interface of a network; pins of the design begin with ``rank_0_`` and so on.
 
     Parameters
     ----------
@@ -288,7 +270,7 @@ class NetworkBench(_Bench):
     config : Config
         Of the interfaces.
     **options
-        See `BenchOptions`.
+        As of `InterfaceBench`.
     """
 
     def __init__(
@@ -299,7 +281,7 @@ class NetworkBench(_Bench):
         self.ranks = [self._rank(rank, f"rank_{rank}_") for rank in range(num_ranks)]
 
     async def start(self) -> None:
-        """Clocks and reset."""
+        """Start clocks, and reset."""
         await self._start(*self.ranks)
         with located(lambda: self.cycle):
             await _together([rank.probe() for rank in self.ranks])
@@ -307,7 +289,7 @@ class NetworkBench(_Bench):
     async def run(
         self, upcoming: Upcoming, buffers: Buffers, *, most_skew_cycles: int = 500, **modes: Any
     ) -> Buffers:
-        """Run one collective on all ranks, each of which starts when it likes.
+        """Run one collective on all ranks, each of which starts at a random cycle.
 
         Parameters
         ----------
@@ -316,12 +298,12 @@ class NetworkBench(_Bench):
         most_skew_cycles : int
             From the first start to the last, at most.
         **modes
-            As for `run_each`.
+            As of `Loader.load`, such as `lockstep`.
 
         Returns
         -------
         numpy.ndarray
-            What all ranks have then.
+            All ranks' buffers afterwards.
 
         Raises
         ------
@@ -339,29 +321,11 @@ class NetworkBench(_Bench):
         start_cycles: Sequence[int],
         **modes: Any,
     ) -> list[Buffers]:
-        """Run one collective after the other, of any kind, without a barrier between them.
+        """Run collectives of any kind one after the other, without a barrier between them.
 
-        Each rank has a host of its own, which loads what is next when the one before is done.
-
-        Parameters
-        ----------
-        queue : sequence of Upcoming
-        buffers : sequence of numpy.ndarray, each of shape (num_ranks, num_elements)
-            One for each collective.
-        start_cycles : sequence of int
-            When each rank begins to load the first one, in cycles from now, at least 1.
-        **modes
-            As for `sim.rtl.loads.Loader.load`, such as `lockstep`.
-
-        Returns
-        -------
-        list of numpy.ndarray
-            What all ranks have then, for each collective.
-
-        Raises
-        ------
-        AssertionError
-            As `run`.
+        Each rank's host loads the next one when the one before is done. Buffers, errors and `modes`
+        are those of `run`, for each collective; `start_cycles` are cycles from now, at least 1,
+        after which each rank begins to load the first one.
         """
         most_skew_cycles = max(start_cycles) + _LOADING_CYCLES * (len(queue) > 1)
         loads = self._loader.load_all(queue, max_skew_cycles=most_skew_cycles, **modes)
@@ -388,6 +352,6 @@ class NetworkBench(_Bench):
 
 
 async def _together(coroutines: Sequence[Any]) -> None:
-    """Wait until all are done; the first that fails ends it."""
+    """Wait for all coroutines; the first that fails ends the wait."""
     for task in [cocotb.start_soon(coroutine) for coroutine in coroutines]:
         await task

@@ -22,22 +22,10 @@ SCHEMA = "multitree.bench.v1"
 
 @dataclass(frozen=True)
 class BenchTop:
-    """A design, and the Python modules with tests that drive it.
+    """Design of a folder, and the Python modules with tests that drive it.
 
-    Parameters
-    ----------
-    top : str
-        Module of the design.
-    sources : tuple of str
-        Its Verilog, relative to the folder.
-    num_interfaces : int
-        Of the design.
-    modules : tuple of str
-        Names of Python modules in the folder.
-    fault_modules : tuple of str
-        Those whose tests do something wrong on purpose.
-    blocks : tuple of str
-        Modules of the design that come several times, for `sim.cocotb.simulators.simulate`.
+    `sources` are Verilog files relative to the folder; tests of `fault_modules` inject faults;
+    `blocks` come several times in the design and are compiled once.
     """
 
     top: str
@@ -50,7 +38,7 @@ class BenchTop:
 
 @dataclass(frozen=True)
 class BenchCase:
-    """What the benches of a folder run.
+    """Schedule, interfaces, data and modules of a folder of benches.
 
     Parameters
     ----------
@@ -63,7 +51,7 @@ class BenchCase:
         Of one rank's buffer.
     tops : tuple of BenchTop
     stalls : str
-        One of `stalls.LEVELS`.
+        One of `LEVELS`.
 
     Raises
     ------
@@ -79,7 +67,6 @@ class BenchCase:
     stalls: str = "light"
 
     def __post_init__(self) -> None:
-        """Check rank, length and level."""
         most = self.schedule.topology.num_ranks - 1
         if not 0 <= self.rank <= most:
             raise ValueError(f"Rank must be in 0..{most}, not {self.rank}")
@@ -94,7 +81,7 @@ class BenchCase:
         return self.schedule.topology.num_ranks, self.num_elements
 
     def text(self) -> str:
-        """Content of the file `CASE_FILE`; the schedule has a file of its own."""
+        """Content of the file case.json; the schedule has a file of its own."""
         fields = {
             "rank": self.rank,
             "num_elements": self.num_elements,
@@ -106,19 +93,9 @@ class BenchCase:
 
     @classmethod
     def load(cls, folder: str | Path, variables: Mapping[str, str] = os.environ) -> "BenchCase":
-        """The case whose files are in a folder, changed by `STALLS_VARIABLE`.
+        """Read the case of a folder, changed by the variable MULTITREE_BENCH_STALLS.
 
-        Parameters
-        ----------
-        folder : str or pathlib.Path
-        variables : mapping of str to str
-
-        Raises
-        ------
-        OSError
-            If a file cannot be read.
-        ValueError
-            If it says something that cannot be, and names the file.
+        OSError or ValueError, which names the file, if it cannot be read or is malformed.
         """
         path = Path(folder, CASE_FILE)
         try:
@@ -130,7 +107,7 @@ class BenchCase:
 
 
 def _fields(path: Path) -> dict[str, Any]:
-    """The fields of a case but for its schedule."""
+    """Fields of a case file."""
     fields: dict[str, Any] = json.loads(path.read_text())
     if fields.pop("schema") != SCHEMA:
         raise TypeError("of another schema")
@@ -140,5 +117,5 @@ def _fields(path: Path) -> dict[str, Any]:
 
 
 def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON has lists where the fields of our classes are tuples."""
+    # JSON has lists where fields of frozen dataclasses are tuples.
     return {k: tuple(value) if isinstance(value, list) else value for k, value in fields.items()}

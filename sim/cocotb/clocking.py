@@ -11,21 +11,15 @@ __all__ = ["Model", "located", "run_models", "until"]
 
 
 class Model(Protocol):
-    """A model that does its part of each cycle."""
+    """Model of a part of a bench that steps once per cycle."""
 
     def step(self) -> None:
-        """One cycle, in its middle: outputs are settled, inputs are set for its end."""
+        """Step in the middle of a cycle: outputs are settled, inputs are set for its end."""
 
 
 @contextlib.contextmanager
 def located(cycle: Callable[[], int]) -> Iterator[None]:
-    """Put cycle and time before the message of an `AssertionError` that has none yet.
-
-    Parameters
-    ----------
-    cycle : callable
-        Returns the number of the present cycle.
-    """
+    """Put cycle and time before the message of an `AssertionError` that has none yet."""
     try:
         yield
     except AssertionError as error:
@@ -36,9 +30,9 @@ def located(cycle: Callable[[], int]) -> Iterator[None]:
 
 
 async def run_models(clock: Any, *models: Model) -> None:
-    """Let models do their part of every cycle for ever, in the order in which they are given.
+    """Step models in every cycle for ever, in their order.
 
-    To be started with ``cocotb.start_soon``. Cycles in messages are counted from that on.
+    To be started with ``cocotb.start_soon``; cycles in messages count from then on.
     """
     cycle = 0
     with located(lambda: cycle):
@@ -56,20 +50,9 @@ async def until(
     most_cycles: int,
     what: str | Callable[[], str],
 ) -> None:
-    """Wait for something, looked for in the middle of each cycle.
+    """Wait for a condition, checked in the middle of each cycle of a clock.
 
-    Parameters
-    ----------
-    clock : handle
-    condition : callable
-    most_cycles : int
-    what : str or callable
-        What is waited for, for the message.
-
-    Raises
-    ------
-    AssertionError
-        If it is not so after that many cycles; says what was waited for.
+    An AssertionError after `most_cycles` says what was awaited, `what`, a text or a callable.
     """
     for _ in range(most_cycles):
         if condition():

@@ -18,16 +18,15 @@ BOUNDARIES = ("link credits", "link data", "memory")
 
 
 class Group:
-    """One cross: every combination of its axes' values is a bin, but for those left out.
+    """Cross of values: every combination of its axes' values is a bin, except those left out.
 
     Parameters
     ----------
     name : str
-        What is counted.
     axes : dict of str to tuple
-        Values by the name of their axis; values are strings or whole numbers.
+        Values, strings or integers, by the name of their axis.
     without : callable, optional
-        Takes the axes by name; true for a combination that cannot be.
+        Takes the axes by name; true for an impossible combination.
     """
 
     def __init__(
@@ -46,22 +45,17 @@ class Group:
         }
 
     def hit(self, **values: Value) -> None:
-        """Count one combination; one that is not a bin is a KeyError."""
+        """Count one combination; KeyError if it is not a bin."""
         self.hits[tuple(values[axis] for axis in self.axes)] += 1
 
     @property
     def missing(self) -> list[tuple[Value, ...]]:
-        """Combinations that were never hit."""
+        """Combinations without a hit."""
         return [combination for combination, count in self.hits.items() if not count]
 
 
 class Coverage:
-    """Groups of bins, over one run or several.
-
-    Parameters
-    ----------
-    groups : iterable of Group
-    """
+    """Groups of bins, over one run or several."""
 
     def __init__(self, groups: Iterable[Group]) -> None:
         self.groups = {group.name: group for group in groups}
@@ -71,12 +65,12 @@ class Coverage:
         self.groups[group].hit(**values)
 
     def misses(self, group: str, **values: Value) -> bool:
-        """Whether a bin was never hit."""
+        """True if a bin has no hit."""
         bins = self.groups[group]
         return not bins.hits[tuple(values[axis] for axis in bins.axes)]
 
     def missing(self, names: Iterable[str] | None = None) -> list[str]:
-        """Bins that were never hit, in words; of all groups or of those that are named."""
+        """Bins without a hit, in words; of all groups or of the named ones."""
         return [
             f"{name}: " + ", ".join(map(str, combination))
             for name in names or self.groups
@@ -93,7 +87,7 @@ class Coverage:
 
     @classmethod
     def load(cls, path: str | Path) -> "Coverage":
-        """What `save` wrote."""
+        """Read what `save` wrote."""
         groups = []
         for name, entry in json.loads(Path(path).read_text()).items():
             axes = {axis: tuple(values) for axis, values in entry["axes"].items()}
@@ -102,14 +96,14 @@ class Coverage:
         return cls(groups)
 
     def merge(self, path: str | Path) -> None:
-        """Add the counts of another run of the same bins; others are a KeyError."""
+        """Add the counts of another run; KeyError if its bins differ."""
         for name, group in Coverage.load(path).groups.items():
             for combination, count in group.hits.items():
                 self.groups[name].hits[combination] += count
 
     @property
     def summary(self) -> str:
-        """Bins that were hit, of all, by group."""
+        """Hit bins of all bins, by group."""
         counts = [
             f"{group.name} {len(group.hits) - len(group.missing)}/{len(group.hits)}"
             for group in self.groups.values()
@@ -117,32 +111,16 @@ class Coverage:
         return ", ".join(counts)
 
     def table(self) -> str:
-        """The bins and their counts in Markdown, a table for each group.
+        """Bins and their counts in Markdown, a table for each group.
 
-        Returns
-        -------
-        str
-            A row for each combination of all axes but the last, whose values are the columns;
-            with one axis, a row for each value.
+        Rows are combinations of all axes but the last, whose values are the columns; with one axis,
+        a row is a value.
         """
         return "\n".join(line for group in self.groups.values() for line in _lines(group))
 
 
 def bench_bins(config: Config, stalls: str = "heavy") -> Coverage:
-    """What the collectives of a bench can reach.
-
-    Parameters
-    ----------
-    config : Config
-        Of the interfaces.
-    stalls : str
-        One of `stalls.LEVELS`.
-
-    Returns
-    -------
-    Coverage
-        Nothing is hit yet.
-    """
+    """Bins that collectives on these interfaces can reach, with stalls of one of the `LEVELS`."""
     payloads = {
         "direction": ("in", "out"),
         "op": (Op.REDUCE.name, Op.GATHER.name),
@@ -161,7 +139,6 @@ def bench_bins(config: Config, stalls: str = "heavy") -> Coverage:
 
 
 def _lines(group: Group) -> Iterator[str]:
-    """The table of one group."""
     done = len(group.hits) - len(group.missing)
     yield from (f"{group.name}: {done} of {len(group.hits)} bins", "")
     *rows, last = group.axes

@@ -35,14 +35,10 @@ _LAST = (KINDS["TAIL"], KINDS["SINGLE"])
 
 
 class LinkSessionModel:
-    """One end of the three-way handshake: DOWN, INIT, UP, as `hw.link.session` has it.
+    """One end of the three-way handshake: DOWN, INIT, UP, as in `hw.link.session`.
 
-    A session that is over leaves its epoch behind once the other end has returned it.
-
-    Attributes
-    ----------
-    epoch, peer_epoch : int
-        Of this end; of the other one as last received, 0 if never.
+    `epoch` is this end's; `peer_epoch` the other one's as last received, 0 before that. After a
+    session an end changes its epoch once the other end has returned it.
     """
 
     def __init__(self) -> None:
@@ -52,21 +48,18 @@ class LinkSessionModel:
 
     @property
     def up(self) -> bool:
-        """Data may come."""
         return self._state == _UP
 
     @property
     def open(self) -> bool:
-        """Data may be sent: the other end has received that this one is up."""
+        """True if data may be sent: the other end has received that this one is up."""
         return self.up and self._timer >= PERIOD_CYCLES
 
     def fall(self) -> None:
-        """Go down."""
         self._used |= self._state != _DOWN
         self._state, self._timer, self._answer = _DOWN, 0, False
 
     def receive(self, kind: int, epoch: int, payload: int) -> None:
-        """Take a control flit."""
         echoed = payload & 3 == self.epoch | 2
         if kind == _DOWN:
             self.peer_epoch, self._knows = epoch, True
@@ -85,7 +78,7 @@ class LinkSessionModel:
             self.peer_epoch, self._knows = epoch, True
 
     def step(self) -> tuple[int, int] | None:
-        """Kind and payload of the control flit to send in this cycle, or None."""
+        """Kind and payload of the control flit of this cycle, or None."""
         due = self._answer if self.up else self._timer % PERIOD_CYCLES == 0
         self._timer += 1
         self._answer = False
@@ -93,7 +86,7 @@ class LinkSessionModel:
 
 
 class _RunningCheck:
-    """The CRC of a channel's message as it goes by, and whether a flit has to carry it."""
+    """CRC of a channel's current message, carried by the last flit of each sub-message."""
 
     def __init__(self, config: Config, vc: int) -> None:
         self._flit_bytes, self._vc = config.flit_bytes, vc
@@ -101,7 +94,7 @@ class _RunningCheck:
         self._crc = self._place = 0
 
     def next(self, kind: int, payload: int) -> int:
-        """The `check` of the next flit."""
+        """Field `check` of the next flit."""
         first = kind in _FIRST or kind in CONTROL_KINDS
         content = payload.to_bytes(self._flit_bytes, "little") + bytes([kind | self._vc << 3])
         crc = zlib.crc32(content, 0 if first else self._crc)
@@ -114,33 +107,33 @@ class _RunningCheck:
 
 
 class LinkEnd:
-    """Sends flits as credits allow, takes what comes, and gives credits back when it likes.
+    """Other end of a port's link: sends as credits allow, takes flits, and returns credits.
 
     It comes up with the design's end, falls and comes up again, and asserts the rules of the link
-    for all that the design puts on it: credits, numbers, epochs, channels and CRCs.
+    for all that the design sends: credits, numbers, epochs, channels and CRCs.
 
     Parameters
     ----------
     dut : handle
         The design.
     prefix : str
-        Of the port's pins, such as ``link_0_``; ``tx_`` and ``rx_`` follow, as the design has them.
+        Of the port's pins, such as ``link_0_``; ``tx_`` and ``rx_`` follow.
     config : Config
         Of the interface.
     rng : random.Random, optional
-        Draws the stalls and which channel is next.
+        Draws the stalls and the next channel.
 
     Attributes
     ----------
     taken : deque of (int, int, int)
-        Channel, kind and payload of flits that came.
+        Channel, kind and payload of received flits.
     received_fault, send_fault : deque of int
-        Payloads of FAULT flits that came, and that are to be sent.
+        Payloads of FAULT flits received and to be sent.
     data_stall, credit_stall : Stall
-        What holds up flits and credits.
+        Of flits and of credits.
     tamper : callable or None
-        Takes the number and the fields of the next flit to send, by name, and returns those that
-        are put on the link, or None for nothing.
+        Takes number and fields of the next flit to send, and returns the fields to put on the link,
+        or None to lose it.
     """
 
     def __init__(
@@ -157,7 +150,7 @@ class LinkEnd:
         self.clear()
 
     def clear(self) -> None:
-        """As when the link comes up: nothing in flight, all credits here."""
+        """Set the state of a link that has just come up: nothing in flight, all credits here."""
         channels = range(self.config.num_vcs)
         self._to_send: list[deque[Flit]] = [deque() for _ in channels]
         self.taken: deque[tuple[int, int, int]] = deque()
@@ -172,7 +165,7 @@ class LinkEnd:
         self._taken_check = [_RunningCheck(self.config, vc) for vc in channels]
 
     def send(self, flits: Iterable[Flit], vc: int = 0) -> None:
-        """Send flits on a channel, behind what waits there."""
+        """Queue flits on a channel."""
         self._to_send[vc].extend(flits)
 
     def waiting(self, vc: int = 0) -> int:
@@ -181,29 +174,19 @@ class LinkEnd:
 
     @property
     def spent(self) -> int:
-        """Credits of all channels that the design has not given back yet."""
+        """Credits of all channels that the design has not returned."""
         return len(self.credits) * self.config.buffer_flits - sum(self.credits)
 
     def drop(self) -> None:
-        """Send nothing of what waits."""
+        """Forget all queued flits."""
         for queue in self._to_send:
             queue.clear()
 
     def inject(self, fault: str, number: int) -> None:
-        """Do something wrong with one of the flits to send.
+        """Inject one of the `LINK_FAULTS` into a flit to send, else ValueError.
 
-        Parameters
-        ----------
-        fault : str
-            One of `LINK_FAULTS`.
-        number : int
-            Of the flit, counted from when the link came up; for a wrong CRC, of the first one that
-            may have it.
-
-        Raises
-        ------
-        ValueError
-            If there is no such fault.
+        `number` counts flits since the link came up; a wrong CRC strikes the first flit with one
+        from there on.
         """
         if fault not in LINK_FAULTS:
             known = ", ".join(LINK_FAULTS)
@@ -216,7 +199,7 @@ class LinkEnd:
         self.clear()
 
     def step(self) -> None:
-        """One cycle, in its middle: outputs are settled, inputs are set for its end."""
+        """Step in the middle of a cycle: outputs are settled, inputs are set for its end."""
         was_up = self.session.up
         self._take()
         control = self.session.step()
@@ -230,7 +213,7 @@ class LinkEnd:
         self._rx.drive(**(fields or {}), valid=int(bool(fields)))
 
     def _next(self) -> Fields | None:
-        """The next flit on the link, if one may go."""
+        """Next flit on the link, or None."""
         if self._again:
             fields, self._again = self._again, None
             return fields
@@ -248,7 +231,7 @@ class LinkEnd:
         return put
 
     def _ready_channel(self) -> int | None:
-        """A channel that has a flit and a credit, unless data are held up."""
+        """A channel with a flit and a credit, or None, as when data are stalled."""
         if not self.session.open:
             return None
         ready = [
@@ -261,7 +244,6 @@ class LinkEnd:
         return ready[0] if len(ready) == 1 else self._rng.choice(ready)
 
     def _fields(self, kind: int, payload: int, *, vc: int, sequence: int) -> Fields:
-        """All that goes with a flit."""
         return {
             "kind": kind,
             "vc": vc,
@@ -298,6 +280,7 @@ class LinkEnd:
             else:
                 self.session.receive(kind, flit["epoch"], payload)
             return
+        # Data of a session that is over mean nothing.
         if not self.session.up:
             return
         assert vc < self.config.num_vcs, f"{place}: there is no channel {vc}"
@@ -309,7 +292,7 @@ class LinkEnd:
         self.owed[vc] += 1
 
     def _take_credits(self) -> None:
-        """Count what the design gives back; credits of a link that is not up mean nothing."""
+        # Credits of a link that is not up mean nothing.
         given = self._rx.number("credit") if self.session.up else 0
         for vc in range(self.config.num_vcs) if given else ():
             self.credits[vc] += given >> vc & 1
@@ -317,7 +300,7 @@ class LinkEnd:
             assert not beyond, f"{self.prefix}rx_credit: a credit of channel {vc} was not spent"
 
     def _give_credits(self) -> None:
-        """One credit to each channel that is owed some, when it pleases."""
+        """Return one credit on each channel that owes one, unless credits are stalled."""
         if self.extra_credits:
             self.extra_credits -= 1
             self._tx.drive(credit=1)
@@ -330,6 +313,5 @@ class LinkEnd:
 
 
 def _check(place: str, wanted: Fields, flit: Fields) -> None:
-    """Assert fields of a flit that the design sent."""
     for name, value in wanted.items():
         assert flit[name] == value, f"{place}: {name} is {flit[name]:#x} instead of {value:#x}"

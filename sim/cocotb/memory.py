@@ -22,7 +22,7 @@ CHANNELS = ("send", "fetch", "write")
 
 
 class _Channel:
-    """Ready now and then; every request taken is answered in order, some cycles later."""
+    """Channel that is ready now and then, and answers its requests in order, some cycles later."""
 
     def __init__(
         self,
@@ -44,13 +44,11 @@ class _Channel:
         self._gave = self._was_ready = False
 
     def reset(self) -> None:
-        """Forget what is in flight."""
         self._waiting.clear()
         self._gave = self._was_ready = False
         self._pins.drive(ready=0, error=0, **{self._answer: 0})
 
     def step(self) -> None:
-        """One cycle, in its middle: outputs are settled, inputs are set for its end."""
         self._cycle += 1
         due = bool(self._waiting) and self._waiting[0][0] <= self._cycle
         failed = due and self._give(*self._waiting.popleft()[1:])
@@ -65,6 +63,7 @@ class _Channel:
         if ready and requested:
             after = self._cycle + self._memory.draw_latency(self._latencies)
             if self._waiting:
+                # Answers keep the order of requests, at most one per cycle.
                 after = max(after, self._waiting[-1][0] + 1)
             self._waiting.append((after, *self._take()))
             self.taken += 1
@@ -78,7 +77,7 @@ class _Channel:
         return address, np.frombuffer(data, dtype=np.uint8)
 
     def _give(self, address: int, data: Flits) -> bool:
-        """Answer a request; returns whether it failed."""
+        """Answer a request; returns True if it failed."""
         if self._writes:
             failed = address in self._memory.broken_writes
             if not failed:
@@ -91,16 +90,16 @@ class _Channel:
 class Memory:
     """Flits of one rank, read and written through the channels of its ports.
 
-    A read returns what was acknowledged when it was taken, and not more: a write reaches the
-    memory in the very cycle of its acknowledgement, as late as the contract allows.
+    A read returns what was acknowledged when it was taken. A write reaches the memory in the cycle
+    of its acknowledgement, as late as the contract allows.
 
     Parameters
     ----------
     dut : handle
         The design.
     ports : sequence of str
-        Prefixes of the ports' channels, such as ``rank_0_memory_1_``; `CHANNELS` follow, as far as
-        the design has them.
+        Prefixes of the ports' channels, such as ``rank_0_memory_1_``; ``send_``, ``fetch_`` and
+        ``write_`` follow, as far as the design has them.
     flits : uint8 array, shape (num_flits, flit_bytes)
         Contents, changed in place.
     seed : int
@@ -108,7 +107,7 @@ class Memory:
     ready_chance : float
         Share of the cycles in which a channel is ready.
     stalls : sequence of Stall, optional
-        In its place: what holds up requests, for each channel of each port in their order.
+        In its place, one for each channel of each port in their order.
     latencies : (int, int)
         Least and most cycles from a request to its answer.
 
@@ -157,7 +156,7 @@ class Memory:
         return int(self._rng.integers(least, most + 1))
 
     def step(self) -> None:
-        """One cycle, in its middle."""
+        """Step in the middle of a cycle."""
         for channel in self._channels:
             channel.step()
 
@@ -170,8 +169,8 @@ class Memory:
 class AxiMemory:
     """Bytes behind any number of AXI4 buses.
 
-    What is read in `broken_reads` or written in `broken_writes` answers SLVERR. Data that were
-    taken are in memory some cycles later, but before the response.
+    A read of `broken_reads` or a write of `broken_writes` answers SLVERR. Data are in memory some
+    cycles after they were taken, and before the response.
 
     Parameters
     ----------
@@ -180,12 +179,11 @@ class AxiMemory:
     contents : bytes-like
         Contents, copied.
     pause_chance : float
-        Share of the cycles in which a channel pauses, and in which an access goes on waiting; may
-        be changed at any time.
+        Share of the cycles in which a channel pauses, and in which an access is delayed; may be
+        changed at any time.
     flit_bytes : int
-        Of `flits`.
     clock, reset : handle, optional
-        Of the buses; ``dut.clk`` and ``dut.rst`` unless they are given.
+        Of the buses; ``dut.clk`` and ``dut.rst`` by default.
 
     Attributes
     ----------
@@ -217,13 +215,8 @@ class AxiMemory:
         self.num_reads = self.num_writes = 0
 
     def serve(self, prefix: str) -> None:
-        """Serve the bus with that prefix: its read channels, and its write channels if it has any.
-
-        Raises
-        ------
-        AttributeError
-            If there is no such bus.
-        """
+        """Serve a bus, its write channels only if it has any; AttributeError if there is none."""
+        # The bus of a port's sender only reads.
         if not hasattr(self._dut, f"{prefix}_awvalid"):
             self._serve(AxiSlaveRead, AxiReadBus.from_prefix(self._dut, prefix), "ar", "r")
             return
@@ -241,7 +234,7 @@ class AxiMemory:
             yield random.random() < self.pause_chance
 
     async def _reach(self, address: int, length: int, broken: range) -> None:
-        """Take some time to get to a place, and find that it is there and whole."""
+        """Wait some cycles, then raise unless the place exists and works."""
         assert address + length <= len(self.image), f"access at {address:#x}"
         while random.random() < self.pause_chance:
             await RisingEdge(self._clock)
@@ -249,13 +242,13 @@ class AxiMemory:
             raise OSError(f"{address:#x} is broken")
 
     async def read(self, address: int, length: int) -> bytes:
-        """Called by the subordinate."""
+        """Read for the bus model."""
         self.num_reads += 1
         await self._reach(address, length, self.broken_reads)
         return bytes(self.image[address : address + length])
 
     async def write(self, address: int, data: bytes) -> None:
-        """Called by the subordinate."""
+        """Write for the bus model."""
         self.num_writes += 1
         await self._reach(address, len(data), self.broken_writes)
         self.image[address : address + len(data)] = data

@@ -16,18 +16,18 @@ _LATEST_CYCLES = 300
 
 
 class LinkPartner:
-    """Plays one port's part of one collective after the other, as far ahead as it can.
+    """Neighbour on one port: plays one collective after the other, as far ahead as it can.
 
-    REDUCE messages go in the order of `Collective.incoming`, GATHERs when what they answer has
-    come; which of them is next is drawn. It begins the next collective when it has sent and seen
-    all of this one, whether the interface is done with it or not.
+    REDUCE messages go in the order of `Collective.incoming`, GATHERs when the message that they
+    answer has come; the next of them is drawn. The next collective begins when all of this one is
+    sent and received, whether the interface is done with it or not.
 
     Parameters
     ----------
     end : LinkEnd
     port : int
     collectives : list of Collective
-        What is played, in order; it may grow.
+        Played in order; it may grow.
     rng : random.Random
     first_sequence : int
         Number of the first collective in heads.
@@ -35,7 +35,7 @@ class LinkPartner:
     Attributes
     ----------
     at : int
-        Collective that is played, -1 before the first one.
+        Current collective, -1 before the first one.
     message : Message or None
         The last one that was sent.
     tamper : callable or None
@@ -66,7 +66,7 @@ class LinkPartner:
         self._expected: set[Message] = set()
 
     def step(self) -> None:
-        """One cycle: what came, then what to send next."""
+        """Check the received flits, then choose what to send."""
         while self.end.taken:
             self._take(*self.end.taken.popleft())
         if self._wait:
@@ -76,14 +76,14 @@ class LinkPartner:
 
     @property
     def idle(self) -> bool:
-        """Nothing left to send or to see, of any collective, and all credits are back."""
+        """True if all collectives are sent and received and all credits are back."""
         sent = not any(map(self.end.waiting, range(self._config.num_vcs)))
         over = self._over and self.at == len(self._collectives) - 1
         return over and sent and not self.end.spent
 
     @property
     def missing(self) -> str:
-        """What has not come or gone yet, of the collective that is played, in words."""
+        """Pending messages, flits or credits of the current collective, in words."""
         if self._expected:
             messages, first = len(self._expected), min(self._expected)
             return f"{self.end.prefix}tx: {messages} messages are to come, first {first}"
@@ -98,7 +98,7 @@ class LinkPartner:
         return not (self._reduces or self._gathers or self._expected)
 
     def _choose(self) -> None:
-        """Put the next message on its way, or go on to the next collective."""
+        """Send the next message, or begin the next collective."""
         if self._over:
             if self.at < len(self._collectives) - 1:
                 self._begin()
@@ -119,14 +119,7 @@ class LinkPartner:
         return now.channel(message, self._sequence(now), self._config)
 
     def send(self, message: Message, **changes: int) -> None:
-        """Frame a message of the collective that is played and send it.
-
-        Parameters
-        ----------
-        message : Message
-        **changes : int
-            Fields of its head that are not as they should be.
-        """
+        """Send a message of the current collective; `changes` are wrong values in its head."""
         now = self._collectives[self.at]
         flits = now.framed(message, self._sequence(now), self._config, **changes)
         if self.tamper:
@@ -137,11 +130,11 @@ class LinkPartner:
             self.on_send(message, now.number)
 
     def _sequence(self, now: Collective) -> int:
-        """What heads say of a collective's number."""
+        """Number of a collective as heads have it."""
         return (self._first_sequence + now.number) % (1 << sequence_width(self._config))
 
     def _begin(self) -> None:
-        """Sort out what this port sends and sees in the next collective."""
+        """Sort the messages of the next collective at this port."""
         self.at += 1
         now = self._collectives[self.at]
         mine = [message for message in now.incoming if message.port == self._port]
@@ -152,13 +145,14 @@ class LinkPartner:
         self._wait = self._rng.choice((0, 0, self._rng.randrange(_LATEST_CYCLES)))
 
     def _take(self, vc: int, kind: int, payload: int) -> None:
-        """Collect a message; hold it, whole, against what it has to be."""
+        """Collect the flits of a message, and compare it whole with the expected one."""
         came = self._coming.setdefault(vc, [])
         came.append((kind, payload))
         if kind not in _LAST:
             return
         where = f"{self.end.prefix}tx"
         message, sequence = message_of(self._config, self._port, came[0][1])
+        # The interface may begin the next collective before this partner does.
         while self._over and sequence != self._sequence(self._collectives[self.at]):
             assert self.at < len(self._collectives) - 1, (
                 f"{where}: {message} is of no collective, its sequence is {sequence}"
@@ -180,7 +174,7 @@ class LinkPartner:
 
 
 class PartnerNetwork:
-    """All that stands behind the links of one interface: ends, and who plays what they send.
+    """Rest of the network around one interface: link ends, and the partners that drive them.
 
     Parameters
     ----------
@@ -188,11 +182,11 @@ class PartnerNetwork:
         The design.
     config : Config
         Of the interface.
+    rng : random.Random
     prefix : str
         Of the interface's pins; ``link_0_`` and so on follow.
     ports : iterable of int, optional
-        Those that are linked; all unless they are given.
-    rng : random.Random
+        Ports with a link; all by default.
     """
 
     def __init__(
@@ -212,7 +206,7 @@ class PartnerNetwork:
         self.meet()
 
     def meet(self, first_sequence: int = 0) -> None:
-        """Begin anew: no collective yet, the first one with that number."""
+        """Forget all collectives; the next one has that number."""
         self.collectives = []
         self.partners = [
             LinkPartner(end, port, self.collectives, self._rng, first_sequence)
@@ -220,11 +214,11 @@ class PartnerNetwork:
         ]
 
     def play(self, collective: Collective) -> None:
-        """Play a collective, behind those that are played already."""
+        """Play a collective after the ones before."""
         self.collectives.append(collective)
 
     def step(self) -> None:
-        """One cycle, in its middle."""
+        """Step in the middle of a cycle."""
         for end in self.ends.values():
             end.step()
         for partner in self.partners:
@@ -232,12 +226,12 @@ class PartnerNetwork:
 
     @property
     def up(self) -> bool:
-        """Whether all links are open."""
+        """True if all links are open."""
         return not self.down
 
     @property
     def idle(self) -> bool:
-        """Nothing left to send or to see."""
+        """True if nothing is left to send or to receive."""
         return all(partner.idle for partner in self.partners)
 
     @property
@@ -247,5 +241,5 @@ class PartnerNetwork:
 
     @property
     def missing(self) -> str:
-        """What is left to send or to see, in words."""
+        """Pending messages of all partners, in words."""
         return "; ".join(partner.missing for partner in self.partners if not partner.idle)

@@ -11,29 +11,15 @@ _HIGH = Logic(1)
 
 
 def is_high(value: Any) -> bool:
-    """Whether one bit is 1; Verilator shows some ports of one bit as arrays, which equal no bit."""
+    # Verilator shows some ports of one bit as arrays, which equal no bit.
     return bool(value == (_HIGH if isinstance(value, Logic) else 1))
 
 
 class Pins:
-    """Inputs and outputs of a design that share a prefix.
+    """Inputs and outputs of a design with a common prefix; AttributeError if one is missing.
 
-    A write costs more than anything else in a bench: what is driven already is not driven again.
-
-    Parameters
-    ----------
-    dut : handle
-        The design.
-    prefix : str
-        What their names begin with.
-    outputs, inputs : tuple of str
-        The rest of the names of those that the design drives, and of those that the bench drives,
-        which begin as 0.
-
-    Raises
-    ------
-    AttributeError
-        If the design has no such pin.
+    `outputs` are driven by the design, `inputs` by the bench, which start as 0. A write costs more
+    than anything else in a bench, so that a pin is driven only when its value changes.
     """
 
     def __init__(
@@ -47,21 +33,13 @@ class Pins:
             handle.value = 0
 
     def high(self, name: str) -> bool:
-        """Whether an output of one bit is 1."""
         return is_high(self._outputs[name].value)
 
     def number(self, name: str) -> int:
-        """An output as a number.
-
-        Raises
-        ------
-        ValueError
-            If a bit of it is unknown.
-        """
+        """Value of an output; ValueError if a bit of it is unknown."""
         return int(self._outputs[name].value)
 
     def drive(self, **values: int) -> None:
-        """Set inputs to numbers."""
         for name, value in values.items():
             if value != self._driven[name]:
                 self._driven[name] = value

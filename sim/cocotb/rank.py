@@ -41,19 +41,19 @@ class Rank:
     rng : random.Random
         Draws latencies and stalls.
     stalls : str
-        One of `stalls.LEVELS`.
+        One of `LEVELS`.
     memory_flits : int
         Size of the memory.
     clock, reset : handle, optional
-        Of the interface; ``dut.clk`` and ``dut.rst`` unless they are given.
+        Of the interface; ``dut.clk`` and ``dut.rst`` by default.
 
     Attributes
     ----------
     host : RegisterHost
     memory : Memory or AxiMemory
-        By what pins the design has.
+        By the pins of the design.
     stalls : list of Stall
-        What holds up the channels of a `Memory`; an `AxiMemory` pauses by itself.
+        Of the channels of a `Memory`; an `AxiMemory` pauses by itself.
     """
 
     def __init__(
@@ -113,13 +113,7 @@ class Rank:
             self.memory.step()
 
     async def probe(self) -> None:
-        """Check that the interface answers, and has the sizes of its config.
-
-        Raises
-        ------
-        AssertionError
-            If it is no interface, or another one; says what is there and what should be.
-        """
+        """Check that the interface answers and has the sizes of its config, else AssertionError."""
         with _on_the_bus(self.prefix):
             found = await self.host.perform(self.host.driver.probe())
         for name, value in asdict(found).items():
@@ -130,17 +124,14 @@ class Rank:
     async def load(self, load: Load, row: Buffers) -> None:
         """Put a buffer into memory, and load and commit the table for it.
 
-        Raises
-        ------
-        ValueError
-            If memory is too small.
-        AssertionError
-            If the interface does not take the table, or a link is not up.
+        ValueError if memory is too small; AssertionError if the interface refuses the table, or a
+        link is not up.
         """
         base, room = load.settings.window_base, len(self.memory.flits)
         end = base + load.settings.window_flits
         if end > room:
             raise ValueError(f"memory_flits must be at least {end} for this collective, not {room}")
+        # Padding, and slots behind the buffer, hold what an earlier collective left.
         self.memory.flits[base:end] = 0
         flits = as_flits(row, load.num_flits, self.config.flit_bytes)
         self.memory.flits[base : base + load.num_flits] = flits
@@ -148,12 +139,9 @@ class Rank:
             await self.host.load(load.tables[self.rank], load.settings)
 
     async def run(self, timeout_cycles: int) -> None:
-        """Start what is loaded, wait until it is done, and acknowledge it.
+        """Start the loaded collective, wait until it is done, and acknowledge it.
 
-        Raises
-        ------
-        AssertionError
-            If the interface stops in a fault, which is named, or is not done in time.
+        AssertionError, with the fault, if the interface stops in one, or is not done in time.
         """
         if not await self.host.run(timeout_cycles):
             fault = await self.host.fault()
@@ -162,7 +150,7 @@ class Rank:
         await self.host.acknowledge()
 
     def check(self, load: Load, wanted: Buffers) -> None:
-        """Hold the buffer in memory against what it should be, by `check_rank`."""
+        """Compare the buffer in memory with the right one by `check_rank`."""
         base = load.settings.window_base
         right = as_flits(wanted, load.num_flits, self.config.flit_bytes)
         check_rank(load, self.rank, self.memory.flits[base : base + load.num_flits], right)
@@ -170,7 +158,7 @@ class Rank:
 
 @contextlib.contextmanager
 def _on_the_bus(prefix: str) -> Iterator[None]:
-    """What the driver raises, as a failed check of the register bus."""
+    """Errors of the driver as failed checks of the register bus."""
     try:
         yield
     except DeviceError as error:

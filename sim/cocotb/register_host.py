@@ -30,7 +30,7 @@ _MAX_ACCESS_CYCLES = 2000
 
 
 class RegisterHost:
-    """Loads any schedule's table and runs collectives, as a driver does over a card's bus.
+    """Host on an interface's AXI4-Lite bus, by the steps of the driver of a card.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class RegisterHost:
     rank : int
         Whose interface it is, for messages.
     clock, reset : handle, optional
-        Of the bus; ``dut.clk`` and ``dut.rst`` unless they are given. A design without such a reset
-        is in reset before the first access.
+        Of the bus; ``dut.clk`` and ``dut.rst`` by default. A design without such a reset is reset
+        before the first access.
     """
 
     def __init__(
@@ -58,28 +58,28 @@ class RegisterHost:
 
     @property
     def channels(self) -> tuple[Any, ...]:
-        """The five channels of the bus; each stands still while its `pause` is set."""
+        """The five channels of the bus; each pauses while its `pause` is set."""
         write, read = self._bus.write_if, self._bus.read_if
         return write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel
 
     @property
     def interrupt(self) -> bool:
-        """Whether the interrupt is high."""
+        """True if the interrupt is high."""
         return is_high(self._irq.value)
 
     async def write(self, address: int, value: int) -> None:
-        """Write 32 bits to a byte address; that it is refused is an AssertionError."""
+        """Write 32 bits to a byte address; AssertionError if it is refused."""
         what = f"write of {value:#x} to {_called(address)}"
         reply = await self._answered(self._bus.write(address, value.to_bytes(4, "little")), what)
         assert reply.resp == AxiResp.OKAY, f"{self._prefix}s_axil_bresp: {what} was refused"
 
     async def write_all(self, writes: Iterable[tuple[int, int]]) -> None:
-        """Write registers, each a byte address and a value."""
+        """Write values to byte addresses."""
         for address, value in writes:
             await self.write(address, value)
 
     async def read(self, register: str | int) -> int:
-        """Read a register by its name or byte address; a refusal is an AssertionError."""
+        """Read a register by its name or byte address; AssertionError if it is refused."""
         address = ADDRESS[register] if isinstance(register, str) else register
         what = f"read of {_called(address)}"
         reply = await self._answered(self._bus.read(address, 4), what)
@@ -87,7 +87,7 @@ class RegisterHost:
         return int.from_bytes(reply.data, "little")
 
     async def _answered(self, access: Any, what: str) -> Any:
-        """What an access to the bus returns; that it takes for ever is an AssertionError."""
+        """Result of an access to the bus, which must come in time."""
         task = cocotb.start_soon(access)
         await First(task, ClockCycles(self._clock, _MAX_ACCESS_CYCLES))
         assert task.done(), (
@@ -100,17 +100,11 @@ class RegisterHost:
         return register_field("STATUS", field, await self.read("STATUS"))
 
     async def fault(self) -> Fault:
-        """The fault, decoded."""
+        """Read and decode the fault."""
         return decode_fault(await self.read("FAULT"), await self.read("FAULT_ROW"))
 
     async def load(self, table: Table, settings: RunSettings) -> None:
-        """Load and commit a table, and wait until it is checked and its links are up.
-
-        Raises
-        ------
-        DeviceError
-            As `Driver.load_table` and `Driver.commit`.
-        """
+        """Load and commit a table; DeviceError unless it is checked and the links come up."""
         await self.perform(self.driver.load_table(table))
         await self.perform(self.driver.commit(settings))
 
@@ -119,19 +113,13 @@ class RegisterHost:
         await self.perform(self.driver.start())
 
     async def wait(self, timeout_cycles: int) -> None:
-        """Wait until the collective is done, and acknowledge it.
-
-        Raises
-        ------
-        DeviceError
-            If the interface faulted, or is not done in time.
-        """
+        """Wait until the collective is done, and acknowledge it; DeviceError if it fails."""
         await self.perform(self.driver.wait(timeout_cycles))
 
     async def run(self, timeout_cycles: int) -> bool:
-        """Start, and wait for the interrupt; whether the collective is done and not in a fault.
+        """Start, and wait for the interrupt; True if the collective is done, False in a fault.
 
-        It is not acknowledged. That there is no interrupt in time is an AssertionError.
+        It is not acknowledged. AssertionError if there is no interrupt in time.
         """
         await self.start()
         assert await self._wait_irq(timeout_cycles), (
@@ -146,11 +134,11 @@ class RegisterHost:
         return bool(done)
 
     async def acknowledge(self) -> None:
-        """Lower the interrupt; if the next collective is done meanwhile, it is high again."""
+        """Lower the interrupt; it is high again if the next collective is done meanwhile."""
         await self.write(*ACKNOWLEDGE)
 
     async def counters(self) -> Counters:
-        """Counters of the last collective."""
+        """Read the counters of the last collective."""
         return await self.perform(self.driver.counters())
 
     async def reset(self, sequence: int = 0) -> None:
@@ -158,7 +146,7 @@ class RegisterHost:
         await self.perform(self.driver.reset(sequence))
 
     async def perform(self, steps: Steps[T]) -> T:
-        """Do over the bus what a method of `Driver` says; returns what that returns."""
+        """Perform the accesses of a method of `Driver`; returns what that returns."""
         try:
             ops = next(steps)
             while True:
@@ -188,5 +176,4 @@ class RegisterHost:
 
 
 def _called(address: int) -> str:
-    """A register's name, or the address of what has none."""
     return next((name for name, place in ADDRESS.items() if place == address), f"{address:#x}")

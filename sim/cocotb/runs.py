@@ -21,7 +21,7 @@ _RESULTS_FILE = "results.xml"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run benches.
+    """Options of a run of benches.
 
     Parameters
     ----------
@@ -30,15 +30,15 @@ class RunOptions:
     seed : int
         Of everything that is drawn.
     only : str, optional
-        Run the tests whose full names, such as ``bench_network.test_name``, this regular
-        expression matches somewhere.
+        Regular expression that matches in the full names of the tests to run, such as
+        ``bench_network.test_name``.
     stalls : str, optional
         In place of the folder's.
     faults : bool
-        Also run the tests that do something wrong on purpose.
+        Also run the tests that inject faults.
     waves : Path, optional
-        Where to put every signal's changes, as FST; with several designs each name has the
-        design's name in it.
+        File of all signals' changes, as FST; with several designs each name has the design's name
+        in it.
     """
 
     simulator: str
@@ -51,16 +51,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class BenchRuns:
-    """What the benches of a folder reported.
-
-    Parameters
-    ----------
-    results : tuple of TestResult
-    coverage : Coverage
-    junit : Path
-        All results as JUnit XML.
-    waves : tuple of Path
-    """
+    """Results of a folder's benches; `junit` is a file with all of them as JUnit XML."""
 
     results: tuple[TestResult, ...]
     coverage: Coverage
@@ -69,13 +60,7 @@ class BenchRuns:
 
 
 def chosen_simulator(name: str | None) -> str:
-    """The simulator of that name, or the first one that is there.
-
-    Raises
-    ------
-    ValueError
-        If there is none of the name, or it lacks something on this machine, which is named.
-    """
+    """Simulator of that name, or the first one on this machine; ValueError says what it lacks."""
     if name is not None and name not in SIMULATORS:
         raise ValueError(f"Simulator must be {' or '.join(SIMULATORS)}, not {name!r}")
     lacks = {each: missing(each) for each in ([name] if name else SIMULATORS)}
@@ -109,7 +94,7 @@ def run_benches(
     ------
     OSError, ValueError
         As `BenchCase.load`, if no test matches, or a design has more interfaces than the simulator
-        takes (`MOST_INTERFACES`).
+        takes.
     BenchError
         As `simulate`.
     """
@@ -124,6 +109,7 @@ def run_benches(
         where = home / top.top
         where.mkdir(parents=True, exist_ok=True)
         counts = where / COVERAGE_FILE
+        # Counts of an earlier run would be taken for this one's where no test saves any.
         counts.unlink(missing_ok=True)
         results += simulate(
             options.simulator,
@@ -151,7 +137,7 @@ def run_benches(
 
 
 def _chosen(case: BenchCase, folder: Path, options: RunOptions) -> list[tuple[BenchTop, list[str]]]:
-    """Designs of a case, and those of their modules in which there is a test to run."""
+    """Designs of a case, with those of their modules that have a test to run."""
     listed = [(t, t.modules + (t.fault_modules if options.faults else ())) for t in case.tops]
     matching = [(top, _matching(folder, modules, options.only)) for top, modules in listed]
     chosen = [(top, modules) for top, modules in matching if modules]
@@ -171,7 +157,7 @@ def _chosen(case: BenchCase, folder: Path, options: RunOptions) -> list[tuple[Be
 
 
 def _matching(folder: Path, modules: Iterable[str], only: str | None) -> list[str]:
-    """Modules with a test that is to be run, by the names in their texts."""
+    """Modules with a test to run, by the names in their texts."""
     try:
         pattern = re.compile(only or "")
     except re.error as error:
@@ -190,14 +176,14 @@ def _matching(folder: Path, modules: Iterable[str], only: str | None) -> list[st
 
 
 def _kept(where: Path, top: BenchTop, path: Path, *, several: bool) -> Path:
-    """Move a design's waves to where they are wanted."""
+    """Move a design's waves to their file."""
     found = [*where.rglob("dump.fst"), *where.rglob(f"{top.top}.fst")]
     target = path.with_stem(f"{path.stem}_{top.top}") if several else path
     return found[0].replace(target)
 
 
 def _join(parts: list[Path], path: Path) -> None:
-    """One file of JUnit XML out of several."""
+    """Join files of JUnit XML."""
     root = ElementTree.Element("testsuites")
     for part in parts:
         root.extend(ElementTree.parse(part).getroot().iter("testsuite"))

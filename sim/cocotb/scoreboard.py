@@ -19,19 +19,10 @@ _SPREAD = 20
 
 
 def draw_buffers(shape: tuple[int, int], dtype: str, rng: np.random.Generator) -> Buffers:
-    """Buffers whose sums show the order of additions.
+    """Draw buffers whose sums depend on the order of additions.
 
-    Parameters
-    ----------
-    shape : (int, int)
-        Ranks, and elements of one of them.
-    dtype : str
-        "int32", any integers; or "float32" or "bfloat16", numbers spread over 2^-20 to 2^20.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    numpy.ndarray, of that shape and type
+    The shape is (ranks, elements of one). Integers are any of "int32"; numbers of "float32" and
+    "bfloat16" are spread over 2^-20 to 2^20.
     """
     if dtype == "int32":
         return rng.integers(-(1 << 31), 1 << 31, size=shape).astype(np.int32)
@@ -40,61 +31,30 @@ def draw_buffers(shape: tuple[int, int], dtype: str, rng: np.random.Generator) -
 
 
 def as_flits(row: Buffers, num_flits: int, flit_bytes: int) -> Flits:
-    """Bytes of a buffer, padded with zeros to whole flits.
-
-    Parameters
-    ----------
-    row : numpy.ndarray, shape (num_elements,)
-    num_flits, flit_bytes : int
-
-    Returns
-    -------
-    uint8 array, shape (num_flits, flit_bytes)
-    """
+    """Bytes of a rank's buffer, padded with zeros to an array of shape (num_flits, flit_bytes)."""
     padded = np.zeros(num_flits * flit_bytes // row.itemsize, row.dtype)
     padded[: len(row)] = row
     return padded.view(np.uint8).reshape(num_flits, flit_bytes)
 
 
 def expected(collectives: Sequence[Upcoming], buffers: Buffers, flit_bytes: int) -> Buffers:
-    """All ranks' buffers after some collectives on the same memory, by the definition.
-
-    Parameters
-    ----------
-    collectives : sequence of Upcoming
-        What was run, in order.
-    buffers : numpy.ndarray, shape (num_ranks, num_elements)
-    flit_bytes : int
-
-    Returns
-    -------
-    numpy.ndarray, of the same shape and type
-    """
+    """All ranks' buffers, shape (num_ranks, num_elements), after collectives by `execute`."""
     for each in collectives:
         buffers = execute(each.schedule, buffers, each.op, flit_bytes=flit_bytes)
     return buffers
 
 
 def check_rank(load: Load, rank: int, found: Flits, wanted: Flits) -> None:
-    """Assert that a rank's buffer in memory is as defined.
+    """Assert that a rank's buffer in memory, uint8 of shape (num_flits, flit_bytes), is right.
 
-    Parameters
-    ----------
-    load : Load
-        Of the last collective.
-    rank : int
-    found, wanted : uint8 arrays, shape (num_flits, flit_bytes)
-
-    Raises
-    ------
-    AssertionError
-        Names rank, flits, flow, what is there and what should be.
+    The AssertionError names rank, flits, flow, and the values found and wanted.
     """
     wrong = np.flatnonzero((found != wanted).any(axis=1))
     if not len(wrong):
         return
     table = load.tables[rank]
     first = int(wrong[0])
+    # Tables hold addresses of the first wave; the others follow at one stride.
     waves_first = first % int(table.stride[0]) if table.stride.any() else first
     flow = int(np.flatnonzero((table.base <= waves_first) & (table.size > 0))[-1])
     flits = ", ".join(map(str, wrong[:_SHOWN])) + (" ..." if len(wrong) > _SHOWN else "")

@@ -51,20 +51,20 @@ _LOG_CHARACTERS = 20_000
 
 
 class BenchError(VerilogError):
-    """A bench that could not be built, or that did not come to its end; the log's end is in it."""
+    """Bench that could not be built, or did not come to its end; the message has the log's end."""
 
 
 @dataclass(frozen=True)
 class TestResult:
-    """How a test of a bench ended.
+    """Result of a test of a bench.
 
     Parameters
     ----------
     name : str
-        Module and test, with what it is parametrized by.
+        Module and test, with its parameters.
     passed : bool
     sim_time_ns, wall_seconds : float
-        Simulated time, and what the simulator took for it.
+        Simulated time, and the simulator's time for it.
     message : str
         Why it failed; empty if it passed.
     """
@@ -79,13 +79,7 @@ class TestResult:
 
 
 def missing(simulator: str) -> str:
-    """What a simulator lacks on this machine, or an empty string.
-
-    Parameters
-    ----------
-    simulator : str
-        One of `SIMULATORS`.
-    """
+    """What a simulator from `SIMULATORS` lacks on this machine; empty if nothing."""
     if simulator == "icarus":
         return "" if shutil.which("iverilog") else "iverilog is not installed"
     return why_not() or ""
@@ -115,18 +109,18 @@ def simulate(
     simulator : str
         One of `SIMULATORS`.
     sources : sequence of Path
-        The design.
+        Verilog of the design.
     top : str
         Module that the tests drive.
     modules : sequence of str
-        Python modules with tests, by their names, which run one after the other.
+        Names of Python modules with tests, run one after the other.
     folder : Path
-        Where to build, and where tests run and write their files; among them the log and the
-        results as JUnit XML.
+        Where to build, and where tests run and write their files, the log and the results as JUnit
+        XML among them.
     seed : int
-        What tests draw from by `random`.
+        Of `random` in tests.
     only : str, optional
-        Run the tests whose names this regular expression matches.
+        Regular expression for the names of the tests to run.
     waves : bool
         Keep every signal's changes: ``dump.fst`` or, by Icarus, ``<top>.fst``.
     build_args : sequence of str
@@ -137,10 +131,10 @@ def simulate(
         Modules that Verilator compiles once, however often the design has them: a network then
         costs little more than one interface. With waves all is compiled as one design.
     python_path : Path, optional
-        Folder where the modules are found, if it is not on the path.
+        Folder of the modules, if it is not on the path.
     variables : mapping, optional
         Environment of the tests.
-    say : callable
+    say : callable, optional
         Called with what is being done, before the build and before the tests.
 
     Returns
@@ -215,7 +209,7 @@ def _controlled(
 
 
 def _results(path: Path) -> Iterator[TestResult]:
-    """Tests of a file of JUnit XML."""
+    """Tests in a file of JUnit XML."""
     if not path.is_file():
         return
     for case in ElementTree.parse(path).getroot().iter("testcase"):
@@ -236,13 +230,12 @@ def _results(path: Path) -> Iterator[TestResult]:
 
 
 def _end_of(log: Path) -> str:
-    """The end of a log, which says what went wrong."""
     return log.read_text(errors="replace")[-_LOG_CHARACTERS:] if log.is_file() else ""
 
 
 @contextlib.contextmanager
 def _environment(simulator: str, waves: bool) -> Iterator[None]:
-    """This process's environment as the simulator's build needs it; cocotb's runner hands it on."""
+    """Environment of the simulator's build, set in this process, which cocotb's runner hands on."""
     before = dict(os.environ)
     try:
         if simulator == "verilator":
@@ -259,7 +252,7 @@ def _environment(simulator: str, waves: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_path(folder: Path | None) -> Iterator[None]:
-    """Have modules found in a folder: cocotb's runner hands on this process's path."""
+    """Path on which modules are found, set in this process, which cocotb's runner hands on."""
     before = list(sys.path)
     try:
         if folder is not None:
@@ -270,10 +263,7 @@ def _on_path(folder: Path | None) -> Iterator[None]:
 
 
 def _compiled_runtime(waves: bool) -> Path:
-    """Object file of Verilator's run-time library with VPI, which is the same for every design.
-
-    It is kept in MultiTree's own cache: 7 CPU seconds once, and not for each bench.
-    """
+    """Object file of Verilator's run-time library with VPI, compiled once for all designs."""
     include = verilator_home() / "include"
     parts = [*_RUNTIME_PARTS, *(["_fst_c"] if waves else [])]
     text = "".join(f'#include "{include}/verilated{part}.cpp"\n' for part in parts)

@@ -16,11 +16,7 @@ _PAUSE_CHANCE = 0.005
 
 
 class Stall:
-    """Says cycle by cycle whether to hold something up, and what came of it.
-
-    Parameters
-    ----------
-    rng : random.Random
+    """Random stalls of a boundary, cycle by cycle, and their measured class.
 
     Examples
     --------
@@ -35,13 +31,7 @@ class Stall:
         self.choose(STALLS[0])
 
     def choose(self, kind: str) -> None:
-        """Begin anew with one class of stalls.
-
-        Parameters
-        ----------
-        kind : str
-            One of `STALLS`.
-        """
+        """Begin anew with one of the classes in `STALLS`."""
         self._chance = self._rng.uniform(*_CHANCES.get(kind, (0.0, 0.5)))
         self._pauses = kind == STALLS[3]
         self._pause = 0
@@ -52,10 +42,11 @@ class Stall:
         self._chance, self._pauses = 1.0, False
 
     def held(self) -> bool:
-        """Whether what could move in this cycle is held up."""
+        """True if what could move in this cycle is held up."""
         if self._pause:
             self._pause -= 1
             held = True
+        # The first question begins a pause, so that short runs have one, too.
         elif self._pauses and (not self._asked or self._rng.random() < _PAUSE_CHANCE):
             self._pause = self._rng.randrange(LONG_CYCLES, 3 * LONG_CYCLES)
             held = True
@@ -74,7 +65,7 @@ class Stall:
 
     @property
     def measured(self) -> str:
-        """The class of what happened since `choose`."""
+        """Class of the stalls since `choose`."""
         if self._longest >= LONG_CYCLES:
             return STALLS[3]
         if not self._held:
@@ -83,6 +74,6 @@ class Stall:
 
 
 def worst(stalls: Iterable[Stall]) -> str | None:
-    """The class of the worst of some stalls, of those that were asked at all; else None."""
+    """Worst class of those stalls that were asked at all, or None."""
     classes = [STALLS.index(stall.measured) for stall in stalls if stall.asked]
     return STALLS[max(classes)] if classes else None

@@ -22,10 +22,10 @@ Buffers = npt.NDArray[Any]
 
 
 class Message(NamedTuple):
-    """A message by what it does and where: of a flow, in a wave, at a port of the interface.
+    """Message by operation, flow, wave and port of the interface.
 
-    On shared links `order` is the contribution's place in its sum, and `route` what is ahead of the
-    message, which tells apart those of one flow to several ranks; they are 0 elsewhere.
+    On shared links `order` is the contribution's position in its sum, and `route` the hops ahead of
+    the message, which distinguishes those of one flow to several ranks; they are 0 elsewhere.
     """
 
     op: int
@@ -36,7 +36,7 @@ class Message(NamedTuple):
     route: int = 0
 
     def __str__(self) -> str:
-        """In words, for messages about it; what is 0 is left out."""
+        """Operation, flow, and other fields that are not 0."""
         known = self.op in list(Op)
         rest = {name: getattr(self, name) for name in ("wave", "order", "route")}
         where = "".join(f", {name} {value}" for name, value in rest.items() if value)
@@ -45,21 +45,21 @@ class Message(NamedTuple):
 
 @dataclass
 class Collective:
-    """One collective at one interface: how it runs, what comes in, and what has to go out.
+    """Collective at one interface: its settings, and the messages that come in and go out.
 
     Parameters
     ----------
     number : int
-        Among those that are run one behind the other.
+        Among those that run one after the other.
     settings : RunSettings
     incoming, outgoing : dict of Message to uint8 array, shape (num_flits, flit_bytes)
         Their payload, incoming ones in an order in which the network can deliver them.
     steps : dict of Message to int
-        On shared links, the step that their heads name.
+        Step in their heads, on shared links.
     vc_classes : dict of Message to int
-        Class of the channel that they take; 0 where it is not said.
+        Class of their channel; 0 by default.
     replies : dict of Message to Message
-        What goes out before something comes in: a GATHER answers a REDUCE.
+        Outgoing REDUCE that each incoming GATHER answers.
     """
 
     number: int
@@ -75,7 +75,7 @@ class Collective:
         return sequence & 1 | self.vc_classes.get(message, 0) << 1 if config.shared else 0
 
     def framed(self, message: Message, sequence: int, config: Config, **changes: int) -> list[Flit]:
-        """The message's flits; `changes` are fields of the head that are not as they should be."""
+        """Flits of a message; `changes` are wrong values for fields of the head."""
         flits = (self.incoming if message in self.incoming else self.outgoing)[message]
         packets = self.settings.flow_control == "packet"
         step = {"step": self.steps[message]} if config.shared else {}
@@ -97,7 +97,7 @@ def frame(
     packets : bool
         A head before each sub-message.
     **fields : int
-        Other fields of the head, such as `sequence`, and those that are to be wrong.
+        Other fields of the head, such as `sequence`, and wrong values.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def frame(
 
 
 def message_of(config: Config, port: int, payload: int) -> tuple[Message, int]:
-    """The message that a head's payload names, and the collective's number in it."""
+    """Message that a head's payload names, and the number of its collective."""
     layout = head_layout(config)
     head = layout.from_bits(payload & (1 << layout.size) - 1)
     names = ("order", "route") if config.shared else ("wave",)
@@ -137,15 +137,15 @@ def message_of(config: Config, port: int, payload: int) -> tuple[Message, int]:
 def collective_of(
     load: Load, rank: int, buffers: Buffers, config: Config, *, number: int = 0
 ) -> Collective:
-    """What a schedule makes one rank's interface send and take.
+    """Messages of one rank's interface in a collective.
 
     Parameters
     ----------
     load : Load
-        What all ranks load.
+        Of all ranks.
     rank : int
     buffers : numpy.ndarray, shape (num_ranks, num_elements)
-        What all ranks have before.
+        Of all ranks, before.
     config : Config
         Of the interfaces.
     number : int
@@ -185,7 +185,7 @@ def collective_of(
 
 
 def _moves(load: Load, buffers: Buffers, config: Config) -> Iterator[tuple[int, list[Flits]]]:
-    """Every row in an order in which rows can happen, and its payload in each wave."""
+    """Rows in an order in which they can happen, each with its payload in each wave."""
     schedule, settings = load.schedule, load.settings
     elements = config.flit_bytes // buffers.itemsize
     bounds = (schedule.chunks(load.num_flits) * elements).tolist()
@@ -209,7 +209,7 @@ def _moves(load: Load, buffers: Buffers, config: Config) -> Iterator[tuple[int, 
 
 
 def _port(schedule: Schedule, row: int, is_outgoing: bool) -> int:
-    """The port that a row leaves or comes in on."""
+    """Port of the interface that a row leaves or comes in on."""
     if is_outgoing:
         link = schedule.route_links[schedule.route_offsets[row]]
     else:

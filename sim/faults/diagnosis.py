@@ -21,21 +21,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 def findings(schedules: Sequence[Schedule], network: Network, *, stalled: bool) -> list[str]:
-    """Say what a network waited for at its first fault.
+    """Findings at the first fault of a network, in words.
 
-    Parameters
-    ----------
-    schedules : sequence of Schedule
-        What ran, one after the other, header-only phases included.
-    network : Network
-        After a fault in these runs.
-    stalled : bool
-        Whether that was a watchdog's: then, on shared links, the wait-for graph is reported, too.
-
-    Returns
-    -------
-    list of str
-        What `first_missing` and `wait_graph.WaitForGraph` say, if anything.
+    These are the first missing message and, on shared links where a watchdog expired (`stalled`),
+    the wait-for graph.
     """
     sent, arrived = network.sent(), network.arrived()
     said = [first_missing(schedules, sent, arrived)]
@@ -45,7 +34,7 @@ def findings(schedules: Sequence[Schedule], network: Network, *, stalled: bool) 
 
 
 def _waits(schedules: Sequence[Schedule], network: Network, sent: Events, arrived: Events) -> str:
-    """Who waits for whom on shared links; nothing if no fault was reported on one."""
+    """Wait-for graph of shared links in words; empty if no link reported a fault."""
     stopped, crossings = network.crossings()
     if stopped is None:
         return ""
@@ -63,28 +52,12 @@ def _waits(schedules: Sequence[Schedule], network: Network, sent: Events, arrive
 
 
 def first_missing(schedules: Sequence[Schedule], sent: Events, arrived: Events) -> str:
-    """Name the message that a network waits for, from all that was seen on its links.
+    """Message that a network waits for, in words; empty if nothing is missing.
 
-    That is, of the first collective that is not complete, the first message, in the order of
-    steps, that was not sent although it was the next on its link and all it needed had arrived;
-    if there is none, the first that was sent and never arrived. Others are missing too, but only
-    because of it.
-
-    Parameters
-    ----------
-    schedules : sequence of Schedule
-        What ran, one after the other, header-only phases included.
-    sent, arrived : structured arrays
-        As `Network.sent` and `Network.arrived` return them, of these runs only.
-
-    Returns
-    -------
-    str
-        A few words; empty if nothing is missing.
-
-    Notes
-    -----
-    O(num_transfers log num_transfers).
+    Of the first incomplete collective, that is the first message in the order of steps that was not
+    sent although it was the next on its link and all that it needed had arrived, else the first
+    that was sent and never arrived. Others are missing only because of it. O(num_transfers log
+    num_transfers).
     """
     for schedule, turn in zip(schedules, turns_of(schedules, sent, arrived), strict=True):
         sent_waves, waves_in = counts_of(schedule, *turn)
@@ -105,7 +78,7 @@ def first_missing(schedules: Sequence[Schedule], sent: Events, arrived: Events) 
 
 
 def _has_all_it_needs(schedule: Schedule, is_in: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether all of its flow that comes to a transfer's source in earlier steps is in."""
+    """Per transfer, whether all arrivals of its flow at its source in earlier steps are in."""
     shape = (schedule.num_flows, schedule.topology.num_ranks)
     # Earliest step of an arrival that is still out, per flow and rank.
     out = np.full(shape, np.iinfo(np.int64).max)
@@ -117,7 +90,7 @@ def _has_all_it_needs(schedule: Schedule, is_in: npt.NDArray[np.bool_]) -> npt.N
 
 
 def _is_next(schedule: Schedule, sent_waves: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether a transfer is the first of its link that was not sent, of all waves together."""
+    """Per transfer, whether it is the first on its link that was not sent, of all waves."""
     link = schedule.route_links[schedule.route_offsets[:-1]].astype(np.int64)
     by_time = np.argsort(schedule.step + sent_waves * schedule.period, kind="stable")
     waiting = by_time[sent_waves[by_time] < schedule.num_waves]
@@ -134,17 +107,11 @@ _FROM_NEIGHBOUR = (Awaited.DEPENDENCY, Awaited.SIBLING, Awaited.FLIT)
 
 
 class StallError(DeviceError):
-    """Nothing progressed until a watchdog expired: what a rank waits for never comes."""
+    """Watchdog fault: what a rank waits for never comes."""
 
 
 def check_responses(network: Network) -> None:
-    """Raise if an interface refused a register access of the scripts that ran last.
-
-    Raises
-    ------
-    DeviceError
-        Names rank and address.
-    """
+    """Raise a DeviceError if an interface refused a register access of the last scripts."""
     for rank in range(network.topology.num_ranks):
         for op, result in zip(network.script(rank), network.results(rank), strict=True):
             if result["response"] and result["end"]:
@@ -152,24 +119,11 @@ def check_responses(network: Network) -> None:
 
 
 def check_status(network: Network, *, finished: bool, first_cycle: int, running: bool) -> None:
-    """Read every interface's status and raise if one has a fault, or is not done.
+    """Read every interface's status, and raise a DeviceError if one has a fault or is not done.
 
-    Parameters
-    ----------
-    network : Network
-        After a run.
-    finished : bool
-        Whether all scripts were over in time.
-    first_cycle : int
-        When the run began.
-    running : bool
-        Whether it ran a collective, or only loaded tables.
-
-    Raises
-    ------
-    DeviceError
-        For the fault nearest to its cause, the earliest of these, a `StallError` if it is a
-        watchdog's; if there is none, for the first rank that was not in time.
+    Of several faults the one nearest to its cause is reported, a watchdog's as `StallError`;
+    without a fault, the first rank that was not in time. `running` says whether a collective ran,
+    or tables were loaded, from `first_cycle` on.
     """
     # These come before the registers are read, for which hosts get other scripts.
     irq_cycles = network.irq_cycles()
@@ -180,6 +134,7 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
         {name: register_field("STATUS", name, word[0]) for name in ("busy", "done", "fault")}
         for word in words
     ]
+    # A fault raises the interrupt and keeps it up, so that its cycle is that of the fault.
     faults = {
         rank: decode_fault(*words[rank][1:3], *words[rank][5:])
         for rank, state in enumerate(states)
@@ -208,20 +163,20 @@ def check_status(network: Network, *, finished: bool, first_cycle: int, running:
 
 
 def _started(network: Network, rank: int) -> bool:
-    """Whether a rank's host has written a start."""
+    """True if a rank's host has written a start."""
     script, results = network.script(rank), network.results(rank)
     starts = (script["address"] == START[0]) & (script["value"] == START[1])
     return bool(results["end"][starts].any())
 
 
 def _remoteness(fault: Fault) -> tuple[bool, bool, bool]:
-    """How far a fault is from its cause: others are notified of it, or wait in vain."""
+    """Sort key of faults by distance from the cause: those that were notified or wait come last."""
     notified = fault.code == FaultCode.PEER_FAULT
     return notified, fault.code in _WATCHDOGS, fault.awaited in (Awaited.ARRIVALS, Awaited.NOTHING)
 
 
 def _sender(network: Network, rank: int, fault: Fault) -> str:
-    """Who should have sent what a rank waited for."""
+    """Neighbour that should have sent the awaited message, in words."""
     topology = network.topology
     if fault.awaited not in _FROM_NEIGHBOUR or fault.port is None:
         return ""
@@ -233,7 +188,6 @@ def _sender(network: Network, rank: int, fault: Fault) -> str:
 
 
 def _listed(what: str, ranks: list[int]) -> str:
-    """Some ranks in words, nothing where there are none."""
     if not ranks:
         return ""
     shown = ", ".join(map(str, ranks[:_MAX_LISTED]))

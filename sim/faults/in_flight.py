@@ -21,7 +21,7 @@ _FAR = 128
 
 
 class Message(NamedTuple):
-    """A transfer of one of the collectives that ran one after the other, from 0."""
+    """Transfer of one of several collectives that run one after the other, counted from 0."""
 
     collective: int
     row: int
@@ -35,10 +35,10 @@ class Channel(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the first flit of a message is that has not come in.
+    """Place of a message's first flit that has not arrived.
 
-    `hop` counts the links of its route; `entered` says whether the flit lies in the buffer behind
-    that link, or waits in front of it, at its source or granted by a switch.
+    `hop` counts the links of its route; `entered` is true in the buffer behind that link, false in
+    front of it, at its source or granted by a switch.
     """
 
     hop: int
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """How much of a message went onto a link, and was taken out of the buffer behind it."""
+    """Flits of a message that went onto a link, and that left the buffer behind it."""
 
     vc: int
     sent: int
@@ -55,31 +55,12 @@ class _Part(NamedTuple):
 
 
 class InFlight:
-    """What lies in every buffer of a network with switches, by what its links carried.
+    """Contents of every buffer of a network with switches, derived from what its links carried.
 
-    A link's near end shows which messages went onto it, in order, and its far end how many flits
-    it took out of the buffer of each channel: what lies between is what waits. A head that a
-    switch has taken and not sent on holds its channel already.
-
-    Parameters
-    ----------
-    schedules : sequence of Schedule
-        What ran, one after the other, header-only phases included.
-    config : Config
-        The interfaces, on shared links.
-    crossings : list
-        Per link, as `Network.crossings` returns them, of these runs only.
-    first_sequence : int
-        Number of the first collective in heads.
-
-    Raises
-    ------
-    DeviceError
-        If a message is none of the schedules'; names the link.
-
-    Notes
-    -----
-    O(messages x links of a route).
+    A link's near end shows the order of messages on it, its far end how many flits left the buffer
+    of each channel; the difference waits. A head that a switch has taken and not sent on holds its
+    channel already. DeviceError if a link carried a message that is in no schedule. O(messages x
+    links of a route).
     """
 
     def __init__(
@@ -117,7 +98,7 @@ class InFlight:
         self._granted = self._find_granted()
 
     def _message(self, link: int, head: dict[str, int], near: int) -> Message:
-        """Whose head this is; it is of a collective near the one of the message before it."""
+        """Message of a head, in a collective near the one of the message before it."""
         ahead = (head["sequence"] - self._first_sequence - near + _FAR) % (2 * _FAR) - _FAR
         collective = near + ahead
         is_known = 0 <= collective < len(self._schedules)
@@ -129,12 +110,10 @@ class InFlight:
         return message
 
     def _end_of_route(self, link: int, route: int) -> int | None:
-        """The rank that the hops ahead of a message on a link lead to; None if they lead to none.
-
-        A head as no sender makes it may name a port that is not there, or lead in a circle.
-        """
+        """Rank at the end of a route, counted from a link; None if there is none."""
         topology = self._topology
         node = int(topology.links[link, 1])
+        # A corrupted head may name a port that is not there, or lead in a circle.
         for hop in range(NUM_HOPS):
             port = route >> hop * HOP_WIDTH & _PORT_MASK
             onward = None if node < topology.num_ranks else topology.link_at(node, port)
@@ -144,7 +123,7 @@ class InFlight:
         return node if node < topology.num_ranks else None
 
     def _find_granted(self) -> dict[Channel, Message]:
-        """Channels that switches have given to messages of which nothing went onto them yet."""
+        """Channels granted by switches to messages of which nothing went onto them yet."""
         granted = {}
         for (message, link), part in self._parts.items():
             # A switch takes a head only in the cycle of its grant (hw/switch/input.py, ROUTE).
@@ -156,34 +135,32 @@ class InFlight:
         return granted
 
     def messages(self) -> list[Message]:
-        """All that went onto a link, each once."""
+        """Messages that went onto a link, each once."""
         return sorted({message for message, _ in self._parts})
 
     def links(self, message: Message) -> list[int]:
-        """The links of a message's route."""
+        """Links of a message's route."""
         schedule = self._schedules[message.collective]
         entries = slice(*schedule.route_offsets[message.row : message.row + 2])
         links: list[int] = schedule.route_links[entries].tolist()
         return links
 
     def channel(self, message: Message, hop: int) -> Channel:
-        """The channel that a message has, or asks for, on a link of its route.
-
-        The parity of a channel is that of the one before; the first one's is the collective's.
-        """
+        """Channel that a message has, or requests, on a link of its route."""
         links = self.links(message)
         part = self._parts.get((message, links[hop]))
         if part is not None:
             return Channel(links[hop], part.vc)
         schedule = self._schedules[message.collective]
         vc_class = int(schedule.route_classes[schedule.route_offsets[message.row] + hop])
+        # Switches keep the parity of a channel; the collective's number gives the first one.
         parity = self._first_sequence + message.collective
         if hop:
             parity = self.channel(message, hop - 1).vc
         return Channel(links[hop], 2 * vc_class + parity % 2)
 
     def place(self, message: Message) -> Place | None:
-        """Where a message's first flit is that has not come in; None if all of it has."""
+        """Place of the first flit that has not arrived; None if the whole message has."""
         links = self.links(message)
         parts = [self._parts.get((message, link), _Part(0, 0, 0, False)) for link in links]
         delivered = parts[-1].taken
@@ -196,16 +173,16 @@ class InFlight:
         return Place(0, False)
 
     def has_begun(self, message: Message, hop: int) -> bool:
-        """Whether some of a message has gone onto a link of its route."""
+        """True if some flit of a message went onto a link of its route."""
         return (message, self.links(message)[hop]) in self._parts
 
     def has_left(self, message: Message) -> bool:
-        """Whether all of it has left its source."""
+        """True if a whole message has left its source."""
         part = self._parts.get((message, self.links(message)[0]))
         return part is not None and part.ended
 
     def front(self, channel: Channel) -> Message | None:
-        """The message whose flit is the first in the buffer behind a link, if there is one."""
+        """Message of the first flit in the buffer behind a link, or None."""
         for message in self._queues.get(channel, ()):
             part = self._parts[message, channel.link]
             if part.taken < part.sent:
@@ -213,20 +190,20 @@ class InFlight:
         return None
 
     def holder(self, channel: Channel) -> Message | None:
-        """The message that has a channel: its tail has not gone onto the link."""
+        """Message that holds a channel, as its tail has not gone onto the link, or None."""
         if channel in self._granted:
             return self._granted[channel]
         return self._unended(channel.link, self._queues.get(channel, [])[-1:])
 
     def latest(self, link: int) -> Message | None:
-        """The message whose head was the last one to go onto a link, if its tail has not."""
+        """Message of the last head on a link, unless its tail has followed."""
         return self._unended(link, [self._newest[link]] if link in self._newest else [])
 
     def _unended(self, link: int, messages: list[Message]) -> Message | None:
         return next((one for one in messages if not self._parts[one, link].ended), None)
 
     def has_room(self, channel: Channel) -> bool:
-        """Whether the buffer behind a link has a place for one flit more of a channel."""
+        """True if the buffer behind a link has room for one more flit of a channel."""
         parts = (self._parts[one, channel.link] for one in self._queues.get(channel, ()))
         return sum(part.sent - part.taken for part in parts) < self._depth
 

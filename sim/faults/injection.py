@@ -38,7 +38,7 @@ _MOST_BITS = 1024
 
 
 class FlitField(enum.IntEnum):
-    """What of a flit a bit is flipped in; `bit` is taken modulo its width."""
+    """Field of a flit in which a bit is flipped; `bit` is taken modulo its width."""
 
     PAYLOAD = 0
     KIND = 1
@@ -48,7 +48,7 @@ class FlitField(enum.IntEnum):
 
 
 class MemoryChannel(enum.IntEnum):
-    """A memory channel of a port."""
+    """Memory channel of a port."""
 
     SEND = 0
     FETCH = 1
@@ -61,18 +61,11 @@ EVERY_ENTRY = 2**12 - 1
 
 @dataclass(frozen=True)
 class Injection:
-    """Something that goes wrong at a node.
-
-    Parameters
-    ----------
-    node : int
-        A rank; a switch too where a link or a state is struck.
-    """
+    """Fault at a node: a rank, or also a switch where a link or a state is struck."""
 
     node: int
 
     def __post_init__(self) -> None:
-        """Check that every number can be."""
         for name, value in vars(self).items():
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"{name.capitalize()} must be an int of at least 0, not {value!r}")
@@ -80,146 +73,120 @@ class Injection:
 
 @dataclass(frozen=True)
 class _Timed(Injection):
-    """Something that goes wrong at a node, so many cycles after the hosts begin to run."""
+    """Fault at a node, `cycle` cycles after the hosts begin to run."""
 
     cycle: int
 
     def words(self) -> tuple[int, int, int] | None:
-        """Kind, port and value for the harness; None for what a host does."""
+        """Kind, port and value for the harness; None for a fault that a host makes."""
         return None
 
 
 @dataclass(frozen=True)
 class _AtPort(_Timed):
-    """Something that goes wrong at a port: with the first flit it sends from then on."""
+    """Fault at a port, of the first flit that it sends from that cycle on."""
 
     port: int
 
 
 @dataclass(frozen=True)
 class FlipBit(_AtPort):
-    """A bit of a flit arrives flipped.
-
-    Parameters
-    ----------
-    node, cycle, port : int
-        The first flit that leaves there from that cycle on.
-    field : FlitField
-    bit : int
-    """
+    """Flip of a bit of a flit."""
 
     field: FlitField
     bit: int
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return int(self.field), self.port, self.bit
 
 
 @dataclass(frozen=True)
 class DropFlit(_AtPort):
-    """A flit never arrives."""
+    """Loss of a flit."""
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _DROP, self.port, 0
 
 
 @dataclass(frozen=True)
 class DuplicateFlit(_AtPort):
-    """A flit arrives twice, one behind the other."""
+    """Repetition of a flit."""
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _DUPLICATE, self.port, 0
 
 
 @dataclass(frozen=True)
 class DelayFlit(_AtPort):
-    """A flit arrives so many cycles later, in the first free one; others overtake it."""
+    """Delay of a flit, which others overtake, to the first free cycle after so many."""
 
     cycles: int
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _DELAY, self.port, self.cycles
 
 
 @dataclass(frozen=True)
 class StuckMemory(_AtPort):
-    """A memory channel takes no more requests from then on."""
+    """Memory channel that takes no more requests."""
 
     channel: MemoryChannel
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _STICK, self.port, int(self.channel)
 
 
 @dataclass(frozen=True)
 class FailedMemory(_AtPort):
-    """Memory answers with an error, once, on a channel of a rank's port."""
+    """Error response of memory, once, on a channel of a rank's port."""
 
     channel: MemoryChannel
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _ERROR, self.port, int(self.channel)
 
 
 @dataclass(frozen=True)
 class LoseCredit(_AtPort):
-    """A credit that the port gives back never arrives."""
+    """Loss of a credit that the port returns."""
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _LOSE_CREDIT, self.port, 0
 
 
 @dataclass(frozen=True)
 class DoubleCredit(_AtPort):
-    """A credit that the port gives back arrives twice."""
+    """Repetition of a credit that the port returns."""
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _DOUBLE_CREDIT, self.port, 0
 
 
 @dataclass(frozen=True)
 class MuteLink(_AtPort):
-    """All that leaves by a port is lost, flits and credits, for so many cycles; 0 is for good."""
+    """Loss of all flits and credits that leave a port, for so many cycles, or for good if 0."""
 
     cycles: int
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _MUTE, self.port, self.cycles
 
 
 @dataclass(frozen=True)
 class DeadNode(_Timed):
-    """All links of a node fall silent: neither flits nor credits leave it."""
+    """Loss of all flits and credits that leave a node."""
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         return _SILENCE, 0, 0
 
 
 @dataclass(frozen=True)
 class FlipState(_Timed):
-    """One or two bits of an entry of a node's state flip; where a library has `pokes`.
+    """Flip of one or two bits of an entry of a node's state, in a library with `pokes`.
 
-    Parameters
-    ----------
-    node, cycle : int
-        In that cycle.
-    state : int
-        Number of the memory or register, see `states.expose`.
-    entry, bit : int
-        Taken modulo the entries of the state, but for `EVERY_ENTRY`, and the bits of an entry,
-        check bits among them.
-    distance : int
-        A second bit so much further flips, too; none if that is the same one.
+    `state` numbers the memory or register (`states.expose`); `entry`, but for `EVERY_ENTRY`, and
+    `bit` are taken modulo the state's size, check bits included. A second bit flips at `distance`,
+    if that is another one.
     """
 
     state: int
@@ -228,20 +195,15 @@ class FlipState(_Timed):
     distance: int = 0
 
     def words(self) -> tuple[int, int, int]:
-        """As the harness takes it."""
         first, second = self.bit % _MOST_BITS, (self.bit + self.distance) % _MOST_BITS
         return _POKE, self.state, first | second << 10 | self.entry % 2**12 << 20
 
 
 @dataclass(frozen=True)
 class FlipWrite(Injection):
-    """A bit of a table arrives flipped when the host writes it, ahead of time or not.
+    """Flip of a bit of a table while the host writes it.
 
-    Parameters
-    ----------
-    rank : int
-    word, bit : int
-        Which of the table's words, its sizes and its CRC; both are taken modulo their number.
+    `word`, sizes and CRC included, and `bit` are taken modulo their number.
     """
 
     word: int
@@ -250,21 +212,13 @@ class FlipWrite(Injection):
 
 @dataclass(frozen=True)
 class ResetRank(_Timed):
-    """A rank's host writes CONTROL.reset, that many cycles after it could start."""
+    """Reset of a rank by its host, that many cycles after it could start."""
 
 
 def inject(network: Network, faults: Collection[Injection]) -> None:
-    """Let faults strike, counted from now; those that a host makes are left out.
+    """Schedule faults, in cycles from now, except those that a host makes.
 
-    Parameters
-    ----------
-    network : Network
-    faults : collection of Injection
-
-    Raises
-    ------
-    ValueError
-        If a node or a port is none of the network's, or its library cannot flip such a bit.
+    ValueError if the network has no such node, port or state.
     """
     topology = network.topology
     for fault in faults:
@@ -280,23 +234,12 @@ def inject(network: Network, faults: Collection[Injection]) -> None:
 
 
 def resets_of(faults: Collection[Injection]) -> dict[int, int]:
-    """Ranks whose host resets them, and the cycle in which it does."""
+    """Cycle of each rank's reset by its host."""
     return {fault.node: fault.cycle for fault in faults if isinstance(fault, ResetRank)}
 
 
 def flipped(writes: Writes, rank: int, faults: Collection[Injection]) -> Writes:
-    """Writes that load a rank's table as they arrive.
-
-    Parameters
-    ----------
-    writes : list of (address, value)
-    rank : int
-    faults : collection of Injection
-
-    Returns
-    -------
-    list of (address, value)
-    """
+    """Writes of a rank's table as they arrive."""
     arrived = list(writes)
     for fault in faults:
         if isinstance(fault, FlipWrite) and fault.node == rank:

@@ -23,27 +23,18 @@ _MOST_SEARCHED = 256
 
 
 class _Wait(NamedTuple):
-    """What a message waits for, in words that go on with the messages awaited, if any."""
+    """Wait of a message in words, followed by the messages awaited, if any."""
 
     words: str
     behind: tuple[Message, ...] = ()
 
 
 class WaitForGraph:
-    """Follows what every message waits for, from message to message.
+    """Waits of every message for others, from the state of a network that stopped.
 
-    A message waits for all that is named here, never for one or another: a channel has one holder,
-    a buffer one flit in front, a sum all its contributions. So a circle is a deadlock, and where
-    there is none, every chain of waits ends at what is to blame.
-
-    Parameters
-    ----------
-    schedules : sequence of Schedule
-        What ran, one after the other, header-only phases included.
-    in_flight : InFlight
-        Where messages were when the network stopped.
-    is_in : sequence of bool arrays, shape (num_transfers,)
-        Per collective, which messages had arrived by then.
+    A message waits for all messages named here, not for one of several: a channel has one holder, a
+    buffer one front flit, a sum all its contributions. So a circle is a deadlock, and without one
+    every chain of waits ends at the cause.
     """
 
     def __init__(
@@ -57,14 +48,7 @@ class WaitForGraph:
         self._known: dict[tuple[int, int], tuple[Message, ...]] = {}
 
     def sentence(self) -> str:
-        """Name the shortest circle of waits or, where there is none, a chain and its end.
-
-        Returns
-        -------
-        str
-            At most eight messages of a circle or a chain, each with what it waits for; empty if
-            all have arrived.
-        """
+        """Shortest circle of waits or, without one, a chain and its end; empty if all arrived."""
         first = [one for one in self._in_flight.messages() if not self._is_in[one[0]][one[1]]]
         incomplete = [k for k, is_in in enumerate(self._is_in) if not is_in.all()]
         if not incomplete:
@@ -85,17 +69,18 @@ class WaitForGraph:
     def _described(
         self, graph: "nx.DiGraph[Message]", chain: list[Message], last_words: str
     ) -> str:
-        """A chain in words, without its middle where it is long."""
+        """Words of a chain, without its middle where it is long."""
         words = [self._name(chain[0])]
         for here, there in pairwise(chain):
             words.append(f"{graph.edges[here, there]['words']} {self._name(there)}, which")
         left_out = len(chain) - _MOST_NAMED
+        # The ends of a chain say who waits and why; its middle repeats itself.
         if left_out > 0:
             words[_MOST_NAMED - 1 : -1] = [f"waits behind {left_out} more, the last of which"]
         return " ".join([*words, last_words])
 
     def _graph(self, first: Iterable[Message]) -> "nx.DiGraph[Message]":
-        """Every wait of these messages, of those that they wait for, and so on."""
+        """Waits of these messages, of those that they wait for, and so on."""
         graph: nx.DiGraph[Message] = nx.DiGraph()
         pending = list(first)
         graph.add_nodes_from(pending)
@@ -110,7 +95,7 @@ class WaitForGraph:
         return graph
 
     def _waits_of(self, message: Message) -> list[_Wait]:
-        """What a message that has not arrived waits for: one thing at least."""
+        """Waits of a message that has not arrived, at least one."""
         links, place = self._in_flight.links(message), self._in_flight.place(message)
         if place is None:
             return [self._at_rank(message, "has come in at", "and is not all in memory")]
@@ -132,7 +117,7 @@ class WaitForGraph:
         return [_Wait(f"waits at {at} for {self._channel(wanted)}, held by", (holder,))]
 
     def _to_enter(self, message: Message, hop: int) -> _Wait:
-        """Why the next flit of a message that has its channel does not go onto the link."""
+        """Wait of a message that holds its channel for entering the link."""
         channel = self._in_flight.channel(message, hop)
         at = self._node(int(self._topology.links[channel.link, 0]))
         front = self._in_flight.front(channel)
@@ -148,7 +133,7 @@ class WaitForGraph:
         return _Wait(f"waits at {at}, although {self._channel(channel)} is free")
 
     def _at_rank(self, message: Message, verb: str, otherwise: str) -> _Wait:
-        """Why the receiving rank does not take a message, or does not count it."""
+        """Wait of a message that the receiving rank does not take or count."""
         rank = int(self._schedules[message.collective].dst[message.row])
         at, ended = f"{verb} rank {rank},", self._num_ended(rank, message.collective)
         if message.collective > ended:
@@ -160,7 +145,7 @@ class WaitForGraph:
         return _Wait(f"{at} {otherwise}")
 
     def _at_source(self, message: Message) -> list[_Wait]:
-        """Why a message, or the rest of it, does not leave its rank."""
+        """Waits of a message of which something has not left its rank."""
         collective, row = message
         schedule = self._schedules[collective]
         rank = int(schedule.src[row])
@@ -187,11 +172,11 @@ class WaitForGraph:
         return [_Wait(f"{at} although all it needs is there")]
 
     def _num_ended(self, rank: int, most: int) -> int:
-        """How many collectives a rank has ended, up to `most`."""
+        """Number of collectives that a rank has ended, up to `most`."""
         return next((k for k in range(most) if self._missing(rank, k)), most)
 
     def _missing(self, rank: int, collective: int) -> tuple[Message, ...]:
-        """What a rank has not got, or not sent, of a collective."""
+        """Messages of a collective that a rank has not received or sent."""
         if (rank, collective) not in self._known:
             schedule = self._schedules[collective]
             sent = (Message(collective, int(row)) for row in np.flatnonzero(schedule.src == rank))
@@ -201,7 +186,7 @@ class WaitForGraph:
         return self._known[rank, collective]
 
     def _earlier_in_sum(self, message: Message) -> tuple[Message, ...]:
-        """Contributions that are added before this one and are not in."""
+        """Missing contributions that are added before this one."""
         collective, row = message
         schedule = self._schedules[collective]
         of_sum = (schedule.op == Op.REDUCE) & (schedule.flow == schedule.flow[row])
@@ -210,7 +195,7 @@ class WaitForGraph:
         return self._not_in(collective, of_sum & (places < places[row]))
 
     def _not_in(self, collective: int, which: BoolArray) -> tuple[Message, ...]:
-        """Those of some messages of a collective that have not arrived."""
+        """Messages among `which` that have not arrived."""
         rows = np.flatnonzero(which & ~self._is_in[collective])
         return tuple(Message(collective, int(row)) for row in rows)
 
@@ -230,7 +215,7 @@ class WaitForGraph:
 
 
 def _shortest_circle(graph: Any) -> list[Message]:
-    """The shortest circle, of these the one with the lowest message; empty if there is none."""
+    """Shortest circle, of these the one with the lowest message; empty if there is none."""
     best: list[Message] = []
     for component in nx.strongly_connected_components(graph):
         inside = graph.subgraph(component)

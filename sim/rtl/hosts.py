@@ -42,16 +42,10 @@ _MOST_CYCLES_BEHIND = 8
 
 
 class RtlHost:
-    """Does on every rank's register bus what a driver does, all ranks at the same time.
+    """Hosts of all ranks, which drive their register buses at the same time, as a driver does.
 
-    Parameters
-    ----------
-    network : Network
-
-    Attributes
-    ----------
-    loading_cycles : int
-        What the last `load` took: to write tables and settings, until all ranks had checked them.
+    `loading_cycles` is what the last `load` took: writes of tables and settings, until all ranks
+    had checked them.
     """
 
     def __init__(self, network: Network) -> None:
@@ -66,23 +60,10 @@ class RtlHost:
         self._settings: RunSettings | None = None
 
     def load(self, load: Load, faults: Collection[Injection] = ()) -> None:
-        """Load and commit the ranks' tables, or only what is not there yet.
+        """Load and commit the ranks' tables, or only what changed since the last time.
 
-        Hosts also wait until all links are idle: what a handshake or the collective before left on
-        a slow link would hold up data, or not, by how long loading took.
-
-        Parameters
-        ----------
-        load : Load
-            The same tables object as the last time stands for the same tables.
-        faults : collection of Injection
-            Of which flipped writes strike here.
-
-        Raises
-        ------
-        DeviceError
-            If an interface refuses its table; names row or flow. If a link does not come up;
-            names rank and port.
+        The same tables object stands for the same tables. DeviceError if an interface refuses its
+        table, which names row or flow, or a link does not come up, which names rank and port.
         """
         network, first_cycle = self._network, self._network.cycle
         writes = self._writes(load, faults)
@@ -101,35 +82,29 @@ class RtlHost:
             check_status(network, finished=True, first_cycle=first_cycle, running=False)
             raise
         self.loading_cycles = network.cycle - first_cycle if writes[0] else 0
+        # What a handshake or the collective before left on a slow link would hold up data, or not,
+        # by how long loading took: hosts start on idle links.
         await_links(network)
         await_idle_links(network)
 
     def _check_cycles(self, load: Load) -> int:
-        """Bound on a commit: it checks every row and flow, and clears a count per flow and op."""
+        """Bound on a commit, which checks every row and flow, and clears counts per flow and op."""
         entries = max(table.num_rows + table.num_flows for table in load.tables)
         # The tracker clears two counts per flow of the interface, also of flows not in use.
         return _CYCLES_PER_ENTRY * (entries + 2 * self._network.config.num_flows)
 
     def reset(self, ranks: Collection[int] | None = None, sequence: int = 0) -> None:
-        """Reset ranks by their hosts, and forget what was loaded.
+        """Reset ranks by their hosts, all by default; `sequence` numbers their next collective.
 
-        All of them unless it is said which ones; the number is that of their next collective.
-
-        Raises
-        ------
-        DeviceError
-            If an interface is still busy when memory must have answered; names rank.
+        DeviceError, with the rank, if an interface is still busy when memory must have answered.
         """
         self._tables = self._settings = None
         self._perform(lambda driver: driver.reset(sequence), ranks)
 
     def rejoin(self, rank: int) -> None:
-        """Reset one rank between collectives, to go on with the number that it has.
+        """Reset one rank between collectives, with the number that it has.
 
-        Raises
-        ------
-        DeviceError
-            If something is not delivered, so that it would be lost; names a rank.
+        DeviceError, with a rank, if something is not delivered and would be lost.
         """
         self._tables = self._settings = None
         self._perform(Driver.await_delivery)
@@ -138,25 +113,7 @@ class RtlHost:
     def _perform(
         self, method: Callable[[Driver], Steps[T]], ranks: Collection[int] | None = None
     ) -> dict[int, T]:
-        """Let hosts do at the same time what their drivers say; the others do nothing.
-
-        Parameters
-        ----------
-        method : callable
-            A method of `Driver`, perhaps with arguments.
-        ranks : collection of int, optional
-            Whose hosts; all unless it is said.
-
-        Returns
-        -------
-        dict
-            What the method returns, by rank.
-
-        Raises
-        ------
-        DeviceError
-            As the method, or if an interface refuses an access or does not answer.
-        """
+        """Perform a method of `Driver` on ranks at the same time; its results by rank."""
         drivers = self._drivers if ranks is None else [self._drivers[rank] for rank in ranks]
         steps = {driver.rank: method(driver) for driver in drivers}
         values: dict[int, Sequence[int]] = {}
@@ -174,7 +131,7 @@ class RtlHost:
         return results
 
     def _accesses(self, batches: Mapping[int, Sequence[HostOp]]) -> dict[int, Sequence[int]]:
-        """Let some hosts do one list of operations each; what was read, by rank."""
+        """Perform one list of operations per host; values read, by rank."""
         network = self._network
         for rank in range(network.topology.num_ranks):
             network.set_script(rank, batches.get(rank, ()))
@@ -191,7 +148,7 @@ class RtlHost:
     def _writes(
         self, load: Load, faults: Collection[Injection] = ()
     ) -> list[list[tuple[int, int]]]:
-        """What each rank lacks: nothing, other settings, or tables with them, and a commit."""
+        """Writes of each rank: none, other settings, or tables with them, and a commit."""
         # If loading fails, what is noted here is wrong until `reset`, which has to follow.
         held, writes = self._settings, run_writes(load.settings)
         loaded = self._tables is load.tables
@@ -216,38 +173,12 @@ class RtlHost:
         faults: Collection[Injection],
         progress: Callable[[int], None] | None,
     ) -> tuple[IntArray, IntArray]:
-        """Start one collective after the other, the first of them loaded; every rank on its own.
+        """Run collectives one after the other, the first of them loaded; every rank on its own.
 
-        Another table is loaded while the collective before it runs, and started at once, to begin
-        two cycles after that one; the same table is started when that one is done.
-
-        Parameters
-        ----------
-        loads : sequence of Load
-            What runs; their windows lie in memory one behind the other.
-        skews : sequence of int
-            Cycles that each rank waits before its first start.
-        idle_ranks : collection of int
-            Ranks that never start.
-        max_cycles : int
-            When to give up, without what it takes to load other tables.
-        then : Load or None
-            Loaded and committed while the last collective runs.
-        faults : collection of Injection
-            What goes wrong from now on.
-        progress : callable or None
-            Called with the cycles run, now and then.
-
-        Returns
-        -------
-        start, done : int64 arrays, shape (num_collectives, num_ranks)
-            Cycle in which the host began to write the start, and the first in which it saw the
-            interrupt.
-
-        Raises
-        ------
-        DeviceError
-            For the earliest fault, or for a rank that is not done in time.
+        Another table is loaded while the collective before it runs, and begins two cycles after
+        that; the same table is started when that one is done. Returns the cycles in which each host
+        began to write its start, and first saw the interrupt, of shape (num_collectives,
+        num_ranks). DeviceError for the earliest fault, or a rank that is not done in time.
         """
         network, first_cycle = self._network, self._network.cycle
         scripts, loading_cycles = self._scripts(loads, then, faults)
@@ -273,7 +204,7 @@ class RtlHost:
     def _scripts(
         self, loads: Sequence[Load], then: Load | None, faults: Collection[Injection]
     ) -> tuple[list[list[HostOp]], int]:
-        """What every host does from its first start on; cycles it may take to load tables."""
+        """Operations of every host from its first start on, and the cycles of loading therein."""
         start, end = HostOp.write(*START), [HostOp.wait_irq(), HostOp.write(*ACKNOWLEDGE)]
         scripts = [[start] for _ in loads[0].tables]
         loading_cycles = checking_cycles = 0
@@ -295,7 +226,7 @@ class RtlHost:
     def _times(
         self, scripts: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]], num_collectives: int
     ) -> tuple[IntArray, IntArray]:
-        """Starts and interrupts of all ranks, out of what their hosts did and when."""
+        """Starts and interrupts of all ranks, by what their hosts did."""
         start = np.zeros((num_collectives, len(scripts)), dtype=np.int64)
         done = np.zeros_like(start)
         for rank, (script, result) in enumerate(scripts):
@@ -310,7 +241,7 @@ class RtlHost:
         return start, done
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
-        """Read what every rank's ports that have a link counted in the last collective."""
+        """Counters of every rank's ports with a link, of the last collective."""
         topology = self._network.topology
 
         def counted(driver: Driver) -> Steps[Counters]:

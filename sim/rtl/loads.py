@@ -36,7 +36,7 @@ _KEPT = 4
 
 @dataclass(frozen=True, eq=False)
 class Upcoming:
-    """A collective that will be run next, so that it can be loaded while another one runs.
+    """Collective that runs next, so that it can be loaded while another one runs.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Upcoming:
     op : str
         "sum" or "max".
     dependency : str, optional
-        What a row waits for, in place of what the link model has it wait for.
+        Replaces the link model's.
     """
 
     schedule: Schedule
@@ -61,16 +61,10 @@ class Upcoming:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one collective.
+    """Bounds on one collective in cycles.
 
-    Parameters
-    ----------
-    collective_cycles : int
-        From the first rank's start to the last rank's done, if nothing fails.
-    watchdog_cycles : int
-        Longest time that any interface may go without progress.
-    step_cycles : int or None
-        In lockstep, what a step is estimated to take.
+    They are for the time from the first rank's start to the last one's done, for any interface
+    without progress, and in lockstep for a step.
     """
 
     collective_cycles: int
@@ -80,19 +74,7 @@ class Limits:
     def settings(
         self, dtype: str, window_flits: int, link_model: LinkModel, op: str = "sum"
     ) -> RunSettings:
-        """The settings of a collective whose first buffer lies at address 0.
-
-        Parameters
-        ----------
-        dtype : str
-            "int32", "float32" or "bfloat16".
-        window_flits : int
-            Of one rank's buffer, and of its slots on shared links.
-        link_model : LinkModel
-            Its `dependency` and `flow_control`.
-        op : str
-            "sum" or "max".
-        """
+        """Settings of a collective at address 0, whose window has a rank's buffer and its slots."""
         return RunSettings(
             dtype=dtype,
             window_base=0,
@@ -108,7 +90,7 @@ class Limits:
         )
 
     def run_cycles(self, num_collectives: int) -> int:
-        """Bound on a whole run, a fault of the watchdog and what it reads included."""
+        """Bound on a whole run, including a watchdog's fault and its diagnosis."""
         each = self.collective_cycles + _PER_COLLECTIVE_CYCLES
         return num_collectives * each + 2 * self.watchdog_cycles + _PER_COLLECTIVE_CYCLES
 
@@ -123,28 +105,10 @@ def limits_of(
     max_skew_cycles: int,
     lockstep: bool,
 ) -> Limits:
-    """Bounds that follow from the schedule, by `termination_cycles`.
+    """Bounds of a verified schedule, by `termination_cycles`.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts.
-    num_flits : int
-        Of one rank's buffer.
-    link_model : LinkModel
-        Links, buffers and memory.
-    memory_timing : MemoryTiming
-        What memory may take beyond its latency.
-    queue_flits : int
-        Flits a channel may have in flight in memory.
-    max_skew_cycles : int
-        The most that one rank starts after another.
-    lockstep : bool
-        Steps take their estimated time at least.
-
-    Returns
-    -------
-    Limits
+    `memory_timing` is what memory takes beyond its latency, `queue_flits` bounds the flits that a
+    channel has in flight there, and `max_skew_cycles` is between the first and the last start.
     """
     latency = int(link_model.latency_cycles(schedule.topology).max(initial=1))
     interval = math.ceil(link_model.cycles_per_flit(schedule.topology).max(initial=1.0))
@@ -176,18 +140,17 @@ def limits_of(
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """What is written to every rank's interface for a collective.
+    """Tables and settings of all ranks' interfaces for a collective.
 
     Parameters
     ----------
     schedule : Schedule
-        What the tables do, on the network's topology, with the header-only phase on shared links.
+        On the network's topology, with the header-only phase on shared links.
     tables : sequence of Table
         One per rank; the same object stands for the same tables.
     settings : RunSettings
         Equal on all ranks.
     limits : Limits
-        How long the collective may take.
     num_flits : int
         Of one rank's buffer; on shared links the window holds slots behind it.
     """
@@ -200,18 +163,16 @@ class Load:
 
 
 class Loader:
-    """Compiles loads for one network, and keeps the last few schedules' tables.
+    """Compiler of loads for one network, which keeps the last four schedules' tables.
 
     Parameters
     ----------
     topology : Topology
-        The network's.
     config : Config
         The interfaces.
     link_model : LinkModel
-        Links, buffers and memory.
     timing : MemoryTiming
-        What memory may take beyond its latency.
+        Of memory beyond its latency.
     """
 
     def __init__(
@@ -236,13 +197,12 @@ class Loader:
         Parameters
         ----------
         upcoming : Upcoming
-            The collective.
         max_skew_cycles : int
-            The most that one rank starts after another.
+            Between the first and the last start, at most.
         lockstep : bool
             Steps take their estimated time at least.
         tables : sequence of Table, optional
-            In place of those that the schedule compiles to.
+            In place of the schedule's own.
 
         Returns
         -------
@@ -251,7 +211,7 @@ class Loader:
         Raises
         ------
         ScheduleError, TopologyError
-            If the interfaces cannot hold it, or on shared links shall not send whole messages.
+            If the interfaces cannot hold it, or on shared links must not send whole messages.
         ValueError
             If it is for another network.
         """
@@ -286,26 +246,21 @@ class Loader:
     def load_all(
         self, queue: Sequence[Upcoming], *, max_skew_cycles: int = 0, **modes: Any
     ) -> list[Load]:
-        """Compile what several collectives need that run one behind the other.
+        """Compile what collectives need that run one after the other.
 
         Parameters
         ----------
         queue : sequence of Upcoming
         max_skew_cycles : int
-            The most that one rank starts the first one after another.
+            Between the first and the last start of the first one, at most.
         **modes
             As for `load`.
 
         Returns
         -------
         list of Load
-            With a window each, one behind the other, and time limits that allow for ranks that
-            are still at the collective before.
-
-        Raises
-        ------
-        ScheduleError, TopologyError, ValueError
-            As `load`.
+            With windows one behind the other, and time limits that allow for ranks still at the
+            collective before.
         """
         # `Upcoming` compares by identity: what is queued twice is compiled once.
         different = dict.fromkeys(queue)
@@ -332,7 +287,7 @@ class Loader:
         ]
 
     def _tables_of(self, schedule: Schedule, num_flits: int, lockstep: bool) -> Sequence[Table]:
-        """Tables of all ranks; the same objects where nothing has changed."""
+        """Tables of all ranks; the same objects for an equal schedule and size."""
         key = schedule.hash, num_flits, lockstep
         if key not in self._tables:
             compiled = [
@@ -349,13 +304,7 @@ class Loader:
 def check_queue(
     queue: Sequence[Upcoming], buffers: Sequence[Buffers], dtypes: Sequence[str]
 ) -> None:
-    """Raise unless there are buffers for each collective, of its length and type.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_buffers`, or if lengths or types differ.
-    """
+    """Raise TypeError or ValueError unless each collective has buffers of its length and type."""
     if len(queue) != len(buffers):
         raise ValueError(f"Buffers must be one per collective, {len(queue)}, not {len(buffers)}")
     for upcoming, buffer in zip(queue, buffers, strict=True):

@@ -30,42 +30,12 @@ Progress = Callable[[int], None]
 
 
 class RtlSession(AbstractContextManager["RtlSession"]):
-    """A network in RTL that stays, so that compiling and loading tables is done once.
+    """Network in RTL that stays, so that compiling and loading tables is done once.
 
-    To be closed, or used in a `with` statement. After a DeviceError it is of no use until `reset`.
-
-    Parameters
-    ----------
-    topology : Topology
-        Each link with a reverse link. Schedules whose routes lead through ranks need a switch
-        attached to each: `lowered` gives the topology that has them.
-    link_model : LinkModel
-        Clock, flits, buffers and memory latency.
-    memory_timing : MemoryTiming
-        Random memory latencies.
-    waveform : Waveform or None
-        Dumped from the first collective's first start on.
-    num_rows, num_flows, memory_flits, num_classes, max_children, num_waves : int
-        Least sizes of the interfaces; `run` says so where they are too small.
-    dtypes : tuple of str
-        Types of elements that the interfaces can reduce.
-    config : Config, optional
-        The interfaces, in place of such as follow from the above.
-    num_threads : int, optional
-        As for `Network`.
-    sleeps, backdoor : bool
-        As for `Network`.
-    library : Path, optional
-        Compiled for `config` by `network_library`, if it is known already.
-    say : callable, optional
-        Called with a sentence before something takes long; by default it is printed on stderr.
-
-    Raises
-    ------
-    TopologyError
-        If interfaces cannot be wired like this.
-    DeviceError
-        If the network cannot be compiled here; the message says what is missing.
+    To be closed, or used in a `with` statement; of no use after a DeviceError until `reset`.
+    Schedules with routes through ranks need the topology that `lowered` gives. Sizes of interfaces
+    are the least ones; `config` replaces them. TopologyError if interfaces cannot be wired like
+    this, DeviceError if the network cannot be compiled here.
     """
 
     def __init__(
@@ -124,22 +94,17 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         self._loader = Loader(topology, self.config, self.link_model, timing)
 
     def close(self) -> None:
-        """Give back the network and finish the waveform."""
+        """Close the network, and finish the waveform."""
         self.network.close()
 
     def __exit__(self, *error: object) -> None:
-        """Close it; an error goes on."""
         self.close()
 
     def reset(self, sequence: int = 0) -> None:
-        """Reset interfaces, by their hosts, and switches; nothing goes wrong on purpose any more.
+        """Reset interfaces, by their hosts, and switches, and end all injected faults.
 
-        The next collective has the number `sequence`, as heads and registers count.
-
-        Raises
-        ------
-        DeviceError
-            If an interface does not come to rest.
+        `sequence` is the number of the next collective in heads and registers. DeviceError if an
+        interface does not come to rest.
         """
         self.network.heal()
         # They are held until no interface has the old fault, which would reach them once more.
@@ -148,12 +113,9 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         self.network.hold_switches(False)
 
     def rejoin(self, rank: int) -> None:
-        """Reset one rank's interface between collectives; the next one is run with it again.
+        """Reset one rank's interface between collectives; the next one runs with it again.
 
-        Raises
-        ------
-        DeviceError
-            If what a rank has sent is not taken yet, so that a reset could lose it; as `reset`.
+        DeviceError if something sent is not taken yet, so that a reset could lose it.
         """
         self._host.rejoin(rank)
 
@@ -172,45 +134,12 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         faults: Collection[Injection] = (),
         progress: Progress | None = None,
     ) -> list[tuple[Buffers, Trace]]:
-        """Run a schedule on one set of buffers after the other, without a barrier between them.
+        """Run a schedule on sets of buffers, one after the other, without a barrier between them.
 
-        Parameters
-        ----------
-        schedule : Schedule
-            One that `verify` accepts, on the session's topology, or on the one from which that
-            was made by attaching switches to ranks.
-        buffers : sequence of float32, int32 or bfloat16 arrays, each of shape (num_ranks, n)
-            One per collective, all of one shape and type; never modified.
-        op, dependency : str
-            As in `Upcoming`.
-        start_skew_cycles : sequence of int, optional
-            How long after the first possible cycle each rank starts.
-        lockstep : bool
-            Interfaces wait out the estimated time of every step.
-        idle_ranks : collection of int
-            Ranks whose host never starts, to see what the others do.
-        tables : sequence of Table, optional
-            Loaded in place of those the schedule compiles to.
-        then : Upcoming, optional
-            What the next `run` will be of: its tables are loaded while the last of these runs.
-        faults : collection of Injection
-            What goes wrong, in cycles after the hosts begin to run.
-        progress : callable, optional
-            Called with the cycles run, now and then.
-
-        Returns
-        -------
-        list of (memory, Trace)
-            Per collective every rank's memory afterwards, like the buffers, and what was sent when,
-            on the schedule's own topology.
-
-        Raises
-        ------
-        TypeError, ValueError, ScheduleError
-            If schedule, buffers, op or skews do not fit each other or the interfaces.
-        DeviceError
-            For the fault nearest to its cause, what was awaited, the first message missing, and
-            on shared links the circle of waits.
+        `idle_ranks` never start; `then` is loaded while the last set runs; faults count cycles
+        after the hosts begin. Returns all ranks' memory and a Trace on the schedule's topology for
+        each set. DeviceError names the fault nearest to its cause, the first missing message, and
+        on shared links the circle of waits.
         """
         first = check_buffers(schedule, buffers, self.config.dtypes)
         this = Upcoming(schedule, first.shape[1], first.dtype.name, op, dependency)
@@ -227,29 +156,10 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         start_skew_cycles: Sequence[int] | None = None,
         progress: Progress | None = None,
     ) -> list[tuple[Buffers, Trace]]:
-        """Run one collective after the other, of any kind, without a barrier between them.
+        """Run collectives of any kind one after the other, without a barrier between them.
 
-        Where tables differ, each rank's host loads the next one while one runs, and starts it at
-        once: it begins two cycles after that is done, or when it is loaded.
-
-        Parameters
-        ----------
-        queue : sequence of Upcoming
-            What is run.
-        buffers : sequence of arrays, each of shape (num_ranks, n)
-            One for each, of its length and type; never modified.
-        start_skew_cycles, progress
-            As for `run`.
-
-        Returns
-        -------
-        list of (memory, Trace)
-            As of `run`; a rank's `done` is when its host saw that, which first loads what follows.
-
-        Raises
-        ------
-        TypeError, ValueError, ScheduleError, DeviceError
-            As `run`.
+        Where tables differ, each rank's host loads the next one while one runs; it begins two
+        cycles after that is done, or when it is loaded. A rank's `done` is when its host saw it.
         """
         check_queue(queue, buffers, self.config.dtypes)
         options = {"idle_ranks": (), "faults": (), "progress": progress}
@@ -265,7 +175,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         then: Upcoming | None,
         **options: Any,
     ) -> list[tuple[Buffers, Trace]]:
-        """Load what comes first, let the hosts run it all, and take the results."""
+        """Load the first collective, let the hosts run all, and take the results."""
         skews = check_skews(start_skew_cycles, self.network.topology.num_ranks)
         loads = self._loader.load_all(queue, max_skew_cycles=max(skews, default=0), **modes)
         following = None if then is None else self._loader.load(then)
@@ -294,16 +204,16 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         ]
 
     def counts(self) -> tuple[tuple[PortCounts, ...], ...]:
-        """Counters of the last collective, per rank and port that has a link."""
+        """Counters of the last collective, per rank and port with a link."""
         return self._host.counts()
 
     @property
     def loading_cycles(self) -> int:
-        """Cycles that hosts took to load what was not there before the last `run` began."""
+        """Cycles that hosts loaded before the last `run` began."""
         return self._host.loading_cycles
 
     def _open_waveform(self) -> None:
-        """Begin to dump, counting cycles from the start that comes next."""
         waveform, self._waveform = self._waveform, None
+        # From the first start on, of which cycles are counted; loading is of no interest.
         if waveform is not None:
             self.network.trace_to(waveform.path, waveform.first_cycle, waveform.last_cycle)
