@@ -6,7 +6,7 @@ from typing import Any
 
 from multitree.nic.config import Config, sequence_width
 from multitree.sim.cocotb.link_end import KINDS, Flit, LinkEnd
-from multitree.sim.cocotb.traffic import Collective, Message, message_of
+from multitree.sim.cocotb.reference import Collective, Message, message_of
 from multitree.topology.collectives import Op
 
 __all__ = ["LinkPartner", "PartnerNetwork"]

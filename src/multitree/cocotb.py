@@ -2,15 +2,24 @@
 
 from multitree.sim.cocotb.bench import InterfaceBench, NetworkBench
 from multitree.sim.cocotb.case import BenchCase
-from multitree.sim.cocotb.clocking import located, run_models, until
 from multitree.sim.cocotb.coverage import Coverage, Group, bench_bins
 from multitree.sim.cocotb.link_end import LINK_FAULTS, LinkEnd
 from multitree.sim.cocotb.memory import AxiMemory, Memory
 from multitree.sim.cocotb.partner import LinkPartner, PartnerNetwork
+from multitree.sim.cocotb.pins import located, run_models, until
 from multitree.sim.cocotb.rank import Rank
+from multitree.sim.cocotb.reference import (
+    Collective,
+    Message,
+    as_flits,
+    check_rank,
+    collective_of,
+    draw_buffers,
+    expected,
+    frame,
+)
 from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.sim.cocotb.runs import RunOptions, run_benches
-from multitree.sim.cocotb.scoreboard import as_flits, check_rank, draw_buffers, expected
 from multitree.sim.cocotb.simulators import (
     SIMULATORS,
     BenchError,
@@ -19,7 +28,6 @@ from multitree.sim.cocotb.simulators import (
     simulate,
 )
 from multitree.sim.cocotb.stalls import LEVELS, STALLS, Stall
-from multitree.sim.cocotb.traffic import Collective, Message, collective_of, frame
 from multitree.sim.rtl.loads import Load, Loader, Upcoming
 
 __all__ = [

@@ -10,8 +10,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, Timer
 
 from multitree.nic.program import RunSettings
 from multitree.nic.table import compile_table
-from multitree.sim.cocotb.clocking import run_models
 from multitree.sim.cocotb.memory import Memory
+from multitree.sim.cocotb.pins import run_models
 from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.execute import execute

@@ -9,7 +9,7 @@ import cocotb
 from multitree.nic.config import Config
 from multitree.sim.cocotb.bench import InterfaceBench
 from multitree.sim.cocotb.case import with_tuples
-from multitree.sim.cocotb.scoreboard import draw_buffers
+from multitree.sim.cocotb.reference import draw_buffers
 from multitree.sim.rtl.loads import Upcoming
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology

@@ -10,8 +10,8 @@ from cocotb.utils import get_sim_time
 
 from multitree.hw.lanes import DType
 from multitree.nic.reduce.reducer import item_layout
-from multitree.sim.cocotb.clocking import run_models
 from multitree.sim.cocotb.memory import Memory
+from multitree.sim.cocotb.pins import run_models
 from tests.cocotb.models.network import CONFIG
 
 LANES = CONFIG.flit_bytes // 4

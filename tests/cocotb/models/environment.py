@@ -9,9 +9,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
 from multitree.nic.config import JOB_QUEUE_DEPTH, Config, sequence_width
-from multitree.sim.cocotb.clocking import run_models, until
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.partner import PartnerNetwork
+from multitree.sim.cocotb.pins import run_models, until
 from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.sim.cocotb.stalls import STALLS, Stall, worst
 from multitree.topology.collectives import Op

@@ -7,7 +7,7 @@ import numpy as np
 
 from multitree.nic.config import NO_PORT
 from multitree.nic.table import Table
-from multitree.sim.cocotb.traffic import Collective, Message
+from multitree.sim.cocotb.reference import Collective, Message
 from multitree.topology.collectives import DTYPES, Op, combine
 
 __all__ = ["RANK", "FlowPlan", "Plan", "Round", "draw_plan", "make_table"]
