@@ -5,11 +5,9 @@ from time import perf_counter
 
 import torch
 
-from multitree.host.distributed.collective import Collective
-from multitree.host.distributed.execution import Flows
+from multitree.host.distributed.collective import Collective, Flows
 from multitree.host.distributed.group import Group, slices_of
 from multitree.host.peers.handles import Handle
-from multitree.host.peers.jobs import Job
 from multitree.host.peers.progress import Steps
 from multitree.host.tensors.invariant import check_invariant, keys_of, limbs_of, sum_of
 from multitree.host.tensors.operators import check_operator
@@ -165,7 +163,7 @@ def start_sparse_sum(
             tensor.copy_(whole.clone())
         group.report(sequence, collective, "torch", "sparse", None, perf_counter() - begun)
 
-    group.member.submit(Job(collective.fingerprint, collective.text, steps, handle, timeout_s))
+    group.queue(collective, steps, handle, timeout_s)
     return handle
 
 

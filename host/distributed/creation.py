@@ -1,4 +1,4 @@
-"""Makes one rank's end of a group, and gives it back when the process ends."""
+"""Makes one rank's end of a group, finds it, and gives it back at the process's end."""
 
 import atexit
 import multiprocessing.util
@@ -12,30 +12,31 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend as C10dBackend
 
 from multitree.host.distributed import BACKEND
+from multitree.host.distributed.collective import Arrivals, Transport
 from multitree.host.distributed.composed import InvariantSums
-from multitree.host.distributed.execution import Transport
 from multitree.host.distributed.group import Group
 from multitree.host.distributed.layouts import Layouts, Planner, planner_of
+from multitree.host.distributed.messages import (
+    BatchedMessages,
+    MessageTransport,
+    NcclBatches,
+    PostedMessages,
+)
 from multitree.host.distributed.options import Options, options_of
 from multitree.host.distributed.process_group import Collectives
-from multitree.host.distributed.transports.arrivals import Arrivals
-from multitree.host.distributed.transports.batched import BatchedMessages, NcclBatches
-from multitree.host.distributed.transports.messages import MessageTransport
-from multitree.host.distributed.transports.posted import PostedMessages
-from multitree.host.distributed.transports.shared_memory import SharedMemoryTransport
+from multitree.host.distributed.shared_memory import SharedMemory, SharedMemoryTransport
 from multitree.host.peers.connections import connect_all, host_identity
 from multitree.host.peers.member import Member
-from multitree.host.peers.shared_memory import SharedMemory
 from multitree.topology.algorithms.build import PACED
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "group_of"]
+__all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "ddp_hook", "group_of"]
 
 _LONG = timedelta(days=1)
-_GROUPS: dict[str, "_Ours"] = {}
+_GROUPS: dict[str, "_ProcessGroup"] = {}
 
 
-class _Ours(Collectives):
+class _ProcessGroup(Collectives):
     """What both forms of a group have."""
 
     def _begin(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
@@ -89,7 +90,7 @@ class _Ours(Collectives):
         return f"{type(self).__name__}(rank={self.group.rank}, size={self.group.num_ranks})"
 
 
-class MultiTreeBackend(_Ours, C10dBackend):
+class MultiTreeBackend(_ProcessGroup, C10dBackend):
     """Our part of a process group with other backends for other devices, from PyTorch 2.15 on.
 
     PyTorch wraps the handles of such a backend, so that they do not tell whether they are completed
@@ -101,7 +102,7 @@ class MultiTreeBackend(_Ours, C10dBackend):
         self._begin(group, store, timeout, is_invariant=is_invariant)
 
 
-class MultiTreeProcessGroup(_Ours, dist.ProcessGroup):
+class MultiTreeProcessGroup(_ProcessGroup, dist.ProcessGroup):
     """A process group in Python, whose methods PyTorch calls with nothing between."""
 
     def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
@@ -187,7 +188,7 @@ def group_of(process_group: Any = None) -> Collectives:
     return ours
 
 
-def create_group(given: Any, options: object) -> _Ours:
+def create_group(given: Any, options: object) -> _ProcessGroup:
     """Make this rank's end of a group of PyTorch's options; all ranks of the group call it.
 
     TypeError, ValueError, TopologyError or ScheduleError if our options do not fit, TimeoutError if
@@ -332,3 +333,39 @@ os.register_at_fork(after_in_child=_forget_all)
 atexit.register(_leave_all)
 # Processes of multiprocessing end without calling what is registered at exit.
 multiprocessing.util.Finalize(None, _leave_all, exitpriority=100)
+
+
+def ddp_hook(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Average a bucket of gradients over a group of this backend.
+
+    For models whose default group is of another backend::
+
+        group = torch.distributed.new_group(backend="multitree")
+        model.register_comm_hook(group, multitree.torch.ddp_hook)
+
+    Parameters
+    ----------
+    group : ProcessGroup or None
+        One of this backend; None for the default group.
+    bucket : torch.distributed.GradBucket
+
+    Returns
+    -------
+    torch.futures.Future
+        Of the averaged bucket.
+
+    Raises
+    ------
+    TypeError
+        If the group is of another backend.
+
+    Notes
+    -----
+    Gradients are multiplied by 1 / num_ranks and then summed, as without a hook, so that the bits
+    are those of a default group of this backend.
+    """
+    chosen = group_of(group)
+    buffer = bucket.buffer()
+    buffer.mul_(1.0 / chosen.group.num_ranks)
+    future = chosen.allreduce([buffer]).get_future()
+    return future.then(lambda done: done.value()[0])

@@ -12,20 +12,18 @@ import torch
 from multitree.host.distributed.collective import (
     Collective,
     CollectiveReport,
-    name_of,
-    why_not_hosted,
-)
-from multitree.host.distributed.execution import (
     Flows,
     Run,
     Transport,
     copy_chunk,
+    name_of,
     run_program,
+    why_not_hosted,
 )
 from multitree.host.distributed.layouts import Layout, Layouts, flows_of, parts_of
-from multitree.host.peers.handles import Handle
-from multitree.host.peers.jobs import Job
-from multitree.host.peers.member import Member, bytes_of, exchange_messages
+from multitree.host.peers.handles import Handle, QueuedCollective
+from multitree.host.peers.mailbox import bytes_of, exchange_messages
+from multitree.host.peers.member import Member
 from multitree.host.peers.progress import Steps
 from multitree.host.tensors.operators import check_operator
 
@@ -185,8 +183,18 @@ class Group:
             yield from self._execute(sequence, collective)
             collective.after()
 
-        job = Job(collective.fingerprint, collective.text, steps, handle, timeout_s)
-        self.member.submit(job)
+        self.queue(collective, steps, handle, timeout_s)
+
+    def queue(
+        self,
+        collective: Collective,
+        steps: Callable[[int], Steps[None]],
+        handle: Handle,
+        timeout_s: float,
+    ) -> None:
+        """Queue the steps of a collective, which are made from its number."""
+        queued = QueuedCollective(collective.fingerprint, collective.text, steps, handle, timeout_s)
+        self.member.submit(queued)
 
     def _execute(self, sequence: int, collective: Collective) -> Steps[None]:
         """Run it on the group's engine, or on each rank's own where that has no such thing."""
@@ -237,7 +245,7 @@ class Group:
             seconds = perf_counter() - begun
             self.report(sequence, collective, "torch", None, None, seconds)
 
-        self.member.submit(Job(collective.fingerprint, collective.text, steps, handle, timeout_s))
+        self.queue(collective, steps, handle, timeout_s)
 
     def messages(
         self,

@@ -7,11 +7,10 @@ import numpy as np
 import torch
 
 from multitree.host.buffers import to_tensor
-from multitree.host.distributed.execution import Flows
+from multitree.host.distributed.collective import Flows
 from multitree.host.distributed.layouts import FLIT_BYTES, Layout, Planner
 from multitree.host.engines import Collective, Plan
-from multitree.host.peers.mailbox import Mailbox
-from multitree.host.peers.member import exchange_messages
+from multitree.host.peers.mailbox import Mailbox, exchange_messages
 from multitree.host.peers.progress import Progress, Steps, Waiting
 from multitree.host.plans import Plans
 from multitree.host.report import WorkReport

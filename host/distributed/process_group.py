@@ -9,7 +9,6 @@ import torch
 from multitree.host.distributed.collective import CollectiveReport
 from multitree.host.distributed.composed import InvariantSums, start_sparse_sum
 from multitree.host.distributed.group import Group
-from multitree.host.distributed.profiling import profiled
 from multitree.host.distributed.staging import (
     Lists,
     Staged,
@@ -21,6 +20,7 @@ from multitree.host.distributed.staging import (
     listed,
     lists,
     operator_of,
+    profiled,
     root_of,
     timeout_of,
 )

@@ -1,7 +1,7 @@
 """How the processes of one group reach each other, and notice that one fails.
 
-`connections` join each rank with all others and carry `frames`; one `progress` thread per group
-reads them and runs the group's `jobs`, each of which ends a `handle`. `mailbox` matches messages,
-`shared_memory` maps the memory of the ranks of a host. `watch` finds the rank for which a group
-fails (`failures`), and a `member` puts them together.
+`connections` join each rank with all others and carry `frames`. The one thread of a group, in
+`progress`, reads them and runs what was submitted, which ends the `handles` that users wait for;
+`mailbox` matches messages. `failures` finds the rank for which a group fails, and a `member` puts
+all this together for users' threads.
 """

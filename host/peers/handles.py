@@ -1,14 +1,21 @@
-"""Handles of collectives in progress, with the interface of PyTorch's."""
+"""Collectives that were submitted, by number, and the handles that users wait for."""
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["Handle"]
+from multitree.host.peers.frames import Fingerprint
+from multitree.host.peers.progress import Steps
+
+__all__ = ["CollectiveLog", "Handle", "QueuedCollective"]
+
+_KEPT_COLLECTIVES = 8
 
 
 class Handle(dist._Work):
@@ -61,14 +68,14 @@ class Handle(dist._Work):
             future, callbacks, self._callbacks = self._future, self._callbacks, []
         try:
             if future is not None:
-                self._settle(future)
+                self._end_future(future)
             for callback in callbacks:
                 callback(error)
         finally:
             # Last, so that what waits sees all that hangs on the end done.
             self._gate.release()
 
-    def _settle(self, future: "torch.futures.Future[Any]") -> None:
+    def _end_future(self, future: "torch.futures.Future[Any]") -> None:
         if self._error is None:
             future.set_result(self._result)
         else:
@@ -113,7 +120,7 @@ class Handle(dist._Work):
                 return self._future
         # Without the lock: what hangs on a Future may use the handle.
         if ended:
-            self._settle(self._future)
+            self._end_future(self._future)
         return self._future
 
     def result(self) -> list[Any]:
@@ -136,3 +143,44 @@ def _devices_of(result: list[Any]) -> list[torch.device]:
     """Devices of tensors that a Future has to know: all but the CPU."""
     tensors = [item for item in result if isinstance(item, torch.Tensor)]
     return sorted({t.device for t in tensors if t.device.type != "cpu"}, key=str)
+
+
+@dataclass(eq=False)
+class QueuedCollective:
+    """A collective that was submitted: `steps` makes its code from its number in the group."""
+
+    fingerprint: Fingerprint
+    text: str  # what it is, for messages
+    steps: Callable[[int], Steps[None]]
+    handle: Handle
+    timeout_s: float
+    sequence: int = -1
+    begun_s: float = 0.0
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The fingerprint as frames have it."""
+        return self.fingerprint.packed()
+
+
+class CollectiveLog:
+    """The last collectives of a group, and those that have not ended."""
+
+    def __init__(self) -> None:
+        self._collectives: dict[int, QueuedCollective] = {}
+        self.num_submitted = 0
+
+    def add(self, queued: QueuedCollective) -> None:
+        """Keep a collective, and forget one that ended long ago."""
+        self._collectives[queued.sequence] = queued
+        self._collectives.pop(queued.sequence - _KEPT_COLLECTIVES, None)
+
+    def get(self, sequence: int) -> QueuedCollective | None:
+        """The collective of a number, if it was submitted and is still known."""
+        return self._collectives.get(sequence)
+
+    @property
+    def running(self) -> int:
+        """Number of the collective that runs, or is the next."""
+        left = [n for n, queued in self._collectives.items() if not queued.handle.is_completed()]
+        return min(left, default=self.num_submitted)

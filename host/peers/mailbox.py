@@ -5,10 +5,21 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import torch
+
 from multitree.host.peers.connections import Connection
 from multitree.host.peers.frames import NO_FINGERPRINT, Frame, FrameKind
+from multitree.host.peers.progress import Steps, Waiting
 
-__all__ = ["COLLECTIVES", "EAGER_BYTES", "USERS", "Mailbox", "Receive"]
+__all__ = [
+    "COLLECTIVES",
+    "EAGER_BYTES",
+    "USERS",
+    "Mailbox",
+    "Receive",
+    "bytes_of",
+    "exchange_messages",
+]
 
 EAGER_BYTES = 1 << 15
 """Longest message that is sent before its receiver has memory for it."""
@@ -61,7 +72,7 @@ class Mailbox:
         self._connections = connections
         self._posted: dict[tuple[int, int], deque[Receive]] = defaultdict(deque)
         self._unexpected: dict[tuple[int, int], deque[_Unexpected]] = defaultdict(deque)
-        self._landing: dict[int, Receive] = {}
+        self._arriving: dict[int, Receive] = {}
         self._cleared: dict[tuple[int, int], Receive] = {}
         self._long: dict[int, _LongSend] = {}
         self._numbers = itertools.count()
@@ -117,12 +128,12 @@ class Mailbox:
     def place(self, peer: int, frame: Frame) -> memoryview:
         """Memory for the payload of a frame that has begun to arrive."""
         if frame.kind == FrameKind.DATA:
-            self._landing[peer] = self._cleared.pop((peer, frame.index))
-            return self._landing[peer].memory
+            self._arriving[peer] = self._cleared.pop((peer, frame.index))
+            return self._arriving[peer].memory
         receive = self._match(peer, frame)
         if receive is None:
             return memoryview(bytearray(frame.length))
-        self._landing[peer] = receive
+        self._arriving[peer] = receive
         if len(receive.memory) != frame.length:
             return memoryview(bytearray(frame.length))
         return receive.memory
@@ -131,8 +142,8 @@ class Mailbox:
         """Take a frame of a message: EAGER, REQUEST, CLEAR or DATA."""
         if frame.kind == FrameKind.CLEAR:
             self._send_long(frame)
-        elif frame.kind == FrameKind.DATA or peer in self._landing:
-            receive = self._landing.pop(peer)
+        elif frame.kind == FrameKind.DATA or peer in self._arriving:
+            receive = self._arriving.pop(peer)
             self._finish(receive, peer, frame.length)
         else:
             self._deliver(peer, frame, payload)
@@ -156,8 +167,8 @@ class Mailbox:
             self._cleared.pop(key).when_done(error)
         for number in [n for n, sent in self._long.items() if peer in (None, sent.peer)]:
             self._long.pop(number).when_done(error)
-        for source in [p for p in self._landing if peer in (None, p)]:
-            self._landing.pop(source).when_done(error)
+        for source in [p for p in self._arriving if peer in (None, p)]:
+            self._arriving.pop(source).when_done(error)
 
     def _match(self, peer: int, frame: Frame) -> Receive | None:
         """Take the first receive that was posted for a message."""
@@ -210,3 +221,57 @@ class Mailbox:
             return
         data = Frame(FrameKind.DATA, index=frame.index, length=len(sent.memory))
         self._connections[sent.peer].send(data, sent.memory, when_sent=sent.when_done)
+
+
+def bytes_of(tensor: torch.Tensor) -> memoryview:
+    """Memory of a contiguous tensor on the CPU, as bytes."""
+    flat = tensor.detach().view(-1)
+    if flat.numel() == 0:
+        return memoryview(bytearray())
+    return memoryview(flat.view(torch.uint8).numpy())
+
+
+def exchange_messages(
+    mailbox: Mailbox,
+    sequence: int,
+    fingerprint: bytes,
+    sends: dict[int, torch.Tensor],
+    receives: dict[int, torch.Tensor],
+) -> Steps[None]:
+    """Send and receive messages of contiguous CPU tensors inside a collective, one for each rank.
+
+    All receives come first, then all sends, then their ends. Raises the first error that a message
+    ends with; where a connection breaks while it is written to, the end of the peer is awaited
+    instead.
+    """
+    pending: dict[tuple[str, int], None] = {}
+    errors: list[Exception] = []
+    broken: set[int] = set()
+
+    def ends(what: str, peer: int) -> Callable[[Exception | None], None]:
+        pending[what, peer] = None
+
+        def done(error: Exception | None) -> None:
+            if what == "send" and isinstance(error, OSError):
+                # Why it broke stands in what the peer has sent before, which is still to be read.
+                broken.add(peer)
+                return
+            pending.pop((what, peer), None)
+            if error is not None:
+                errors.append(error)
+
+        return done
+
+    # Receives first: a short message that finds one is read where it belongs, and not copied.
+    for peer, tensor in receives.items():
+        done = ends("recv", peer)
+        mailbox.receive(Receive(peer, COLLECTIVES, sequence, bytes_of(tensor), done))
+    for peer, tensor in sends.items():
+        done = ends("send", peer)
+        memory = bytes_of(tensor)
+        mailbox.send(peer, COLLECTIVES, sequence, memory, done, fingerprint=fingerprint)
+    while pending and not errors:
+        what, peer = next(iter(pending))
+        yield Waiting(peer, is_in_flight=what == "send" and peer not in broken)
+    if errors:
+        raise errors[0]

@@ -6,18 +6,14 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-import torch
-
 from multitree.host.peers.connections import Connection
-from multitree.host.peers.failures import CollectiveError, FailureRecord
+from multitree.host.peers.failures import CollectiveError, FailureRecord, Watch
 from multitree.host.peers.frames import Frame, FrameKind
-from multitree.host.peers.handles import Handle
-from multitree.host.peers.jobs import Job, Jobs
-from multitree.host.peers.mailbox import COLLECTIVES, USERS, Mailbox, Receive
+from multitree.host.peers.handles import CollectiveLog, Handle, QueuedCollective
+from multitree.host.peers.mailbox import USERS, Mailbox, Receive
 from multitree.host.peers.progress import Progress, Steps, Task, Waiting
-from multitree.host.peers.watch import Watch
 
-__all__ = ["Member", "bytes_of", "exchange_messages"]
+__all__ = ["Member"]
 
 _LOGGER = logging.getLogger("multitree.torch")
 _MESSAGES = {FrameKind.EAGER, FrameKind.REQUEST, FrameKind.CLEAR, FrameKind.DATA}
@@ -52,9 +48,9 @@ class Member:
             closed=self._closed,
             name=f"multitree-{group}-{rank}",
         )
-        self._jobs = Jobs()
+        self._log = CollectiveLog()
         self._watch = Watch(
-            rank, global_ranks, group, connections, store, self._jobs, self.progress, self._failed
+            rank, global_ranks, group, connections, store, self._log, self.progress, self._failed
         )
         self._num_done = 0
         self._awaited_by: list[tuple[int, int]] = []
@@ -73,7 +69,7 @@ class Member:
     @property
     def num_submitted(self) -> int:
         """Collectives that were submitted so far."""
-        return self._jobs.num_submitted
+        return self._log.num_submitted
 
     @property
     def failure(self) -> FailureRecord | None:
@@ -82,14 +78,14 @@ class Member:
 
     # Called by users' threads.
 
-    def submit(self, job: Job) -> None:
+    def submit(self, queued: QueuedCollective) -> None:
         """Queue a collective behind those submitted before."""
         with self._lock:
-            self._check_open(job.text)
-            job.sequence = self._jobs.num_submitted
-            self._jobs.num_submitted += 1
-            job.handle.sequence = self._jobs.num_submitted
-            self.progress.call(lambda: self._enqueue(job))
+            self._check_open(queued.text)
+            queued.sequence = self._log.num_submitted
+            self._log.num_submitted += 1
+            queued.handle.sequence = self._log.num_submitted
+            self.progress.call(lambda: self._enqueue(queued))
 
     def send(self, peer: int, tag: int, memory: memoryview, handle: Handle) -> None:
         """Start to send a message of users."""
@@ -134,45 +130,45 @@ class Member:
 
     # In the group's own thread.
 
-    def _enqueue(self, job: Job) -> None:
+    def _enqueue(self, queued: QueuedCollective) -> None:
         if self.failure is None:
-            self._jobs.add(job)
-            self._watch.begin(job)
+            self._log.add(queued)
+            self._watch.begin(queued)
         if self.failure is not None:
-            job.handle.finish(CollectiveError(self.failure))
+            queued.handle.finish(CollectiveError(self.failure))
             return
         task = Task(
-            self._run(job),
-            lambda error: self._job_ended(job, error),
-            when_late=lambda task: self._watch.diagnose(job, task),
+            self._run(queued),
+            lambda error: self._ended(queued, error),
+            when_late=lambda task: self._watch.diagnose(queued, task),
         )
         self.progress.queue(task)
 
-    def _run(self, job: Job) -> Steps[None]:
-        job.begun_s = monotonic()
+    def _run(self, queued: QueuedCollective) -> Steps[None]:
+        queued.begun_s = monotonic()
         task = self.progress.current
         assert task is not None
-        task.deadline = job.begun_s + job.timeout_s
-        for waiting in job.steps(job.sequence):
+        task.deadline = queued.begun_s + queued.timeout_s
+        for waiting in queued.steps(queued.sequence):
             state = self._watch.ended.get(waiting.peer)
-            if state is not None and not waiting.is_moving:
+            if state is not None and not waiting.is_in_flight:
                 # All that the rank has sent was read before its end was noticed.
-                self._watch.fail(self._watch.record(state, waiting, "", job))
+                self._watch.fail(self._watch.record(state, waiting, "", queued))
             yield waiting
 
-    def _job_ended(self, job: Job, error: BaseException | None) -> None:
+    def _ended(self, queued: QueuedCollective, error: BaseException | None) -> None:
         self._watch.idle_since = monotonic()
         if error is None:
-            self._num_done = job.sequence + 1
-            self.mark_done(job.sequence)
+            self._num_done = queued.sequence + 1
+            self.mark_done(queued.sequence)
             self._answer_awaiting()
         elif self.failure is None:
             # The other ranks would wait for this one for ever.
-            _LOGGER.debug("%s failed", job.text, exc_info=error)
+            _LOGGER.debug("%s failed", queued.text, exc_info=error)
             detail = f"{type(error).__name__}: {error}"
-            record = self._watch.record("aborted", Waiting(self.rank), detail, job)
+            record = self._watch.record("aborted", Waiting(self.rank), detail, queued)
             self.progress.call(lambda: self._watch.fail(record))
-        job.handle.finish(error)
+        queued.handle.finish(error)
 
     def _answer_awaiting(self) -> None:
         """Answer those who wait for this rank to have done a collective."""
@@ -249,57 +245,3 @@ class Member:
 def _until_done(handle: Handle, post: Receive) -> Steps[None]:
     while not handle.is_completed():
         yield Waiting(-1 if post.source is None else post.source)
-
-
-def bytes_of(tensor: torch.Tensor) -> memoryview:
-    """Memory of a contiguous tensor on the CPU, as bytes."""
-    flat = tensor.detach().view(-1)
-    if flat.numel() == 0:
-        return memoryview(bytearray())
-    return memoryview(flat.view(torch.uint8).numpy())
-
-
-def exchange_messages(
-    mailbox: Mailbox,
-    sequence: int,
-    fingerprint: bytes,
-    sends: dict[int, torch.Tensor],
-    receives: dict[int, torch.Tensor],
-) -> Steps[None]:
-    """Send and receive messages of contiguous CPU tensors inside a collective, one for each rank.
-
-    All receives come first, then all sends, then their ends. Raises the first error that a message
-    ends with; where a connection breaks while it is written to, the end of the peer is awaited
-    instead.
-    """
-    pending: dict[tuple[str, int], None] = {}
-    errors: list[Exception] = []
-    broken: set[int] = set()
-
-    def ends(what: str, peer: int) -> Callable[[Exception | None], None]:
-        pending[what, peer] = None
-
-        def done(error: Exception | None) -> None:
-            if what == "send" and isinstance(error, OSError):
-                # Why it broke stands in what the peer has sent before, which is still to be read.
-                broken.add(peer)
-                return
-            pending.pop((what, peer), None)
-            if error is not None:
-                errors.append(error)
-
-        return done
-
-    # Receives first: a short message that finds one is read where it belongs, and not copied.
-    for peer, tensor in receives.items():
-        done = ends("recv", peer)
-        mailbox.receive(Receive(peer, COLLECTIVES, sequence, bytes_of(tensor), done))
-    for peer, tensor in sends.items():
-        done = ends("send", peer)
-        memory = bytes_of(tensor)
-        mailbox.send(peer, COLLECTIVES, sequence, memory, done, fingerprint=fingerprint)
-    while pending and not errors:
-        what, peer = next(iter(pending))
-        yield Waiting(peer, is_moving=what == "send" and peer not in broken)
-    if errors:
-        raise errors[0]

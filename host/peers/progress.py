@@ -29,7 +29,7 @@ class Waiting:
     peer: int  # rank of the group; -1 if it is this one
     flow: int = -1  # of the row that is awaited, as step; -1 where it is no row
     step: int = -1
-    is_moving: bool = False  # the data are on their way already, so that the peer may leave
+    is_in_flight: bool = False  # the data are on their way already, so that the peer may leave
     until_s: float | None = None  # monotonic time at which to resume the task in any case
 
 
@@ -172,7 +172,7 @@ class Progress:
         """
         assert self._helper is not None, "start must have been called with a helper"
         future = self._helper.submit(function, self._wake)
-        now = cast(Waiting, _Now(waiting))
+        now = cast(Waiting, _CurrentWaiting(waiting))
         while not future.done():
             yield now
         return future.result()
@@ -279,7 +279,7 @@ class Progress:
             self._helper.stop()
 
 
-class _Now:
+class _CurrentWaiting:
     """What a function in the helper waits for whenever it is looked at, not when it was yielded."""
 
     def __init__(self, waiting: Callable[[], Waiting]) -> None:

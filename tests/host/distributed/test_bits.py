@@ -19,8 +19,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree.host.distributed import creation  # noqa: E402
-from multitree.host.distributed.transports.batched import BatchedMessages  # noqa: E402
-from multitree.host.distributed.transports.posted import PostedMessages  # noqa: E402
+from multitree.host.distributed.messages import (  # noqa: E402
+    BatchedMessages,
+    PostedMessages,
+)
 from multitree.torch import Options, group_of  # noqa: E402
 
 LENGTHS = (0, 1, 5, 64, 1000, 40_001)

@@ -9,8 +9,7 @@ from multitree import build, parse_topology
 
 pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
-from multitree.host.distributed.layouts import Layouts, planner_of
-from multitree.host.distributed.rank_program import Kind, program_of
+from multitree.host.distributed.layouts import Kind, Layouts, planner_of, program_of
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.execute import flow_ranges
 
@@ -55,7 +54,7 @@ def test_a_send_follows_all_earlier_arrivals_of_its_flow(spec, algorithm, collec
             if action.kind == Kind.SEND:
                 later = program.actions[place + 1 :]
                 assert not any(
-                    a.kind == Kind.TAKE and a.flow == action.flow and a.step < action.step
+                    a.kind == Kind.RECEIVE and a.flow == action.flow and a.step < action.step
                     for a in later
                 )
 
@@ -71,7 +70,7 @@ def test_contributions_are_taken_in_the_order_of_the_schedule(spec, algorithm, c
     for program in made:
         for flow, actions in itertools.groupby(
             sorted(
-                (a for a in program.actions if a.kind == Kind.TAKE and a.op == Op.REDUCE),
+                (a for a in program.actions if a.kind == Kind.RECEIVE and a.op == Op.REDUCE),
                 key=lambda a: a.flow,
             ),
             key=lambda a: a.flow,
@@ -112,7 +111,7 @@ def test_the_last_action_of_a_flow_and_the_end_of_a_sum_are_marked(spec, algorit
                 actions
             )
             ends = [a for a in actions if a.ends_sum]
-            takes = [a for a in actions if a.kind == Kind.TAKE and a.op == Op.REDUCE]
+            takes = [a for a in actions if a.kind == Kind.RECEIVE and a.op == Op.REDUCE]
             assert ends == (takes[-1:] if roots[flow] == program.rank else [])
 
 

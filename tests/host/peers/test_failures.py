@@ -7,12 +7,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
 from multitree.host.peers import failures  # noqa: E402
-from multitree.host.peers.failures import CollectiveError, FailureRecord, Status, find_culprit  # noqa: E402
+from multitree.host.peers.failures import (  # noqa: E402
+    CollectiveError,
+    FailureRecord,
+    Status,
+    Watch,
+    find_culprit,
+)
 from multitree.host.peers.frames import Frame, FrameKind  # noqa: E402
 from multitree.host.peers.handles import Handle  # noqa: E402
-from multitree.host.peers.member import exchange_messages  # noqa: E402
+from multitree.host.peers.mailbox import exchange_messages  # noqa: E402
 from multitree.host.peers.progress import Waiting  # noqa: E402
-from multitree.host.peers.watch import Watch  # noqa: E402
 
 SEQUENCE = 7
 
@@ -161,4 +166,4 @@ def test_a_connection_that_breaks_while_it_is_written_to_is_awaited_as_the_end_o
     for _ in range(2):
         waiting = next(steps)
         # What does not move is ended by the end of the peer, with the reason that it gave.
-        assert waiting.peer == 1 and not waiting.is_moving
+        assert waiting.peer == 1 and not waiting.is_in_flight
