@@ -1,4 +1,4 @@
-"""Makes one rank's end of a group, finds it, and gives it back at the process's end."""
+"""Makes one rank's end of a group, finds it, and gives it back in the end."""
 
 import atexit
 import multiprocessing.util
