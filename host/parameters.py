@@ -21,15 +21,7 @@ LINK_GBYTES_PER_S, LATENCY_NS = (0.1, 100_000.0), (0.001, 1e9)
 
 
 def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:
-    """The network of the ranks that take part: all, or those of a list such as ``0-3,8``.
-
-    Raises
-    ------
-    ValueError
-        If that is no list, or others are to forward where all take part.
-    TopologyError
-        As `among`.
-    """
+    """The network of the ranks that take part: all, or those of a list such as ``0-3,8``."""
     if ranks is None:
         if forwarding:
             raise ValueError("Forwarding must come with ranks, which say who takes part")
@@ -49,19 +41,9 @@ def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topolo
 def scaled(
     network: Topology, link_gbytes_per_s: float | None, latency_ns: float | None
 ) -> Topology:
-    """A network whose fastest links have a speed, and whose longest have a latency.
+    """A network whose fastest links have a speed, and whose longest links have a latency.
 
-    Parameters
-    ----------
-    network : Topology
-    link_gbytes_per_s, latency_ns : float, optional
-        Positive and finite. Other links are scaled by the same factor; None leaves all as they are.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> float(scaled(ring(4), None, 75.0).latency_ns.max())
-    75.0
+    Other links are scaled by the same factor; None leaves all as they are.
     """
     asked = {"bandwidth_gbytes_per_s": link_gbytes_per_s, "latency_ns": latency_ns}
     changes: dict[str, Any] = {}
@@ -81,13 +63,7 @@ def interface_model(
     adder_stages: int,
     **others: Any,
 ) -> LinkModel:
-    """The link model of interfaces by the names that options have, and of other figures.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `LinkModel`.
-    """
+    """The link model of interfaces by the names that options have, and of other figures."""
     return LinkModel(
         clock_ghz=clock_ghz,
         flit_bytes=flit_bytes,

@@ -166,20 +166,7 @@ def _number(value: float | None, *, scale: float = 1, digits: int = 4) -> str:
 
 
 def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> float:
-    """Cycles that no all-reduce of a buffer can beat on a topology.
-
-    Parameters
-    ----------
-    topology : Topology
-    size_bytes : int
-        Bytes of one rank's buffer.
-    link_model : LinkModel
-        Clock and flits.
-
-    Returns
-    -------
-    float
-    """
+    """Cycles that no all-reduce of a buffer, its size in bytes, can beat on a topology."""
     return bound_cycles(
         topology,
         link_model.num_flits(size_bytes, 1),
@@ -203,28 +190,10 @@ def report_on(
     loading_cycles: int | None = None,
     host: Host | None = None,
 ) -> WorkReport:
-    """Relate what an engine counted to time, bandwidth and bound.
+    """Relate the cycles that an engine counted to time, bandwidth and bound.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        What ran.
-    engine : str
-        What ran it.
-    size_bytes : int
-        Bytes of one rank's buffer.
-    link_model : LinkModel
-        Clock and flits, and what rows waited for.
-    cycles, link_utilization, exact, wall_seconds, cpu_seconds, ports, loading_cycles
-        As in `WorkReport`; without cycles there is no time, bandwidth, bound or ratio, and nothing
-        is on wires.
-    host : Host, optional
-        What its calls take; by default nothing.
-
-    Returns
-    -------
-    WorkReport
-        The bound is that of an all-reduce; other collectives have none yet.
+    Only an all-reduce has a bound. Without cycles there are no figures of time. The host says what
+    its calls take, by default nothing.
     """
     time_us = bandwidth = bound = ratio = wire_bits = effective = offload = offloaded = None
     if cycles is not None:

@@ -6,18 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multitree.host.cli.common import (
+from multitree.host.cli.options import (
     AlgorithmOption,
+    ClockOptions,
     JsonOption,
+    NetworkOptions,
     SizeOption,
     build_schedule,
+    with_groups,
+)
+from multitree.host.cli.output import (
+    Working,
     check_folder,
     check_writable,
+    print_json,
     print_pairs,
     print_table,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, with_groups
-from multitree.host.cli.output import Working, print_json
 from multitree.host.cli.verilog import (
     BENCH_SIZE,
     DEFAULT_DTYPES,

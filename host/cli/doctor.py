@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.common import JsonOption, print_pairs
-from multitree.host.cli.output import print_json
+from multitree.host.cli.options import JsonOption
+from multitree.host.cli.output import print_json, print_pairs
 from multitree.host.engines import why_not
 from multitree.sim.emulator.cache import cache_folder, cache_size_bytes, clear_cache
 
@@ -37,14 +37,7 @@ _PACKAGES = (
 
 
 def diagnose() -> dict[str, Any]:
-    """Look at versions, engines and the cache.
-
-    Returns
-    -------
-    dict
-        "versions": version by name, None where a thing is not installed. "engines": a list of
-        name, can_run and reason. "cache": path and size_bytes.
-    """
+    """Versions by package, engines with the reason why one cannot run, and the cache's size."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

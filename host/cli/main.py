@@ -16,12 +16,12 @@ from multitree.host.cli.process import Verbosity, command_name, run_command, set
 __all__ = ["COMMANDS", "app", "load_command", "main"]
 
 COMMANDS = {
-    "demo": ("demo", "Run sixteen interfaces in RTL: three algorithms, side by side."),
+    "demo": ("verilog", "Run sixteen interfaces in RTL: three algorithms, side by side."),
     "topology": ("schedule", "Describe a topology, and what no schedule can beat on it."),
     "schedule": ("schedule", "Build a schedule, or read one: steps, transfers, link load, hash."),
-    "verify": ("tables", "Prove that a schedule is right, and say what was proved."),
+    "verify": ("schedule", "Prove that a schedule is right, and say what was proved."),
     "table": (
-        "tables",
+        "table",
         "Print one rank's schedule table, in the paper's columns, or the writes that load it.",
     ),
     "verilog": (
@@ -32,25 +32,25 @@ COMMANDS = {
         "cocotb_benches",
         "Run cocotb benches over the Verilog of a network, and of one interface in it.",
     ),
-    "simulate": ("timing.simulate", "Run a collective on an engine with a clock, for each size."),
+    "simulate": ("simulate", "Run a collective on an engine with a clock, for each size."),
     "compare": (
-        "timing.compare",
+        "compare",
         "Run several algorithms' all-reduces side by side, for each size.",
     ),
     "sweep": (
-        "timing.sweep",
+        "sweep",
         "Run every combination of topologies, algorithms, sizes and parameters that a file names.",
     ),
     "figure": (
-        "figure",
+        "sweep",
         "Draw a figure of the evaluation, and write its values as CSV; without NAME, list them.",
     ),
     "explain": (
-        "timing.explain",
+        "compare",
         "Say what `--algorithm auto` takes for each size, what the others would take, and why.",
     ),
     "job": (
-        "job.command",
+        "job",
         "Time an iteration of training: compute, communication, and what of it is exposed.",
     ),
     "view": (

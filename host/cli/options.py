@@ -1,7 +1,8 @@
-"""Options that several commands share: network, clock, flits and buffers."""
+"""Options that several commands share, and the networks and schedules they name."""
 
 import functools
 import inspect
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -9,6 +10,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from multitree.host.cli.output import Working
 from multitree.host.parameters import (
     LATENCY_NS,
     LINK_GBYTES_PER_S,
@@ -19,46 +21,45 @@ from multitree.host.parameters import (
 from multitree.sim.link_model import LinkModel, problem_with
 from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.sizing import LinkLimit, link_limits
-from multitree.topology.errors import TopologyError, TopologyWarning
+from multitree.topology.algorithms.build import ALGORITHMS, build_compact
+from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
+from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
 from multitree.topology.files.files import load_file
+from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import names_file, parse_topology
 
 __all__ = [
+    "AlgorithmOption",
     "ClockOptions",
+    "CollectiveOption",
+    "CsvOption",
+    "FlowControlOption",
+    "HostOptions",
+    "JsonOption",
+    "MemoryCyclesOption",
     "NetworkOptions",
+    "RootOption",
+    "ScheduleArgument",
+    "SizeOption",
+    "SizesOption",
+    "SpecArgument",
+    "build_compactly",
+    "build_schedule",
+    "identity_of",
     "report_limits",
     "with_groups",
 ]
+
 
 Result = TypeVar("Result")
 
 
 def with_groups(command: Callable[..., Result]) -> Callable[..., Result]:
-    """A command whose parameters that are dataclasses are options of their own, one per field.
+    """A command with one option per field in the place of each parameter that is a dataclass.
 
-    Parameters
-    ----------
-    command : callable
-        What a command line calls with one argument per parameter. A parameter whose type is a
-        dataclass has no default; fields are annotated as the command's options are, and have one.
-
-    Returns
-    -------
-    callable
-        The same with the fields in the place of each such parameter.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass
-    ... class Clock:
-    ...     ghz: float = 1.0
-    >>> def period(cycles: int, clock: Clock) -> float:
-    ...     return cycles / clock.ghz
-    >>> with_groups(period)(8, ghz=2.0), str(inspect.signature(with_groups(period)))
-    (4.0, '(cycles: int, ghz: float = 1.0) -> float')
+    Such a parameter has no default; the fields have one, and are annotated as options.
     """
     signature = inspect.signature(command)
     hints = get_type_hints(command, include_extras=True)
@@ -134,26 +135,12 @@ class NetworkOptions:
     warnings: list[str] = field(default_factory=list, init=False)
 
     def network(self, spec: str) -> Topology:
-        """The network of the ranks that take part.
-
-        Raises
-        ------
-        ValueError, TopologyError
-            As `read` and `members_of`.
-        """
+        """The network of the ranks that take part."""
         given = self._noting(lambda: parse_topology(spec, **self._keys))
         return self.members(self._scaled(spec, given))
 
     def read(self, spec: str) -> Topology | Schedule:
-        """The whole network, or a file's schedule.
-
-        Raises
-        ------
-        ValueError
-            If speed or latency is given for a file, or is no positive number.
-        TopologyError, ScheduleError
-            As `load_file` and `parse_topology`.
-        """
+        """The whole network, or a file's schedule."""
         if not names_file(spec):
             return self._scaled(spec, self._noting(lambda: parse_topology(spec, **self._keys)))
         given = self._noting(lambda: load_file(spec, **self._keys))
@@ -232,13 +219,7 @@ class ClockOptions:
     ] = _DEFAULTS.add_cycles
 
     def model(self, **others: Any) -> LinkModel:
-        """The link model of these, and of other figures.
-
-        Raises
-        ------
-        ValueError
-            If interfaces cannot be built like this.
-        """
+        """The link model of these options and of others."""
         for name, value in vars(self).items():
             problem = None if value is None else problem_with(name, value)
             if problem is not None:
@@ -285,3 +266,115 @@ def report_limits(limits: tuple[LinkLimit, ...]) -> None:
     """Print links that are not used at their speed."""
     for limit in limits:
         typer.echo(f"Limited: {limit}")
+
+
+DEFAULT_ALGORITHM = "multitree"
+_OTHERS = ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM)
+
+CostModelOf = Callable[[Topology], CostModel]
+
+SpecArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC",
+        help="Topology: torus:4x4, mesh:8x8, ring:16, hypercube:6, full:8, fat_tree:4x4, "
+        "kary_tree:4x3x2, bigraph:4x8, dgx2, dgx_a100:2, dragonfly:4x2x2, or a .json or "
+        ".graphml file.",
+    ),
+]
+ScheduleArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC",
+        help="As `multitree topology` takes it, or a schedule in a .json or .graphml file.",
+    ),
+]
+AlgorithmOption = Annotated[
+    str | None,
+    typer.Option(help=f"{DEFAULT_ALGORITHM}, or one of {_OTHERS}.", metavar="NAME"),
+]
+CollectiveOption = Annotated[
+    str | None,
+    typer.Option(
+        help="all_reduce, or reduce_scatter, all_gather, broadcast or reduce.", metavar="NAME"
+    ),
+]
+RootOption = Annotated[
+    int | None, typer.Option(help="Root rank of broadcast and reduce.", metavar="RANK")
+]
+FlowControlOption = Annotated[
+    str, typer.Option(help="message, or packet: a head per sub-message.", metavar="NAME")
+]
+MemoryCyclesOption = Annotated[
+    int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
+]
+SizeOption = Annotated[
+    str,
+    typer.Option(help="One rank's buffer: bytes, or with kB, MB, KiB, ...", metavar="SIZE"),
+]
+SizesOption = Annotated[
+    str,
+    typer.Option(help="One rank's buffer, or several: 32KiB,1MB,4MiB.", metavar="SIZE,..."),
+]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, a row per result.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def build_schedule(
+    spec: str,
+    algorithm: str | None,
+    collective: str | None,
+    root: int | None,
+    network: NetworkOptions,
+    cost_model: CostModelOf | None = None,
+) -> tuple[Schedule, float]:
+    """What `build_compactly` builds or reads, with all its rows; errors of both."""
+    built, seconds = build_compactly(spec, algorithm, collective, root, network, cost_model)
+    start = time.perf_counter()
+    return built.schedule(), seconds + time.perf_counter() - start
+
+
+def build_compactly(
+    spec: str,
+    algorithm: str | None,
+    collective: str | None,
+    root: int | None,
+    network: NetworkOptions,
+    cost_model: CostModelOf | None = None,
+) -> tuple[AnySchedule, float]:
+    """Build a schedule, or read and verify the one of a file, and measure the seconds it takes.
+
+    The cost model is for builders that fit a schedule to a size. A ScheduleError says that a file
+    has another algorithm, collective or root than asked for.
+    """
+    start = time.perf_counter()
+    with Working(f"Reading {spec}"):
+        given = network.read(spec)
+    if isinstance(given, Schedule):
+        if network.ranks is not None or network.forwarding:
+            raise ScheduleError(f"{spec}: ranks must be the file's, {given.topology.num_ranks}")
+        for what, asked in (("algorithm", algorithm), ("collective", collective), ("root", root)):
+            if asked is not None and asked != getattr(given, what):
+                has = getattr(given, what)
+                raise ScheduleError(f"{spec}: {what} must be the file's, {has}, not {asked!r}")
+        return given, time.perf_counter() - start
+    given = network.members(given)
+    algorithm = DEFAULT_ALGORITHM if algorithm is None else algorithm
+    collective = "all_reduce" if collective is None else collective
+    start = time.perf_counter()
+    with Working(f"Building {algorithm} on {given.name}"):
+        paced = None if cost_model is None else cost_model(given)
+        built = build_compact(given, algorithm, collective=collective, root=root, cost_model=paced)
+    return built, time.perf_counter() - start
+
+
+def identity_of(built: AnySchedule) -> dict[str, Any]:
+    """Keys that identify a schedule; where rows are too many, no hash is taken."""
+    return {
+        "topology": built.topology.name,
+        "num_ranks": built.topology.num_ranks,
+        "algorithm": built.algorithm,
+        "collective": built.collective,
+        "root": built.root,
+        "schedule_hash": built.hash if built.num_transfers <= MAX_ROWS else None,
+    }

@@ -1,14 +1,17 @@
-"""What commands print: JSON and CSV for programs, progress for people."""
+"""Output of commands: JSON and CSV for programs, tables for people, progress."""
 
 import json
+import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.status import Status
 
@@ -19,11 +22,16 @@ from multitree.topology.progress import reported_to
 __all__ = [
     "SCHEMA",
     "Working",
+    "check_folder",
     "check_format",
+    "check_writable",
     "print_csv",
     "print_json",
+    "print_pairs",
     "print_sizes",
+    "print_table",
 ]
+
 
 SCHEMA = "multitree.{}.v1"
 """Value of the key "schema" for each command; what it means is in output.schema.json."""
@@ -32,12 +40,7 @@ _AT_ONCE = 100_000
 
 
 def check_format(as_json: bool, as_csv: bool) -> None:
-    """Raise before any work is done where two formats are asked for.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise a ValueError before any work where two formats are asked for."""
     if as_json and as_csv:
         raise ValueError("Output must be --json or --csv, not both")
 
@@ -68,18 +71,10 @@ EVERY_LINE_SECONDS = 10.0
 
 
 class Working:
-    """Says on stderr what takes so long, once it takes longer than two seconds.
+    """Progress on stderr, from two seconds after the start of the work on.
 
-    On a terminal that is a line which changes. On anything else nothing is said, or with
-    `Verbosity.VERBOSE` a line at once and then one every ten seconds.
-
-    Parameters
-    ----------
-    text : str
-        What is being done.
-    lines : bool
-        Whether such lines, but for the first, are printed without that, too, since it may take
-        hours.
+    A terminal shows it as a line that changes. Elsewhere it is one line per ten seconds, with
+    `Verbosity.VERBOSE` or, for work that may take hours, with `lines`.
     """
 
     def __init__(self, text: str, *, lines: bool = False) -> None:
@@ -147,3 +142,50 @@ class Working:
 
     def _print(self, sentence: str) -> None:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+NUMBER_CHARACTERS = frozenset("0123456789.+-% ")
+
+
+def print_pairs(title: str, pairs: Iterable[tuple[str, Any]]) -> None:
+    """Print a title, and names with their values, one below the other."""
+    typer.echo(title)
+    rows = [(name, "unknown" if value is None else str(value)) for name, value in pairs]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        typer.echo(f"  {name:<{width}}  {value}")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a title and a table, numbers to the right, no cell cut off."""
+    listed = list(rows)
+    places = []
+    for index, column in enumerate(columns):
+        cells = [row[index] for row in listed]
+        side = ">" if all(NUMBER_CHARACTERS.issuperset(cell) for cell in cells) else "<"
+        places.append(f"{{:{side}{max(map(len, (column, *cells)))}}}")
+    line = "  ".join(places)
+    head = line.format(*columns)
+    typer.echo(f"{title}\n")
+    typer.secho(f" {head}", bold=True)
+    typer.echo(f" {'─' * len(head)}")
+    for row in listed:
+        typer.echo(f" {line.format(*row)}".rstrip())
+    typer.echo()
+
+
+def check_writable(path: Path) -> None:
+    """Raise a ValueError before any work where a file could not be written."""
+    if not path.parent.is_dir():
+        raise ValueError(f"Folder of {str(path)!r} must exist")
+    if path.is_dir():
+        raise ValueError(f"File must be a file, not the folder {str(path)!r}")
+
+
+def check_folder(path: Path) -> None:
+    """Raise a ValueError before any work where a folder could not be made or written to."""
+    there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise ValueError(f"Folder must be a folder, not the file {str(there)!r}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"Folder must be writable, not {str(there)!r}")

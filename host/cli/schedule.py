@@ -1,41 +1,49 @@
-"""The commands topology and schedule: what is there, and what would be sent."""
+"""The commands topology, schedule and verify: what is sent, what is proved."""
 
 import csv
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.common import (
+from multitree.host.cli.options import (
     AlgorithmOption,
+    ClockOptions,
     CollectiveOption,
     JsonOption,
+    NetworkOptions,
     RootOption,
     ScheduleArgument,
     SizeOption,
     SpecArgument,
     build_compactly,
-    check_writable,
+    build_schedule,
     identity_of,
-    print_pairs,
+    report_limits,
+    with_groups,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
-from multitree.host.cli.output import Working, print_json
+from multitree.host.cli.output import Working, check_writable, print_json, print_pairs
 from multitree.host.report import bound_of
-from multitree.host.sizes import format_size, parse_size
+from multitree.host.sizes import format_size, paced, parse_size
+from multitree.nic.config import Config
 from multitree.sim.inputs import check_private
-from multitree.sim.link_model import LinkModel
+from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.rtl.loads import Limits, limits_of
 from multitree.sim.sizing import link_limits
 from multitree.topology.atomic_write import replacing
+from multitree.topology.checks import verify as proof
 from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.files.files import save_schedule, save_topology
 from multitree.topology.files.schedule_rows import FIELDS, rows_of
+from multitree.topology.lowering import as_sent
 from multitree.topology.networks.bounds import bound_steps
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["schedule", "topology"]
+__all__ = ["schedule", "topology", "verify"]
+
 
 SUFFIXES = (".json", ".graphml", ".csv")
 MOST_NODES = 64
@@ -203,3 +211,74 @@ def _span(least: float, most: float) -> str:
 def _ends(data: dict[str, Any], name: str) -> tuple[float, float]:
     """The two ends of a range by its name."""
     return data[f"{name}_min"], data[f"{name}_max"]
+
+
+@with_groups
+def verify(
+    spec: ScheduleArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    algorithm: AlgorithmOption = None,
+    collective: CollectiveOption = None,
+    root: RootOption = None,
+    size: SizeOption = "1MiB",
+    json: JsonOption = False,
+) -> None:
+    """Prove that a schedule is right, and say what was proved."""
+    size_bytes, model = parse_size(size), clock.model()
+    asked = (algorithm, collective, root, network)
+    built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
+    if built.topology.num_switches:
+        check_private(built.topology, model)
+    with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
+        report, limits = proof.verify(built), _limits(built, size_bytes, model)
+    data = identity_of(built) | {"verified": True} | asdict(report)
+    data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
+    data |= clock.figures(built.topology, model) | {"warnings": network.warnings}
+    if json:
+        print_json(data)
+        return
+    causal = "yes" if report.causal else "no: slow links deliver later than the steps have it"
+    print_pairs(
+        f"Proved of {built.collective} by {built.algorithm} on {built.topology.name}:",
+        [
+            ("complete", "every rank's value is in every sum, and every rank gets its result"),
+            ("exactly once", f"each of {report.num_messages} messages adds what was not yet added"),
+            ("race-free", "nothing is written while it is read or before it is complete"),
+            (
+                "trees",
+                f"{built.num_flows} flows, each a tree with one root, up to "
+                f"{report.tree_height_hops} hops high",
+            ),
+            ("no circle", "no message waits for itself, on links or on data"),
+            ("contention in a step", _contention(report)),
+            ("steps keep to the links' speeds", causal),
+            ("siblings in a step", f"{report.max_siblings} at most, in a definite order"),
+            ("steps", f"{report.num_steps} in all; a phase takes at least {report.bound_steps}"),
+            (f"ends at {format_size(size_bytes)}", f"within {limits.collective_cycles} cycles"),
+            ("hash", built.hash),
+        ],
+    )
+    report_limits(link_limits(built.topology, model))
+
+
+def _limits(schedule: Schedule, size_bytes: int, model: LinkModel) -> Limits:
+    """How long a collective may take where all ranks start at once."""
+    return limits_of(
+        as_sent(schedule),
+        model.num_flits(size_bytes, 1),
+        model,
+        memory_timing=MemoryTiming(),
+        queue_flits=Config().memory_queue_flits,
+        max_skew_cycles=0,
+        lockstep=False,
+    )
+
+
+def _contention(report: proof.Report) -> str:
+    """How many messages meet, in words."""
+    if report.contention_free:
+        return "none"
+    if report.max_link_load == 1:
+        return "on slow links, where a message is not through when the next one comes"
+    return f"{report.max_link_load} on one link"

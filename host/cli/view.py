@@ -5,19 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.common import (
+from multitree.host.cli.options import (
+    ClockOptions,
     CollectiveOption,
     JsonOption,
+    NetworkOptions,
     RootOption,
     ScheduleArgument,
     build_schedule,
-    check_writable,
     identity_of,
-    print_pairs,
+    report_limits,
+    with_groups,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
-from multitree.host.cli.output import Working, print_json
-from multitree.host.cli.timing.simulate import AnyAlgorithmOption, AnyDependencyOption, built_for
+from multitree.host.cli.output import Working, check_writable, print_json, print_pairs
+from multitree.host.cli.simulate import AnyAlgorithmOption, AnyDependencyOption, built_for
 from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.view.player_page import page_of

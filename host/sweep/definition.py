@@ -52,16 +52,9 @@ Check = Callable[[str, Any], Any]
 
 @dataclass(frozen=True)
 class Grid:
-    """Every combination of some values.
+    """Every combination of some values by the field of `Point`; the last field varies fastest.
 
-    Parameters
-    ----------
-    name : str
-        What messages call it: the file.
-    folder : Path
-        Where files are that it names.
-    values : mapping of str to tuple
-        Values by the name of a `Point`'s field; those of the last name vary fastest.
+    Its name in messages is the file's path, and its folder is where files of topologies are.
     """
 
     name: str
@@ -80,46 +73,16 @@ class Grid:
 
 
 def read_grid(path: str | Path) -> Grid:
-    """Read a sweep file.
-
-    Parameters
-    ----------
-    path : str or Path
-        YAML: keys of `grid_of`. Topologies of files are looked for in its folder.
-
-    Raises
-    ------
-    SweepError
-        If it is wrong: says where, and what must be.
-    """
+    """The grid of a sweep file in YAML; a SweepError names the place and the rule."""
     with naming(str(path), SweepError):
         entries, places = read_entries(str(path))
         return _grid(str(path), Path(path).absolute().parent, entries, places)
 
 
 def grid_of(entries: Mapping[str, Any]) -> Grid:
-    """The grid of values by key.
+    """The grid of values, or lists of them, by key: an option of `multitree simulate`, or topology.
 
-    Parameters
-    ----------
-    entries : mapping
-        Keys are the names of options of `multitree simulate` with underscores, and "topology" in
-        the place of SPEC; each with a value, or a list of them. Topologies of files are looked
-        for in the current folder.
-
-    Raises
-    ------
-    SweepError
-        If a key is unknown or missing, a list empty, or a value wrong or repeated.
-    TypeError
-        If it is no mapping.
-
-    Examples
-    --------
-    >>> sizes = ["32KiB", "1MiB"]
-    >>> values = {"topology": "torus:4x4", "algorithm": "ring", "engine": "analytic"}
-    >>> [point.size_bytes for point in grid_of(values | {"size": sizes}).points()]
-    [32768, 1048576]
+    A SweepError names a key that is unknown or missing, or a value that is wrong or repeated.
     """
     if not isinstance(entries, Mapping):
         raise TypeError(f"Sweep must be a mapping or the path of a file, not {entries!r}")

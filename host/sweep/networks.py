@@ -24,39 +24,14 @@ _KEPT = 4
 
 @dataclass(frozen=True)
 class Source:
-    """What a sweep calls a topology, found.
-
-    Parameters
-    ----------
-    spec : str
-        As `parse_topology` takes it; of a file the absolute path.
-    digest : str or None
-        SHA-256 of the file's content; None for a family.
-    """
+    """The spec or the absolute path of a topology, and the SHA-256 of a file's content."""
 
     spec: str
     digest: str | None
 
 
 def sources_of(grid: Grid) -> tuple[dict[str, Source], list[str]]:
-    """Find every topology of a sweep, and read each once.
-
-    Parameters
-    ----------
-    grid : Grid
-
-    Returns
-    -------
-    sources : dict of str to Source
-        By what the sweep calls them.
-    warnings : list of str
-        What reading them warned of.
-
-    Raises
-    ------
-    SweepError
-        If one cannot be read, with whatever keys of speed and latency.
-    """
+    """Every topology of a sweep by its name there, each read once, and the warnings of reading."""
     given = {name: grid.values.get(name, (None,)) for name in ("bandwidth_key", "latency_key")}
     sources, said = {}, dict[str, None]()
     for spec in grid.values["topology"]:
@@ -97,24 +72,9 @@ def _digest(path: Path) -> str:
 
 
 def network_of(point: Point, source: Source) -> Topology:
-    """The network of a point; the last few are kept.
+    """The network of a point, with its ranks and speeds; the last few are kept.
 
-    Parameters
-    ----------
-    point : Point
-    source : Source
-        Of its topology.
-
-    Returns
-    -------
-    Topology
-
-    Raises
-    ------
-    ValueError
-        If parameters do not fit the topology, as a TopologyError where ranks do not.
-    SweepError
-        If the file has changed since the sweep began.
+    A SweepError says that the file has changed since the sweep began.
     """
     return _network(
         source,

@@ -13,11 +13,10 @@ import pytest
 
 import multitree
 from multitree import Communicator
-from multitree.host.cli import demo as cli_demo
 from multitree.host.cli import main as cli_main
 from multitree.host.cli import verilog as cli_verilog
-from multitree.host.cli.common import print_table
 from multitree.host.cli.main import main
+from multitree.host.cli.output import print_table
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.verilog_files import Delivery
 from multitree.host.engines import needs_of
@@ -749,7 +748,7 @@ def test_a_page_plays_a_run_of_the_interfaces(capsys):
 @pytest.mark.slow
 @needs_rtl
 def test_the_demo_compares_three_algorithms_and_writes_verilog(capsys, monkeypatch):
-    monkeypatch.setattr(cli_demo, "SIZE_BYTES", 4096)
+    monkeypatch.setattr(cli_verilog, "SIZE_BYTES", 4096)
     data = printed_json(capsys, "demo", "--out", "written")
     assert keys_of(data, "demo") == documented_keys("demo")
     assert data["exact"] is True

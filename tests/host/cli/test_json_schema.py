@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 from docs import json_keys
 
-from multitree.host.cli import demo as cli_demo
 from multitree.host.cli import main as cli_main
+from multitree.host.cli import verilog as cli_verilog
 from multitree.host.cli.main import main
 from multitree.host.design.verilog_files import Delivery
 from multitree.nic.config import Config
@@ -114,5 +114,5 @@ def test_the_keys_of_an_interface_are_those_of_its_configuration(capsys, monkeyp
 @needs_rtl
 @pytest.mark.slow
 def test_the_demo_prints_what_the_schema_says(capsys, monkeypatch):
-    monkeypatch.setattr(cli_demo, "SIZE_BYTES", 4096)
+    monkeypatch.setattr(cli_verilog, "SIZE_BYTES", 4096)
     assert problems(printed(capsys, ["demo"])) == []

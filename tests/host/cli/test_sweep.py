@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from multitree.host.cli import sweep as cli_sweep
 from multitree.host.cli.main import main
-from multitree.host.cli.timing import sweep as cli_sweep
-from multitree.host.cli.timing.sweep import _duration
+from multitree.host.cli.sweep import _duration
 from multitree.host.sweep import run
 from multitree.host.sweep.point import PointResult
 from multitree.host.sweep.point_run import Answer, answer

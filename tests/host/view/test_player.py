@@ -8,7 +8,7 @@ import pytest
 
 from multitree import Topology
 from multitree.host.cli.main import main
-from multitree.host.cli.tables import table_rows
+from multitree.host.cli.table import table_rows
 from multitree.host.engines import needs_of
 from multitree.nic.table import compile_table
 from multitree.sim.analytic.engine import analytic

@@ -7,24 +7,40 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.common import (
+from multitree.host.cli.compare import (
+    REPORT_COLUMNS,
+    DtypeOption,
+    EngineOption,
+    LockstepOption,
+    OpOption,
+    SeedOption,
+    choose,
+    report_cells,
+)
+from multitree.host.cli.options import (
+    ClockOptions,
     CollectiveOption,
     CsvOption,
     FlowControlOption,
+    HostOptions,
     JsonOption,
     MemoryCyclesOption,
+    NetworkOptions,
     RootOption,
     ScheduleArgument,
     SizesOption,
     build_schedule,
-    check_writable,
     identity_of,
+    with_groups,
+)
+from multitree.host.cli.output import (
+    Working,
+    check_format,
+    check_writable,
+    print_csv,
+    print_sizes,
     print_table,
 )
-from multitree.host.cli.options import ClockOptions, HostOptions, NetworkOptions, with_groups
-from multitree.host.cli.output import Working, check_format, print_csv, print_sizes
-from multitree.host.cli.report_cells import REPORT_COLUMNS, report_cells
-from multitree.host.cli.timing.explain import choose
 from multitree.host.report import WorkReport
 from multitree.host.runner import Runner, Seeded
 from multitree.host.sizes import format_size, paced, parse_sizes
@@ -41,13 +57,6 @@ __all__ = ["built_for", "simulate"]
 
 FAILED = 1
 
-EngineOption = Annotated[str, typer.Option(help="rtl, exact or analytic.", metavar="NAME")]
-DtypeOption = Annotated[
-    str, typer.Option(help="Of the data, in rtl: float32, int32 or bfloat16.", metavar="NAME")
-]
-OpOption = Annotated[
-    str, typer.Option(help="Of the data, in rtl: sum, max, or average (avg).", metavar="NAME")
-]
 AnyAlgorithmOption = Annotated[
     str | None,
     typer.Option(
@@ -62,14 +71,6 @@ AnyDependencyOption = Annotated[
         metavar="NAME",
     ),
 ]
-DependencyOption = Annotated[
-    str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
-]
-LockstepOption = Annotated[
-    bool,
-    typer.Option("--lockstep", help="Wait out every step's estimated time."),
-]
-SeedOption = Annotated[int, typer.Option(help="Of the data, in rtl.", metavar="NUMBER")]
 TraceOption = Annotated[
     Path | None,
     typer.Option(
@@ -170,13 +171,7 @@ class _Dump:
 
     @classmethod
     def of(cls, path: Path | None, window: str | None, ports_only: bool, size: str) -> "_Dump":
-        """Check the options before any work is done.
-
-        Raises
-        ------
-        ValueError
-            If they make no sense together, or the file cannot be written.
-        """
+        """Check that the options fit each other, and that the file can be written."""
         if path is None:
             if window is not None:
                 raise ValueError("Window must come with --trace, which names the file")
@@ -204,13 +199,7 @@ class _Dump:
         return cls(path, first, last, waveform)
 
     def write(self, trace: Trace, model: LinkModel) -> None:
-        """Write the messages of a run, unless a waveform or nothing is asked for.
-
-        Raises
-        ------
-        ValueError
-            If the run ends before the window begins, so that there is nothing in the file.
-        """
+        """Write the messages of a run, unless it was a waveform or nothing that was asked for."""
         if self.first_cycle >= trace.cycles:
             raise ValueError(
                 f"Window must begin before the run ends, which takes {trace.cycles} cycles, not in "
@@ -262,22 +251,10 @@ def built_for(
     size_bytes: int,
     lockstep: bool,
 ) -> tuple[Schedule, LinkModel, Choice | None]:
-    """What `build_schedule` builds or reads for a size, or the fastest where that is asked for.
+    """The schedule for a size, its link model, and with `AUTO` the choice of the fastest one.
 
-    Returns
-    -------
-    schedule : Schedule
-    model : LinkModel
-        With the dependency that was chosen.
-    choice : Choice or None
-        Why; None where nothing was to be chosen.
-
-    Raises
-    ------
-    ValueError
-        If it is to be chosen for lockstep: algorithms are timed without.
-    TopologyError, ScheduleError
-        As `build_schedule` and `choose`.
+    The model has the dependency that was chosen. A ValueError refuses `AUTO` in lockstep, since
+    algorithms are timed without it.
     """
     if algorithm != AUTO:
         cost_model = paced(model, size_bytes)

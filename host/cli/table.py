@@ -1,28 +1,27 @@
-"""The commands verify and table: what was proved, and what an interface executes."""
+"""The command table: what an interface executes, and the writes that load it."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from multitree.host.cli.common import (
+from multitree.host.cli.options import (
     AlgorithmOption,
+    ClockOptions,
     CollectiveOption,
     JsonOption,
+    NetworkOptions,
     RootOption,
     ScheduleArgument,
     SizeOption,
     build_compactly,
-    build_schedule,
     identity_of,
-    print_pairs,
-    print_table,
+    report_limits,
+    with_groups,
 )
-from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_groups
-from multitree.host.cli.output import Working, print_json
-from multitree.host.cli.writes import (
+from multitree.host.cli.output import print_json, print_table
+from multitree.host.cli.register_writes import (
     CNameOption,
     DependencyOption,
     DtypeOption,
@@ -36,20 +35,18 @@ from multitree.host.cli.writes import (
     write_list,
 )
 from multitree.host.engines import needs_of
-from multitree.host.sizes import format_size, paced, parse_size
-from multitree.nic.config import NO_PORT, Config
+from multitree.host.sizes import paced, parse_size
+from multitree.nic.config import NO_PORT
 from multitree.nic.table import Table, compile_table
-from multitree.sim.inputs import check_private
-from multitree.sim.link_model import LinkModel, MemoryTiming
-from multitree.sim.rtl.loads import Limits, limits_of
+from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import beyond_interfaces, config_for, link_limits
-from multitree.topology.checks import verify as proof
 from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["COLUMNS", "NOTE", "shown_cells", "table", "table_rows", "verify"]
+__all__ = ["COLUMNS", "NOTE", "shown_cells", "table", "table_rows"]
+
 
 COLUMNS = (
     "Row",
@@ -71,77 +68,6 @@ NOTE = "Parent, Children and To are ranks; Ports are those of this rank's interf
 """What people have to know of the columns."""
 
 _TOTALS = ("num_rows", "num_flows", "memory_flits")
-
-
-@with_groups
-def verify(
-    spec: ScheduleArgument,
-    network: NetworkOptions,
-    clock: ClockOptions,
-    algorithm: AlgorithmOption = None,
-    collective: CollectiveOption = None,
-    root: RootOption = None,
-    size: SizeOption = "1MiB",
-    json: JsonOption = False,
-) -> None:
-    """Prove that a schedule is right, and say what was proved."""
-    size_bytes, model = parse_size(size), clock.model()
-    asked = (algorithm, collective, root, network)
-    built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
-    if built.topology.num_switches:
-        check_private(built.topology, model)
-    with Working(f"Verifying {built.algorithm} on {built.topology.name}"):
-        report, limits = proof.verify(built), _limits(built, size_bytes, model)
-    data = identity_of(built) | {"verified": True} | asdict(report)
-    data |= {"size_bytes": size_bytes, "termination_cycles": limits.collective_cycles}
-    data |= clock.figures(built.topology, model) | {"warnings": network.warnings}
-    if json:
-        print_json(data)
-        return
-    causal = "yes" if report.causal else "no: slow links deliver later than the steps have it"
-    print_pairs(
-        f"Proved of {built.collective} by {built.algorithm} on {built.topology.name}:",
-        [
-            ("complete", "every rank's value is in every sum, and every rank gets its result"),
-            ("exactly once", f"each of {report.num_messages} messages adds what was not yet added"),
-            ("race-free", "nothing is written while it is read or before it is complete"),
-            (
-                "trees",
-                f"{built.num_flows} flows, each a tree with one root, up to "
-                f"{report.tree_height_hops} hops high",
-            ),
-            ("no circle", "no message waits for itself, on links or on data"),
-            ("contention in a step", _contention(report)),
-            ("steps keep to the links' speeds", causal),
-            ("siblings in a step", f"{report.max_siblings} at most, in a definite order"),
-            ("steps", f"{report.num_steps} in all; a phase takes at least {report.bound_steps}"),
-            (f"ends at {format_size(size_bytes)}", f"within {limits.collective_cycles} cycles"),
-            ("hash", built.hash),
-        ],
-    )
-    report_limits(link_limits(built.topology, model))
-
-
-def _limits(schedule: Schedule, size_bytes: int, model: LinkModel) -> Limits:
-    """How long a collective may take where all ranks start at once."""
-    return limits_of(
-        as_sent(schedule),
-        model.num_flits(size_bytes, 1),
-        model,
-        memory_timing=MemoryTiming(),
-        queue_flits=Config().memory_queue_flits,
-        max_skew_cycles=0,
-        lockstep=False,
-    )
-
-
-def _contention(report: proof.Report) -> str:
-    """How many messages meet, in words."""
-    if report.contention_free:
-        return "none"
-    if report.max_link_load == 1:
-        return "on slow links, where a message is not through when the next one comes"
-    return f"{report.max_link_load} on one link"
 
 
 @with_groups
@@ -225,25 +151,9 @@ def _show(
 def table_rows(
     table: Table, schedule: Schedule, flit_bytes: int, *, header_only: tuple[Op, ...] = ()
 ) -> list[dict[str, Any]]:
-    """Join a table's rows with its flow memory, and name the ranks at the other ends.
+    """Rows of a table with their flows' entries and the ranks at the other ends.
 
-    Parameters
-    ----------
-    table : Table
-        One rank's.
-    schedule : Schedule
-        What it was compiled from.
-    flit_bytes : int
-        Bytes per flit.
-    header_only : tuple of Op
-        Ops whose messages carry nothing.
-
-    Returns
-    -------
-    list of dict
-        Per row: row, op, flow_id, parent and children (ranks), step and stage, start_address (of
-        the first wave) and size (bytes), port, destination (rank); parent_port, child_ports (by
-        which they come in), start_address_flits and size_flits. What a row does not have is None.
+    Messages of `header_only` ops have no payload. What a row does not have is None.
     """
     sent = np.flatnonzero(schedule.src == table.rank)
     if schedule.num_waves > 1:

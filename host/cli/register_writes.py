@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.common import check_writable
+from multitree.host.cli.output import check_writable
 from multitree.host.design.names import DesignNames
 from multitree.host.design.write_lists import FORMATS, WriteList
 from multitree.host.engines import needs_of
@@ -78,26 +78,10 @@ CNameOption = Annotated[
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for with --format; None where nothing is.
+    """What ``--format`` and its options ask for; None where nothing is.
 
-    Parameters
-    ----------
-    format : str or None
-        One of `FORMATS`, or None for a table to look at.
-    out : Path or None
-        File to write to, in place of standard output.
-    dtype, op, dependency : str or None
-        By default float32, sum and chunk.
-    window_base, watchdog_cycles, first_arrival_cycles : int or None
-        By default 0, a bound on the collective, and 2^32 - 1.
-    name : str or None
-        What the array's name in C begins with.
-
-    Raises
-    ------
-    ValueError
-        If something is asked for that nothing is done with, a number is out of range, the name no
-        identifier, or the file cannot be written.
+    By default the type is float32, the op sum, the dependency chunk, the window's first flit 0, the
+    watchdog a bound on the collective, and the first arrival may take 2^32 - 1 cycles.
     """
 
     format: str | None
@@ -132,13 +116,7 @@ class Wanted:
             check_writable(self.out)
 
     def put(self, text: str) -> None:
-        """Write a text to the file, or print it.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; a file that was there is as it was.
-        """
+        """Write a text to the file, or print it."""
         if self.out is None:
             typer.echo(text, nl=False)
         else:
@@ -152,28 +130,7 @@ def write_list(
     wanted: Wanted,
     link_model: LinkModel | None = None,
 ) -> WriteList:
-    """All writes that load and commit one rank's table, of a schedule that is verified here.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    rank : int
-    size_bytes : int
-        Of one rank's buffer.
-    wanted : Wanted
-    link_model : LinkModel, optional
-        Clock, flits and buffers.
-
-    Raises
-    ------
-    ScheduleError
-        If the schedule is wrong, no interface holds the table or reaches the window, or messages
-        over shared links are to be cut.
-    TopologyError
-        As `compile_table`.
-    ValueError
-        If a type or an op is not known.
-    """
+    """All writes that load and commit one rank's table, of a schedule that is verified here."""
     verify(schedule)
     model = replace(link_model or LinkModel(), dependency=wanted.dependency or "chunk")
     base = wanted.window_base or 0

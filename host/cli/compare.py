@@ -1,0 +1,316 @@
+"""The commands compare and explain: what is faster, and what is chosen."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from multitree.host.cli.options import (
+    ClockOptions,
+    CollectiveOption,
+    CsvOption,
+    FlowControlOption,
+    HostOptions,
+    JsonOption,
+    MemoryCyclesOption,
+    NetworkOptions,
+    RootOption,
+    SizesOption,
+    SpecArgument,
+    report_limits,
+    with_groups,
+)
+from multitree.host.cli.output import Working, check_format, print_csv, print_sizes, print_table
+from multitree.host.report import WorkReport, bound_of
+from multitree.host.runner import Runner, Seeded, check_some_ran
+from multitree.host.sizes import check_once, format_size, parse_sizes
+from multitree.nic.program import DEPENDENCIES
+from multitree.sim.choice import Candidate, Choice, Chooser
+from multitree.sim.link_model import LinkModel
+from multitree.sim.sizing import link_limits
+from multitree.topology.algorithms.build import COMPARED, check_algorithm
+from multitree.topology.networks.topology import Topology
+
+__all__ = [
+    "COLUMNS",
+    "REPORT_COLUMNS",
+    "DependencyOption",
+    "DtypeOption",
+    "EngineOption",
+    "LockstepOption",
+    "OpOption",
+    "SeedOption",
+    "choose",
+    "compare",
+    "explain",
+    "report_cells",
+    "shown_cells",
+]
+
+FAILED = 1
+
+EngineOption = Annotated[str, typer.Option(help="rtl, exact or analytic.", metavar="NAME")]
+DtypeOption = Annotated[
+    str, typer.Option(help="Of the data, in rtl: float32, int32 or bfloat16.", metavar="NAME")
+]
+OpOption = Annotated[
+    str, typer.Option(help="Of the data, in rtl: sum, max, or average (avg).", metavar="NAME")
+]
+DependencyOption = Annotated[
+    str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
+]
+LockstepOption = Annotated[
+    bool,
+    typer.Option("--lockstep", help="Wait out every step's estimated time."),
+]
+SeedOption = Annotated[int, typer.Option(help="Of the data, in rtl.", metavar="NUMBER")]
+
+
+COLUMNS = [
+    "algorithm",
+    "steps",
+    "cycles",
+    "µs",
+    "GB/s",
+    "offload µs",
+    "effective GB/s",
+    "x bound",
+    "link use",
+    "exact",
+]
+
+REPORT_COLUMNS = ["size", *COLUMNS[:1], *COLUMNS[2:]]
+
+_EXACT = {True: "yes", False: "NO", None: "-"}
+
+
+def report_cells(report: WorkReport) -> list[str]:
+    """Cells of one run for people, in the order of `REPORT_COLUMNS`."""
+    return [format_size(report.size_bytes), report.algorithm, *_figure_cells(vars(report))]
+
+
+def shown_cells(result: dict[str, Any]) -> list[str]:
+    """Cells of one algorithm for people, in the order of `COLUMNS`."""
+    steps = f"{result['steps_reduce_scatter']} + {result['steps_all_gather']}"
+    if result["error"] is not None:
+        has_none = result["schedule_hash"] is None
+        return [result["algorithm"], "none" if has_none else steps, *["-"] * (len(COLUMNS) - 2)]
+    return [result["algorithm"], steps, *_figure_cells(result)]
+
+
+def _figure_cells(figures: Mapping[str, Any]) -> list[str]:
+    """Cells from the cycles on; what may be unknown is a dash."""
+
+    def known(name: str, digits: int) -> str:
+        return "-" if figures[name] is None else f"{figures[name]:.{digits}f}"
+
+    return [
+        str(figures["cycles"]),
+        f"{figures['time_us']:.3f}",
+        f"{figures['bandwidth_gbytes_per_s']:.2f}",
+        known("offload_us", 3),
+        known("offload_bandwidth_gbytes_per_s", 2),
+        known("ratio_to_bound", 3),
+        f"{100 * (figures['link_utilization'] or 0):.1f} %",
+        _EXACT[figures["exact"]],
+    ]
+
+
+@with_groups
+def compare(
+    spec: SpecArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    host: HostOptions,
+    algorithms: Annotated[
+        str, typer.Option(help="Names with commas between.", metavar="NAMES")
+    ] = ",".join(COMPARED),
+    size: SizesOption = "1MiB",
+    engine: EngineOption = "rtl",
+    dependency: DependencyOption = "chunk",
+    flow_control: FlowControlOption = "message",
+    lockstep: LockstepOption = False,
+    dtype: DtypeOption = "float32",
+    op: OpOption = "sum",
+    seed: SeedOption = Seeded.seed,
+    memory_cycles: MemoryCyclesOption = 12,
+    csv: CsvOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Run several algorithms' all-reduces side by side, for each size."""
+    check_format(json, csv)
+    sizes, topology = parse_sizes(size), network.network(spec)
+    names = [check_algorithm(name) for name in algorithms.split(",")]
+    check_once("Algorithms", names, names)
+    modes = {"dependency": dependency, "flow_control": flow_control}
+    model = clock.model(**modes).with_memory(memory_cycles)
+    data = Seeded(dtype, op, seed)
+    with (
+        Working(f"Comparing on {topology.name}") as work,
+        Runner.timed(
+            topology,
+            engine,
+            link_model=model,
+            lockstep=lockstep,
+            host=host.host(),
+            progress=work.count_cycles,
+            say=work.say,
+        ) as runner,
+    ):
+        compared = [runner.compare(size_bytes, names, data) for size_bytes in sizes]
+    check_some_ran(topology, [result for results in compared for result in results])
+    options: dict[str, Any] = {"engine": engine, **modes, "lockstep": lockstep}
+    options |= {"dtype": dtype, "op": data.op, "seed": seed}
+    options |= vars(host) | {"memory_cycles": memory_cycles}
+    more, extra = clock.figures(topology, model), {"warnings": network.warnings}
+    heads = [_head(topology, size_bytes, model, options | more) for size_bytes in sizes]
+    pairs = [*zip(heads, compared, strict=True)]
+    if json:
+        print_sizes([head | {"results": results} | extra for head, results in pairs])
+    elif csv:
+        print_csv([head | extra | result for head, results in pairs for result in results])
+    else:
+        for head, results in pairs:
+            _show(head, results)
+        report_limits(link_limits(topology, model))
+    exact = [result["exact"] for results in compared for result in results]
+    return FAILED if False in exact else 0
+
+
+def _head(
+    topology: Topology, size_bytes: int, model: LinkModel, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What is the same for all algorithms at one size, and what none of them can beat."""
+    network = {"topology": topology.name, "num_ranks": topology.num_ranks}
+    bound = {"bound_cycles": bound_of(topology, size_bytes, model)}
+    return network | {"size_bytes": size_bytes} | options | bound
+
+
+def _show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:
+    """Print one size for people."""
+    title = f"All-reduce of {format_size(head['size_bytes'])} per rank on {head['topology']}"
+    note = f"No schedule takes less than {head['bound_cycles']:.0f} cycles.\nOffload: with tables "
+    note += (
+        f"loaded and {head['host_us']:g} µs of host; effective: of that, on all wires of a link."
+    )
+    print_table(f"{title}, engine {head['engine']}.\n{note}", COLUMNS, map(shown_cells, results))
+    for result in (each for each in results if each["error"] is not None):
+        typer.echo(f"{result['algorithm']}: {result['error']}")
+
+
+_ALL_REDUCE = "all_reduce"
+
+CHOICE_COLUMNS = ["algorithm", "dependency", "siblings", "steps", "cycles", "µs", "x best"]
+
+
+def choose(
+    topology: Topology,
+    model: LinkModel,
+    size_bytes: int,
+    collective: str | None = None,
+    root: int | None = None,
+    dependency: str | None = None,
+) -> Choice:
+    """Time all variants of a collective, or those with one dependency, the fastest first.
+
+    Raises a ScheduleError where no algorithm can be timed on the topology.
+    """
+    dependencies = DEPENDENCIES[::-1] if dependency is None else (dependency,)
+    with Working(f"Choosing on {topology.name}") as work:
+        chooser = Chooser(topology, model, dependencies=dependencies, say=work.update)
+        return chooser.choose(
+            model.num_flits(size_bytes, 1), _ALL_REDUCE if collective is None else collective, root
+        )
+
+
+@with_groups
+def explain(
+    spec: SpecArgument,
+    network: NetworkOptions,
+    clock: ClockOptions,
+    size: SizesOption = "1MiB",
+    collective: CollectiveOption = None,
+    root: RootOption = None,
+    flow_control: FlowControlOption = "message",
+    memory_cycles: MemoryCyclesOption = 12,
+    csv: CsvOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Say what `--algorithm auto` takes for each size, what the others would take, and why.
+
+    Cycles are those that the engine analytic gives.
+    """
+    check_format(json, csv)
+    sizes = parse_sizes(size)
+    model = clock.model(flow_control=flow_control).with_memory(memory_cycles)
+    topology = network.network(spec)
+    shared = {"topology": topology.name, "num_ranks": topology.num_ranks}
+    shared |= {"collective": _ALL_REDUCE if collective is None else collective, "root": root}
+    options = {"flow_control": flow_control, "memory_cycles": memory_cycles}
+    more, extra = clock.figures(topology, model), {"warnings": network.warnings}
+    has_bound = collective in (None, "all_reduce")
+    choices = [choose(topology, model, size_bytes, collective, root) for size_bytes in sizes]
+    heads = [
+        shared
+        | {"size_bytes": size_bytes}
+        | options
+        | more
+        | {"bound_cycles": bound_of(topology, size_bytes, model) if has_bound else None}
+        for size_bytes in sizes
+    ]
+    entries = [[_candidate(each, model) for each in choice.candidates] for choice in choices]
+    if json:
+        print_sizes(
+            [
+                head
+                | {"reason": choice.reason, "candidates": listed, "problems": choice.problems}
+                | extra
+                for head, choice, listed in zip(heads, choices, entries, strict=True)
+            ]
+        )
+    elif csv:
+        listed_with = zip(heads, entries, strict=True)
+        print_csv([head | extra | entry for head, listed in listed_with for entry in listed])
+    else:
+        for head, choice in zip(heads, choices, strict=True):
+            _show_choice(head, choice, model)
+        report_limits(link_limits(topology, model))
+
+
+def _show_choice(head: dict[str, Any], choice: Choice, model: LinkModel) -> None:
+    """Print for people what is chosen for one size, and from what."""
+    title = f"{head['collective']} of {format_size(head['size_bytes'])} per rank"
+    bound = head["bound_cycles"]
+    note = "" if bound is None else f"\nNo schedule takes less than {bound:.0f} cycles."
+    rows = [_candidate_cells(each, choice.best.cycles, model) for each in choice.candidates]
+    title = f"{title} on {head['topology']}, timed by the engine analytic.{note}"
+    print_table(title, CHOICE_COLUMNS, rows)
+    for name, problem in choice.problems.items():
+        typer.echo(f"{name}: {problem}")
+    typer.echo(f"Chosen: {choice.reason}")
+
+
+def _candidate(each: Candidate, model: LinkModel) -> dict[str, Any]:
+    """A candidate for programs."""
+    return {
+        "algorithm": each.algorithm,
+        "dependency": each.dependency,
+        "sibling_order": each.sibling_order,
+        "schedule_hash": each.schedule.hash,
+        "num_steps": each.schedule.num_steps,
+        "cycles": each.cycles,
+        "time_us": model.microseconds(each.cycles),
+    }
+
+
+def _candidate_cells(each: Candidate, best: int, model: LinkModel) -> list[str]:
+    """A candidate for people, in the order of `CHOICE_COLUMNS`."""
+    return [
+        each.algorithm,
+        each.dependency,
+        each.sibling_order,
+        str(each.schedule.num_steps),
+        str(each.cycles),
+        f"{model.microseconds(each.cycles):.3f}",
+        f"{each.cycles / max(best, 1):.3f}",
+    ]
