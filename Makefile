@@ -21,7 +21,7 @@ PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 .NOTPARALLEL:
 .SECONDARY:
 .DEFAULT_GOAL := help
-.PHONY: help demo verilog cocotb bench baselines auto evaluation synth asic figures check-figures test test-all test-long install-all formal \
+.PHONY: help demo verilog cocotb bench baselines auto evaluation synth asic figures check-figures test test-ci test-all install-all formal \
   formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus chromium opensta
 
 help: # list the targets
@@ -69,18 +69,18 @@ fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exa
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
 
 test: compiler $(STAMPS)/test # the quick tests on a sample of their cases, and an all-reduce in RTL: some minutes
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long and not more_sets"
+	@$(BIN)/python -m pytest $(PARALLEL) --sets 3 -m "not slow"
 
-test-all: install-all check-figures # cheap figures again, and the slow tests, with PyTorch, Triton and Icarus; a skip is a failure
-	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m "not long"
+test-ci: install-all check-figures # cheap figures again, all but dear tests, and a quarter of these; a skip is a failure
+	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) --ci
 
-test-long: install-all # what takes minutes a test, samples of the campaigns, all parameter sets of what others sample
-	@MULTITREE_FORBID_SKIP=1 $(BIN)/python -m pytest $(PARALLEL) -m long
+test-all: # everything, with PyTorch, Triton and Icarus; hours
+	@MULTITREE_CI=all $(MAKE) test-ci
 
 coverage: compiler $(STAMPS)/test # functional, line and toggle coverage of the random benches, in minutes
 	@$(BIN)/python -m tests.cocotb.code_coverage
 
-install-all: compiler icarus chromium $(STAMPS)/test $(STAMPS)/torch $(STAMPS)/triton # install what test-all needs
+install-all: compiler icarus chromium $(STAMPS)/test $(STAMPS)/torch $(STAMPS)/triton # install what test-ci needs
 
 formal: $(STAMPS)/formal # prove the properties of tests/formal, every parameter set
 	@$(BIN)/python -m tests.formal.run
@@ -123,12 +123,12 @@ compiler:
 
 icarus:
 	@command -v iverilog >/dev/null || { \
-	  echo "make test-all runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
+	  echo "make test-ci runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
 	    "(Debian and Ubuntu: apt-get install iverilog). make test does without." >&2; exit 1; }
 
 chromium:
 	@for tool in chromium chromedriver; do command -v $$tool >/dev/null || { \
-	  echo "make test-all plays pages in Chromium; there is no $$tool on this machine" \
+	  echo "make test-ci plays pages in Chromium; there is no $$tool on this machine" \
 	    "(Debian and Ubuntu: apt-get install chromium chromium-driver). make test does without." >&2; exit 1; }; done
 
 opensta:

@@ -196,7 +196,7 @@ def _test(
     package = importlib.util.find_spec("multitree")
     assert package and str(package.origin).startswith(folder), "must test the copy's package"
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    options += ["-m", "not slow and not long"]
+    options += ["--sets", "5", "-m", "not slow"]
     # The same examples each time, however busy the machine is.
     options += ["--rootdir", folder, "--hypothesis-profile", "ci", "-W", "ignore"]
     watch = _Watch(seconds, begun)

@@ -1,17 +1,31 @@
-"""What every test shares: MULTITREE_FORBID_SKIP=1 makes a skip a failure.
+"""What every test shares: which tests run, what they may cost, and that none is skipped.
 
-`make test` runs a test of many parameter sets with the first, the middle and the last of them,
-`make test-all` with two more between: these are marked `more_sets` here, and what is left is marked
-`long`, unless the test is marked `every_set`. Of a test's slow sets no more than three are run.
+- no mark: at most 3 CPU seconds. `make test` runs three of a test's parameter sets (the first, one
+  between, the last), or all where each is a rule of its own: `every_set`.
+- `slow`: more than that. Not in `make test`; `make test-ci` and `.ci/run` (`--ci`) run all sets.
+- `dear`: a function of more than 20 CPU seconds in all sets. `--ci` runs one set, and in one of
+  four quarters all; and all where a file that the test imports, starts or reads has changed since
+  the last commit that changed `tests/rotation`.
+- `long`: minutes, or not worth more. `--ci` runs it in its quarter only.
+
+The quarter is the number in `tests/rotation` modulo 4. The last commit of each piece of work raises
+the number by one, so that four pieces of work run everything. MULTITREE_QUARTER=2 takes another
+quarter, MULTITREE_CI=all everything. A test that costs three times what its marks allow fails, and
+with MULTITREE_FORBID_SKIP=1 a skip does.
 """
 
 import os
 import signal
-from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
+from tests.changes import Changes, HistoryError
+from tests.costs import Costs
+from tests.tiers import QUARTERS, ROTATION, marks, of_ci, quarter, sampled
+
 FORBID_SKIP = os.environ.get("MULTITREE_FORBID_SKIP") == "1"
+ROOT = Path(__file__).resolve().parents[1]
 
 # What a shell in the background or nohup ignores would stay so, here and in what tests start.
 for _number in (signal.SIGINT, signal.SIGHUP):
@@ -19,29 +33,50 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, signal.default_int_handler)
 
 
-FEW_SETS, MORE_SETS = 3, 5
+def pytest_addoption(parser):
+    """Options that choose tests."""
+    group = parser.getgroup("multitree")
+    group.addoption("--sets", type=int, metavar="N", help="at most N parameter sets of each test")
+    group.addoption("--ci", action="store_true", help="what continuous integration runs")
 
 
-def sample(sets, most):
-    """At most so many of a test's parameter sets: the first, the last, and some between."""
-    count = len(sets)
-    return [sets[n] for n in {min(n * count // (most - 1), count - 1) for n in range(most)} if sets]
+def pytest_configure(config):
+    """Read the quarter and the history once."""
+    config.quarter = config.changes = None
+    if config.getoption("--ci") and os.environ.get("MULTITREE_CI") != "all":
+        config.quarter = quarter()
+        try:
+            config.changes = Changes(ROOT, str(ROTATION.relative_to(ROOT)))
+        except HistoryError as error:
+            config.changes_unknown = str(error)
+
+
+def pytest_report_header(config):
+    """The quarter, and what is known of changes."""
+    if config.quarter is None:
+        return "quarter: all" if config.getoption("--ci") else None
+    if config.changes is None:
+        known = f"{config.changes_unknown}, so that of the dear tests only the quarter runs whole"
+    else:
+        known = f"{len(config.changes.files)} files changed since {config.changes.commit[:10]}"
+    return f"quarter: {config.quarter} of 0 to {QUARTERS - 1}; {known}"
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the parameter sets that are not in the samples of their test."""
-    tests = defaultdict(list)
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is not to run."""
     for item in items:
-        if not any(item.get_closest_marker(name) for name in ("long", "every_set")):
-            slow = item.get_closest_marker("slow") is not None
-            tests[item.path, getattr(item, "originalname", item.name), slow].append(item)
-    for (*_, slow), sets in tests.items():
-        few = sample(sets, FEW_SETS)
-        more = few if slow else sample(sets, MORE_SETS)
-        for item in sets:
-            if item not in few:
-                item.add_marker(pytest.mark.more_sets if item in more else pytest.mark.long)
+        if marks(item, "dear", "long"):
+            item.add_marker("slow")
+    kept, most = list(items), config.getoption("--sets")
+    if config.quarter is not None:
+        reach = config.changes.reach if config.changes else lambda path: False
+        kept = of_ci(kept, config.quarter, reach)
+    if most is not None:
+        kept = sampled(kept, most)
+    chosen = {*kept}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = kept
 
 
 @pytest.fixture(autouse=True)
@@ -65,10 +100,23 @@ def _forbid(report):
     return report
 
 
+COSTS = Costs()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol():
+    """Look at the processor's clock."""
+    COSTS.begin()
+    return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport():
-    """Forbid a skip inside a test or fixture."""
-    return _forbid((yield))
+def pytest_runtest_makereport(item, call):
+    """Forbid a skip inside a test or fixture, and a cost above that of the test's marks."""
+    report = _forbid((yield))
+    if call.when == "call" and report.passed and (reason := COSTS.too_much(item)):
+        report.outcome, report.longrepr = "failed", f"{item.nodeid} {reason}"
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,55 @@
+"""What tests cost in CPU seconds, against what their marks allow."""
+
+import resource
+import time
+from collections import Counter
+
+from multitree.sim.emulator.cache import cache_folder
+from tests.tiers import function_of, marks
+
+__all__ = ["Costs"]
+
+# Of one test without a mark, and of all sets of a function that is not dear.
+TEST_SECONDS, FUNCTION_SECONDS = 3, 20
+# A busy or an old machine is slower, but not by so much.
+TOLERANCE = 3
+# Here tests find what other tests have compiled; a test may set another folder for itself.
+CACHE = cache_folder()
+
+
+class Costs:
+    """CPU seconds of tests and of what they started, and those of all sets of each function."""
+
+    def __init__(self):
+        self._begun, self._of_function = (0.0, 0.0), Counter()
+
+    def begin(self):
+        """A test begins, with its fixtures."""
+        self._begun = _cpu_seconds(), time.time()
+
+    def too_much(self, item):
+        """Why the test that ends now needs another mark, or None."""
+        cpu_seconds, began = self._begun
+        used = _cpu_seconds() - cpu_seconds
+        if marks(item, "dear", "long") or _something_compiled(began):
+            return None
+        self._of_function[function_of(item)] += used
+        whole = self._of_function[function_of(item)]
+        if used > TOLERANCE * TEST_SECONDS and not marks(item, "slow"):
+            return f"{used:.1f} CPU s: a test above {TEST_SECONDS} must be marked slow"
+        if whole > TOLERANCE * FUNCTION_SECONDS:
+            return f"{whole:.1f} CPU s in all sets: above {FUNCTION_SECONDS} mark them dear"
+        return None
+
+
+def _cpu_seconds():
+    """Of this process and of the children that it has waited for."""
+    used = (resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _something_compiled(began):
+    """True where a test, here or beside, has compiled since: the first one pays for all others."""
+    return CACHE.is_dir() and any(
+        entry.stat().st_mtime >= began - 1 for entry in CACHE.iterdir() if entry.is_dir()
+    )
