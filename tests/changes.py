@@ -1,4 +1,4 @@
-"""Whether a change reaches a test: by what its file imports, and by programs that it starts."""
+"""What changes reach: tests that import, start or read what has changed."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What every test shares: which tests run, what they may cost, and that none is skipped.
+"""What every test shares: which ones run, what they may cost, and no skips.
 
 - no mark: at most 3 CPU seconds. `make test` runs three of a test's parameter sets (the first, one
   between, the last), or all where each is a rule of its own: `every_set`.

@@ -1,4 +1,4 @@
-"""A test is reached by a change of what it imports, starts or reads, and by no other."""
+"""A test is reached by a change of what it imports, starts or reads."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Tests run by tiers and quarters, none costs more than it may, and no skip goes unnoticed."""
+"""Tests run by tiers and quarters, within their costs, and none is skipped."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Which tests run: a sample of their parameter sets, or continuous integration's part."""
+"""Which tests run: samples of parameter sets, or the part of one quarter."""
 
 import os
 import zlib
