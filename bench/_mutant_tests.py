@@ -1,12 +1,15 @@
 """Tests that could notice a change of a module, the nearest first."""
 
 import ast
+import re
 from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 __all__ = ["tests_of"]
+
+LATER = r"multitree(\.\w+)+:\w+"
 
 
 def tests_of(root: Path, module: str) -> list[str]:
@@ -61,9 +64,14 @@ def _imports(root: Path, module: str) -> tuple[str, ...]:
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
-    """Modules that a file imports, by their dotted names; members of modules match no file."""
+    """Modules that a file imports, by their dotted names; members of modules match no file.
+
+    What "module:function" names, as entry points do, is imported when it is called.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Constant) and re.fullmatch(LATER, str(node.value)):
+            yield str(node.value).partition(":")[0]
+        elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             if node.module == "multitree":

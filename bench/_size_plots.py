@@ -8,7 +8,7 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot
 
-from multitree.host.figures.drawing import COLOURS
+from multitree.topology.algorithms.registry import ALGORITHMS
 
 SOURCES = ("analytic", "rtl")
 MOST = 4.0
@@ -23,7 +23,7 @@ def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
     matplotlib.rcParams["svg.hashsalt"] = "multitree"
     spec = rows[0]["topology"]
     figure, axes = pyplot.subplots(figsize=(7.5, 4.5))
-    names = [name for name in COLOURS if any(name in row["algorithms"] for row in rows)]
+    names = [name for name in ALGORITHMS if any(name in row["algorithms"] for row in rows)]
     for name in names:
         label: str | None = name
         for source in SOURCES:
@@ -34,7 +34,8 @@ def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
             ]
             if min((ratio for _, ratio in points), default=MOST) < MOST:
                 style = "o" if source == "rtl" else "--" if name == "multitree" else "-"
-                axes.plot(*zip(*points, strict=True), style, color=COLOURS[name], label=label)
+                colour = ALGORITHMS[name].colour
+                axes.plot(*zip(*points, strict=True), style, color=colour, label=label)
                 label = None
     axes.plot(
         [row["size_bytes"] for row in rows],

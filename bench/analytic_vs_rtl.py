@@ -22,7 +22,8 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.lowering import lowered
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology

@@ -30,7 +30,7 @@ import torch
 from multitree.host.communicator import Communicator
 from multitree.host.sizes import parse_size
 from multitree.host.tensors.invariant import keys_of, limbs_of, sum_of
-from multitree.topology.algorithms.build import ALGORITHMS
+from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology

@@ -15,7 +15,8 @@ from multitree.host.runner import Runner
 from multitree.host.work import Result, Work, checked_op
 from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import PACED, build
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import PACED
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import check_collective
 from multitree.topology.networks.topology import Topology

@@ -16,7 +16,8 @@ from multitree.host.work import Outcome, checked_op
 from multitree.sim.link_model import LinkModel
 from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.trace import Trace
-from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import DTYPES, OPS_OF, Op, as_bits
 from multitree.topology.errors import ScheduleError

@@ -1,6 +1,6 @@
 """Which algorithm, dependency granularity and sibling order suits a size best."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -11,12 +11,8 @@ from multitree.nic.program import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.inputs import check_store_and_forward, shares_links
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import (
-    ALGORITHMS,
-    LOCKSTEP_OVER_SWITCHES,
-    PACED,
-    build,
-)
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import ALGORITHMS, PACED, check_algorithm
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
@@ -114,7 +110,7 @@ class Chooser:
     topology : Topology
     link_model : LinkModel
         All but its `dependency`, which is chosen.
-    algorithms : sequence of str
+    algorithms : iterable of str
         Those that take part.
     dependencies : sequence of str
         Those that take part, the one that is tried first in front.
@@ -127,13 +123,13 @@ class Chooser:
         topology: Topology,
         link_model: LinkModel,
         *,
-        algorithms: Sequence[str] = ALGORITHMS,
+        algorithms: Iterable[str] = ALGORITHMS,
         dependencies: Sequence[str] = DEPENDENCIES[::-1],
         say: Callable[[str], None] | None = None,
     ) -> None:
         self.topology = topology
         self._model = link_model
-        self._algorithms = algorithms
+        self._algorithms = tuple(algorithms)
         self._dependencies = dependencies
         self._say = say or (lambda text: None)
         self._built: dict[tuple[Any, ...], dict[str, Schedule] | ScheduleError] = {}
@@ -192,7 +188,8 @@ class Chooser:
         self, algorithm: str, collective: str, root: int | None, num_flits: int
     ) -> list[Variant]:
         """Dependencies and sibling orders that an algorithm can be run with."""
-        if algorithm in LOCKSTEP_OVER_SWITCHES and self.topology.num_switches:
+        entry = ALGORITHMS[check_algorithm(algorithm)]
+        if entry.lockstep_over_switches and self.topology.num_switches:
             raise ScheduleError(
                 f"{self.topology.name}: {algorithm} must run in lockstep over switches, "
                 "which is not chosen"

@@ -9,7 +9,8 @@ from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.sim.trace import Trace
-from multitree.topology.algorithms.build import PACED, build
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import PACED
 from multitree.topology.checks.implicit import AnySchedule, ImplicitSchedule, verify_any
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

@@ -18,7 +18,8 @@ from multitree import (
     torus,
 )
 from multitree.host.engines import why_not
-from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs import tables
 
 import multitree
 from multitree.host.cli.main import main
@@ -64,6 +65,11 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert (found.returncode, found.stderr) == (0, "")
     page = (tmp_path / "reference" / "python.html").read_text()
     assert [name for name in multitree.__all__ if f'id="multitree.{name}"' not in page] == []
+
+
+def test_the_tables_of_the_reference_are_those_of_the_registries():
+    for path, text in tables.pages().items():
+        assert path.read_text() == text, "python docs/tables.py writes it"
 
 
 def test_the_readme_is_short():

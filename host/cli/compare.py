@@ -28,7 +28,7 @@ from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
-from multitree.topology.algorithms.build import COMPARED, check_algorithm
+from multitree.topology.algorithms.registry import COMPARED, check_algorithm
 from multitree.topology.networks.topology import Topology
 
 __all__ = [

@@ -32,7 +32,7 @@ from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import FOLDS, SystolicArrays
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import link_limits
-from multitree.topology.algorithms.build import check_algorithm
+from multitree.topology.algorithms.registry import check_algorithm
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology

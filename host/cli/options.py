@@ -21,7 +21,8 @@ from multitree.host.parameters import (
 from multitree.sim.link_model import LinkModel, problem_with
 from multitree.sim.offload import WRITE_CYCLES, Host
 from multitree.sim.sizing import LinkLimit, link_limits
-from multitree.topology.algorithms.build import ALGORITHMS, build_compact
+from multitree.topology.algorithms.build import build_compact
+from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
 from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
 from multitree.topology.files.files import load_file

@@ -27,7 +27,7 @@ from multitree.host.distributed.process_group import Collectives
 from multitree.host.distributed.shared_memory import SharedMemory, SharedMemoryTransport
 from multitree.host.peers.connections import connect_all, host_identity
 from multitree.host.peers.member import Member
-from multitree.topology.algorithms.build import PACED
+from multitree.topology.algorithms.registry import PACED
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "ddp_hook", "group_of"]

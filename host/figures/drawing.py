@@ -8,26 +8,10 @@ from typing import Any
 
 from multitree.host.figures.figure import Figure, Value
 from multitree.host.sizes import format_size
+from multitree.topology.algorithms.registry import ALGORITHMS
 
-__all__ = ["COLOURS", "can_draw", "svg_of"]
+__all__ = ["can_draw", "svg_of"]
 
-COLOURS = {
-    "symmetric": "tab:red",
-    "multitree": "tab:blue",
-    "ring": "tab:gray",
-    "bidirectional_ring": "black",
-    "ring_2d": "tab:olive",
-    "bidirectional_ring_2d": "tab:green",
-    "double_tree": "tab:purple",
-    "halving_doubling": "tab:orange",
-    "hdrm": "tab:brown",
-    "swing": "tab:cyan",
-    "forest": "tab:pink",
-    "tto": "navy",
-    "direct": "gold",
-    "plane_rings": "slategray",
-}
-"""Colour of each algorithm in all plots."""
 _STYLE = {"svg.hashsalt": "multitree", "svg.fonttype": "none", "font.size": 9}
 _OTHERS = ("tab:blue", "tab:red", "tab:green", "tab:purple", "tab:orange", "black")
 _MARKERS = "ovs^DPX*<>phd8"
@@ -111,8 +95,8 @@ def _styles(values: Sequence[Value]) -> dict[str, dict[str, Any]]:
     for index, name in enumerate(series):
         algorithm = algorithms.get(name)
         colour = _OTHERS[index % len(_OTHERS)]
-        if by_algorithm and algorithm in COLOURS:
-            colour = COLOURS[algorithm]
+        if by_algorithm and algorithm in ALGORITHMS:
+            colour = ALGORITHMS[algorithm].colour
         dash = _DASHES[used.setdefault(colour, 0) % len(_DASHES)]
         used[colour] += 1
         marker = _MARKERS[index % len(_MARKERS)]

@@ -12,7 +12,7 @@ from multitree.host.figures.schemes import (
     Scheme,
 )
 from multitree.host.figures.timed import Timed, Wanted, timed, value_of
-from multitree.topology.algorithms.build import ALGORITHMS
+from multitree.topology.algorithms.registry import ALGORITHMS
 
 __all__ = ["BANDWIDTH", "BASELINES", "PACKETS"]
 

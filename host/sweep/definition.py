@@ -23,7 +23,7 @@ from multitree.sim.link_model import (
     MOST_MEMORY_CYCLES,
     problem_with,
 )
-from multitree.topology.algorithms.build import ALGORITHMS
+from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.collectives import COLLECTIVES, DTYPES
 from multitree.topology.file_text import (
     ContentError,

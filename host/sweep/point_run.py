@@ -18,7 +18,7 @@ from multitree.nic.program import DEPENDENCIES
 from multitree.sim.choice import AUTO
 from multitree.sim.estimate import schedule_for
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import PACED
+from multitree.topology.algorithms.registry import PACED
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 

@@ -10,7 +10,8 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.jobs.groups import GroupNetwork, Placement
 from multitree.sim.jobs.job import GROUPS, Collective
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import PACED, build, check_algorithm
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import PACED, check_algorithm
 from multitree.topology.arrays import Int64Array
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import ROOTED

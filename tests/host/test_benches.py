@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from multitree.host.figures.drawing import COLOURS
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import ALGORITHMS, build
+from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring
 from multitree.topology.schedules.schedule import Schedule
@@ -187,7 +186,3 @@ def test_a_limit_that_a_forest_misses_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(module, "MOST_RATIO", 1.0)
     arguments = ("--only", "mesh:4x4", "--sizes", "none")
     assert ran(module, monkeypatch, capsys, *arguments)[0] == 1
-
-
-def test_plots_have_a_colour_for_every_algorithm():
-    assert set(COLOURS) == set(ALGORITHMS) and len(set(COLOURS.values())) == len(COLOURS)

@@ -26,7 +26,8 @@ from multitree.host import engines
 from multitree.host.work import average_of
 from multitree.sim.choice import Chooser
 from multitree.sim.emulator.verilator import why_not
-from multitree.topology.algorithms.build import ALGORITHMS, build
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 

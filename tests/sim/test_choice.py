@@ -14,12 +14,8 @@ from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.topology.algorithms.build import (
-    ALGORITHMS,
-    LOCKSTEP_OVER_SWITCHES,
-    PACED,
-    build,
-)
+from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import ALGORITHMS, PACED
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import torus
 from multitree.topology.schedules.execute import execute
@@ -35,7 +31,7 @@ def all_ways(topology, num_flits):
     """Cycles of everything that can be timed, each on its own."""
     for algorithm in ALGORITHMS:
         try:
-            if algorithm in LOCKSTEP_OVER_SWITCHES and topology.num_switches:
+            if ALGORITHMS[algorithm].lockstep_over_switches and topology.num_switches:
                 continue  # it needs lockstep
             if algorithm in PACED:
                 for model in MODELS:

@@ -15,8 +15,9 @@ from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
 from multitree.sim.trace import trace_of, turns_of
-from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import termination_cycles
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import fully_connected, ring, torus

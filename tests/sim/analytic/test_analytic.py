@@ -7,8 +7,9 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.generations import generations_of
 from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel
-from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
 from multitree.topology.lowering import lowered

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import termination_cycles, verify
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
 from multitree.topology.errors import ScheduleError

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
-from multitree.topology.algorithms.build import COMPARED, build
+from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
+from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.collectives import COLLECTIVES, ROOTED
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
