@@ -29,27 +29,13 @@ _TEMPLATES = {
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What the benches that are written with a design run.
+    """What the benches that are written with a design run."""
 
-    Parameters
-    ----------
-    schedule : Schedule
-        As it was built; benches run it on the network as wired.
-    num_elements : int
-        Of one rank's buffer, at least 1.
-    rank : int
-        Whose interface is driven alone.
-    stalls : str
-        One of `sim.cocotb.stalls.LEVELS`.
-    crossings : bool
-        Links, and switches with them, run on a clock of their own, behind the crossing.
-    """
-
-    schedule: Schedule
-    num_elements: int
-    rank: int = 0
-    stalls: str = "light"
-    crossings: bool = False
+    schedule: Schedule  # as built; benches run it on the network as wired
+    num_elements: int  # of one rank's buffer, at least 1
+    rank: int = 0  # whose interface is driven alone
+    stalls: str = "light"  # one of `sim.cocotb.stalls.LEVELS`
+    crossings: bool = False  # links and switches have a clock of their own, behind crossings
 
 
 def cocotb_files(
@@ -59,31 +45,10 @@ def cocotb_files(
     memory: str,
     sources: Sequence[DesignFile],
 ) -> list[DesignFile]:
-    """Files of the benches' folder.
+    """The files of ``<prefix>_cocotb``: network, case, schedule, benches, runner, Makefile, a test.
 
-    Parameters
-    ----------
-    plan : BenchPlan
-    config : Config
-        Of the interfaces.
-    names : DesignNames
-    memory : str
-        Kind of the interfaces' memory side.
-    sources : sequence of DesignFile
-        Verilog of the interface first, of the crossing and of the switches.
-
-    Returns
-    -------
-    list of DesignFile
-        The network as one module, case and schedule, benches, runner, Makefile and a test for
-        pytest, all in the folder ``<prefix>_cocotb``.
-
-    Raises
-    ------
-    TopologyError
-        As `network_verilog`.
-    ValueError
-        As `BenchCase`.
+    Of the `sources` the first is the interface's Verilog. Raises TopologyError as
+    `network_verilog`, ValueError as `BenchCase`.
     """
     folder, topology = names.cocotb, lowered(plan.schedule).topology
     verilog = "".join(file.text for file in sources)
@@ -118,19 +83,7 @@ def cocotb_files(
 
 
 def core_benches(names: DesignNames, memory: str) -> CocotbBenches:
-    """The same benches as targets of FuseSoC.
-
-    Parameters
-    ----------
-    names : DesignNames
-    memory : str
-        Kind of the interfaces' memory side.
-
-    Returns
-    -------
-    CocotbBenches
-        `cocotb` of one interface, and `cocotb_network`.
-    """
+    """The same benches as targets of FuseSoC."""
     read = ("bench_interface.py", "bench_network.py", CASE_FILE, SCHEDULE_FILE)
     return CocotbBenches(
         f"{names.cocotb}/{names.network}.v",

@@ -21,19 +21,10 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class DesignFile:
-    """A file of a design.
+    """A file of a design."""
 
-    Parameters
-    ----------
-    name : str
-        Its name in the folder, or the name of a folder in that and its name there.
-    role : str
-        What it is, in a word or two.
-    text : str
-    """
-
-    name: str
-    role: str
+    name: str  # in the design's folder, at most one folder down
+    role: str  # what it is, in a word or two
     text: str
 
     @property
@@ -43,27 +34,9 @@ class DesignFile:
 
 
 def listed_before(folder: Path, name: str, *, force: bool = False) -> dict[str, str]:
-    """Files of the design that is in a folder already.
+    """SHA-256 by name of the files of a folder's manifest `name`; none where there is no manifest.
 
-    Parameters
-    ----------
-    folder : Path
-    name : str
-        Of the manifest.
-    force : bool
-        Take a manifest that cannot be understood for none.
-
-    Returns
-    -------
-    dict of str to str
-        SHA-256 by the names of the files that the manifest lists; none where it is not there.
-
-    Raises
-    ------
-    ValueError
-        If the manifest cannot be understood.
-    OSError
-        If it cannot be read.
+    ValueError if the manifest cannot be understood, unless `force` takes it for none.
     """
     path = folder / name
     try:
@@ -91,36 +64,10 @@ def replace_design(
     before: Mapping[str, str],
     force: bool = False,
 ) -> list[str]:
-    """Write a design's files and its manifest, and remove what is left of the one before.
+    """Write a design's files and its manifest, remove the rest of `before`, and return its names.
 
-    No file is touched but these, the new ones and those of `before`.
-
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there.
-    name : str
-        Of the manifest.
-    files : sequence of DesignFile
-    facts : mapping
-        What the manifest says in addition to the files.
-    before : mapping of str to str
-        What `listed_before` gave.
-    force : bool
-        Replace and remove files that are not as they were written, too.
-
-    Returns
-    -------
-    list of str
-        Files that were removed.
-
-    Raises
-    ------
-    ValueError
-        Unless forced, and before anything is written: if a file to be replaced or removed is
-        neither as it was written nor as it would be.
-    OSError
-        If a file cannot be read or written, and all are as they were, or cannot be removed.
+    Unless forced, a file that is neither as it was written nor as it would be is a ValueError,
+    before anything is written. After an OSError all files are as they were.
     """
     if not force:
         known = {old: {sha256} for old, sha256 in before.items()}

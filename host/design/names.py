@@ -20,24 +20,10 @@ MEMORIES = tuple(_SUFFIXES)
 class DesignNames:
     """Names of the modules and files that `multitree verilog` writes.
 
-    Designs with different prefixes have no module, file, core or C macro in common, as long as
-    the prefixes differ in more than upper and lower case.
+    Designs whose prefixes differ in more than case have no module, file, core or macro in common.
 
-    Parameters
-    ----------
-    prefix : str
-        A Verilog identifier.
-
-    Raises
-    ------
-    ValueError
-        If the prefix is none.
-
-    Examples
-    --------
-    >>> names = DesignNames("torus")
-    >>> names.top("axi"), names.crossing, names.switch
-    ('torus_nic_axi', 'torus_link_crossing', 'torus_switch')
+    >>> (DesignNames("torus").top("axi"), DesignNames("torus").crossing)
+    ('torus_nic_axi', 'torus_link_crossing')
     """
 
     prefix: str = PREFIX
@@ -51,13 +37,7 @@ class DesignNames:
         return self.prefix + default.removeprefix(PREFIX)
 
     def top(self, memory: str) -> str:
-        """Name of the interface's module with one of `MEMORIES`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such kind.
-        """
+        """Name of the interface's module with one of `MEMORIES`."""
         if memory not in MEMORIES:
             raise ValueError(f"Memory must be {' or '.join(MEMORIES)}, not {memory!r}")
         return self.registers + _SUFFIXES[memory]

@@ -34,38 +34,11 @@ def network_verilog(
     latency_cycles: int = _LEAST_LATENCY_CYCLES,
     crossings: bool = False,
 ) -> str:
-    """Verilog of a network of interfaces around the modules that are written for it.
+    """Verilog of ``<prefix>_network``, which joins the modules of `verilog` by their links.
 
-    Parameters
-    ----------
-    topology : Topology
-        As wired; links need reverse links.
-    config : Config
-        Of the interfaces.
-    names : DesignNames
-    verilog : str
-        The modules that are joined.
-    memory : str
-        Kind of the interfaces' memory side.
-    latency_cycles : int
-        Registers on each link, each way, at least 2.
-    crossings : bool
-        Links, and switches with them, run on a clock of their own, ``link_clk``, behind a crossing
-        at each of the ranks' ports.
-
-    Returns
-    -------
-    str
-        A module ``<prefix>_network`` with every port that is no link's, named ``rank_<r>_<port>``
-        or ``switch_<n>_<port>``, and ``clk`` and ``rst``, and with crossings ``link_clk`` and
-        ``link_rst``.
-
-    Raises
-    ------
-    TopologyError
-        If a link has no reverse link, or as `switch_modules`.
-    ValueError
-        If the latency is too short.
+    Ports that are no link's are ``rank_<r>_<port>`` and ``switch_<n>_<port>``. A link has
+    `latency_cycles` registers each way, at least 2; with `crossings` links and switches run on
+    ``link_clk``. Raises TopologyError if a link has no reverse.
     """
     if latency_cycles < _LEAST_LATENCY_CYCLES:
         raise ValueError(

@@ -42,13 +42,7 @@ def _schedule() -> Schedule:
 
 
 def why_no_bench(config: Config) -> str | None:
-    """Why an interface is too small for the test bench; None if it is not.
-
-    Parameters
-    ----------
-    config : Config
-        Sizes of the interface.
-    """
+    """Why an interface is too small for the test bench; None if it is not."""
     needed = _schedule().num_flows
     if config.num_flows >= needed:
         return None
@@ -100,23 +94,7 @@ def _numbers(num_ranks: int, num_elements: int, dtype: str) -> npt.NDArray[Any]:
 
 
 def bench_files(config: Config, names: DesignNames, memory: str, verilog: str) -> list[DesignFile]:
-    """The test bench of an interface: its Verilog, and the files that it reads.
-
-    Parameters
-    ----------
-    config : Config
-        Sizes of the interface, for which `why_no_bench` is None.
-    names : DesignNames
-    memory : str
-        Kind of the interface's memory side.
-    verilog : str
-        The interface, for its ports.
-
-    Returns
-    -------
-    list of DesignFile
-        The Verilog first; then register writes of either rank and contents of the memories.
-    """
+    """The Verilog test bench, register writes of either rank, and contents of the memories."""
     run, bench = _run(config), names.bench
     lists = [_writes(run, rank, names) for rank in range(2)]
     marks = _marks(config, names, memory, written_ports(verilog, names.top(memory)), run)

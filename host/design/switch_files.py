@@ -15,53 +15,19 @@ _LEAST_PORTS = 2
 
 @dataclass(frozen=True)
 class SwitchModule:
-    """Switches of a network that have one shape, so one Verilog module.
+    """Switches of a network that have one shape, so one Verilog module."""
 
-    Parameters
-    ----------
-    module : str
-        Its name: ports and virtual channels stand in it.
-    num_ports : int
-        Up to the last by which a link leaves each of them, and at least 2.
-    nodes : tuple of int
-        The switches' numbers.
-    """
-
-    module: str
-    num_ports: int
+    module: str  # with its ports and virtual channels in the name
+    num_ports: int  # up to the last one by which a link leaves any of them, and at least 2
     nodes: tuple[int, ...]
 
 
 def switch_modules(
     topology: Topology, config: Config, stem: str = SWITCH_MODULE_NAME
 ) -> list[SwitchModule]:
-    """The shapes of a network's switches, by number of ports.
+    """The shapes of a network's switches, by number of ports; none without switches.
 
-    Parameters
-    ----------
-    topology : Topology
-    config : Config
-        Its interfaces.
-    stem : str
-        What the modules' names begin with.
-
-    Returns
-    -------
-    list of SwitchModule
-        Empty where there are no switches.
-
-    Raises
-    ------
-    TopologyError
-        If there are switches and a link has no reverse, or the interfaces are for private links.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.switched import fat_tree
-    >>> for shape in switch_modules(fat_tree(2, 4), Config(num_classes=1)):
-    ...     print(shape.module, shape.nodes)
-    multitree_switch_2x2 (10, 11, 12, 13)
-    multitree_switch_8x2 (8, 9)
+    TopologyError if a link has no reverse, or the interfaces are for private links.
     """
     if not topology.num_switches:
         return []
@@ -82,29 +48,7 @@ def switch_modules(
 
 
 def switch_verilog(topology: Topology, config: Config, stem: str = SWITCH_MODULE_NAME) -> str:
-    """Verilog of all switches of a network: of each shape a module, as the emulator has it.
-
-    Parameters
-    ----------
-    topology : Topology
-        One with switches.
-    config : Config
-        Its interfaces, on shared links.
-    stem : str
-        What the modules' names begin with.
-
-    Returns
-    -------
-    str
-        Before the modules stands, as a comment, what every port of the network is joined with.
-
-    Raises
-    ------
-    TopologyError
-        As `switch_modules`.
-    ValueError
-        If a switch has more ports than there can be.
-    """
+    """Verilog of a module per shape, behind a comment that says what each port is joined with."""
     shapes = switch_modules(topology, config, stem)
     modules = {node: shape.module for shape in shapes for node in shape.nodes}
     texts = [cached_verilog(switch_for, config, s.num_ports, name=s.module) for s in shapes]

@@ -30,26 +30,13 @@ _INTERFACES = {"sram": Interface, "axi": AxiInterface}
 
 @dataclass(frozen=True)
 class Delivery:
-    """What `write_verilog` wrote.
-
-    Parameters
-    ----------
-    folder : Path
-    files : tuple of DesignFile
-        The interface's Verilog first, the core file last.
-    manifest : str
-        Name of the file that lists them.
-    removed : tuple of str
-        Files of the design before that this one does not have.
-    no_bench : str or None
-        Why there is no test bench; None if there is one.
-    """
+    """What `write_verilog` wrote."""
 
     folder: Path
-    files: tuple[DesignFile, ...]
+    files: tuple[DesignFile, ...]  # the interface's Verilog first, the core file last
     manifest: str
-    removed: tuple[str, ...]
-    no_bench: str | None
+    removed: tuple[str, ...]  # of the design before
+    no_bench: str | None  # why there is no test bench
 
     @property
     def paths(self) -> list[Path]:
@@ -68,47 +55,11 @@ def write_verilog(
     benches: BenchPlan | None = None,
     force: bool = False,
 ) -> Delivery:
-    """Write an interface's Verilog and what goes with it, in place of what is there.
+    """Write an interface's Verilog and what goes with it, in place of the design that is there.
 
-    Parameters
-    ----------
-    config : Config
-        Sizes of the interface.
-    folder : Path
-        Where to; made if it is not there. Files of the design before with this prefix, which its
-        manifest lists, are replaced, and removed if this design has none of their name.
-    memory : str
-        One of `MEMORIES`.
-    topology : Topology, optional
-        The network; its switches are written, too, if it has any.
-    prefix : str
-        Of all names, see `DesignNames`.
-    built_for : mapping, optional
-        What the sizes were chosen for, as the manifest is to say it.
-    benches : BenchPlan, optional
-        Also write a folder of cocotb benches that run this.
-    force : bool
-        Replace and remove files that were edited or that something else wrote, too.
-
-    Returns
-    -------
-    Delivery
-        The Verilog of the interface, of the crossing to a link's clock and, where there are any,
-        of the switches; the register map as a C header, as Markdown and as SystemRDL, an
-        instantiation template, a test bench with what it reads, a FuseSoC core file and the
-        manifest. The same bytes for the same arguments, on every machine.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind of memory, the prefix is no identifier, a switch has too many
-        ports, or, unless forced, a file in the folder is not as it was written.
-    TopologyError
-        As `switch_files.switch_modules`.
-    OSError
-        If a file cannot be written.
-    DeviceError
-        If the cache cannot be written.
+    Equal arguments give equal bytes on every machine; `built_for` goes into the manifest. Raises
+    ValueError for a kind of memory, a prefix or a switch that cannot be, and unless forced for a
+    file that was edited; TopologyError as `switch_modules`.
     """
     names = DesignNames(prefix)
     before = listed_before(folder, names.manifest, force=force)

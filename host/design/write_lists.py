@@ -15,26 +15,13 @@ _THEN = (
 
 @dataclass(frozen=True)
 class WriteList:
-    """What a bus master writes to one interface, and how it is written down.
+    """What a bus master writes to one interface, and how it is written down."""
 
-    Parameters
-    ----------
-    name : str
-        Identifier of the array in C, in lower case there.
-    rank : int
-    about : tuple of str
-        Lines that say what it is of.
-    ports : int
-        Ports that the table uses, bit by bit.
-    writes : list of (address, value)
-        The last one is the commit.
-    """
-
-    name: str
+    name: str  # of the array in C
     rank: int
-    about: tuple[str, ...]
-    ports: int
-    writes: Writes
+    about: tuple[str, ...]  # lines that say what it is of
+    ports: int  # that the table uses, bit by bit
+    writes: Writes  # the commit last
 
     def text(self, form: str) -> str:
         """All writes in one of `FORMATS`."""

@@ -13,21 +13,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 def last_awaited(trace: Trace) -> IntArray:
-    """The arrival that each message waited for: of several the last one.
+    """Row of the last arrival that each message waited for, or -1: (num_waves, num_transfers).
 
-    Parameters
-    ----------
-    trace : Trace
-
-    Returns
-    -------
-    int64 array, shape (num_waves, num_transfers)
-        A row, of the same wave; -1 for messages that wait for none.
-
-    Notes
-    -----
-    A row waits for all rows of its flow that reach its source in an earlier step: O(n log n) for
-    n rows, and O(n) per wave.
+    A row waits for all rows of its flow that reach its source in an earlier step: O(n log n) for n
+    rows, and O(n) per wave.
     """
     schedule = trace.schedule
     steps, ranks = schedule.num_steps + 1, schedule.topology.num_ranks
@@ -52,19 +41,8 @@ def last_awaited(trace: Trace) -> IntArray:
 
 
 def lanes_of_slices(track: IntArray, begin: IntArray, end: IntArray) -> IntArray:
-    """Put slices of each track into lanes in which none overlap.
+    """The lowest lane of its track, from 0, that is free where each slice begins.
 
-    Parameters
-    ----------
-    track, begin, end : int64 array, shape (n,)
-
-    Returns
-    -------
-    int64 array, shape (n,)
-        From 0: the lowest that is free where a slice begins, so that there are as few as can be.
-
-    Examples
-    --------
     >>> begin, end = np.array([[0, 2, 4, 2], [4, 5, 6, 3]])
     >>> lanes_of_slices(np.array([7, 7, 7, 8]), begin, end).tolist()
     [0, 1, 0, 0]

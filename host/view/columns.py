@@ -14,28 +14,13 @@ IntArray = npt.NDArray[np.int64]
 
 
 def packed(header: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """A header and columns, compressed.
+    """A JSON header and integer columns of less than 2^52 in magnitude, compressed by zlib.
 
-    Parameters
-    ----------
-    header : mapping
-        What JSON can hold.
-    columns : mapping of str to integer array
-        Of less than 2^52 in magnitude, any shape.
-
-    Returns
-    -------
-    bytes
-        In the format zlib. Inside: the length of the header in 4 bytes, least significant first;
-        the header as JSON, with a key "columns" of name, length and number of planes of each; and
-        the columns' planes. A column holds each entry's difference from the one before it, 2d if
-        that is a d of at least 0, else -2d - 1. Plane p has byte p of each.
-
-    Notes
-    -----
-    Rows of a schedule and cycles of a trace go up evenly: differences are few and small, so that
-    deflate finds them again. A MultiTree on 16x16 ranks has 130 560 rows in 30 kB.
+    Inside: the header's length in 4 bytes, least significant first; the header, with name, length
+    and planes of each column; the planes. A column holds differences d of entries, as 2d or
+    -2d - 1; plane p has byte p of each.
     """
+    # Rows and cycles go up evenly: differences are few and small, and deflate finds them again.
     planes = {name: _planes(np.asarray(values).ravel()) for name, values in columns.items()}
     listed = [[name, int(np.size(columns[name])), len(each)] for name, each in planes.items()]
     text = json.dumps({**header, "columns": listed}, allow_nan=False, separators=(",", ":"))

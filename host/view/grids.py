@@ -26,19 +26,11 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True)
 class _Axis:
-    """One dimension in the drawing.
+    """One dimension in the drawing."""
 
-    Parameters
-    ----------
-    dx, dy : float
-        From a node to the next.
-    level : int
-        0 within a block, 1 between blocks, and so on.
-    """
-
-    dx: float
+    dx: float  # from a node to the next
     dy: float
-    level: int = 0
+    level: int = 0  # 0 within a block, 1 between blocks, and so on
 
     @property
     def is_slanted(self) -> bool:
@@ -51,15 +43,6 @@ def grid_layout(topology: Topology) -> Layout:
 
     Links that wrap around leave the grid as stubs; those from layer to layer that do, and all links
     between blocks, are bows.
-
-    Parameters
-    ----------
-    topology : Topology
-        A torus, mesh or hypercube, whose ranks count the last dimension fastest.
-
-    Returns
-    -------
-    Layout
     """
     dims = topology.dims
     axes = _solid_axes(dims) if len(dims) <= 3 else _nested_axes(dims)

@@ -16,55 +16,28 @@ Places = npt.NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """How a link runs that is no straight line.
+    """How a link runs that is no straight line."""
 
-    Parameters
-    ----------
-    points : tuple of (float, float)
-        Corners between the two nodes, to be rounded off; for a stub the outer ends of both stubs.
-    is_stub : bool
-        Whether the link leaves the drawing on one side and comes back on the other.
-    """
-
+    # Corners between the two nodes, to be rounded off; of a stub the outer ends of both its parts.
     points: tuple[tuple[float, float], ...]
-    is_stub: bool = False
+    is_stub: bool = False  # leaves the drawing on one side and comes back on the other
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A drawing of a topology; neighbours are about one unit apart, y grows downwards.
+    """A drawing of a topology; neighbours are about one unit apart, y grows downwards."""
 
-    Parameters
-    ----------
-    x, y : float64 array, shape (num_nodes,)
-        Centre of each node.
-    radius : float
-        Of a node. Twice as much is free between any two nodes of a family's drawing.
-    curves : mapping of int to Curve
-        Links that are no straight lines, by their ids.
-    """
-
-    x: Places
+    x: Places  # centres of nodes
     y: Places
-    radius: float
-    curves: Mapping[int, Curve] = field(default_factory=dict)
+    radius: float  # of a node; families' drawings leave twice as much free between nodes
+    curves: Mapping[int, Curve] = field(default_factory=dict)  # by link, where it is not straight
 
 
 def lanes_of(topology: Topology) -> Places:
-    """How far each link is drawn to the right of the middle, seen in its direction.
+    """Lanes by which each link is drawn to the right of the middle, seen in its direction.
 
-    Parameters
-    ----------
-    topology : Topology
+    Links between two nodes are in different lanes, each direction on its own side.
 
-    Returns
-    -------
-    float64 array, shape (num_links,)
-        In lanes. Links between the same two nodes are in different ones, each direction on a side
-        of its own; a link without a reverse is in the middle.
-
-    Examples
-    --------
     >>> lanes_of(Topology("pair", 2, 0, [[0, 1], [1, 0], [0, 1]], 16.0, 150.0)).tolist()
     [0.5, 0.5, 1.5]
     """

@@ -27,21 +27,11 @@ ASPECT = 1.8
 
 @dataclass(frozen=True)
 class _Rows:
-    """Ranks in several rows, each set off against the one above, so that links reach all of them.
-
-    Parameters
-    ----------
-    count : int
-        Rows.
-    pitch : float
-        From one rank to the next, across.
-    radius : float
-        Of a node: links to lower rows pass between those of the rows above.
-    """
+    """Ranks in rows, each set off against the one above, so that links reach all of them."""
 
     count: int
-    pitch: float
-    radius: float
+    pitch: float  # from one rank to the next, across
+    radius: float  # links to lower rows pass between the nodes of the rows above
 
     @classmethod
     def of(cls, num_ranks: int, group_size: int) -> "_Rows":

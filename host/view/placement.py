@@ -34,18 +34,7 @@ _IN_ONE_DIMENSION = {"torus": circle_layout, "mesh": line_layout}
 
 
 def layout_of(topology: Topology) -> Layout:
-    """Where to draw nodes and links.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    Layout
-        The same for equal topologies. Grids for tori, meshes and hypercubes; circles for rings and
-        fully connected networks; levels for those with switches; else by distances.
-    """
+    """Where to draw nodes and links, the same for equal topologies."""
     if len(topology.dims) == 1 and topology.family in _IN_ONE_DIMENSION:
         return _IN_ONE_DIMENSION[topology.family](topology)
     return _LAYOUTS.get(topology.family, spring_layout)(topology)

@@ -17,18 +17,7 @@ SCRIPTS = ("data", "moment", "paths", "drawing", "panel", "player", "controls")
 
 
 def page_of(recording: Recording) -> str:
-    """The page of a recording.
-
-    Parameters
-    ----------
-    recording : Recording
-
-    Returns
-    -------
-    str
-        An HTML document that asks for nothing: its policy lets the browser load no address and run
-        no other script.
-    """
+    """An HTML document of a recording; its policy lets the browser load nothing."""
     schedule = recording.schedule
     title = f"{schedule.collective} by {schedule.algorithm} on {schedule.topology.name}"
     style = _read("page.css")

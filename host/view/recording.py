@@ -38,28 +38,11 @@ def check_playable(schedule: Schedule) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A schedule, and when its messages went if an engine has run it.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts.
-    trace : Trace, optional
-        Without it, each message takes one step.
-    size_bytes : int, optional
-        Of one rank's buffer, with a trace.
-    link_model : LinkModel, optional
-        That of the trace.
-
-    Raises
-    ------
-    ScheduleError
-        As `check_playable`.
-    """
+    """A schedule, and when its messages went if an engine has run it."""
 
     schedule: Schedule
-    trace: Trace | None = None
-    size_bytes: int | None = None
+    trace: Trace | None = None  # without it, each message takes one step
+    size_bytes: int | None = None  # of one rank's buffer, with a trace
     link_model: LinkModel | None = None
 
     def __post_init__(self) -> None:

@@ -21,25 +21,9 @@ Matrix = npt.NDArray[np.float64]
 def spring_layout(topology: Topology) -> Layout:
     """Place nodes such that those far apart in hops are far apart in the drawing.
 
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    Layout
-        The same for equal links, whatever their order of magnitude.
-
-    Notes
-    -----
-    Nodes begin where pivot multidimensional scaling puts them, and up to 1024 of them are then
-    moved by stress majorization: O(num_nodes^2) per round. Larger networks stay as they begin.
-
-    References
-    ----------
-    U. Brandes, C. Pich, "Eigensolver Methods for Progressive Multidimensional Scaling of Large
-    Data", Graph Drawing 2006; E. R. Gansner, Y. Koren, S. North, "Graph Drawing by Stress
-    Majorization", Graph Drawing 2004.
+    Pivot multidimensional scaling (U. Brandes, C. Pich, Graph Drawing 2006), then for up to 1024
+    nodes stress majorization (E. R. Gansner, Y. Koren, S. North, Graph Drawing 2004), in
+    O(num_nodes^2) per round.
     """
     pivots, distance = _pivots(topology)
     xy = _scaled_to_pivots(distance)
@@ -52,12 +36,7 @@ def spring_layout(topology: Topology) -> Layout:
 
 
 def _pivots(topology: Topology) -> tuple[list[int], Matrix]:
-    """Nodes far apart from each other, or all; distance of each node to each, in either direction.
-
-    Returns
-    -------
-    list of int, float64 array of shape (num_nodes, num_pivots)
-    """
+    """Nodes far apart, or all, and hops to each of them: (num_nodes, num_pivots)."""
     count = topology.num_nodes if topology.num_nodes <= MOST_NODES else MOST_PIVOTS
     every = count == topology.num_nodes
     pivots, columns = [0], [topology.hop_distances(0)]

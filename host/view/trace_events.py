@@ -33,32 +33,16 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class TraceEvents:
-    """The events of a trace, or of some cycles of it, in the trace-event format.
+    """A trace's events, or those of some cycles, in Google's trace-event format of 2016.
 
-    A rank is a process. Each of its ports is a thread for what it sends and one for what it
-    receives; messages that overlap, since links take time, lie in further threads of their port.
-    Times are cycles: what a viewer shows as one nanosecond.
-
-    A message is a slice from sent to arrived, both at its source and at its destination. Arrows
-    lead from the one to the other, and from the arrival that a message waited for to that message;
-    of several arrivals from the last one. A slice per rank shows when it was started and was done.
-
-    Parameters
-    ----------
-    trace : Trace
-    first_cycle : int
-        Where the cut begins.
-    last_cycle : int, optional
-        The cycle after the last one; without it, the end.
-
-    References
-    ----------
-    "Trace Event Format", Google, 2016.
+    A rank is a process, each direction of a port a thread, with more where messages overlap. A
+    message is a slice from sent to arrived at both ends; arrows join these, and lead to it from the
+    last arrival that it waited for. Times are cycles, which viewers show as nanoseconds.
     """
 
     trace: Trace
     first_cycle: int = 0
-    last_cycle: int | None = None
+    last_cycle: int | None = None  # one past the end
 
     def __iter__(self) -> Iterator[Event]:
         """Names of processes and threads, then all else by ascending time."""
@@ -280,21 +264,7 @@ def _arrow(phase: str, kind: str, message: int) -> Event:
 
 
 def write_trace_events(path: Path, events: TraceEvents, clock_ghz: float) -> None:
-    """Write a file that ui.perfetto.dev opens.
-
-    Parameters
-    ----------
-    path : Path
-        Compressed where it ends in ``.gz``. Equal events give equal bytes.
-    events : TraceEvents
-    clock_ghz : float
-        Of the run, which the file says.
-
-    Raises
-    ------
-    OSError
-        As `replacing`.
-    """
+    """Write a file that ui.perfetto.dev opens, compressed if it ends in ``.gz``."""
     trace = events.trace
     about = {
         "producer": "multitree",
