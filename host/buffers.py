@@ -17,13 +17,8 @@ _BFLOAT16 = DTYPES["bfloat16"]
 
 
 def to_array(memory: Any) -> npt.NDArray[Any]:
-    """Memory as an array on the host, wherever it is; shares what it can.
-
-    Parameters
-    ----------
-    memory : numpy.ndarray or torch.Tensor
-        bfloat16 tensors become arrays of `ml_dtypes.bfloat16`, which neither torch nor NumPy does.
-    """
+    """Memory as an array on the host, wherever it is; shares what it can."""
+    # Neither PyTorch nor NumPy turns bfloat16 into `ml_dtypes.bfloat16`.
     if isinstance(memory, np.ndarray):
         return memory
     # Where there is a tensor torch was imported; it is an extra, so that this module does not.
@@ -49,34 +44,14 @@ def to_tensor(memory: Any) -> Any:
 
 @dataclass(frozen=True)
 class Form:
-    """How a caller passes buffers, so that results come back in the same form.
+    """How a caller passes buffers, so that results come back in the same form."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of one rank's buffer.
-    stacked : bool
-        One array of shape (num_ranks, *shape) rather than a list.
-    device : torch.device or None
-        Where the tensors are; None for NumPy arrays.
-    """
-
-    shape: tuple[int, ...]
-    stacked: bool
-    device: Any
+    shape: tuple[int, ...]  # of one rank's buffer
+    stacked: bool  # one array of shape (num_ranks, *shape), not a list
+    device: Any  # of tensors; None for arrays
 
     def give_back(self, memory: Any) -> Any:
-        """Bring memory of shape (num_ranks, n) into the caller's form.
-
-        Parameters
-        ----------
-        memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-            Fresh memory that belongs to this result alone.
-
-        Returns
-        -------
-        array, tensor or list of them
-        """
+        """Bring fresh memory of shape (num_ranks, n) into the caller's form."""
         rows = self.to_home(memory).reshape((len(memory), *self.shape))
         return rows if self.stacked else list(rows)
 
@@ -88,31 +63,10 @@ class Form:
 
 
 def take_buffers(buffers: Any, num_ranks: int) -> tuple[Any, Form]:
-    """Copy a caller's buffers into memory of shape (num_ranks, n).
+    """A copy of a caller's buffers, of shape (num_ranks, n) on their device, and their form.
 
-    Parameters
-    ----------
-    buffers : array, tensor, or sequence of num_ranks arrays or tensors
-        float32, int32 or bfloat16 (`ml_dtypes.bfloat16` in arrays), one equal shape per rank, of
-        no elements, too. They are read before this returns and never modified. A tensor that
-        requires grad is taken under `torch.no_grad` only; results never require grad.
-    num_ranks : int
-        Ranks of the topology.
-
-    Returns
-    -------
-    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        A copy, on the tensors' device if they are tensors.
-    form : Form
-        What brings results back into the caller's form.
-
-    Raises
-    ------
-    TypeError
-        If the buffers are neither arrays nor tensors, masked arrays, or of another type.
-    ValueError
-        If their number, shapes, types or devices do not agree, or a tensor requires grad where
-        gradients are recorded.
+    TypeError if they are no arrays or tensors of float32, int32 or bfloat16, or are masked.
+    ValueError if their number, shapes or devices do not agree, or gradients would be recorded.
     """
     stacked = not isinstance(buffers, Sequence)
     parts = [buffers] if stacked else list(buffers)
@@ -181,29 +135,10 @@ def _check_agreement(parts: list[Any], num_ranks: int, names: tuple[str, ...]) -
 def take_pieces(
     pieces: Any, num_ranks: int, owned: Callable[[int, int], list[slice]]
 ) -> tuple[Any, Form]:
-    """Copy the pieces of an all-gather to where their ranks own them, zeros elsewhere.
+    """Memory of an all-gather, each piece where its rank owns it, and the form of its result.
 
-    Parameters
-    ----------
-    pieces : sequence of num_ranks arrays or tensors
-        What `reduce_scatter` returned.
-    num_ranks : int
-        Ranks of the topology.
-    owned : callable
-        From the number of all elements, and the bytes of one, to the part of them that each rank
-        owns.
-
-    Returns
-    -------
-    memory : numpy.ndarray or torch.Tensor, shape (num_ranks, n)
-        Memory for an all-gather.
-    form : Form
-        What makes the result one array or tensor of shape (num_ranks, n).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the pieces are of the wrong kind, type, number or length.
+    `owned` gives every rank's part by the number of elements and the bytes of one. TypeError or
+    ValueError if the pieces are of the wrong kind, type, number or length.
     """
     if not isinstance(pieces, Sequence):
         raise TypeError(f"Pieces must be a list, one per rank, not {type(pieces).__name__}")
@@ -225,18 +160,7 @@ def take_pieces(
 
 
 def same_stream(memory: Any) -> AbstractContextManager[Any]:
-    """Context that lets another thread's kernels follow those the caller has launched.
-
-    Parameters
-    ----------
-    memory : numpy.ndarray or torch.Tensor
-        For a CUDA tensor, the caller's current stream on its device is taken now.
-
-    Returns
-    -------
-    context manager
-        To be entered by the thread that works on the memory.
-    """
+    """Context in which another thread's kernels follow those of the caller's stream of now."""
     if isinstance(memory, np.ndarray) or not memory.is_cuda:
         return nullcontext()
     # PyTorch has a current stream per thread: that of the caller, not of the worker, is meant.

@@ -41,14 +41,7 @@ def _over_the_bus(
 class Card:
     """One interface behind a bus; its methods are those of `nic.driver.Driver`.
 
-    Parameters
-    ----------
-    bus : Bus
-        Access to its registers.
-    rank : int
-        Whose interface it is, for messages.
-    max_polls : int
-        Reads of a register before what it should say is given up.
+    The rank is for messages. After `max_polls` reads of a register a wait is given up.
     """
 
     def __init__(self, bus: Bus, rank: int, *, max_polls: int = 100_000) -> None:

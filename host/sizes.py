@@ -19,27 +19,9 @@ _MOST_DIGITS = 15
 
 
 def parse_size(text: str) -> int:
-    """Read one size in bytes, or with kB to TB (powers of 1000) or KiB to TiB behind it.
+    """Bytes of a size, plain or with kB to TB (powers of 1000) or KiB to TiB behind it.
 
-    Parameters
-    ----------
-    text : str
-        For example "4096", "32KiB" or "1 MB"; capitals do not matter.
-
-    Returns
-    -------
-    int
-        Bytes.
-
-    Raises
-    ------
-    ValueError
-        If the text is no such size, or not a positive multiple of 4 bytes, the size of an element.
-
-    Examples
-    --------
-    >>> parse_size("32KiB"), parse_size("32kB")
-    (32768, 32000)
+    ValueError if it is no positive multiple of 4 bytes, the size of an element.
     """
     if "," in text:
         raise ValueError(f"Size must be one, not a list, {text!r}")
@@ -56,15 +38,8 @@ def parse_size(text: str) -> int:
 
 
 def parse_sizes(text: str) -> list[int]:
-    """Read sizes with commas between them, each as `parse_size` reads it.
+    """Read sizes with commas between them, each once in whatever unit; errors as `parse_size`.
 
-    Raises
-    ------
-    ValueError
-        As `parse_size`, or if one is there twice, in whatever unit.
-
-    Examples
-    --------
     >>> parse_sizes("32KiB,1MB")
     [32768, 1000000]
     """
@@ -75,28 +50,7 @@ def parse_sizes(text: str) -> list[int]:
 
 
 def check_once(what: str, values: Sequence[Hashable], texts: Sequence[str]) -> None:
-    """Raise where a value of a list is there twice, since it would be run or printed twice.
-
-    Parameters
-    ----------
-    what : str
-        What the values are, for the message.
-    values : sequence
-    texts : sequence of str
-        How each of them was written.
-
-    Raises
-    ------
-    ValueError
-        If two values are equal: names the second.
-
-    Examples
-    --------
-    >>> check_once("Sizes", [4096, 4096], ["4KiB", "4096"])
-    Traceback (most recent call last):
-    ...
-    ValueError: Sizes must be there once each, not '4096' again
-    """
+    """Raise ValueError where a value is there twice: it would be run or printed twice."""
     seen: set[Hashable] = set()
     for value, text in zip(values, texts, strict=True):
         if value in seen:
@@ -105,13 +59,7 @@ def check_once(what: str, values: Sequence[Hashable], texts: Sequence[str]) -> N
 
 
 def format_size(size_bytes: int) -> str:
-    """Write a size with the largest unit that divides it.
-
-    Examples
-    --------
-    >>> format_size(32768)
-    '32 KiB'
-    """
+    """Write a size with the largest unit that divides it, such as 32 KiB."""
     for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= scale and size_bytes % scale == 0:
             return f"{size_bytes // scale} {unit}"

@@ -6,13 +6,7 @@ __all__ = ["project_version"]
 
 
 def project_version() -> str:
-    """Version as in pyproject.toml, of the package that is installed.
-
-    Raises
-    ------
-    ValueError
-        If it is not installed, only its source is there.
-    """
+    """Version of the installed package; ValueError if only its source is there."""
     try:
         return importlib.metadata.version("multitree")
     except importlib.metadata.PackageNotFoundError as error:

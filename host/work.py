@@ -31,21 +31,9 @@ PyTorch and NCCL say avg.
 
 
 def checked_op(op: str, dtype: Any) -> str:
-    """The op of a name, "sum", "max" or "average".
+    """The op of a name: "sum", "max" or "average".
 
-    Parameters
-    ----------
-    op : str
-        One of these, or "avg".
-    dtype : NumPy or torch type, or its name
-        Of the elements.
-
-    Raises
-    ------
-    ValueError
-        If there is no such op.
-    TypeError
-        If it is an average of integers.
+    ValueError if there is no such op, TypeError if it is an average of integers.
     """
     if not isinstance(op, str) or op not in OPS:
         raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
@@ -66,19 +54,9 @@ class Outcome:
 
 
 def average_of(image: npt.NDArray[Any], num_ranks: int) -> npt.NDArray[Any]:
-    """Divide sums by the number of ranks: one float32 division each, NaN made canonical.
+    """Divide sums of float32 or bfloat16 by the number of ranks; NaN becomes canonical.
 
-    Parameters
-    ----------
-    image : float32 or bfloat16 array
-        Sums.
-    num_ranks : int
-        What to divide by.
-
-    Returns
-    -------
-    array of the same shape and type
-        bfloat16 sums are divided as float32, and the quotient is rounded to bfloat16.
+    Each takes one float32 division, whose quotient is rounded to bfloat16 where sums are.
     """
     with np.errstate(all="ignore"):
         # The divisor stays float32: bfloat16 does not hold every number of ranks.

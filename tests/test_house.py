@@ -65,6 +65,20 @@ SHORT_OF_WORDS = (
     "host/cli",
     "host/design",
     "host/view",
+    "host/buffers.py",
+    "host/card.py",
+    "host/engines.py",
+    "host/figures",
+    "host/plans.py",
+    "host/rtl_engine.py",
+    "host/runner.py",
+    "host/sizes.py",
+    "host/version.py",
+    "host/work.py",
+    *(
+        f"host/sweep/{name}.py"
+        for name in ("dask_workers", "local_workers", "point_run", "run", "store")
+    ),
     "host/cli/timing/compare.py",
     "host/distributed",
     "host/invariant_sums.py",

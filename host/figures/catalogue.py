@@ -27,13 +27,7 @@ FIGURES: dict[str, Figure] = {
 
 
 def figure_named(name: str) -> Figure:
-    """The figure of a name.
-
-    Raises
-    ------
-    FigureError
-        If there is none.
-    """
+    """The figure of a name; FigureError if there is none."""
     if name not in FIGURES:
         raise FigureError(f"Figure must be one of {', '.join(FIGURES)}, not {name!r}")
     return FIGURES[name]

@@ -11,26 +11,15 @@ __all__ = ["Comparison", "compared", "rtl_agreement"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One series over another: the other's cycles over its own, at the same x.
-
-    Parameters
-    ----------
-    panel, series, over : str
-    num_points : int
-        At which both have cycles.
-    first, last : float
-        At the least and the greatest x.
-    least, most, mean : float
-        Of all; the mean is geometric.
-    """
+    """One series over another: the other's cycles over its own, at the same x."""
 
     panel: str
     series: str
     over: str
-    num_points: int
-    first: float
-    last: float
-    least: float
+    num_points: int  # at which both have cycles
+    first: float  # at the least x
+    last: float  # at the greatest x
+    least: float  # of all, as the greatest and the geometric mean
     most: float
     mean: float
 

@@ -25,18 +25,7 @@ def can_draw() -> bool:
 
 
 def svg_of(figure: Figure, values: Sequence[Value]) -> bytes:
-    """A figure as SVG; equal values give equal bytes with one version of matplotlib.
-
-    Parameters
-    ----------
-    figure : Figure
-    values : sequence of Value
-        With at least one panel.
-
-    Returns
-    -------
-    bytes
-    """
+    """A figure as SVG; equal values give equal bytes with one version of matplotlib."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 

@@ -30,33 +30,16 @@ _MOST_EXACT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class MadeFigure:
-    """A figure with its values.
-
-    Parameters
-    ----------
-    figure : Figure
-    request : Request
-        What it was made with.
-    values : list of Value
-    comparisons : list of Comparison
-    num_in_rtl : int
-        Values that have cycles of the RTL.
-    most_off_rtl : float or None
-        The largest share by which these differ from the RTL.
-    files : tuple of Path
-        Picture and CSV, or the CSV alone.
-    notes : tuple of str
-        What it leaves out, and why.
-    """
+    """A figure with its values."""
 
     figure: Figure
-    request: Request
+    request: Request  # what it was made with
     values: list[Value]
     comparisons: list[Comparison]
-    num_in_rtl: int
-    most_off_rtl: float | None
-    files: tuple[Path, ...]
-    notes: tuple[str, ...]
+    num_in_rtl: int  # values that have cycles of the RTL
+    most_off_rtl: float | None  # largest share by which these differ from the RTL
+    files: tuple[Path, ...]  # picture and CSV, or the CSV alone
+    notes: tuple[str, ...]  # what it leaves out, and why
 
 
 def make_figure(
@@ -70,37 +53,10 @@ def make_figure(
     jobs: int | None = None,
     progress: Callable[[SweepStatus], None] | None = None,
 ) -> MadeFigure:
-    """Find the values of a figure, and write them as CSV and as a picture.
+    """Find the values of a figure, and write NAME.csv and NAME.svg to a folder, which is made.
 
-    Parameters
-    ----------
-    name : str
-        One of `FIGURES`.
-    out : str or Path
-        Folder for NAME.svg and NAME.csv; it is made. Results are stored there, and not run again.
-    networks : sequence of str, optional
-        Specs in the place of the figure's own.
-    sizes : sequence of int, optional
-        Bytes of one rank's buffer, the same.
-    engine : str, optional
-        By default "analytic".
-    rule : str
-        "ours" or "published": MultiTree in lockstep, the reduction time subtracted.
-    jobs : int, optional
-        Processes; by default one per core.
-    progress : callable, optional
-        As for `run_sweep`.
-
-    Returns
-    -------
-    MadeFigure
-
-    Raises
-    ------
-    FigureError
-        If the figure is unknown, or cannot be made so.
-    EngineError, SweepError, TopologyError, OSError
-        If an engine, the store, a network or a file is not there.
+    Results are stored there and not run again. The rule is "ours" or "published". FigureError if
+    the figure is unknown or cannot be made so; other errors are of engines, networks and files.
     """
     figure = figure_named(name)
     request = _request(figure, networks, sizes, engine, rule)

@@ -15,13 +15,7 @@ _Key = tuple[str, str, str, str, int]
 
 
 def rtl_cycles_of(point: Point) -> int | None:
-    """What a point took in RTL; None where that was not measured.
-
-    Parameters
-    ----------
-    point : Point
-        Whatever its engine is.
-    """
+    """Cycles of a point in RTL, whatever its engine is; None if not measured."""
     dependency = point.dependency or "chunk"
     usual = Point(
         point.topology,

@@ -69,15 +69,7 @@ def reduction_cycles(schedule: Schedule, model: LinkModel) -> int:
     """The largest reduction time of a rank: additions that follow each other, without their flits.
 
     Flits are added as they come, so that an addition costs its latency alone: the read of what is
-    added to, the adder, the write. Contributions of one step come in at different ports, and are
-    added at the same time.
-
-    Examples
-    --------
-    >>> from multitree.topology.algorithms.build import build
-    >>> from multitree.topology.families.direct import torus
-    >>> reduction_cycles(build(torus(4, 4), "ring"), LinkModel())
-    195
+    added to, the adder, the write. Contributions of one step are added at the same time.
     """
     adds = schedule.op == Op.REDUCE
     pairs = np.unique(np.stack([schedule.dst[adds], schedule.step[adds]]), axis=1)

@@ -28,16 +28,9 @@ _KEPT = 8
 
 @dataclass(frozen=True)
 class Scheme:
-    """An algorithm in its modes.
+    """An algorithm in its modes."""
 
-    Parameters
-    ----------
-    name : str
-        As it stands in figures.
-    algorithm, dependency, flow_control : str
-    """
-
-    name: str
+    name: str  # as it stands in figures
     algorithm: str
     dependency: str = "chunk"
     flow_control: str = "message"
@@ -57,15 +50,7 @@ class Scheme:
 
 @lru_cache(_KEPT)
 def schedule_of(spec: str, algorithm: str) -> Schedule | None:
-    """The all-reduce of an algorithm that suits all sizes; None where there is none.
-
-    Parameters
-    ----------
-    spec : str
-        Network, as of `parse_topology`.
-    algorithm : str
-        None of `PACED`.
-    """
+    """The all-reduce of an algorithm that is not in `PACED`; None where there is none."""
     try:
         return build(parse_topology(spec), algorithm)
     except ScheduleError:

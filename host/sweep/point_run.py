@@ -29,66 +29,30 @@ _KEPT = 4
 
 @dataclass(frozen=True)
 class Task:
-    """A point for a worker.
+    """A point for a worker."""
 
-    Parameters
-    ----------
-    index : int
-        Its row.
-    key : str
-        Under which its result is stored.
-    point : Point
-    source : Source
-        Of its topology.
-    code : str
-        `code_key` that the worker must have, too.
-    num_threads : int
-        Of an emulation.
-    """
-
-    index: int
-    key: str
+    index: int  # row of the sweep
+    key: str  # under which its result is stored
     point: Point
     source: Source
-    code: str
-    num_threads: int
+    code: str  # `code_key` that the worker must have, too
+    num_threads: int  # of an emulation
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker says of a task.
-
-    Parameters
-    ----------
-    result : PointResult
-    kept : bool
-        Whether it would be the same again, and so is stored.
-    costs : dict
-        For the log: when, where, how long, and of what was not foreseen the traceback.
-    """
+    """What a worker says of a task."""
 
     result: PointResult
-    kept: bool
-    costs: dict[str, Any]
+    kept: bool  # whether it would be the same again, and so is stored
+    costs: dict[str, Any]  # for the log: when, where, how long, tracebacks
 
 
 def answer(task: Task) -> Answer:
-    """Run a task's point, whatever comes of it.
+    """Run a task's point; what is not supported is a result, to be stored like any other.
 
-    Parameters
-    ----------
-    task : Task
-
-    Returns
-    -------
-    Answer
-        A combination that is not supported is a result. What may not come again, such as a full
-        disk or a fault of an interface, is an error that is not kept.
-
-    Raises
-    ------
-    SweepError
-        If this worker runs other code.
+    What may not come again, such as a full disk or a fault of an interface, is an error that is
+    not stored. SweepError if this worker runs other code.
     """
     if code_key() != task.code:
         raise SweepError(
@@ -108,25 +72,9 @@ def answer(task: Task) -> Answer:
 
 
 def run_point(point: Point, source: Source, *, num_threads: int | None = None) -> PointResult:
-    """Build a point's schedule, and run it on its engine.
+    """Build a point's schedule and run it; a point that has no run has its error in the result.
 
-    Parameters
-    ----------
-    point : Point
-    source : Source
-        Of its topology.
-    num_threads : int, optional
-        Of an emulation.
-
-    Returns
-    -------
-    PointResult
-        With an error where there is no such network, schedule or run.
-
-    Raises
-    ------
-    SweepError, EngineError, DeviceError
-        Where that is for reasons that are not the point's.
+    SweepError, EngineError and DeviceError are of reasons that are not the point's.
     """
     found: dict[str, Any] = {}
     try:

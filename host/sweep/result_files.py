@@ -15,32 +15,14 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def csv_text(rows: Rows) -> str:
-    """Rows as CSV, with the names of `COLUMNS` in the first line.
-
-    Parameters
-    ----------
-    rows : sequence of mappings
-        With `COLUMNS` as keys.
-
-    Returns
-    -------
-    str
-        Floats in the fewest digits that give them back; unknown is empty; lines end with a line
-        feed.
-    """
+    """Rows as CSV behind the names of `COLUMNS`; floats in the fewest digits, unknown is empty."""
     text = io.StringIO()
     write_csv(COLUMNS, rows, text)
     return text.getvalue()
 
 
 def check_parquet() -> None:
-    """Raise where no Parquet can be written.
-
-    Raises
-    ------
-    SweepError
-        If PyArrow is missing.
-    """
+    """Raise SweepError where PyArrow is missing."""
     if find_spec("pyarrow") is None:
         raise SweepError(
             "PyArrow must be installed for Parquet (pip install 'multitree[parquet]'); "
@@ -49,18 +31,7 @@ def check_parquet() -> None:
 
 
 def parquet_bytes(rows: Rows) -> bytes:
-    """Rows as Parquet: columns as those of the CSV, of 64 bits, unknown is null.
-
-    Parameters
-    ----------
-    rows : sequence of mappings
-        With `COLUMNS` as keys.
-
-    Returns
-    -------
-    bytes
-        Of one version of PyArrow always the same.
-    """
+    """Rows as Parquet, with the columns of the CSV in 64 bits; unknown is null."""
     import pyarrow
     from pyarrow import parquet
 

@@ -195,28 +195,9 @@ def run_points(
     jobs: int | None = None,
     progress: Callable[[SweepStatus], None] | None = None,
 ) -> list[PointResult]:
-    """Run points that are no grid, or take what a folder stores of them; no files are written.
+    """Results of points that are no grid, in their order, run or taken from the store in `out`.
 
-    Parameters
-    ----------
-    points : sequence of Point
-        Topologies of files are looked for in the current folder.
-    out : str or Path
-        As of `run_sweep`, with whose results they are stored.
-    jobs : int, optional
-        Processes; by default one per core.
-    progress : callable, optional
-        As for `run_sweep`.
-
-    Returns
-    -------
-    list of PointResult
-        In the order of the points.
-
-    Raises
-    ------
-    SweepError, EngineError, OSError
-        As `run_sweep`.
+    Topologies of files are looked for in the current folder. Errors are those of `run_sweep`.
     """
     num_jobs = _num_jobs(jobs, None)
     for engine in {point.engine for point in points}:

@@ -11,10 +11,7 @@ __all__ = ["RunLog"]
 class RunLog:
     """A file with a JSON object per line, to which lines are only added.
 
-    Parameters
-    ----------
-    path : Path
-        Its folder is there. A last line that a killed process has left unfinished is ended.
+    A last line that a killed process has left unfinished is ended.
     """
 
     def __init__(self, path: Path) -> None:
@@ -23,13 +20,7 @@ class RunLog:
             self._append("\n")
 
     def add(self, event: str, **more: Any) -> None:
-        """Add a line: what happens, when, and more about it.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Add a line: what happens, when, and more about it."""
         line = {"event": event, "date": datetime.now(UTC).isoformat(), **more}
         self._append(json.dumps(line) + "\n")
 

@@ -23,36 +23,14 @@ _LOCK = ".lock"
 
 
 def point_key(point: Point, source: Source, code: str) -> str:
-    """Hash of a point and of all that its result depends on.
-
-    Parameters
-    ----------
-    point : Point
-    source : Source
-        Of its topology.
-    code : str
-        Version of the code, and of what the engine depends on.
-
-    Returns
-    -------
-    str
-        32 hex digits.
-    """
+    """Hash, of 32 hex digits, of a point, its topology's source and the code's version."""
     return content_key(_canonical(asdict(point)), source.digest or "", code)
 
 
 class Store:
-    """What a folder holds of results; it belongs to one process at a time.
+    """Results in a folder, which is made; it belongs to one process at a time.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the sweep; it is made.
-
-    Attributes
-    ----------
-    num_damaged : int
-        Files that `get` found and did not trust.
+    `num_damaged` counts files that `get` found and did not trust.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -61,15 +39,7 @@ class Store:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator["Store"]:
-        """Make the folder, keep other processes out of it, and remove unfinished files.
-
-        Raises
-        ------
-        SweepError
-            If another process has it open.
-        OSError
-            If it cannot be written to.
-        """
+        """Make the folder, lock it, remove unfinished files; SweepError if another has it open."""
         points = self._folder / _FOLDER
         points.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self._folder / _LOCK)
@@ -90,13 +60,7 @@ class Store:
             lock.release()
 
     def get(self, key: str) -> PointResult | None:
-        """The result of a key; None where there is none, or none that is whole.
-
-        Parameters
-        ----------
-        key : str
-            `point_key` of the point.
-        """
+        """The result of a key; None where there is none, or none that is whole."""
         try:
             text = self._path(key).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -111,20 +75,7 @@ class Store:
         return None
 
     def put(self, key: str, point: Point, result: PointResult) -> None:
-        """Store a result, as a whole or not at all.
-
-        Parameters
-        ----------
-        key : str
-        point : Point
-            For people who look into the file.
-        result : PointResult
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Store a result, as a whole or not at all."""
         found = asdict(result)
         entry = {"key": key, "point": asdict(point), "result": found, "sha256": _digest(found, key)}
         write_file(self._path(key), json.dumps(entry, allow_nan=False) + "\n")

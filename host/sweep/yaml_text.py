@@ -32,23 +32,9 @@ _NUMBER = re.compile(
 
 
 def read_entries(path: str) -> tuple[Entries, Places]:
-    """Read a file of keys with a value each, or a list of values.
+    """Entries of a file of keys with a value or a list each, in its order, and places of the keys.
 
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    entries : dict
-        In the order of the file.
-    places : dict of str to str
-
-    Raises
-    ------
-    ContentError
-        If it cannot be read, is no YAML, has a key twice, or anything but keys with values: says
-        where.
+    ContentError says where it cannot be read, is no YAML, or has a key twice or no such content.
     """
     text = read_text(path)
     if len(text) > MAX_CHARACTERS:
