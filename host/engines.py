@@ -1,7 +1,7 @@
 """The engines: what runs a collective, with data, with a clock or with both."""
 
-import importlib
 import importlib.util
+import pkgutil
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,12 +46,12 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "numpy": _Kind(True, False, "multitree.host.engines.NumpyEngine"),
-    "torch": _Kind(True, False, "multitree.host.engines.TorchEngine"),
-    "analytic": _Kind(False, True, "multitree.host.engines.AnalyticEngine"),
-    "exact": _Kind(False, True, "multitree.host.engines.ExactEngine"),
+    "numpy": _Kind(True, False, "multitree.host.engines:NumpyEngine"),
+    "torch": _Kind(True, False, "multitree.host.engines:TorchEngine"),
+    "analytic": _Kind(False, True, "multitree.host.engines:AnalyticEngine"),
+    "exact": _Kind(False, True, "multitree.host.engines:ExactEngine"),
     # By itself: the sources of the hardware, from which it is compiled, need an HDL.
-    "rtl": _Kind(True, True, "multitree.host.rtl_engine.RtlEngine"),
+    "rtl": _Kind(True, True, "multitree.host.rtl_engine:RtlEngine"),
 }
 ENGINES = tuple(name for name, kind in _KINDS.items() if kind.data)
 """Engines that carry data."""
@@ -286,8 +286,5 @@ def open_engine(
     if timed:
         next_down = "exact" if name == "rtl" and why_not("exact") is None else "analytic"
     check_runs_here(name, next_down=next_down)
-    module, _, label = _KINDS[name].home.rpartition(".")
-    engine: Engine = getattr(importlib.import_module(module), label)(
-        topology, link_model, **options
-    )
+    engine: Engine = pkgutil.resolve_name(_KINDS[name].home)(topology, link_model, **options)
     return engine
