@@ -12,51 +12,15 @@ __all__ = ["COLUMNS", "Point", "PointResult"]
 
 @dataclass(frozen=True)
 class Point:
-    """Parameters of one run, by the names that options of `multitree simulate` have.
+    """Parameters of one run, by the names that options of `multitree simulate` have."""
 
-    Parameters
-    ----------
-    topology : str
-        As the sweep names it: a family with its sizes, or a file.
-    algorithm : str
-        One of `ALGORITHMS`, or "auto".
-    size_bytes : int
-        Of one rank's buffer.
-    engine : str
-        One with a clock.
-    collective : str
-    root : int or None
-    dependency : str or None
-        None is "chunk", and for "auto" the faster one.
-    flow_control : str
-    lockstep : bool
-    dtype, op : str
-    seed : int
-        Of the data.
-    memory_cycles : int
-        A read, the addition and the acknowledgement of the write together.
-    clock_ghz : float
-    flit_bytes : int
-    buffer_flits : int or None
-        None is as many as the longest link needs.
-    forward_flits, adder_stages : int
-    ranks : str or None
-        Those that take part, such as "0-3,8"; None is all.
-    forwarding : bool
-        Whether the others pass messages on.
-    link_gbytes_per_s, latency_ns : float or None
-        Of a family's links; None is the family's own.
-    bandwidth_key, latency_key : str or None
-        Of a GraphML file, such as "capacity:Gb/s".
-    """
-
-    topology: str
-    algorithm: str
-    size_bytes: int
-    engine: str
+    topology: str  # as the sweep names it: a family with its sizes, or a file
+    algorithm: str  # one of `ALGORITHMS`, or "auto"
+    size_bytes: int  # of one rank's buffer
+    engine: str  # one with a clock
     collective: str = "all_reduce"
     root: int | None = None
-    dependency: str | None = None
+    dependency: str | None = None  # None is "chunk", and for "auto" the faster one
     flow_control: str = "message"
     lockstep: bool = False
     dtype: str = "float32"
@@ -65,24 +29,18 @@ class Point:
     memory_cycles: int = 12
     clock_ghz: float = LinkModel.clock_ghz
     flit_bytes: int = LinkModel.flit_bytes
-    buffer_flits: int | None = None
+    buffer_flits: int | None = None  # None is as many as the longest link needs
     forward_flits: int = LinkModel.forward_flits
     adder_stages: int = LinkModel.add_cycles
-    ranks: str | None = None
-    forwarding: bool = False
+    ranks: str | None = None  # those that take part, such as "0-3,8"; None is all
+    forwarding: bool = False  # whether the others pass messages on
     link_gbytes_per_s: float | None = None
     latency_ns: float | None = None
-    bandwidth_key: str | None = None
+    bandwidth_key: str | None = None  # of a GraphML file, such as "capacity:Gb/s"
     latency_key: str | None = None
 
     def link_model(self) -> LinkModel:
-        """Clock, flits, buffers, memory and modes.
-
-        Raises
-        ------
-        ValueError
-            If the memory would be faster than it can be.
-        """
+        """Clock, flits, buffers, memory and modes; ValueError if memory cannot be so fast."""
         model = interface_model(
             clock_ghz=self.clock_ghz,
             flit_bytes=self.flit_bytes,
@@ -97,35 +55,15 @@ class Point:
 
 @dataclass(frozen=True)
 class PointResult:
-    """What came of a point; unknown is None, and nothing depends on the machine that ran it.
-
-    Parameters
-    ----------
-    num_ranks : int
-    chosen_algorithm, chosen_dependency : str
-        What ran: what was asked for, but for "auto".
-    schedule_hash : str
-    steps_reduce_scatter, steps_all_gather : int
-    link_buffer_flits : int
-        Flits of every link buffer.
-    cycles, time_us, bandwidth_gbytes_per_s, bound_cycles, ratio_to_bound, link_utilization, exact
-        As in `WorkReport`, as are `wire_bits_per_flit`, `effective_bandwidth_gbytes_per_s` and
-        `loading_cycles`.
-    flits_sent : int
-        As all down to `flits_forwarded` the sum over all ports, see `PortCounts`.
-    limited : str
-        Links that are not used at their speed, and why.
-    error : str
-        Why there is no such run; what became known before stays.
-    """
+    """What came of a point; unknown is None, and nothing depends on the machine that ran it."""
 
     num_ranks: int | None = None
-    chosen_algorithm: str | None = None
+    chosen_algorithm: str | None = None  # what ran: what was asked for, but for "auto"
     chosen_dependency: str | None = None
     schedule_hash: str | None = None
     steps_reduce_scatter: int | None = None
     steps_all_gather: int | None = None
-    link_buffer_flits: int | None = None
+    link_buffer_flits: int | None = None  # of every link buffer
     cycles: int | None = None
     time_us: float | None = None
     bandwidth_gbytes_per_s: float | None = None
@@ -144,8 +82,8 @@ class PointResult:
     stall_sibling_cycles: int | None = None
     credits_low: int | None = None
     flits_forwarded: int | None = None
-    limited: str | None = None
-    error: str | None = None
+    limited: str | None = None  # links that are not used at their speed, and why
+    error: str | None = None  # why there is no such run; what became known before stays
 
 
 def _kinds(noun: type) -> dict[str, type]:
