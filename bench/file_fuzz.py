@@ -1,9 +1,9 @@
 """Mutated files: each is accepted or refused by a named error, at once.
 
-Each file is a valid topology or schedule, JSON or GraphML, with one to four mutations from its
-seed. What is accepted is saved and loaded again, and must be the same; an accepted all-reduce must
-give every rank the sum. Exit status 1 if a file ends in another exception, takes longer than the
-bound, is refused without its name, or is accepted and wrong:
+Each file is a valid topology, JSON or GraphML, or a schedule in JSON, with one to four mutations
+from its seed. What is accepted is saved and loaded again, and must be the same; an accepted
+all-reduce must give every rank the sum. Exit status 1 if a file ends in another
+exception, takes longer than the bound, is refused without its name, or is accepted and wrong:
 ``python bench/file_fuzz.py --files 100000``; a single file again: ``--only SEED``.
 """
 
@@ -27,7 +27,7 @@ from _file_mutations import MUTATIONS, mutated
 
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.files.files import (
+from multitree.topology.files.load_save import (
     load_schedule,
     load_topology,
     save_schedule,
@@ -97,9 +97,8 @@ def originals(folder: Path) -> list[Original]:
             found.append(Original("topology", suffix, path.with_suffix(suffix).read_text()))
     schedules = [build(parse_topology(spec), *which) for spec, *which in SCHEDULES]
     for schedule in (*schedules, build(left, "multitree")):
-        for suffix in SUFFIXES:
-            save_schedule(schedule, path.with_suffix(suffix))
-            found.append(Original("schedule", suffix, path.with_suffix(suffix).read_text()))
+        save_schedule(schedule, path.with_suffix(".json"))
+        found.append(Original("schedule", ".json", path.with_suffix(".json").read_text()))
     return found
 
 

@@ -26,7 +26,7 @@ from multitree.topology.networks.bounds import worst_partition
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import link_pairs
 from multitree.topology.packing.modulo_schedule import modulo_schedule
-from multitree.topology.packing.packing import pack_trees
+from multitree.topology.packing.tree_packing import pack_trees
 from multitree.topology.specs import parse_topology
 
 HOPS = (1, 2, 3, 4)

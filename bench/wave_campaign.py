@@ -32,7 +32,7 @@ from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.modulo_schedule import modulo_schedule
-from multitree.topology.packing.packing import pack_trees
+from multitree.topology.packing.tree_packing import pack_trees
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology

@@ -35,7 +35,7 @@ import numpy as np
 from multitree.host.cli.main import COMMANDS, load_command, main
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
-from multitree.topology.files.files import load_file, save_schedule
+from multitree.topology.files.load_save import load_file, save_schedule, save_topology
 
 SECONDS = 300.0
 DISK_BYTES = 64 * 1024
@@ -109,8 +109,13 @@ def wrong_words(rng: random.Random, folder: Path) -> Case:
     return Case("option", [name, "torus:2x2", *QUICK.get(name, []), *wrong], {1, 2})
 
 
+def saving(out: str) -> str:
+    """The command that writes a file of such a name."""
+    return "topology" if out.endswith(".graphml") else "schedule"
+
+
 def corrupted(rng: random.Random, folder: Path) -> Case:
-    """A schedule file with some bytes changed, lost or repeated; it may still be right."""
+    """A file with some bytes changed, lost or repeated; it may still be right."""
     name = rng.choice(["good.json", "good.graphml"])
     data = bytearray((folder / name).read_bytes())
     for _ in range(rng.randint(1, 8)):
@@ -154,8 +159,8 @@ def output_path(rng: random.Random, folder: Path) -> Case:
 def limited(rng: random.Random, folder: Path) -> Case:
     """Files may not grow beyond a size: the file that is there stays, or the new one fits."""
     command = rng.choices(["schedule", "topology", "verilog"], [60, 40, 1])[0]
-    # Of the three kinds of file only a schedule has rows.
-    names = ["good.json", "good.graphml", *(["good.csv"] if command == "schedule" else [])]
+    # Rows are of schedules alone, GraphML is of topologies.
+    names = ["good.json", "good.csv" if command == "schedule" else "good.graphml"]
     out = "build" if command == "verilog" else rng.choice(names)
     spec = "ring:4" if command == "verilog" else rng.choice(["torus:4x4", "mesh:3x3", "ring:12"])
     limit = rng.choice([0, 1, 100, 1000, 4000, 16000, 10**6])
@@ -171,7 +176,7 @@ def full_disk(rng: random.Random, folder: Path) -> Case:
     out = rng.choice(["disk/kept.json", "disk/kept.graphml"])
     return Case(
         "disk",
-        ["schedule", rng.choice(["torus:4x4", "torus:5x5", "ring:6"]), "--out", out],
+        [saving(out), rng.choice(["torus:4x4", "torus:5x5", "ring:6"]), "--out", out],
         {0, *FAILED},
     )
 
@@ -189,7 +194,7 @@ def signalled(rng: random.Random, folder: Path) -> Case:
     """A signal comes at any time."""
     number = rng.choice([*ENDS, signal.SIGPIPE])
     out = rng.choice(["good.json", "good.graphml", "good.csv"])
-    arguments = ["schedule", rng.choice(["torus:5x5", "ring:20", "mesh:4x5"]), "--out", out]
+    arguments = [saving(out), rng.choice(["torus:5x5", "ring:20", "mesh:4x5"]), "--out", out]
     if rng.random() < 0.05:
         arguments = ["verilog", "ring:4"]
     allowed = {0} if number == signal.SIGPIPE else {0, 128 + number}
@@ -200,7 +205,7 @@ def two_at_once(rng: random.Random, folder: Path) -> Case:
     """Two processes write the same file."""
     out = rng.choice(["good.json", "good.graphml"])
     return Case(
-        "two", ["schedule", rng.choice(["torus:4x4", "ring:12"]), "--out", out], {0}, twice=True
+        "two", [saving(out), rng.choice(["torus:4x4", "ring:12"]), "--out", out], {0}, twice=True
     )
 
 
@@ -385,9 +390,8 @@ def run_case(
 
 def good_files(room: Path) -> dict[str, bytes]:
     """Contents that every case finds in its folder."""
-    schedule = build(torus(2, 2), "multitree")
-    for name in ("good.json", "good.graphml"):
-        save_schedule(schedule, room / name)
+    save_schedule(build(torus(2, 2), "multitree"), room / "good.json")
+    save_topology(torus(2, 2), room / "good.graphml")
     good = {name: (room / name).read_bytes() for name in ("good.json", "good.graphml")}
     names = [
         "multitree_nic.v",

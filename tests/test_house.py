@@ -31,7 +31,7 @@ MAY_IMPORT = {
 }
 # Modules and sub-rooms of each room; one may import what stands before it.
 ORDER = {
-    "topology": "errors atomic_write file_text arrays collectives progress networks "
+    "topology": "errors file_io arrays collectives progress networks "
     "families routing schedules checks lowering packing algorithms files specs",
     "hw": "arguments instances arbiter stream countdown check_bits checked_queue crc float_add "
     "lanes memory_channel link switch axi export",

@@ -1,5 +1,9 @@
-"""What goes wrong with a topology or a schedule, as errors of their own."""
+"""Errors of topologies, schedules and files, and checks of values that raise them."""
 
+import re
+import reprlib
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -15,20 +19,80 @@ class ScheduleError(ValueError):
     """A schedule that cannot be built or is wrong; the message names row, flow and step."""
 
 
+class ContentError(ValueError):
+    """Wrong content of a file: place, rule and value; the reader adds the file's name."""
+
+
 def check_type(thing: str, value: Any, kind: type) -> None:
-    """Refuse a value of another class.
-
-    Parameters
-    ----------
-    thing : str
-        What an error calls it, with a capital first letter.
-    value
-    kind : type
-
-    Raises
-    ------
-    TypeError
-        If it is no instance of that class.
-    """
+    """Raise a TypeError unless a value is of a class; `thing` begins the message."""
     if not isinstance(value, kind):
         raise TypeError(f"{thing} must be of class {kind.__name__}, not {type(value).__name__}")
+
+
+_DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist = 3, 8
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
+
+
+def shown(value: Any) -> str:
+    """A value for a message: on one line, cut to 60 characters or 8 entries.
+
+    >>> shown("a\\n"), shown(list(range(9)))
+    ("'a\\\\n'", '[0, 1, 2, 3, 4, 5, 6, 7, ...]')
+    """
+    return _SHORT.repr(value)
+
+
+def integer(place: str, value: Any, least: int, most: int) -> int:
+    """Return an integer within limits, or raise a ContentError; a bool is no integer."""
+    # The exact type, since a bool is an instance of int.
+    if type(value) is not int or not least <= value <= most:
+        rule = f"an integer within {least}..{most}"
+        raise ContentError(f"{place} must be {rule}, not {shown(value)}")
+    return value
+
+
+def written_integer(place: str, text: str, least: int, most: int) -> int:
+    """Return the integer within limits that a text of at most 18 digits is."""
+    return integer(place, int(text) if _DIGITS.fullmatch(text) else text, least, most)
+
+
+def integers(values: Sequence[Any], least: int, most: int, place: Callable[[int], str]) -> None:
+    """Raise a ContentError that names the place of the first value that is no such integer."""
+    # Inline, since files hold millions of numbers and a call for each doubles the time.
+    for index, value in enumerate(values):
+        if type(value) is not int or not least <= value <= most:
+            integer(place(index), value, least, most)
+
+
+def positive(place: str, value: Any) -> float:
+    """Return a positive, finite number as a float, or raise a ContentError."""
+    # The comparison refuses NaN and infinity, and integers that a float cannot hold.
+    if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
+        raise ContentError(f"{place} must be a positive, finite number, not {shown(value)}")
+    return float(value)
+
+
+def positives(values: Sequence[Any], place: Callable[[int], str]) -> None:
+    """Raise a ContentError that names the place of the first value that is no such number."""
+    for index, value in enumerate(values):
+        if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
+            positive(place(index), value)
+
+
+def choice(place: str, value: Any, known: Sequence[str]) -> str:
+    """Return a word that is one of those known, or raise a ContentError."""
+    if value not in known:
+        raise ContentError(f"{place} must be {' or '.join(known)}, not {shown(value)}")
+    return str(value)
+
+
+def label(place: str, value: Any, most: int) -> str:
+    """Return a text of 1 to `most` printable characters without spaces around it."""
+    wrong = type(value) is not str or not 1 <= len(value) <= most
+    # Names are printed as they are: a control character could rewrite a terminal.
+    if wrong or not value.isprintable() or value != value.strip():
+        rule = f"1 to {most} printable characters without spaces around"
+        raise ContentError(f"{place} must be {rule}, not {shown(value)}")
+    return str(value)

@@ -9,7 +9,7 @@ from multitree.topology.errors import TopologyError
 from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-from multitree.topology.files.files import load_topology
+from multitree.topology.files.load_save import load_topology
 from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.topology import Topology
 

@@ -25,7 +25,7 @@ from multitree.topology.algorithms.build import build_compact
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
 from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
-from multitree.topology.files.files import load_file
+from multitree.topology.files.load_save import load_file
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -287,7 +287,7 @@ ScheduleArgument = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="As `multitree topology` takes it, or a schedule in a .json or .graphml file.",
+        help="As `multitree topology` takes it, or a schedule in a .json file.",
     ),
 ]
 AlgorithmOption = Annotated[

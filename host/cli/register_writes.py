@@ -17,9 +17,9 @@ from multitree.sim.inputs import check_store_and_forward
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import limits_of
 from multitree.sim.sizing import beyond_interfaces, config_for
-from multitree.topology.atomic_write import write_file
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
+from multitree.topology.file_io import write_file
 from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 

@@ -32,11 +32,11 @@ from multitree.sim.inputs import check_private
 from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Limits, limits_of
 from multitree.sim.sizing import link_limits
-from multitree.topology.atomic_write import replacing
 from multitree.topology.checks import verify as proof
 from multitree.topology.checks.implicit import AnySchedule
-from multitree.topology.files.files import save_schedule, save_topology
-from multitree.topology.files.schedule_rows import FIELDS, rows_of
+from multitree.topology.file_io import replacing
+from multitree.topology.files.load_save import save_schedule, save_topology
+from multitree.topology.files.schedule_json import FIELDS, rows_of
 from multitree.topology.lowering import as_sent
 from multitree.topology.networks.bounds import bound_steps
 from multitree.topology.networks.topology import Topology
@@ -45,7 +45,7 @@ from multitree.topology.schedules.schedule import Schedule
 __all__ = ["schedule", "topology", "verify"]
 
 
-SUFFIXES = (".json", ".graphml", ".csv")
+TOPOLOGY_SUFFIXES, SCHEDULE_SUFFIXES = (".json", ".graphml"), (".json", ".csv")
 MOST_NODES = 64
 
 
@@ -63,7 +63,7 @@ def topology(
     if found.num_switches:
         check_private(found, model)
     if out is not None:
-        _check_target(out, SUFFIXES[:2])
+        _check_target(out, TOPOLOGY_SUFFIXES)
         save_topology(found, out)
     with Working(f"Measuring {found.name}"):
         data = _measured(found, size_bytes, model)
@@ -125,13 +125,13 @@ def schedule(
     root: RootOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Save it as .json or .graphml, to be read again, or its rows as .csv."),
+        typer.Option(help="Save it as .json, to be read again, or its rows as .csv."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """Build a schedule, or read one: steps, transfers, link load, hash."""
     if out is not None:
-        _check_target(out, SUFFIXES)
+        _check_target(out, SCHEDULE_SUFFIXES)
     built, seconds = build_compactly(spec, algorithm, collective, root, network)
     if out is not None:
         _save(built.schedule(), out)

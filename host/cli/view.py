@@ -25,7 +25,7 @@ from multitree.host.view.player_page import page_of
 from multitree.host.view.recording import Recording, check_playable
 from multitree.sim.choice import AUTO
 from multitree.sim.sizing import link_limits
-from multitree.topology.atomic_write import write_file
+from multitree.topology.file_io import write_file
 
 __all__ = ["view"]
 

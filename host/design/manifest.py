@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from multitree.topology.atomic_write import write_files
+from multitree.topology.file_io import write_files
 
 __all__ = ["SCHEMA", "DesignFile", "listed_before", "replace_design"]
 

@@ -14,7 +14,7 @@ from multitree.host.figures.figure import COLUMNS, RULES, Figure, FigureError, R
 from multitree.host.figures.rules import PUBLISHED_NOTES
 from multitree.host.sweep.point import Point, PointResult
 from multitree.host.sweep.run import SweepStatus, run_points
-from multitree.topology.atomic_write import write_files
+from multitree.topology.file_io import write_files
 from multitree.topology.specs import parse_topology
 
 __all__ = ["STORE", "MadeFigure", "make_figure"]

@@ -25,15 +25,8 @@ from multitree.sim.link_model import (
 )
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.collectives import COLLECTIVES, DTYPES
-from multitree.topology.file_text import (
-    ContentError,
-    choice,
-    integer,
-    label,
-    naming,
-    positive,
-    shown,
-)
+from multitree.topology.errors import ContentError, choice, integer, label, positive, shown
+from multitree.topology.file_io import naming
 from multitree.topology.networks.nodes import MAX_RANKS
 
 __all__ = ["MAX_POINTS", "Grid", "grid_of", "read_grid"]

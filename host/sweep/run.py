@@ -18,7 +18,7 @@ from multitree.host.sweep.point_run import Answer, Task
 from multitree.host.sweep.result_files import check_parquet, csv_text, parquet_bytes
 from multitree.host.sweep.run_log import RunLog
 from multitree.host.sweep.store import Store, point_key
-from multitree.topology.atomic_write import write_files
+from multitree.topology.file_io import write_files
 
 __all__ = ["SweepResult", "SweepStatus", "run_points", "run_sweep"]
 

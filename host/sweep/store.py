@@ -14,7 +14,7 @@ from multitree.host.sweep.errors import SweepError
 from multitree.host.sweep.networks import Source
 from multitree.host.sweep.point import Point, PointResult
 from multitree.sim.emulator.cache import content_key
-from multitree.topology.atomic_write import TEMPORARY, write_file
+from multitree.topology.file_io import TEMPORARY, write_file
 
 __all__ = ["Store", "point_key"]
 

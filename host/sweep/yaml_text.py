@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from multitree.topology.file_text import ContentError, read_text, shown
+from multitree.topology.errors import ContentError, shown
+from multitree.topology.file_io import read_text
 
 __all__ = ["Entries", "Places", "read_entries"]
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from multitree.host.view.arrivals import lanes_of_slices, last_awaited
 from multitree.sim.trace import Trace
-from multitree.topology.atomic_write import replacing
 from multitree.topology.collectives import Op
+from multitree.topology.file_io import replacing
 from multitree.topology.progress import report
 
 __all__ = ["SUFFIXES", "TraceEvents", "write_trace_events"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from multitree.nic.config import Config
 from multitree.sim.cocotb.stalls import LEVELS
-from multitree.topology.files.files import load_schedule
+from multitree.topology.files.load_save import load_schedule
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["CASE_FILE", "SCHEDULE_FILE", "STALLS_VARIABLE", "BenchCase", "BenchTop"]

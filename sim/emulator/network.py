@@ -16,8 +16,8 @@ from multitree.nic.faults import DeviceError
 from multitree.nic.program import HostOp
 from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, Status
 from multitree.sim.link_model import LinkModel, MemoryTiming
-from multitree.topology.atomic_write import replacing
 from multitree.topology.errors import TopologyError
+from multitree.topology.file_io import replacing
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["MemoryTiming", "Network"]

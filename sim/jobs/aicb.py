@@ -4,14 +4,7 @@ import re
 from collections.abc import Sequence
 
 from multitree.sim.jobs.job import DATA, TENSOR, Collective, Job, Layer, LeftOut, Stage, together
-from multitree.topology.file_text import (
-    ContentError,
-    choice,
-    integer,
-    label,
-    shown,
-    written_integer,
-)
+from multitree.topology.errors import ContentError, choice, integer, label, shown, written_integer
 
 __all__ = ["WORKLOADS", "read_aicb_csv", "read_aicb_text"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from multitree.topology.file_text import ContentError, label, shown, written_integer
+from multitree.topology.errors import ContentError, label, shown, written_integer
 
 __all__ = ["HEADER", "LayerShape", "is_layer_table", "read_layers"]
 

@@ -9,7 +9,8 @@ from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job, JobError, Layer, St
 from multitree.sim.jobs.layer_shapes import LayerShape, is_layer_table, read_layers
 from multitree.sim.jobs.models import MODELS, model_layers
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
-from multitree.topology.file_text import ContentError, naming, read_text
+from multitree.topology.errors import ContentError
+from multitree.topology.file_io import naming, read_text
 
 __all__ = ["load_job", "model_job"]
 

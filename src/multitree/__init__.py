@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multitree.topology.families.clusters import dgx_a100, dragonfly
     from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
     from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-    from multitree.topology.files.files import (
+    from multitree.topology.files.load_save import (
         load_schedule,
         load_topology,
         save_schedule,
@@ -155,7 +155,7 @@ _HOMES = {
         "fat_tree",
         "kary_tree",
     ),
-    "topology.files.files": (
+    "topology.files.load_save": (
         "load_schedule",
         "load_topology",
         "save_schedule",

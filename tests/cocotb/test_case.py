@@ -14,7 +14,7 @@ from multitree.sim.cocotb.case import (
     BenchCase,
     BenchTop,
 )
-from multitree.topology.files.files import save_schedule
+from multitree.topology.files.load_save import save_schedule
 
 SCHEDULE = build(ring(4), "multitree")
 TOP = BenchTop("top", ("../a.v", "b.v"), 4, ("bench_a",), ("bench_b",), ("one", "two"))

@@ -12,7 +12,7 @@ from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchTop
 from multitree.sim.cocotb.coverage import bench_bins
 from multitree.sim.cocotb.runs import RunOptions, chosen_simulator, run_benches
 from multitree.sim.cocotb.simulators import SIMULATORS, TestResult
-from multitree.topology.files.files import save_schedule
+from multitree.topology.files.load_save import save_schedule
 from tests.cocotb.test_case import CASE
 
 TOPS = (

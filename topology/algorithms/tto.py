@@ -11,8 +11,8 @@ from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.forest import common_root, in_waves
 from multitree.topology.packing.link_pairs import Neighbours, link_pairs, neighbours_of
 from multitree.topology.packing.negotiation import central_ranks
-from multitree.topology.packing.packing import Packing, as_packing, rerooted
 from multitree.topology.packing.tree_depth import RootedTree
+from multitree.topology.packing.tree_packing import Packing, as_packing, rerooted
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["build_tto", "three_trees"]

@@ -6,8 +6,7 @@ import numpy as np
 
 from multitree.topology.arrays import BoolArray, Int64Array, positions_in_group, rows_of_entries
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.file_text import shown
+from multitree.topology.errors import ScheduleError, shown
 from multitree.topology.schedules.columns import MAX_CLASSES
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import sibling_groups

@@ -7,8 +7,8 @@ import numpy as np
 from multitree.topology.arrays import Int64Array, int32s, int64s
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import check_num_ranks, check_size, named_family
-from multitree.topology.networks.nodes import MAX_LINKS, MAX_RANKS
-from multitree.topology.networks.topology import DEFAULT_BANDWIDTH_GBYTES_PER_S, Topology
+from multitree.topology.networks.nodes import DEFAULT_BANDWIDTH_GBYTES_PER_S, MAX_LINKS, MAX_RANKS
+from multitree.topology.networks.topology import Topology
 
 __all__ = [
     "BOX_GPUS",

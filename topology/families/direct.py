@@ -6,12 +6,13 @@ import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
 from multitree.topology.errors import TopologyError
-from multitree.topology.networks.nodes import MAX_LINKS, MAX_RANKS
-from multitree.topology.networks.topology import (
+from multitree.topology.networks.nodes import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
     DEFAULT_LATENCY_NS,
-    Topology,
+    MAX_LINKS,
+    MAX_RANKS,
 )
+from multitree.topology.networks.topology import Topology
 
 
 def named_family(

@@ -1,4 +1,4 @@
-"""Topologies and schedules as JSON text, read within limits."""
+"""JSON text read within limits, and topologies in it."""
 
 import json
 import re
@@ -8,38 +8,21 @@ from typing import Any
 import numpy as np
 
 from multitree.topology.arrays import int32s
-from multitree.topology.collectives import COLLECTIVES
-from multitree.topology.file_text import (
-    MAX_DEPTH,
-    MAX_DIGITS,
+from multitree.topology.errors import (
     ContentError,
     choice,
     integer,
     integers,
     label,
-    place_in,
     positives,
     shown,
 )
-from multitree.topology.files.schedule_rows import (
-    FIELDS,
-    MAX_LABEL,
-    MAX_OFFSET,
-    OPS,
-    WAVES,
-    Heading,
-    check_counts,
-    check_route,
-    most_of,
-    rows_of,
-    schedule_of_rows,
-    waves_of,
-)
+from multitree.topology.file_io import MAX_DEPTH, MAX_DIGITS, place_in
 from multitree.topology.networks.graphs import SCHEMA as TOPOLOGY_SCHEMA
 from multitree.topology.networks.nodes import MAX_LINKS, MAX_NAME, MAX_RANKS, MOST_PORTS
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.columns import MAX_WAVES
-from multitree.topology.schedules.schedule import Schedule
+
+__all__ = ["members_of", "parse_json", "schema_of", "topology_json", "topology_of_json"]
 
 # A string is passed over whole, so that what looks like a mark within it is none.
 _MARKS = re.compile(
@@ -56,32 +39,12 @@ class Members(tuple[tuple[str, Any], ...]):
 
 
 def parse_json(text: str) -> Any:
-    """Read JSON text.
+    """Read JSON text as `json.loads` does, but objects are `Members`; linear in its length.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    object
-        As `json.loads` has it, but objects are `Members`.
-
-    Raises
-    ------
-    ContentError
-        If it is no JSON, nests deeper than `MAX_DEPTH`, or has a number of more than `MAX_DIGITS`
-        digits; with line and column.
-
-    Notes
-    -----
-    Time and memory are linear in the length of the text.
-
-    Examples
-    --------
-    >>> parse_json('[1, "a"]'), tuple(parse_json('{"a": 1, "a": 2}'))
-    ([1, 'a'], (('a', 1), ('a', 2)))
+    A ContentError with line and column says that it is no JSON, nests deeper than `MAX_DEPTH`, or
+    has a number of more than `MAX_DIGITS` digits.
     """
+    # Before json sees it: deep nesting would overflow its stack, long numbers take quadratic time.
     _check_marks(text)
     try:
         return json.loads(text, object_pairs_hook=Members)
@@ -98,33 +61,10 @@ def members_of(
     *,
     optional: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The values of an object that has each of some keys once, and no other.
+    """The values of an object that has the key ``schema`` and each of some keys once, and no other.
 
-    Parameters
-    ----------
-    value : object
-    schema : str
-        What the value of the key ``schema`` must be, which says what the other keys mean.
-    keys : sequence of str
-        All others.
-    place : str
-        The object's key in the file, if it stands in another object.
-    optional : collection of str
-        Those of the keys that may be missing.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    ContentError
-        If it is no object, of another schema, or a key is missing, repeated or unknown.
-
-    Examples
-    --------
-    >>> members_of(parse_json('{"b": 1, "schema": "x.v1"}'), "x.v1", ["b"])
-    {'b': 1, 'schema': 'x.v1'}
+    `place` is the object's key where it stands in another one; `optional` keys may be missing. A
+    ContentError says what is not so.
     """
     name = place or "content"
     if not isinstance(value, Members):
@@ -145,17 +85,7 @@ def members_of(
 
 
 def schema_of(value: Any) -> Any:
-    """What an object says that it is: the value of its key ``schema``.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    object
-        None where there is none.
-    """
+    """The value of an object's key ``schema``, which says what it is; None where there is none."""
     return dict(value).get("schema") if isinstance(value, Members) else None
 
 
@@ -179,31 +109,14 @@ def _check_marks(text: str) -> None:
 _TOPOLOGY_KEYS = ("num_ranks", "num_switches", "num_ports", "names", "links")
 _OPTIONAL = ("num_ports", "names")
 _LINK = "[src, dst, bandwidth_gbytes_per_s, latency_ns]"
-_PLUGGED = "[src, dst, bandwidth_gbytes_per_s, latency_ns, port], as links[0]"
+_LINK_WITH_PORT = "[src, dst, bandwidth_gbytes_per_s, latency_ns, port], as links[0]"
 
 
 def topology_of_json(content: Any, name: str, place: str = "") -> Topology:
-    """Understand a JSON object as a topology.
+    """Understand a JSON object, in another one at the key `place`, as a topology called `name`.
 
-    Parameters
-    ----------
-    content : object
-        As `parse_json` has it.
-    name : str
-        What messages call the topology.
-    place : str
-        Its key in the file, if it stands in another object.
-
-    Returns
-    -------
-    Topology
-
-    Raises
-    ------
-    ContentError
-        If an entry is missing, unknown or wrong.
-    TopologyError
-        If together they are no topology.
+    A ContentError names the place of an entry that is missing, unknown or wrong, a TopologyError
+    what does not fit together.
     """
     prefix = f"{place}." if place else ""
     members = members_of(content, TOPOLOGY_SCHEMA, _TOPOLOGY_KEYS, place, optional=_OPTIONAL)
@@ -220,35 +133,11 @@ def topology_of_json(content: Any, name: str, place: str = "") -> Topology:
 
 
 def topology_json(topology: Topology, indent: str = "") -> str:
-    """The text of a topology as a JSON object.
-
-    Parameters
-    ----------
-    topology : Topology
-    indent : str
-        What every line but the first begins with.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> print(topology_json(Topology("pair", 2, 0, [[0, 1], [1, 0]], 16.0, 150.0)))
-    {
-      "schema": "multitree.topology.v1",
-      "num_ranks": 2,
-      "num_switches": 0,
-      "links": [
-        [0, 1, 16.0, 150.0],
-        [1, 0, 16.0, 150.0]
-      ]
-    }
-    """
+    """The text of a topology as a JSON object; all its lines but the first begin with `indent`."""
     columns: list[Any] = [topology.links, topology.bandwidth_gbytes_per_s, topology.latency_ns]
     columns += [] if topology.source_ports is None else [topology.source_ports]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    lines = [f"    {json.dumps([*ends, *figures])}" for ends, *figures in rows]
+    lines = [f"    {json.dumps([*ends, *numbers])}" for ends, *numbers in rows]
     head = [f'  "schema": "{TOPOLOGY_SCHEMA}"', f'  "num_ranks": {topology.num_ranks}']
     head += [f'  "num_switches": {topology.num_switches}']
     head += (
@@ -278,10 +167,10 @@ def _links(place: str, rows: Any, num_nodes: int) -> dict[str, Any]:
         raise ContentError(f"{place} must be a list, not {shown(rows)}")
     if len(rows) > MAX_LINKS:
         raise ContentError(f"{place} must be at most {MAX_LINKS}, not {len(rows)}")
-    plugged = bool(rows) and type(rows[0]) is list and len(rows[0]) == 5
+    has_ports = bool(rows) and type(rows[0]) is list and len(rows[0]) == 5
     for index, row in enumerate(rows):
-        if type(row) is not list or len(row) != 4 + plugged:
-            wanted = _PLUGGED if plugged else _LINK
+        if type(row) is not list or len(row) != 4 + has_ports:
+            wanted = _LINK_WITH_PORT if has_ports else _LINK
             raise ContentError(f"{place}[{index}] must be {wanted}, not {shown(row)}")
     src, dst, bandwidth, latency, *ports = zip(*rows, strict=True) if rows else [()] * 4
     integers(src, 0, num_nodes - 1, lambda index: f"{place}[{index}][0]")
@@ -294,103 +183,5 @@ def _links(place: str, rows: Any, num_nodes: int) -> dict[str, Any]:
         "links": int32s("Links", [src, dst]).T,
         "bandwidth_gbytes_per_s": np.array(bandwidth, np.float64),
         "latency_ns": np.array(latency, np.float64),
-        "source_ports": ports[0] if plugged else None,
+        "source_ports": ports[0] if has_ports else None,
     }
-
-
-SCHEDULE_SCHEMA = "multitree.schedule.v1"
-_SCHEDULE_KEYS = ("algorithm", "collective", "root", "topology", "flow_offsets", *WAVES, "rows")
-
-
-def schedule_of_json(content: Any, name: str) -> Schedule:
-    """Understand a JSON object as a schedule, not yet verified.
-
-    Parameters
-    ----------
-    content : object
-        As `parse_json` has it.
-    name : str
-        What messages call the topology.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ContentError
-        If an entry is missing, unknown or wrong.
-    TopologyError, ScheduleError
-        If together they are no topology or no schedule.
-    """
-    members = members_of(content, SCHEDULE_SCHEMA, _SCHEDULE_KEYS, optional=WAVES)
-    topology = topology_of_json(members["topology"], name, "topology")
-    root, offsets = members["root"], _listed("flow_offsets", members["flow_offsets"])
-    integers(offsets, 0, MAX_OFFSET, lambda index: f"flow_offsets[{index}]")
-    heading = Heading(
-        label("algorithm", members["algorithm"], MAX_LABEL),
-        choice("collective", members["collective"], COLLECTIVES),
-        None if root is None else integer("root", root, 0, topology.num_ranks - 1),
-        offsets,
-        *(integer(key, members.get(key, 1), 1, MAX_WAVES - 1) for key in WAVES),
-    )
-    rows = _listed("rows", members["rows"])
-    num_flows = check_counts(len(rows), len(offsets), topology.num_ranks)
-    _check_rows(rows, most_of(topology, num_flows))
-    return schedule_of_rows(topology, heading, rows)
-
-
-def schedule_json(schedule: Schedule) -> str:
-    """The text of a schedule as a JSON object, one row per line.
-
-    Parameters
-    ----------
-    schedule : Schedule
-
-    Returns
-    -------
-    str
-    """
-    lines = ",\n".join(f"    {json.dumps(row)}" for row in rows_of(schedule))
-    members = {
-        "schema": json.dumps(SCHEDULE_SCHEMA),
-        "algorithm": json.dumps(schedule.algorithm),
-        "collective": json.dumps(schedule.collective),
-        "root": json.dumps(schedule.root),
-        "topology": topology_json(schedule.topology, indent="  "),
-        "flow_offsets": json.dumps(schedule.flow_offsets.tolist()),
-        **waves_of(schedule, json.dumps),
-        "rows": f"[\n{lines}\n  ]",
-    }
-    return "{\n" + ",\n".join(f'  "{key}": {text}' for key, text in members.items()) + "\n}\n"
-
-
-def _listed(place: str, value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise ContentError(f"{place} must be a list, not {shown(value)}")
-    return value
-
-
-def _check_rows(rows: list[Any], most: dict[str, int]) -> None:
-    """Check each entry of each row, column by column."""
-    for index, row in enumerate(rows):
-        if type(row) is not list or len(row) != len(FIELDS):
-            raise ContentError(f"rows[{index}] must be [{', '.join(FIELDS)}], not {shown(row)}")
-    columns = dict(zip(FIELDS, zip(*rows, strict=True), strict=True))
-    for index, op in enumerate(columns["op"]):
-        if op not in OPS:
-            choice(f"rows[{index}][{FIELDS.index('op')}]", op, OPS)
-    for field in ("step", "flow", "src", "dst", "order"):
-        place = f"rows[{{}}][{FIELDS.index(field)}]".format
-        integers(columns[field], 0, most[field], place)
-    for index, (links, classes) in enumerate(
-        zip(columns["links"], columns["classes"], strict=True)
-    ):
-        _check_route(f"rows[{index}]", links, classes, most)
-
-
-def _check_route(place: str, links: Any, classes: Any, most: dict[str, int]) -> None:
-    for field, hops in (("links", links), ("classes", classes)):
-        here = f"{place}[{FIELDS.index(field)}]"
-        integers(_listed(here, hops), 0, most[field], f"{here}[{{}}]".format)
-    check_route(place, links, classes)

@@ -1,28 +1,150 @@
-"""Numbered nodes and links out of networkx graphs, and back into them."""
+"""Networkx graphs as numbered nodes and links, and back, and what of them is read."""
 
+import re
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
-from multitree.topology.errors import TopologyError
-from multitree.topology.file_text import naming
-from multitree.topology.networks.attributes import (
-    BANDWIDTH,
-    LATENCY,
-    AttributeKey,
-    LinkKeys,
-    report_unread,
+from multitree.topology.errors import TopologyError, TopologyWarning, shown
+from multitree.topology.networks.nodes import (
+    DEFAULT_BANDWIDTH_GBYTES_PER_S,
+    DEFAULT_LATENCY_NS,
+    names_of,
 )
-from multitree.topology.networks.nodes import names_of
+
+__all__ = [
+    "BANDWIDTH",
+    "LATENCY",
+    "NO_KEYS",
+    "SCHEMA",
+    "LinkKeys",
+    "NumberedGraph",
+    "as_networkx",
+    "from_networkx",
+    "link_data",
+    "node_data",
+]
+
+BANDWIDTH, LATENCY = "bandwidth_gbytes_per_s", "latency_ns"
+_GBYTES_PER_S = {
+    f"{prefix}{unit}": scale * part / 1e9
+    for prefix, scale in {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.items()
+    for unit, part in {"B/s": 1.0, "b/s": 0.125, "bit/s": 0.125, "bps": 0.125}.items()
+} | {"MiB/s": 2**20 / 1e9, "GiB/s": 2**30 / 1e9}
+_NS = {"ps": 1e-3, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+_LOOKS = {
+    BANDWIDTH: r"band_?width|speed|capacity|throughput|weight|[gmkt]i?b(it|yte)?s?_?(ps|per_?s)",
+    LATENCY: r"latency|delay|weight",
+}
+_WORDS = {BANDWIDTH: {"bw", "rate"}, LATENCY: {"lat", "rtt"}}
+_OPTIONS = {BANDWIDTH: "--bandwidth-key NAME:UNIT", LATENCY: "--latency-key NAME:UNIT"}
+_MOST_LISTED = 8
+
+
+class AttributeKey(NamedTuple):
+    """The name of an attribute, and the factor from its unit to ours."""
+
+    name: str
+    scale: float
+
+
+@dataclass(frozen=True)
+class LinkKeys:
+    """Attributes of links in the place of `BANDWIDTH` and `LATENCY`; every link must have them."""
+
+    bandwidth: AttributeKey | None = None
+    latency: AttributeKey | None = None
+
+    @classmethod
+    def of(cls, bandwidth_key: str | None, latency_key: str | None) -> "LinkKeys":
+        """The keys of two texts NAME:UNIT, or a TopologyError.
+
+        >>> LinkKeys.of("capacity:Gb/s", None).bandwidth
+        AttributeKey(name='capacity', scale=0.125)
+        """
+        return cls(
+            _key("Bandwidth key", bandwidth_key, _GBYTES_PER_S, "capacity:GB/s"),
+            _key("Latency key", latency_key, _NS, "delay:us"),
+        )
+
+    def check(self, topology: str, found: Collection[str], known: Collection[str]) -> None:
+        """Refuse attributes of links that may be speed or latency by another name; warn of others.
+
+        A TopologyError also says that a key and our attribute give the same quantity. `known`
+        attributes are read elsewhere; `topology` begins the warning.
+        """
+        keys = {BANDWIDTH: self.bandwidth, LATENCY: self.latency}
+        read = {key.name for key in keys.values() if key is not None}
+        chosen = {ours for ours, key in keys.items() if key is not None or ours in found}
+        for ours, key in keys.items():
+            if key is not None and key.name != ours and ours in found:
+                raise TopologyError(
+                    f"{ours} must not be there in addition to {key.name!r}, which is to be read "
+                    "in its place"
+                )
+        unread = sorted(set(found) - set(known) - set(keys) - read)
+        for name in unread:
+            looks = _looks_like(name)
+            # Where a key or our own attribute gives the quantity,
+            # another name for it is no danger, and only warned of.
+            if looks and not looks & chosen:
+                options = " or ".join(_OPTIONS[ours] for ours in keys if ours in looks)
+                ours = " or ".join(ours for ours in keys if ours in looks)
+                raise TopologyError(
+                    f"attribute {name!r} of links must be called {ours}, or be read by {options} "
+                    f"(in Python bandwidth_key, latency_key), such as {name}:"
+                    f"{'GB/s' if BANDWIDTH in looks else 'ns'}; it is not passed over"
+                )
+        _report_unread(topology, "links", unread)
+
+
+NO_KEYS = LinkKeys()
+
+
+def _key(
+    thing: str, text: str | None, units: dict[str, float], example: str
+) -> AttributeKey | None:
+    if text is None:
+        return None
+    name, colon, unit = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if not name or not colon:
+        raise TopologyError(f"{thing} must be NAME:UNIT, such as {example}, not {text!r}")
+    if unit not in units:
+        raise TopologyError(f"{thing} must have a unit of {', '.join(units)}, not {unit!r}")
+    return AttributeKey(name, units[unit])
+
+
+def _looks_like(name: str) -> set[str]:
+    """Which of our attributes another one may be meant for."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    snake = re.sub(r"[^a-z0-9]+", "_", snake)
+    words = set(snake.split("_"))
+    return {
+        ours
+        for ours, pattern in _LOOKS.items()
+        if re.search(pattern, snake) or words & _WORDS[ours]
+    }
+
+
+def _report_unread(topology: str, owners: str, names: Iterable[str]) -> None:
+    """Warn of attributes that are not read, if there are any."""
+    listed = sorted(names)
+    if listed:
+        named = ", ".join(map(ascii, listed[:_MOST_LISTED]))
+        more = f" and {len(listed) - _MOST_LISTED} more" if len(listed) > _MOST_LISTED else ""
+        what = f"attributes of {owners} that are not read: {named}{more}"
+        warnings.warn(f"{topology}: {what}", TopologyWarning, stacklevel=2)
+
 
 LinkRow = tuple[Any, int, int, Any, Any, Any]
 SCHEMA = "multitree.topology.v1"
-"""What a graph is of that tells ports: a program of another kind may mean something else."""
-
-NODE_KEYS, GRAPH_KEYS = {"kind", "name"}, {"schema", "name", "node_default", "edge_default"}
+"""Of a graph with ports: a program of another kind may mean something else by them."""
+_NODE_KEYS, _GRAPH_KEYS = {"kind", "name"}, {"schema", "name", "node_default", "edge_default"}
 """What is read of nodes and graphs; networkx adds the last two as it reads GraphML."""
 
 
@@ -39,72 +161,23 @@ class NumberedGraph(NamedTuple):
     names: Any = None
 
 
-def from_networkx(
-    graph: Any,
-    *,
-    name: str,
-    keys: LinkKeys,
-    default_bandwidth_gbytes_per_s: float,
-    default_latency_ns: float,
-) -> NumberedGraph:
+def from_networkx(graph: Any, name: str, keys: LinkKeys = NO_KEYS) -> NumberedGraph:
     """Number the nodes and links of a networkx graph.
 
-    Ranks come first, then nodes whose attribute ``kind`` is "switch"; each in ascending
-    order where all nodes are integers, else in the graph's order. An undirected edge is one link
-    in each direction. Links are numbered by their attribute ``link`` where all have one, else by
-    source, destination and the graph's order. Nodes are called by their attribute ``name``, or by
-    what they are in the graph. A TopologyWarning names other attributes, which are not read.
-
-    Parameters
-    ----------
-    graph : networkx.Graph
-        Links may carry ``bandwidth_gbytes_per_s`` and ``latency_ns``. Where the graph's ``schema``
-        is `SCHEMA` and links have ids, all or none of them may carry ``port``, nodes ``num_ports``.
-    name : str
-        What messages call it.
-    keys : LinkKeys
-        Attributes of links in the place of these, which all links must have then.
-    default_bandwidth_gbytes_per_s, default_latency_ns : float
-        Of links that do not.
-
-    Returns
-    -------
-    NumberedGraph
-
-    Raises
-    ------
-    TypeError
-        If `graph` is no networkx graph.
-    TopologyError
-        If an attribute of links may be their speed or latency by another name, a link has none by
-        the name that a key gives, or such a value is no number.
+    Ranks come first, then nodes of ``kind`` "switch". An undirected edge is one link each way.
+    Links are numbered by ``link`` where all have one, else by source, destination and place.
+    A TopologyWarning names attributes that are not read; a TopologyError says what is wrong.
     """
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"Graph must be a networkx graph, not {graph!r}")
     switches = {node for node, kind in graph.nodes(data="kind") if kind == "switch"}
-    number = node_numbers(graph.nodes, switches)
-    rows = []
+    number = _node_numbers(graph.nodes, switches)
     has_schema = graph.graph.get("schema") == SCHEMA
-    defaults = {BANDWIDTH: default_bandwidth_gbytes_per_s, LATENCY: default_latency_ns}
-    chosen = {BANDWIDTH: keys.bandwidth, LATENCY: keys.latency}
-    for u, v, data in graph.to_directed().edges(data=True):
-        figures = (
-            _figure(f"{name}: link {u!r} -> {v!r}", data, ours, chosen[ours], default)
-            for ours, default in defaults.items()
-        )
-        port = data.get("port") if has_schema else None
-        rows.append((data.get("link"), number[u], number[v], *figures, port))
+    rows = list(_link_rows(graph, number, keys, has_schema=has_schema))
     # An undirected edge becomes two links, which cannot share the edge's id.
     has_ids = graph.is_directed() and all(row[0] is not None for row in rows)
-    known = {"link"} if has_ids else set()
-    known |= {"port"} if has_ids and has_schema else set()
-    found = {str(each) for *_, data in graph.edges(data=True) for each in data}
-    with naming(name, TopologyError):
-        keys.check(name, found, known)
-    of_nodes = {str(each) for _, data in graph.nodes(data=True) for each in data}
-    report_unread(name, "nodes", of_nodes - NODE_KEYS - ({"num_ports"} if has_ids else set()))
-    report_unread(name, "the graph", {str(each) for each in graph.graph} - GRAPH_KEYS)
-    made = numbered(len(number) - len(switches), len(switches), rows, has_ids=has_ids)
+    _check_attributes(graph, name, keys, has_ids=has_ids, has_ports=has_ids and has_schema)
+    made = _numbered(len(number) - len(switches), len(switches), rows, has_ids=has_ids)
     ordered = sorted(number, key=number.__getitem__)
     counts = [graph.nodes[node].get("num_ports") for node in ordered]
     has_counts = has_ids and has_schema and any(count is not None for count in counts)
@@ -112,39 +185,56 @@ def from_networkx(
     return made._replace(port_counts=counts if has_counts else None, names=names)
 
 
-def _figure(
-    place: str, data: Mapping[str, Any], ours: str, key: AttributeKey | None, default: float
+def _link_rows(
+    graph: Any, number: dict[Any, int], keys: LinkKeys, *, has_schema: bool
+) -> Iterator[LinkRow]:
+    """Id, source, destination, bandwidth, latency and port of each link, in the graph's order."""
+    defaults = {BANDWIDTH: DEFAULT_BANDWIDTH_GBYTES_PER_S, LATENCY: DEFAULT_LATENCY_NS}
+    chosen = {BANDWIDTH: keys.bandwidth, LATENCY: keys.latency}
+    # A view, since a copy would copy the attributes of each edge, too.
+    for u, v, data in graph.to_directed(as_view=True).edges(data=True):
+        speeds = (
+            _number((u, v), data, ours, chosen[ours], default) for ours, default in defaults.items()
+        )
+        port = data.get("port") if has_schema else None
+        yield data.get("link"), number[u], number[v], *speeds, port
+
+
+def _check_attributes(
+    graph: Any, name: str, keys: LinkKeys, *, has_ids: bool, has_ports: bool
+) -> None:
+    """Refuse, or warn of, attributes of links, nodes and the graph that are not read."""
+    found = {str(each) for *_, data in graph.edges(data=True) for each in data}
+    known = ({"link"} if has_ids else set()) | ({"port"} if has_ports else set())
+    keys.check(name, found, known)
+    of_nodes = {str(each) for _, data in graph.nodes(data=True) for each in data}
+    _report_unread(name, "nodes", of_nodes - _NODE_KEYS - ({"num_ports"} if has_ports else set()))
+    _report_unread(name, "the graph", {str(each) for each in graph.graph} - _GRAPH_KEYS)
+
+
+def _number(
+    ends: tuple[Any, Any],
+    data: Mapping[str, Any],
+    ours: str,
+    key: AttributeKey | None,
+    default: float,
 ) -> float:
     """A number of a link in our unit."""
     name, scale = (ours, 1.0) if key is None else key
     if key is None and name not in data:
         return default
     if name not in data:
+        place = f"link {shown(ends[0])} -> {shown(ends[1])}"
         raise TopologyError(f"{place}: {name} must be there, as on all links, not missing")
     try:
         return float(data[name]) * scale
     except (TypeError, ValueError, OverflowError):
+        place = f"link {shown(ends[0])} -> {shown(ends[1])}"
         raise TopologyError(f"{place}: {name} must be a number, not {data[name]!r}") from None
 
 
-def node_numbers(nodes: Iterable[Any], switches: Collection[Any]) -> dict[Any, int]:
-    """Number nodes: ranks first, each kind ascending where all are integers, else as they stand.
-
-    Parameters
-    ----------
-    nodes : iterable of hashable
-    switches : collection of hashable
-        Those that are no ranks.
-
-    Returns
-    -------
-    dict of hashable to int
-
-    Examples
-    --------
-    >>> node_numbers(["leaf", "b", "a"], {"leaf"}), node_numbers([2, 0, 1], {0})
-    ({'b': 0, 'a': 1, 'leaf': 2}, {1: 0, 2: 1, 0: 2})
-    """
+def _node_numbers(nodes: Iterable[Any], switches: Collection[Any]) -> dict[Any, int]:
+    """Number nodes: ranks first, each kind ascending where all are integers, else as they stand."""
     ordered = list(nodes)
     # Both sorts are stable: within ranks, and within switches, the first order stays.
     if all(isinstance(node, int) for node in ordered):
@@ -153,23 +243,10 @@ def node_numbers(nodes: Iterable[Any], switches: Collection[Any]) -> dict[Any, i
     return {node: index for index, node in enumerate(ordered)}
 
 
-def numbered(
+def _numbered(
     num_ranks: int, num_switches: int, rows: list[LinkRow], *, has_ids: bool
 ) -> NumberedGraph:
-    """Number links: by their ids, or by source, destination and the order in which they stand.
-
-    Parameters
-    ----------
-    num_ranks, num_switches : int
-    rows : list of tuple
-        Id, source, destination, bandwidth_gbytes_per_s, latency_ns and port, or None, of each link.
-    has_ids : bool
-        Whether ids, and with them ports, count.
-
-    Returns
-    -------
-    NumberedGraph
-    """
+    """Sort links by their ids, or by source, destination and the order in which they stand."""
     # The sort is stable, so parallel links keep the order in which they stand.
     ordered = sorted(rows, key=lambda row: row[:1] if has_ids else row[1:3])
     links = int32s("Links", [row[1:3] for row in ordered]).reshape(-1, 2)
@@ -180,20 +257,11 @@ def numbered(
 
 
 def as_networkx(graph: NumberedGraph, name: str) -> Any:
-    """The same as a networkx graph that `from_networkx` numbers as it was.
+    """The same as a networkx.MultiDiGraph, which `from_networkx` numbers as it was.
 
-    Parameters
-    ----------
-    graph : NumberedGraph
-    name : str
-
-    Returns
-    -------
-    networkx.MultiDiGraph
-        Nodes carry ``kind`` ("rank" or "switch") and, where they have one, ``name``, links
-        ``link`` (their id, also the key), ``bandwidth_gbytes_per_s`` and ``latency_ns``; where they
-        are not as they would be by themselves, links ``port``, nodes ``num_ports``, and the graph
-        ``schema``, `SCHEMA`.
+    Nodes carry ``kind`` and a ``name``, links ``link`` (their id, also the key), speed and latency.
+    Links carry ``port``, nodes ``num_ports`` and the graph ``schema`` only where ports are not
+    those that a reader would number.
     """
     has_ports = graph.source_ports is not None or graph.port_counts is not None
     made = nx.MultiDiGraph(name=name, **({"schema": SCHEMA} if has_ports else {}))
@@ -205,16 +273,7 @@ def as_networkx(graph: NumberedGraph, name: str) -> Any:
 
 
 def node_data(graph: Any) -> Iterator[dict[str, Any]]:
-    """What a graph tells of each node, rank by rank and then switch by switch.
-
-    Parameters
-    ----------
-    graph : NumberedGraph or Topology
-
-    Yields
-    ------
-    dict of str to object
-    """
+    """The attributes of each node of a graph or topology, ranks first."""
     port_counts = None if graph.port_counts is None else graph.port_counts.tolist()
     for node in range(graph.num_ranks + graph.num_switches):
         data = {"kind": "rank" if node < graph.num_ranks else "switch"}
@@ -223,20 +282,10 @@ def node_data(graph: Any) -> Iterator[dict[str, Any]]:
 
 
 def link_data(graph: Any) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Source, destination and what a graph tells of each link.
-
-    Parameters
-    ----------
-    graph : NumberedGraph or Topology
-
-    Yields
-    ------
-    src, dst : int
-    data : dict of str to object
-    """
+    """Source, destination and attributes of each link of a graph or topology."""
     columns = [graph.links, graph.bandwidth_gbytes_per_s, graph.latency_ns]
     columns += [] if graph.source_ports is None else [graph.source_ports]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    names = ("bandwidth_gbytes_per_s", "latency_ns", "port")
-    for link, ((src, dst), *figures) in enumerate(rows):
-        yield src, dst, {"link": link} | dict(zip(names, figures, strict=False))
+    names = (BANDWIDTH, LATENCY, "port")
+    for link, ((src, dst), *numbers) in enumerate(rows):
+        yield src, dst, {"link": link} | dict(zip(names, numbers, strict=False))

@@ -1,15 +1,23 @@
 """Nodes and links of a network: their counts, names, ports and figures, checked."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, int32s, positions_in_group
+from multitree.topology.arrays import (
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    int32s,
+    positions_in_group,
+)
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.measures import adjacency, hops_from
 
 __all__ = [
+    "DEFAULT_BANDWIDTH_GBYTES_PER_S",
+    "DEFAULT_LATENCY_NS",
     "MAX_LINKS",
     "MAX_NAME",
     "MAX_RANKS",
@@ -22,20 +30,26 @@ __all__ = [
     "checked_names",
     "checked_port_counts",
     "checked_source_ports",
+    "degraded_links",
+    "degraded_name",
     "label_of",
     "names_at",
     "names_of",
     "names_or_none",
     "ports_in_order",
     "ports_in_use",
-    "positive_figures",
+    "positive_numbers",
 ]
 
+DEFAULT_BANDWIDTH_GBYTES_PER_S = 16.0
+DEFAULT_LATENCY_NS = 150.0
 MAX_RANKS = 65_536
 MAX_LINKS = 4_194_304
 MAX_NAME = 200
 """Characters of a name."""
 MOST_PORTS = 65_536
+MOST_NAMED = 4
+"""Lost links or nodes that the name of a network lists."""
 Ids = Iterable[int]
 
 
@@ -83,7 +97,7 @@ def check_connected(
             )
 
 
-def positive_figures(field: str, values: Any, num_links: int) -> Float64Array:
+def positive_numbers(field: str, values: Any, num_links: int) -> Float64Array:
     """One positive, finite number per link, float64 (num_links,), or a TopologyError."""
     given = np.asarray(values, np.float64)
     if given.shape not in ((), (num_links,)):
@@ -290,3 +304,62 @@ def checked_port_counts(given: Any, least: Int32Array) -> Int32Array | None:
             f"Ports of node {node} must be within {least[node]}..{MOST_PORTS}, not {counts[node]}"
         )
     return None if np.array_equal(counts, least) else counts
+
+
+def degraded_links(
+    links: Int32Array,
+    num_ranks: int,
+    num_nodes: int,
+    lost_links: Collection[int],
+    lost_nodes: Collection[int],
+) -> tuple[Int64Array, tuple[int, int], Int32Array]:
+    """The links that are left, and nodes numbered anew.
+
+    Parameters
+    ----------
+    links : numpy.ndarray, int32 (num_links, 2)
+    num_ranks, num_nodes : int
+        Ranks come first, then switches.
+    lost_links, lost_nodes : collection of int
+        Ids; with a node all its links are lost.
+
+    Returns
+    -------
+    kept : numpy.ndarray, int64
+        Ids of the links that are left.
+    counts : tuple of int
+        Ranks and switches that are left.
+    ends : numpy.ndarray, int32 (len(kept), 2)
+        Of the links that are left, in the new numbers.
+
+    Examples
+    --------
+    >>> links = np.array([[0, 1], [1, 2], [2, 0]], np.int32)
+    >>> kept, counts, ends = degraded_links(links, 2, 3, [0], [])
+    >>> kept.tolist(), counts, ends.tolist()
+    ([1, 2], (2, 1), [[1, 2], [2, 0]])
+    """
+    stays = ~np.isin(np.arange(num_nodes), list(lost_nodes))
+    number = np.cumsum(stays) - 1
+    there = stays[links].all(axis=1) & ~np.isin(np.arange(len(links)), list(lost_links))
+    kept = np.flatnonzero(there)
+    counts = int(stays[:num_ranks].sum()), int(stays[num_ranks:].sum())
+    return kept, counts, number[links[kept]].astype(np.int32)
+
+
+def degraded_name(name: str, lost_links: Collection[int], lost_nodes: Collection[int]) -> str:
+    """What messages call a network without some links and nodes.
+
+    Examples
+    --------
+    >>> degraded_name("torus:4x4", [3, 1], []), degraded_name("ring:9", [], range(5))
+    ('torus:4x4 without links 1, 3', 'ring:9 without 5 nodes')
+    """
+    parts = []
+    for kind, lost in (("link", sorted(lost_links)), ("node", sorted(lost_nodes))):
+        kinds = kind if len(lost) == 1 else f"{kind}s"
+        if len(lost) > MOST_NAMED:
+            parts.append(f"{len(lost)} {kinds}")
+        elif lost:
+            parts.append(f"{kinds} {', '.join(map(str, lost))}")
+    return f"{name} without {' and '.join(parts)}" if parts else name

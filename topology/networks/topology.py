@@ -8,9 +8,8 @@ import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s, positions_in_group
 from multitree.topology.errors import TopologyError
-from multitree.topology.networks.attributes import LinkKeys
-from multitree.topology.networks.degraded import degraded_links, degraded_name
-from multitree.topology.networks.graphs import NumberedGraph, as_networkx, from_networkx
+from multitree.topology.file_io import naming
+from multitree.topology.networks.graphs import LinkKeys, NumberedGraph, as_networkx, from_networkx
 from multitree.topology.networks.measures import (
     Adjacency,
     adjacency,
@@ -27,15 +26,14 @@ from multitree.topology.networks.nodes import (
     checked_names,
     checked_port_counts,
     checked_source_ports,
+    degraded_links,
+    degraded_name,
     label_of,
     names_at,
     ports_in_order,
     ports_in_use,
-    positive_figures,
+    positive_numbers,
 )
-
-DEFAULT_BANDWIDTH_GBYTES_PER_S = 16.0
-DEFAULT_LATENCY_NS = 150.0
 
 
 # Compared and hashed by identity (eq=False), so that caches may be keyed by topologies.
@@ -106,7 +104,7 @@ class Topology:
         object.__setattr__(self, "source_ports", checked_source_ports(self.source_ports, links))
         for field in ("bandwidth_gbytes_per_s", "latency_ns"):
             object.__setattr__(
-                self, field, positive_figures(field, getattr(self, field), len(links))
+                self, field, positive_numbers(field, getattr(self, field), len(links))
             )
         counts = checked_port_counts(self.port_counts, self._ports_in_use)
         object.__setattr__(self, "port_counts", counts)
@@ -321,11 +319,7 @@ class Topology:
         >>> Topology.from_networkx(networkx.petersen_graph(), name="petersen").diameter
         2
         """
-        numbered = from_networkx(
-            graph,
-            name=name,
-            keys=LinkKeys.of(bandwidth_key, latency_key),
-            default_bandwidth_gbytes_per_s=DEFAULT_BANDWIDTH_GBYTES_PER_S,
-            default_latency_ns=DEFAULT_LATENCY_NS,
-        )
+        keys = LinkKeys.of(bandwidth_key, latency_key)
+        with naming(name, TopologyError):
+            numbered = from_networkx(graph, name, keys)
         return cls(name, **numbered._asdict())

@@ -1,16 +1,25 @@
-"""Links together with their reverse: what a tree edge takes, up and down."""
+"""Links in pairs with their reverse, and how many spanning trees the pairs carry."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, Int64Array
+from multitree.topology.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.bounds import link_occupancy
+from multitree.topology.networks.bounds import link_occupancy, worst_partition
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["LinkPairs", "Neighbours", "link_pairs", "neighbours_of"]
+__all__ = [
+    "MOST_TREES",
+    "LinkPairs",
+    "Neighbours",
+    "TreeCount",
+    "link_pairs",
+    "neighbours_of",
+    "tree_count",
+]
 
 Neighbours = list[list[tuple[int, int]]]
 """For each rank (adjacent rank, pair that joins the two), by ascending pair."""
@@ -99,3 +108,118 @@ def neighbours_of(ends: Int32Array, num_ranks: int) -> Neighbours:
         neighbours[first].append((second, pair))
         neighbours[second].append((first, pair))
     return neighbours
+
+
+MOST_TREES = 64
+"""That are chosen; more can be asked for."""
+_LARGEST_COMMON = 2**53
+
+
+class TreeCount(NamedTuple):
+    """A number of spanning trees, and the fewest slots in which each pair carries its trees."""
+
+    num_trees: int
+    period: int
+
+
+class _Cut(NamedTuple):
+    """Slots of the pairs between some parts of the ranks, and the number of parts less one."""
+
+    slots: Int64Array
+    steps: int
+
+    def period(self, num_trees: int) -> int:
+        """The fewest slots in which these pairs carry all that trees need of them."""
+        needed = num_trees * self.steps
+        # Whole trees need no fewer slots than fractions
+        # of trees; the loop counts in exact integers.
+        period = math.floor(needed / float((1 / self.slots).sum()))
+        while int((period // self.slots).sum()) < needed:
+            period += 1
+        return period
+
+
+def tree_count(
+    pairs: LinkPairs, num_ranks: int, *, num_trees: int | None = None, tolerance: float = 0.01
+) -> TreeCount:
+    """The fewest trees whose period for each tree is near the least, and that period.
+
+    So many trees exist in a period if and only if, however the ranks are parted, the pairs between
+    the parts carry (parts - 1) x trees within it (Nash-Williams, Tutte). The worst partition with
+    fractions tells the period where all pairs are as fast; otherwise whole trees on each pair make
+    others count, too, and those are taken in until none is left that the period is too short for.
+
+    Parameters
+    ----------
+    pairs : LinkPairs
+        Joining all ranks.
+    num_ranks : int
+    num_trees : int, optional
+        If given, only the period is sought.
+    tolerance : float
+        How much longer than with fractions of trees a tree's share of the period may be. If no
+        number up to `MOST_TREES` gets there, the nearest counts.
+
+    Returns
+    -------
+    TreeCount
+
+    Notes
+    -----
+    A partition, see `worst_partition`; for unequal pairs some more of them.
+
+    Examples
+    --------
+    >>> from multitree.topology.families.direct import mesh
+    >>> from multitree.topology.packing.link_pairs import link_pairs
+    >>> pairs = link_pairs(mesh(8, 8))
+    >>> tree_count(pairs, 64), tree_count(pairs, 64, tolerance=0.02)
+    (TreeCount(num_trees=16, period=9), TreeCount(num_trees=7, period=4))
+    """
+    cut = _cut(pairs, worst_partition(pairs.ends, _speeds(pairs), num_ranks).parts)
+    share = cut.steps / float((1 / cut.slots).sum())
+    candidates = range(1, MOST_TREES + 1) if num_trees is None else [num_trees]
+    periods = {number: cut.period(number) for number in candidates}
+    # A cut that is found is too narrow for the chosen period,
+    # so that period rises in each turn and the loop ends.
+    while True:
+        ratios = {number: period / (number * share) for number, period in periods.items()}
+        enough = max(1 + tolerance, min(ratios.values()))
+        # Candidates ascend, so the first one that is near enough has the fewest trees.
+        chosen = next(number for number, ratio in ratios.items() if ratio <= enough)
+        parts = _too_narrow(pairs, num_ranks, chosen, periods[chosen])
+        if parts is None:
+            return TreeCount(chosen, periods[chosen])
+        cut = _cut(pairs, parts)
+        periods = {number: max(period, cut.period(number)) for number, period in periods.items()}
+
+
+def _speeds(pairs: LinkPairs) -> Int64Array | Float64Array:
+    """Capacities of the pairs: whole numbers, unless they would be too large for 64 bits."""
+    common = math.lcm(*pairs.slots.tolist())
+    return common // pairs.slots if common < _LARGEST_COMMON else 1 / pairs.slots
+
+
+def _cut(pairs: LinkPairs, parts: Int32Array) -> _Cut:
+    return _Cut(pairs.slots[np.ptp(parts[pairs.ends], axis=1) > 0], int(parts.max()))
+
+
+def _too_narrow(pairs: LinkPairs, num_ranks: int, num_trees: int, period: int) -> Int32Array | None:
+    """Parts between which the pairs carry too few trees in a period, if there are any."""
+    # Pairs of equal speed scale together: the worst partition is the same for whole trees.
+    if (pairs.slots == pairs.slots[0]).all():
+        return None
+    may = period // pairs.slots
+    # Pairs slower than the period carry nothing. `worst_partition`
+    # needs positive capacities that join all ranks.
+    apart = _unjoined(pairs.ends[may > 0], num_ranks)
+    if apart.any():
+        return apart.astype(np.int32)
+    worst = worst_partition(pairs.ends[may > 0], may[may > 0], num_ranks)
+    return worst.parts if (worst.num_parts - 1) * num_trees > worst.capacity else None
+
+
+def _unjoined(ends: Int32Array, num_ranks: int) -> BoolArray:
+    """The ranks that rank 0 does not reach."""
+    neighbours = adjacency(ends.T.ravel(), ends[:, ::-1].T.ravel(), num_ranks)
+    return hops_from(neighbours, 0) < 0

@@ -6,8 +6,8 @@ import numpy as np
 
 from multitree.topology.arrays import Int64Array, int64s
 from multitree.topology.packing.modulo_search import ModuloSearch, OutwardPlan
-from multitree.topology.packing.packing import Packing
 from multitree.topology.packing.route_search import RouteSearch
+from multitree.topology.packing.tree_packing import Packing
 
 __all__ = ["ModuloSchedule", "has_slots", "modulo_schedule"]
 
@@ -91,7 +91,7 @@ def modulo_schedule(
     Examples
     --------
     >>> from multitree.topology.families.direct import torus
-    >>> from multitree.topology.packing.packing import pack_trees
+    >>> from multitree.topology.packing.tree_packing import pack_trees
     >>> packing = pack_trees(torus(4, 4), num_trees=2)
     >>> packing.heights.tolist(), [modulo_schedule(packing, hop).num_slots for hop in (1, 2, 3)]
     ([4, 4], [8, 15, 22])

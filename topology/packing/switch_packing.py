@@ -11,13 +11,12 @@ from multitree.topology.arrays import Int64Array
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.bounds import bound_cycles, link_occupancy
 from multitree.topology.networks.topology import Topology
-from multitree.topology.packing.link_pairs import neighbours_of
+from multitree.topology.packing.link_pairs import MOST_TREES, TreeCount, neighbours_of
 from multitree.topology.packing.modulo_schedule import has_slots
 from multitree.topology.packing.negotiation import Prices, negotiated
 from multitree.topology.packing.overlay_links import OverlayLinks, overlay_links_of
-from multitree.topology.packing.packing import TOLERANCE, Packing, as_packing
-from multitree.topology.packing.tree_count import MOST_TREES, TreeCount
 from multitree.topology.packing.tree_depth import shallow_trees
+from multitree.topology.packing.tree_packing import TOLERANCE, Packing, as_packing
 from multitree.topology.routing.legal_moves import END, LegalMoves
 from multitree.topology.schedules.trees import GrownRoutes
 

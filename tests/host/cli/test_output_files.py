@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from multitree.host.cli.main import main
-from multitree.host.cli.schedule import SUFFIXES
+from multitree.host.cli.schedule import SCHEDULE_SUFFIXES, TOPOLOGY_SUFFIXES
 from multitree.host.design import verilog_files
 from multitree.host.design.names import DesignNames
-from tests.topology.test_atomic_write import contents, file_limit
+from tests.topology.test_file_io import contents, file_limit
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def refused(capsys, *arguments):
 @pytest.mark.parametrize(
     ("command", "suffix"),
     [
-        *((command, suffix) for command in ("topology", "schedule") for suffix in SUFFIXES[:2]),
-        ("schedule", ".csv"),
+        *(("topology", suffix) for suffix in TOPOLOGY_SUFFIXES),
+        *(("schedule", suffix) for suffix in SCHEDULE_SUFFIXES),
     ],
 )
 def test_a_file_that_does_not_fit_leaves_the_one_that_was_there(capsys, command, suffix):
@@ -65,7 +65,7 @@ def test_a_page_or_trace_that_does_not_fit_leaves_the_one_that_was_there(capsys,
 
 @pytest.mark.parametrize(
     ("command", "formats"),
-    [("topology", ".json or .graphml"), ("schedule", ".json, .graphml or .csv")],
+    [("topology", ".json or .graphml"), ("schedule", ".json or .csv")],
 )
 def test_a_file_of_a_format_that_is_not_written_is_refused(capsys, command, formats):
     said = refused(capsys, command, "ring:4", "--out", "net.xml")

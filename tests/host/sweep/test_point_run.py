@@ -17,7 +17,7 @@ from multitree.nic.program import PortCounts
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build
-from multitree.topology.files.files import save_topology
+from multitree.topology.files.load_save import save_topology
 
 POINT = Point("torus:4x4", "multitree", 32768, "analytic")
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")

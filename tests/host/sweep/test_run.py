@@ -20,7 +20,7 @@ from multitree.host.engines import EngineError
 from multitree.host.sweep import run
 from multitree.host.sweep.point import COLUMNS, PointResult
 from multitree.host.sweep.point_run import answer
-from multitree.topology.files.files import save_topology
+from multitree.topology.files.load_save import save_topology
 
 SMALL = {
     "topology": ["ring:4", "mesh:2x3"],

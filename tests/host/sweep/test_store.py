@@ -9,7 +9,7 @@ from multitree.host.sweep.errors import SweepError
 from multitree.host.sweep.networks import Source
 from multitree.host.sweep.point import Point, PointResult
 from multitree.host.sweep.store import Store, point_key
-from tests.topology.test_atomic_write import file_limit
+from tests.topology.test_file_io import file_limit
 
 POINT = Point("ring:4", "ring", 4096, "analytic")
 FAMILY = Source("ring:4", None)

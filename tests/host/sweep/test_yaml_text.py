@@ -4,7 +4,7 @@ import pytest
 
 from multitree.host.sweep import yaml_text
 from multitree.host.sweep.yaml_text import read_entries
-from multitree.topology.file_text import ContentError
+from multitree.topology.errors import ContentError
 
 
 def entries(tmp_path, text):

@@ -15,7 +15,7 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.sim.sizing import config_for
 from multitree.topology.algorithms.build import build
-from multitree.topology.files.files import load_topology, save_topology
+from multitree.topology.files.load_save import load_topology, save_topology
 from multitree.topology.specs import parse_topology
 from tests.host.view.chromium import Keys, Page, browser, needs_chromium
 

@@ -17,7 +17,7 @@ from multitree.sim.link_model import LinkModel
 from multitree.topology.families.direct import ring
 from tests.sim.emulator import probe
 from tests.sim.emulator.probe import do, probe_network
-from tests.topology.test_atomic_write import contents, file_limit
+from tests.topology.test_file_io import contents, file_limit
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

@@ -9,7 +9,7 @@ from multitree.sim.jobs.aicb import CSV_COLUMNS, read_aicb_csv, read_aicb_text
 from multitree.sim.jobs.job import LeftOut
 from multitree.sim.jobs.layer_shapes import HEADER as HEADINGS
 from multitree.sim.jobs.layer_shapes import read_layers
-from multitree.topology.file_text import ContentError
+from multitree.topology.errors import ContentError
 
 HEADER = "HYBRID_TRANSFORMER_FWD_IN_BCKWD\tmodel_parallel_NPU_group: 2 checkpoints: 0"
 ROWS = (

@@ -12,7 +12,7 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import hypercube, mesh, torus
 from multitree.topology.families.switched import fat_tree
-from multitree.topology.files.files import load_topology, save_topology
+from multitree.topology.files.load_save import load_topology, save_topology
 from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute

@@ -3,22 +3,25 @@
 import json
 import os
 import sys
+import tracemalloc
 
 import networkx as nx
 import pytest
 from hypothesis import given, settings
 
-from multitree.topology import file_text
-from multitree.topology.errors import TopologyError
+from multitree.topology import file_io
+from multitree.topology.errors import TopologyError, TopologyWarning
 from multitree.topology.families.direct import torus
 from multitree.topology.families.switched import bigraph, dgx2
-from multitree.topology.files import graphml_reader
+from multitree.topology.files import graphml as graphml_text
 from multitree.topology.files import json_format as json_topology
-from multitree.topology.files.files import load_topology, save_topology
+from multitree.topology.files.load_save import load_topology, save_topology
+from multitree.topology.networks.graphs import NO_KEYS
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, topologies
 
+COUNT = range(2000)
 PAIR = [[0, 1, 16.0, 150.0], [1, 0, 16, 150]]
 GOOD = {"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0, "links": PAIR}
 ODD = Topology("odd", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], [0.1, 1e-9, 1 / 3, 7e20], 0.3)
@@ -234,7 +237,7 @@ EXTERNAL = '<!DOCTYPE graphml [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
         (graphml(LINK, '<node id="0"><data key="l">'), "key of data must be for node, not 'l' for"),
         (graphml(FAST, edge('<data key="b">1</data>' * 2)), "data 'bandwidth_.*' must be there on"),
         (graphml(FAST, edge('<data key="b"><a/></data>')), "data must hold text, not 'a'"),
-        (graphml(FAST, edge('<data key="b">-1</data>')), "line 4, column 29: bandwidth_gb.*not -1"),
+        (graphml(FAST, edge('<data key="b">-1</data>')), "line 4, column 1: bandwidth_gb.*not -1"),
         (graphml(FAST, edge('<data key="b">1e999</data>')), "a positive, finite number, not inf"),
         (graphml(FAST, edge('<data key="b">NaN</data>')), "positive, finite number, not 'NaN'"),
         (graphml(FAST, edge('<data key="b">1_0</data>')), "positive, finite number, not '1_0'"),
@@ -267,10 +270,15 @@ def test_what_is_no_such_graphml_is_refused_with_file_and_place(tmp_path, conten
         load_topology(path)
 
 
-def test_all_edges_share_the_defaults_of_keys_so_that_they_cost_nothing_for_each():
-    key = '<key id="k" for="edge" attr.name="a"><default>1</default></key>'
-    first, second = graphml_reader.parse_graphml(graphml(key)).edges
-    assert first.defaults is second.defaults and first.text("a") == "1"
+def test_defaults_of_many_keys_do_not_cost_memory_for_each_edge():
+    keys = (f'<key id="{n}" for="edge" attr.name="a{n}"><default>1</default></key>' for n in COUNT)
+    text = graphml("".join(keys), NODES + EDGES * len(COUNT))
+    tracemalloc.start()
+    with pytest.warns(TopologyWarning, match=r"not read: 'a0', 'a1', .* and 1992 more"):
+        read = graphml_text.topology_of_graphml(text, "net", NO_KEYS)
+    assert read.num_links == 2 * len(COUNT)
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
 
 
 def test_a_file_that_cannot_be_read_or_written_or_is_too_large_is_refused(tmp_path, monkeypatch):
@@ -285,7 +293,7 @@ def test_a_file_that_cannot_be_read_or_written_or_is_too_large_is_refused(tmp_pa
     with pytest.raises(TopologyError, match="file must be writable, not: No such file"):
         save_topology(torus(2, 2), tmp_path / "none" / "x.json")
     save_topology(torus(4, 4), tmp_path / "x.json")
-    monkeypatch.setattr(file_text, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(file_io, "MAX_FILE_BYTES", 100)
     with pytest.raises(TopologyError, match=r"x\.json: file must be at most 100 bytes, not \d+"):
         load_topology(tmp_path / "x.json")
     with pytest.raises(TopologyError, match=r"x\.json: file must be at most 100 bytes, not \d+"):
@@ -294,7 +302,7 @@ def test_a_file_that_cannot_be_read_or_written_or_is_too_large_is_refused(tmp_pa
 
 def test_more_links_or_nodes_than_a_topology_can_have_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(json_topology, "MAX_LINKS", 63)
-    monkeypatch.setattr(graphml_reader, "MAX_NODES", 15)
+    monkeypatch.setattr(graphml_text, "MAX_NODES", 15)
     save_topology(torus(4, 4), tmp_path / "x.json")
     with pytest.raises(TopologyError, match="links must be at most 63, not 64"):
         load_topology(tmp_path / "x.json")

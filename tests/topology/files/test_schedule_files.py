@@ -1,22 +1,25 @@
 """A schedule survives a file with its hash; a wrong one is refused by place."""
 
 import json
-import random
 import re
 from dataclasses import replace
 from pathlib import Path
 
-import networkx as nx
 import numpy as np
 import pytest
 
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.families.direct import ring
-from multitree.topology.file_text import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
-from multitree.topology.files import files as schedule_files
-from multitree.topology.files.files import load_file, load_schedule, save_schedule, save_topology
-from multitree.topology.files.schedule_rows import MAX_STEPS
+from multitree.topology.file_io import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
+from multitree.topology.files import load_save
+from multitree.topology.files.load_save import (
+    load_file,
+    load_schedule,
+    save_schedule,
+    save_topology,
+)
+from multitree.topology.files.schedule_json import MAX_STEPS
 from multitree.topology.networks.nodes import MAX_LINKS, MAX_RANKS
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
@@ -30,7 +33,6 @@ CASES = [
     ("hypercube:3", "halving_doubling", "broadcast", 5),
     ("dgx2", "double_tree", "reduce", 3),
 ]
-suffixes = pytest.mark.parametrize("suffix", [".json", ".graphml"])
 RING = build(ring(3), "multitree")
 """12 rows: of each of 3 flows 2 REDUCE and 2 GATHER."""
 
@@ -39,25 +41,23 @@ def built(spec, algorithm, collective, root):
     return build(parse_topology(spec), algorithm, collective, root)
 
 
-@suffixes
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_schedule_has_the_same_hash_after_it_was_saved_and_loaded(tmp_path, case, suffix):
+def test_a_schedule_has_the_same_hash_after_it_was_saved_and_loaded(tmp_path, case):
     schedule = built(*case)
-    save_schedule(schedule, tmp_path / f"saved{suffix}")
-    back = load_schedule(tmp_path / f"saved{suffix}")
+    save_schedule(schedule, tmp_path / "saved.json")
+    back = load_schedule(tmp_path / "saved.json")
     assert back.hash == schedule.hash
     assert (back.algorithm, back.collective, back.root) == case[1:]
-    assert back.topology.name == f"saved{suffix}"
+    assert back.topology.name == "saved.json"
 
 
 def test_odd_speeds_names_and_offsets_are_kept(tmp_path):
     odd = Topology("odd", 3, 0, RING.topology.links, [0.1, 1e-9, 1 / 3, 7e20, 5e-324, 2.0], 0.3)
     offsets = np.array([0, 0, 2**62, 2**63 - 1])
     schedule = replace(RING, topology=odd, flow_offsets=offsets, algorithm="höher & <breiter>")
-    for suffix in (".json", ".graphml"):
-        save_schedule(schedule, tmp_path / f"odd{suffix}")
-        back = load_schedule(tmp_path / f"odd{suffix}")
-        assert (back.hash, back.algorithm) == (schedule.hash, schedule.algorithm)
+    save_schedule(schedule, tmp_path / "odd.json")
+    back = load_schedule(tmp_path / "odd.json")
+    assert (back.hash, back.algorithm) == (schedule.hash, schedule.algorithm)
 
 
 def test_a_json_file_has_one_row_per_line_and_the_topology_as_in_a_file_of_its_own(tmp_path):
@@ -71,32 +71,15 @@ def test_a_json_file_has_one_row_per_line_and_the_topology_as_in_a_file_of_its_o
     assert '\n    [0, "REDUCE", 0, 1, 0, 0, [2], [0]],\n' in text
 
 
-@pytest.mark.parametrize("case", CASES[:3], ids=str)
-def test_edges_of_a_graph_may_come_in_any_order_and_from_networkx(tmp_path, case):
-    schedule, path = built(*case), tmp_path / "graph.graphml"
-    save_schedule(schedule, path)
-    graph = nx.read_graphml(path, node_type=int)
-    kinds = [kind for _, _, kind in graph.edges(data="kind")]
-    assert kinds.count("transfer") == schedule.num_transfers
-    shuffled = nx.MultiDiGraph(**graph.graph)
-    shuffled.add_nodes_from(graph.nodes(data=True))
-    edges = list(graph.edges(data=True))
-    random.Random(1).shuffle(edges)
-    shuffled.add_edges_from(edges)
-    nx.write_graphml(shuffled, path)
-    assert load_schedule(path).hash == schedule.hash
-
-
-@suffixes
-def test_what_is_loaded_is_verified_and_so_is_what_is_saved(tmp_path, suffix):
-    path = tmp_path / f"wrong{suffix}"
+def test_what_is_loaded_is_verified_and_so_is_what_is_saved(tmp_path):
+    path = tmp_path / "wrong.json"
     wrong = replace(RING, src=RING.dst, dst=RING.src)
     with pytest.raises(ScheduleError, match="route must be a path from src"):
         save_schedule(wrong, path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule_files, "check_schedule", lambda schedule: None)
+        patch.setattr(load_save, "check_schedule", lambda schedule: None)
         save_schedule(wrong, path)
-    with pytest.raises(ScheduleError, match=rf"wrong{suffix}: Row 0 \(step 0.*route must be a pa"):
+    with pytest.raises(ScheduleError, match=r"wrong\.json: Row 0 \(step 0.*route must be a pa"):
         load_schedule(path)
 
 
@@ -109,13 +92,11 @@ def test_verifying_a_file_measures_nothing_that_takes_long(tmp_path, monkeypatch
 def test_a_file_that_holds_either_is_read_as_its_schema_says(tmp_path):
     for suffix in (".json", ".graphml"):
         save_topology(RING.topology, tmp_path / f"network{suffix}")
-        save_schedule(RING, tmp_path / f"schedule{suffix}")
         assert load_file(tmp_path / f"network{suffix}").num_links == 6
-        assert load_file(tmp_path / f"schedule{suffix}").hash == RING.hash
-        with pytest.raises(
-            ScheduleError, match=r"schema must be multitree\.schedule\.v1, not 'mul"
-        ):
-            load_schedule(tmp_path / f"network{suffix}")
+    save_schedule(RING, tmp_path / "schedule.json")
+    assert load_file(tmp_path / "schedule.json").hash == RING.hash
+    with pytest.raises(ScheduleError, match=r"schema must be multitree\.schedule\.v1, not 'mul"):
+        load_schedule(tmp_path / "network.json")
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(TopologyError, match="content must be an object"):
         load_file(tmp_path / "list.json")
@@ -196,53 +177,16 @@ def test_a_wrong_entry_is_refused_with_file_and_place(tmp_path, change, message)
         load_schedule(path)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (">multitree.schedule.v1<", ">v<", "schema must be multitree.schedule.v1, not 'v'"),
-        ('"directed"', '"undirected"', "edgedefault must be directed, not undirected"),
-        (">link<", ">arc<", r"line 2\d, column 33: kind must be link or transfer, not 'arc'"),
-        ('<data key="edge_kind">link</data>', "", "data kind of edge must be there, not missing"),
-        (">all_reduce<", ">sum<", "collective must be all_reduce or .*, not 'sum'"),
-        (">0 1 2 3<", "><", "flow_offsets must be at least two numbers, not 0"),
-        (">0 1 2 3<", ">0 1 x 3<", "flow_offsets must be an integer within 0..9.*, not 'x'"),
-        (">REDUCE<", ">ADD<", "op must be REDUCE or GATHER, not 'ADD'"),
-        ('"edge_links">2<', '"edge_links">6<', "links must be an integer within 0..5, not 6"),
-        ('"edge_links">2<', '"edge_links"><', "as many links as classes, at least 1, not 0 and 1"),
-        ('"edge_step">0<', '"edge_step">1e3<', "step must be an integer within .*, not 1000.0"),
-        ('<data key="edge_order">0</data>', "", "data order of edge must be there, not missing"),
-        ("</graph>", "<node id='3'/></graph>", "Every node of 'wrong.graphml' must be reachable"),
-    ],
-)
-def test_a_wrong_graph_is_refused_with_file_and_place(tmp_path, old, new, message):
-    path = tmp_path / "wrong.graphml"
-    save_schedule(RING, path)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-    with pytest.raises(ScheduleError, match=f"wrong.graphml: .*{message}"):
+def test_a_schedule_in_graphml_is_refused_since_schedules_are_json_files(tmp_path):
+    path = tmp_path / "plan.graphml"
+    with pytest.raises(ScheduleError, match=r"plan\.graphml: schedule must be in a JSON file, not"):
+        save_schedule(RING, path)
+    save_topology(RING.topology, path)
+    with pytest.raises(ScheduleError, match=r"plan\.graphml: schedule must be in a JSON file, not"):
         load_schedule(path)
-
-
-def test_a_route_is_reported_by_its_transfer_and_by_no_default_of_all(tmp_path):
-    path = tmp_path / "wrong.graphml"
-    save_schedule(RING, path)
-    key = 'attr.name="links" attr.type="string"'
-    text = path.read_text().replace(f"{key}/>", f"{key}><default>2</default></key>")
-    path.write_text(text.replace('<data key="edge_links">2</data>', "", 1))
-    with pytest.raises(ScheduleError, match="data links of edge must be there, not missing"):
-        load_schedule(path)
-
-
-def test_a_transfer_between_switches_is_refused(tmp_path):
-    path = tmp_path / "wrong.graphml"
-    save_schedule(built(*CASES[1]), path)
-    text = path.read_text()
-    at = text.index(">transfer<")
-    start = text.rindex("source=", 0, at)
-    path.write_text(text[:start] + text[start:].replace('source="0"', 'source="4"', 1))
-    with pytest.raises(ScheduleError, match="ends of a transfer must be ranks, not switches"):
-        load_schedule(path)
+    path.write_text(path.read_text().replace("multitree.topology.v1", "multitree.schedule.v1"))
+    with pytest.raises(TopologyError, match=r"schema must be .* schedules are JSON files"):
+        load_file(path)
 
 
 def test_a_name_that_cannot_be_read_back_and_a_path_that_is_none_are_refused(tmp_path):
@@ -279,7 +223,7 @@ def test_the_examples_of_the_document_are_read_and_its_limits_are_those_of_the_c
         path = tmp_path / f"example.{'graphml' if form == 'xml' else form}"
         path.write_text(example)
         kinds.append((form, type(load_file(path)).__name__))
-    assert kinds == [(form, kind) for kind in ("Topology", "Schedule") for form in ("json", "xml")]
+    assert kinds == [("json", "Topology"), ("xml", "Topology"), ("json", "Schedule")]
     for limit in (MAX_FILE_BYTES, MAX_RANKS, MAX_LINKS, MAX_STEPS - 1):
         assert f"{limit:,}".replace(",", " ") in text
     assert f"| levels of nesting | {MAX_DEPTH} |" in text

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from multitree import Topology, TopologyError, TopologyWarning, build, load_topology
-from multitree.topology.files.files import load_file, load_schedule, save_schedule, save_topology
+from multitree.topology.files.load_save import (
+    load_file,
+    load_schedule,
+    save_schedule,
+    save_topology,
+)
 from multitree.topology.networks.subsets import among
 from multitree.topology.specs import parse_topology
 
@@ -131,8 +136,8 @@ def test_nothing_is_reported_where_all_is_read(read, spec, tmp_path):
             assert read(tmp_path, topology.to_networkx()).names == topology.names
             save_topology(topology, tmp_path / "ours.graphml")
             load_topology(tmp_path / "ours.graphml")
-            save_schedule(build(topology, "multitree"), tmp_path / "plan.graphml")
-            assert load_schedule(tmp_path / "plan.graphml").topology.names == topology.names
+            save_schedule(build(topology, "multitree"), tmp_path / "plan.json")
+            assert load_schedule(tmp_path / "plan.json").topology.names == topology.names
 
 
 @readers
@@ -172,8 +177,8 @@ def test_a_key_that_some_links_have_not_is_refused(tmp_path):
 def test_keys_come_with_graphs_of_topologies_only(tmp_path):
     ring = parse_topology("ring:4")
     save_topology(ring, tmp_path / "net.json")
-    save_schedule(build(ring, "ring"), tmp_path / "plan.graphml")
-    for name, says in (("net.json", "not with JSON"), ("plan.graphml", "not of a schedule")):
+    save_schedule(build(ring, "ring"), tmp_path / "plan.json")
+    for name, says in (("net.json", "not with JSON"), ("plan.json", "not of a schedule")):
         with pytest.raises(TopologyError, match=says):
             load_file(tmp_path / name, bandwidth_key="capacity:Gb/s")
     with pytest.raises(TopologyError, match="must come with a file, not with 'ring:4'"):
@@ -189,8 +194,8 @@ def test_names_are_kept_in_files_and_in_schedules_of_what_is_left(suffix, tmp_pa
     assert [topology.label(node) for node in (0, 3)] == ["0 (a)", "3 (hub)"]
     save_topology(topology, tmp_path / f"net{suffix}")
     assert load_topology(tmp_path / f"net{suffix}").names == topology.names
-    save_schedule(build(topology, "multitree"), tmp_path / f"plan{suffix}")
-    assert load_schedule(tmp_path / f"plan{suffix}").topology.names == topology.names
+    save_schedule(build(topology, "multitree"), tmp_path / "plan.json")
+    assert load_schedule(tmp_path / "plan.json").topology.names == topology.names
     assert topology.without(ranks=[1]).names == ("a", "c", "hub")
     assert topology.without(switches=[3]).names == ("a", "b", "c")
     assert among(topology, [0, 2]).names == ("a", "c", "hub")

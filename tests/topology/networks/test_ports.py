@@ -11,7 +11,7 @@ from multitree.nic.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import torus
-from multitree.topology.files.files import (
+from multitree.topology.files.load_save import (
     load_schedule,
     load_topology,
     save_schedule,
@@ -144,7 +144,6 @@ def through_schedule(topology, path):
         (through_file, "json"),
         (through_file, "graphml"),
         (through_schedule, "json"),
-        (through_schedule, "graphml"),
     ],
 )
 @pytest.mark.parametrize(

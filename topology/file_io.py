@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole, or left as they were."""
+"""Files of text, read within limits, and written as a whole or not at all."""
 
 import contextlib
 import errno
@@ -8,7 +8,27 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["TEMPORARY", "replacing", "write_file", "write_files"]
+from multitree.topology.errors import ContentError, ScheduleError, TopologyError
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_DIGITS",
+    "MAX_FILE_BYTES",
+    "TEMPORARY",
+    "naming",
+    "place_in",
+    "read_text",
+    "replacing",
+    "write_file",
+    "write_files",
+    "write_text",
+]
+
+MAX_FILE_BYTES = 128 * 1024 * 1024
+MAX_DEPTH = 16
+"""Levels of nesting."""
+MAX_DIGITS = 500
+"""Of a number, fewer than any interpreter refuses: Python lets no limit be below 640."""
 
 TEMPORARY = ".multitree-{}.tmp"
 """Name of an unfinished file, which stands in the folder of the file that it becomes."""
@@ -19,53 +39,25 @@ _MODE_OF_NEW_FILES = 0o666  # less the process's umask
 def write_file(path: str | Path, content: str | bytes) -> None:
     """Write a file such that under its name there is ever only the old content or the new.
 
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        A symbolic link is followed. A device or a pipe, which holds nothing that could be lost,
-        is written to directly.
-    content : str or bytes
-        Text is written as UTF-8, line ends as they are.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; `filename` is the path. The old file is as it was, and no
-        temporary file is left.
+    Text is written as UTF-8, a symbolic link is followed, and a device or a pipe, which holds
+    nothing to lose, is written directly. An OSError names the path; no temporary file is left.
     """
     with replacing(path) as temporary:
         _fill(temporary, content, path)
 
 
 def write_files(folder: str | Path, contents: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files of a folder such that either all are new or all are as they were.
+    """Write files of a folder, by name, such that all are new or all are as they were.
 
-    All are written under temporary names first, and only then renamed, for which no space is
-    needed. Should a file have become impossible to replace in that moment, those renamed before
-    it are new.
-
-    Parameters
-    ----------
-    folder : str or pathlib.Path
-        Made, with those above it, if it is not there.
-    contents : mapping of str to str or bytes
-        Content by the name of the file, which may be in a folder of the folder.
-
-    Returns
-    -------
-    list of Path
-        The files, in the same order.
-
-    Raises
-    ------
-    OSError
-        As `write_file`. Folders that were made are removed again.
+    Folders are made, and removed again if it fails. Should a file have become impossible to
+    replace between the first renaming and the last, those renamed before it are new.
     """
     paths = [Path(folder) / name for name in contents]
     with contextlib.ExitStack() as made:
         for each in dict.fromkeys([Path(folder), *(path.parent for path in paths)]):
             made.enter_context(_made(each))
         begun: list[tuple[Path, Path]] = []
+        # All content first: the renaming after it needs no space, so a full disk changes nothing.
         try:
             for path, content in zip(paths, contents.values(), strict=True):
                 begun.append(_begin(path))
@@ -82,21 +74,8 @@ def write_files(folder: str | Path, contents: Mapping[str, str | bytes]) -> list
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give the name of a new empty file that becomes `path` at the end of the `with`.
 
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        As for `write_file`.
-
-    Yields
-    ------
-    Path
-        In the same folder; `path` itself where that is a device or a pipe.
-
-    Raises
-    ------
-    OSError
-        As `write_file`, also for what the block raises without a name. All else that it raises
-        comes through. Nothing is left behind.
+    An OSError of the block that has no name gets that of `path`; all else comes through. Nothing
+    is left behind.
     """
     begun = _begin(path)
     try:
@@ -148,7 +127,7 @@ def _fill(temporary: Path, content: str | bytes, path: str | Path) -> None:
 def _synchronise(temporary: Path, path: str | Path) -> None:
     """Wait until the content is on the disk, so that a crash does not leave a name without it."""
     with _naming(path):
-        if temporary.is_file():
+        if temporary.is_file():  # not a pipe, nor a file that the block has removed
             descriptor = os.open(temporary, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -204,3 +183,67 @@ def _naming(path: str | Path) -> Iterator[None]:
     except OSError as error:
         number = error.errno or errno.EIO
         raise OSError(number, os.strerror(number), str(path)) from error
+
+
+@contextlib.contextmanager
+def naming(path: str, error: type[ValueError]) -> Iterator[None]:
+    """Put the file's name before what is wrong with its content, raised as `error`."""
+    try:
+        yield
+    except (ContentError, TopologyError, ScheduleError) as problem:
+        raise error(f"{path}: {problem}") from None
+
+
+def read_text(path: str) -> str:
+    """The text of a plain file in UTF-8, without a byte order mark.
+
+    A ContentError says that it cannot be read, is no plain file, is larger than `MAX_FILE_BYTES`
+    or no UTF-8.
+    """
+    with _reaching("readable"):
+        status = os.stat(path)
+        # Before it is opened, since opening a pipe would wait for a writer.
+        if not stat.S_ISREG(status.st_mode):
+            raise ContentError("file must be a plain file, not a folder, pipe or device")
+        with open(path, "rb") as file:
+            # One byte beyond the limit shows a file that has
+            # grown since, or that has no size, as in /proc.
+            data = file.read(MAX_FILE_BYTES + 1) if status.st_size <= MAX_FILE_BYTES else b""
+    size = max(status.st_size, len(data))
+    if size > MAX_FILE_BYTES:
+        raise ContentError(f"file must be at most {MAX_FILE_BYTES} bytes, not {size}")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode()
+        wrong = f"byte 0x{error.object[error.start]:02x}"
+        place = place_in(before, len(before))
+        raise ContentError(f"{place}: text must be UTF-8, not {wrong}") from None
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file that `read_text` reads, as a whole; a ContentError if that cannot be."""
+    data = text.encode()
+    if len(data) > MAX_FILE_BYTES:
+        raise ContentError(f"file must be at most {MAX_FILE_BYTES} bytes, not {len(data)}")
+    with _reaching("writable"):
+        write_file(path, data)
+
+
+def place_in(text: str, offset: int) -> str:
+    """Line and column, both from 1, of a character: "line 2, column 5"."""
+    line = text.count("\n", 0, offset) + 1
+    return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
+
+
+@contextlib.contextmanager
+def _reaching(state: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ContentError(f"file must be {state}, not: {error.strerror}") from None
+    except ContentError:
+        raise
+    except ValueError:
+        # A path that no file can have.
+        raise ContentError("path must be without null characters and half pairs") from None

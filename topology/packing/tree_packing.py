@@ -9,9 +9,8 @@ from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.bounds import worst_partition
 from multitree.topology.networks.topology import Topology
-from multitree.topology.packing.link_pairs import LinkPairs, link_pairs, neighbours_of
+from multitree.topology.packing.link_pairs import LinkPairs, link_pairs, neighbours_of, tree_count
 from multitree.topology.packing.negotiation import central_ranks, negotiated_trees
-from multitree.topology.packing.tree_count import tree_count
 from multitree.topology.packing.tree_depth import RootedTree, shallow_trees
 from multitree.topology.packing.tree_exchange import completed_trees
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from multitree.topology import atomic_write
+from multitree.topology import file_io
 from multitree.topology.algorithms.build import build
-from multitree.topology.atomic_write import replacing, write_file, write_files
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import torus
-from multitree.topology.files.files import load_schedule, save_schedule
+from multitree.topology.file_io import replacing, write_file, write_files
+from multitree.topology.files.load_save import load_schedule, save_schedule
 
 LIMIT = 4096
 
@@ -89,7 +89,7 @@ def test_folders_that_were_made_for_nothing_are_removed(tmp_path):
 def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("old")
-    monkeypatch.setattr(atomic_write, "_synchronise", interrupt)
+    monkeypatch.setattr(file_io, "_synchronise", interrupt)
     for attempt in (lambda: write_file(path, "new"), lambda: write_files(tmp_path, {"file": "n"})):
         with pytest.raises(KeyboardInterrupt):
             attempt()
