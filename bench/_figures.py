@@ -13,7 +13,7 @@ from multitree.host.sizes import format_size
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "figures.toml"
 SIGNIFICANT_DIGITS = 6
-CHECKED_CPU_SECONDS = 12.0
+CHECKED_CPU_SECONDS = 5.0
 """What a command may cost that is compared by `make check-figures`."""
 AGGREGATES = {"min": min, "max": max, "sum": sum, "len": len, "all": all}
 Scalar = int | float | bool | str
