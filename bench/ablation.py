@@ -14,7 +14,7 @@ from typing import Any
 from baselines import PEER_CYCLES
 
 from multitree.host.cli.output import Working
-from multitree.host.figures.rules import reduction_cycles
+from multitree.host.evaluation.schemes import reduction_cycles
 from multitree.host.sizes import format_size, parse_sizes
 from multitree.sim.exact.engine import exact
 from multitree.sim.link_model import LinkModel

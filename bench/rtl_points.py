@@ -1,6 +1,6 @@
 """Writes points that were run in RTL, with their cycles, for figures.
 
-The file is host/figures/rtl_points.csv. Its rows come from the table of baselines in
+The file is host/evaluation/rtl_points.csv. Its rows come from the table of baselines in
 docs/figures.toml, whose runs are exact in RTL and are checked with the other figures:
 ``python bench/rtl_points.py [--check]``. With ``--check`` nothing is written, and the exit status
 is 1 where the file would differ.
@@ -14,7 +14,7 @@ from typing import Any
 from _figures import Book, read
 
 from multitree.host.csv_rows import write_csv
-from multitree.host.figures.rtl_points import RTL_POINTS
+from multitree.host.evaluation.timed import RTL_POINTS
 
 COLUMNS = ("topology", "algorithm", "dependency", "flow_control", "size_bytes", "cycles")
 TABLE = "baselines"

@@ -40,7 +40,7 @@ ORDER = {
     "sim": "pipelines link_model inputs trace sizing offload analytic emulator faults rtl exact "
     "cocotb choice estimate jobs",
     "host": "version csv_rows parameters report work sizes buffers card design tensors engines "
-    "rtl_engine runner invariant_sums plans communicator sweep figures peers "
+    "rtl_engine runner invariant_sums plans communicator evaluation peers "
     "distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
@@ -68,7 +68,6 @@ SHORT_OF_WORDS = (
     "host/design",
     "host/distributed",
     "host/engines.py",
-    "host/figures",
     "host/invariant_sums.py",
     "host/parameters.py",
     "host/peers",
@@ -77,7 +76,7 @@ SHORT_OF_WORDS = (
     "host/rtl_engine.py",
     "host/runner.py",
     "host/sizes.py",
-    "host/sweep",
+    "host/evaluation",
     "host/tensors",
     "host/version.py",
     "host/view",

@@ -18,12 +18,16 @@ from multitree.host.cli.output import (
     print_pairs,
     print_table,
 )
-from multitree.host.figures.catalogue import FIGURES, figure_named
-from multitree.host.figures.comparisons import Comparison
-from multitree.host.figures.figure import RULES
-from multitree.host.figures.make import MadeFigure, make_figure
+from multitree.host.evaluation.figure import RULES
+from multitree.host.evaluation.make import (
+    FIGURES,
+    Comparison,
+    MadeFigure,
+    figure_named,
+    make_figure,
+)
+from multitree.host.evaluation.sweep import SweepResult, SweepStatus, run_sweep
 from multitree.host.sizes import parse_sizes
-from multitree.host.sweep.run import SweepResult, SweepStatus, run_sweep
 
 __all__ = ["figure", "sweep"]
 

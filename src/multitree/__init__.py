@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     __version__: str
     from multitree.host.communicator import Communicator
     from multitree.host.engines import EngineError
+    from multitree.host.evaluation.point import SweepError
+    from multitree.host.evaluation.sweep import SweepResult, SweepStatus, run_sweep
     from multitree.host.report import WorkReport
-    from multitree.host.sweep.errors import SweepError
-    from multitree.host.sweep.run import SweepResult, SweepStatus, run_sweep
     from multitree.host.work import Work
     from multitree.nic.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
@@ -97,8 +97,8 @@ __all__ = [
 _HOMES = {
     "host.communicator": ("Communicator",),
     "host.engines": ("EngineError",),
-    "host.sweep.errors": ("SweepError",),
-    "host.sweep.run": (
+    "host.evaluation.point": ("SweepError",),
+    "host.evaluation.sweep": (
         "SweepResult",
         "SweepStatus",
         "run_sweep",

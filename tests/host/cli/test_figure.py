@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from multitree.host.cli.main import main
-from multitree.host.figures.catalogue import FIGURES
+from multitree.host.evaluation.make import FIGURES
 
 ARGUMENTS = ["figure", "table-size", "--networks", "torus:3x3,torus:4x4"]
 

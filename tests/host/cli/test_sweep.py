@@ -10,9 +10,9 @@ import pytest
 from multitree.host.cli import sweep as cli_sweep
 from multitree.host.cli.main import main
 from multitree.host.cli.sweep import _duration
-from multitree.host.sweep import run
-from multitree.host.sweep.point import PointResult
-from multitree.host.sweep.point_run import Answer, answer
+from multitree.host.evaluation import sweep
+from multitree.host.evaluation.point import PointResult
+from multitree.host.evaluation.point_run import Answer, answer
 
 TEXT = """
 topology: ring:4
@@ -26,7 +26,7 @@ engine: analytic
 def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("sweep.yaml").write_text(TEXT)
-    monkeypatch.setattr(run, "answers_of_processes", lambda tasks, _: answers(tasks))
+    monkeypatch.setattr(sweep, "answers_of_processes", lambda tasks, _: answers(tasks))
 
 
 def answers(tasks):
@@ -77,10 +77,10 @@ def ends_in(result, kept):
 
 
 def test_the_status_is_1_where_a_result_is_missing_or_not_exact(capsys, monkeypatch):
-    monkeypatch.setattr(run, "answers_of_processes", ends_in(PointResult(error="x"), False))
+    monkeypatch.setattr(sweep, "answers_of_processes", ends_in(PointResult(error="x"), False))
     out = printed(capsys, status=1).out
     assert re.search(r"^  tried again by the same command +6$", out, re.M)
-    monkeypatch.setattr(run, "answers_of_processes", ends_in(PointResult(exact=False), True))
+    monkeypatch.setattr(sweep, "answers_of_processes", ends_in(PointResult(exact=False), True))
     printed(capsys, status=1)
     printed(capsys, status=1)
 
@@ -90,7 +90,7 @@ def test_who_interrupts_reads_how_to_go_on(capsys, monkeypatch):
         yield from list(answers(tasks[:2]))
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(run, "answers_of_processes", two)
+    monkeypatch.setattr(sweep, "answers_of_processes", two)
     *_, kept, ended = printed(capsys, status=130).err.splitlines()
     assert kept == "multitree: 2 of 6 points are kept in out; the same command goes on from there"
     assert ended == "multitree: ended by SIGINT"
@@ -117,14 +117,14 @@ def test_wrong_input_is_refused_in_one_sentence(capsys, arguments, problem):
 
 
 def test_a_full_disk_ends_it_and_what_is_stored_stays(capsys, monkeypatch):
-    put, count = run.Store.put, iter(range(99))
+    put, count = sweep.Store.put, iter(range(99))
 
     def full(*arguments):
         if next(count) == 3:
             raise OSError(28, "No space left on device", "out/points/x.json")
         put(*arguments)
 
-    monkeypatch.setattr(run.Store, "put", full)
+    monkeypatch.setattr(sweep.Store, "put", full)
     last = printed(capsys, status=2).err.splitlines()[-1]
     assert last == "multitree: out/points/x.json: No space left on device"
     assert re.search(r"^  stored before +3$", printed(capsys).out, re.M)

@@ -1,0 +1,314 @@
+"""What a sweep runs: every combination of the values in a YAML file."""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from multitree.host.engines import CLOCKED_ENGINES
+from multitree.host.evaluation.point import Point, SweepError
+from multitree.host.parameters import LATENCY_NS, LINK_GBYTES_PER_S
+from multitree.host.sizes import parse_size
+from multitree.host.work import OPS
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.choice import AUTO
+from multitree.sim.link_model import (
+    CLOCK_GHZ,
+    LEAST_MEMORY_CYCLES,
+    MOST_MEMORY_CYCLES,
+    problem_with,
+)
+from multitree.topology.algorithms.registry import ALGORITHMS
+from multitree.topology.collectives import COLLECTIVES, DTYPES
+from multitree.topology.errors import ContentError, choice, integer, label, positive, shown
+from multitree.topology.file_io import naming, read_text
+from multitree.topology.networks.nodes import MAX_RANKS
+
+__all__ = ["MAX_POINTS", "Entries", "Grid", "Places", "grid_of", "read_entries", "read_grid"]
+
+MAX_CHARACTERS = 1 << 20
+
+Entries = dict[str, Any]
+"""Values by key: scalars, or lists of scalars."""
+Places = dict[str, str]
+"""Where each key stands, such as "line 3, column 1"."""
+
+# Words and numbers as in YAML 1.2, in which "no" is a text and 010 no octal number.
+_WORDS = {
+    "": None,
+    "~": None,
+    **dict.fromkeys(("null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,30})")
+_NUMBER = re.compile(
+    r"[-+]?([0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}(?=[eE]))([eE][-+]?[0-9]{1,3})?"
+)
+
+
+def read_entries(path: str) -> tuple[Entries, Places]:
+    """Entries of a file of keys with a value or a list each, in its order, and places of the keys.
+
+    ContentError says where it cannot be read, is no YAML, or has a key twice or no such content.
+    """
+    text = read_text(path)
+    if len(text) > MAX_CHARACTERS:
+        raise ContentError(f"file must be at most {MAX_CHARACTERS} characters, not {len(text)}")
+    try:
+        return _Reader(text).document()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f"{_place(mark)}: "
+        reason = getattr(error, "problem", None) or str(error)
+        raise ContentError(f"{place}file must be YAML, but {' '.join(reason.split())}") from None
+
+
+class _Reader:
+    """Goes through the events of YAML's parser; nothing is constructed but scalars and lists."""
+
+    def __init__(self, text: str) -> None:
+        self._events: Iterator[Any] = yaml.parse(text, Loader=yaml.SafeLoader)
+
+    def document(self) -> tuple[Entries, Places]:
+        next(self._events)  # the start of the stream
+        if isinstance(event := next(self._events), yaml.StreamEndEvent):
+            raise ContentError("file must have keys with values, not nothing")
+        self._expect(next(self._events), yaml.MappingStartEvent, "file must be keys with values")
+        entries: Entries = {}
+        places: Places = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            self._expect(event, yaml.ScalarEvent, "a key must be a word")
+            key, place = event.value, _place(event.start_mark)
+            if key in entries:
+                raise ContentError(f"{place}: {shown(key)} must stand once, not also {places[key]}")
+            places[key] = place
+            entries[key] = self._value(key)
+        next(self._events)  # the end of the document
+        if not isinstance(event := next(self._events), yaml.StreamEndEvent):
+            raise ContentError(f"{_place(event.start_mark)}: file must be one document, not more")
+        return entries, places
+
+    def _value(self, key: str) -> Any:
+        rule = f"{shown(key)} must have a value or a list of values"
+        event = next(self._events)
+        if not isinstance(event, yaml.SequenceStartEvent):
+            self._expect(event, yaml.ScalarEvent, rule)
+            return _scalar(event)
+        self._expect(event, yaml.SequenceStartEvent, rule)
+        values = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            self._expect(event, yaml.ScalarEvent, rule)
+            values.append(_scalar(event))
+        return values
+
+    def _expect(self, event: Any, kind: type[Any], rule: str) -> None:
+        """Raise unless an event is of a kind, without an anchor, an alias or a tag."""
+        place = _place(event.start_mark)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise ContentError(f"{place}: file must be without anchors and aliases")
+        if getattr(event, "tag", None) is not None:
+            raise ContentError(f"{place}: file must be without tags, not {shown(event.tag)}")
+        if not isinstance(event, kind):
+            raise ContentError(f"{place}: {rule}, not {_KINDS[type(event)]}")
+
+
+_KINDS = {
+    yaml.ScalarEvent: "a single value",
+    yaml.SequenceStartEvent: "a list",
+    yaml.MappingStartEvent: "keys with values",
+}
+
+
+def _scalar(event: Any) -> Any:
+    """The value of a scalar; what is quoted is text."""
+    text: str = event.value
+    if event.style is not None:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+MAX_POINTS = 100_000
+REQUIRED = ("topology", "algorithm", "size", "engine")
+_MOST_CHARACTERS = 4096
+_MOST = 2**62
+"""Of a seed: columns of files have 64 bits."""
+_MOST_BYTES = 2**40
+"""With all other limits, cycles then have fewer than 63 bits."""
+
+Check = Callable[[str, Any], Any]
+"""From a place and a value to the value of a `Point`, or a ContentError."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every combination of some values by the field of `Point`; the last field varies fastest.
+
+    Its name in messages is the file's path, and its folder is where files of topologies are.
+    """
+
+    name: str
+    folder: Path
+    values: Mapping[str, tuple[Any, ...]]
+
+    @property
+    def num_points(self) -> int:
+        """How many combinations there are."""
+        return math.prod(map(len, self.values.values()))
+
+    def points(self) -> list[Point]:
+        """All combinations, in order."""
+        combined = product(*self.values.values())
+        return [Point(**dict(zip(self.values, each, strict=True))) for each in combined]
+
+
+def read_grid(path: str | Path) -> Grid:
+    """The grid of a sweep file in YAML; a SweepError names the place and the rule."""
+    with naming(str(path), SweepError):
+        entries, places = read_entries(str(path))
+        return _grid(str(path), Path(path).absolute().parent, entries, places)
+
+
+def grid_of(entries: Mapping[str, Any]) -> Grid:
+    """The grid of values, or lists of them, by key: an option of `multitree simulate`, or topology.
+
+    A SweepError names a key that is unknown or missing, or a value that is wrong or repeated.
+    """
+    if not isinstance(entries, Mapping):
+        raise TypeError(f"Sweep must be a mapping or the path of a file, not {entries!r}")
+    with naming("sweep", SweepError):
+        return _grid("sweep", Path.cwd(), entries, {})
+
+
+def _grid(name: str, folder: Path, entries: Mapping[str, Any], places: Places) -> Grid:
+    for key in entries:
+        if key not in _CHECKS:
+            at = f"{places[key]}: " if key in places else ""
+            raise ContentError(f"{at}key must be one of {', '.join(_CHECKS)}, not {shown(key)}")
+    for key in REQUIRED:
+        if key not in entries:
+            raise ContentError(f"{key} must be there")
+    values = {}
+    for key, given in entries.items():
+        place = f"{places[key]}: {key}" if key in places else key
+        values[_FIELDS.get(key, key)] = _checked(place, given, _CHECKS[key])
+    grid = Grid(name, folder, values)
+    if grid.num_points > MAX_POINTS:
+        raise ContentError(f"points must be at most {MAX_POINTS}, not {grid.num_points}")
+    return grid
+
+
+def _checked(place: str, given: Any, check: Check) -> tuple[Any, ...]:
+    """The values of a key, each once."""
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        return (check(place, given),)
+    if not given:
+        raise ContentError(f"{place} must have at least one value, not an empty list")
+    values: dict[Any, Any] = {}
+    for index, each in enumerate(given):
+        value = check(f"{place}[{index}]", each)
+        if value in values:
+            raise ContentError(f"{place} must have each value once, not {shown(each)} again")
+        values[value] = each
+    return tuple(values)
+
+
+def _size(place: str, value: Any) -> int:
+    size_bytes = value
+    if isinstance(value, str):
+        try:
+            size_bytes = parse_size(value)
+        except ValueError as error:
+            raise ContentError(f"{place}: {error}") from None
+    size_bytes = integer(place, size_bytes, 4, _MOST_BYTES)
+    if size_bytes % 4:
+        raise ContentError(f"{place} must be a multiple of 4 bytes, not {size_bytes}")
+    return size_bytes
+
+
+def _op(place: str, value: Any) -> str:
+    return OPS[choice(place, value, tuple(OPS))]
+
+
+def _truth(place: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ContentError(f"{place} must be true or false, not {shown(value)}")
+    return value
+
+
+def _interface_size(name: str, place: str, value: Any) -> int:
+    size = integer(place, value, 0, _MOST)
+    problem = problem_with(name, size)
+    if problem is not None:
+        raise ContentError(f"{place} {problem}")
+    return size
+
+
+def _or_none(check: Check) -> Check:
+    """A check that null passes, which stands for what is taken without the key."""
+    return lambda place, value: None if value is None else check(place, value)
+
+
+def _integer(least: int, most: int) -> Check:
+    return lambda place, value: integer(place, value, least, most)
+
+
+def _number(least: float, most: float) -> Check:
+    def check(place: str, value: Any) -> float:
+        number = positive(place, value)
+        if not least <= number <= most:
+            raise ContentError(f"{place} must be within {least:g}..{most:g}, not {number:g}")
+        return number
+
+    return check
+
+
+def _choice(known: Sequence[str]) -> Check:
+    return lambda place, value: choice(place, value, known)
+
+
+def _label(place: str, value: Any) -> str:
+    return label(place, value, _MOST_CHARACTERS)
+
+
+_FIELDS = {"size": "size_bytes"}
+_CHECKS: dict[str, Check] = {
+    "topology": _label,
+    "algorithm": _choice([*ALGORITHMS, AUTO]),
+    "size": _size,
+    "engine": _choice(CLOCKED_ENGINES),
+    "collective": _choice(COLLECTIVES),
+    "root": _or_none(_integer(0, MAX_RANKS - 1)),
+    "dependency": _or_none(_choice(DEPENDENCIES)),
+    "flow_control": _choice(FLOW_CONTROLS),
+    "lockstep": _truth,
+    "dtype": _choice(tuple(DTYPES)),
+    "op": _op,
+    "seed": _integer(0, _MOST),
+    "memory_cycles": _integer(LEAST_MEMORY_CYCLES, MOST_MEMORY_CYCLES),
+    "clock_ghz": _number(*CLOCK_GHZ),
+    "flit_bytes": partial(_interface_size, "flit_bytes"),
+    "buffer_flits": _or_none(partial(_interface_size, "buffer_flits")),
+    "forward_flits": partial(_interface_size, "forward_flits"),
+    "adder_stages": partial(_interface_size, "adder_stages"),
+    "ranks": _or_none(_label),
+    "forwarding": _truth,
+    "link_gbytes_per_s": _or_none(_number(*LINK_GBYTES_PER_S)),
+    "latency_ns": _or_none(_number(*LATENCY_NS)),
+    "bandwidth_key": _or_none(_label),
+    "latency_key": _or_none(_label),
+}

@@ -1,0 +1,101 @@
+"""One run of a sweep: its parameters, and what came of it."""
+
+from dataclasses import dataclass, fields
+from typing import get_type_hints
+
+from multitree.host.parameters import interface_model
+from multitree.host.runner import Seeded
+from multitree.sim.link_model import LinkModel
+
+__all__ = ["COLUMNS", "Point", "PointResult", "SweepError"]
+
+
+class SweepError(ValueError):
+    """A sweep that cannot be defined, started or gone on with; the text says what must be."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Parameters of one run, by the names that options of `multitree simulate` have."""
+
+    topology: str  # as the sweep names it: a family with its sizes, or a file
+    algorithm: str  # one of `ALGORITHMS`, or "auto"
+    size_bytes: int  # of one rank's buffer
+    engine: str  # one with a clock
+    collective: str = "all_reduce"
+    root: int | None = None
+    dependency: str | None = None  # None is "chunk", and for "auto" the faster one
+    flow_control: str = "message"
+    lockstep: bool = False
+    dtype: str = "float32"
+    op: str = "sum"
+    seed: int = Seeded.seed
+    memory_cycles: int = 12
+    clock_ghz: float = LinkModel.clock_ghz
+    flit_bytes: int = LinkModel.flit_bytes
+    buffer_flits: int | None = None  # None is as many as the longest link needs
+    forward_flits: int = LinkModel.forward_flits
+    adder_stages: int = LinkModel.add_cycles
+    ranks: str | None = None  # those that take part, such as "0-3,8"; None is all
+    forwarding: bool = False  # whether the others pass messages on
+    link_gbytes_per_s: float | None = None
+    latency_ns: float | None = None
+    bandwidth_key: str | None = None  # of a GraphML file, such as "capacity:Gb/s"
+    latency_key: str | None = None
+
+    def link_model(self) -> LinkModel:
+        """Clock, flits, buffers, memory and modes; ValueError if memory cannot be so fast."""
+        model = interface_model(
+            clock_ghz=self.clock_ghz,
+            flit_bytes=self.flit_bytes,
+            buffer_flits=self.buffer_flits,
+            forward_flits=self.forward_flits,
+            adder_stages=self.adder_stages,
+            dependency=self.dependency or "chunk",
+            flow_control=self.flow_control,
+        )
+        return model.with_memory(self.memory_cycles)
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """What came of a point; unknown is None, and nothing depends on the machine that ran it."""
+
+    num_ranks: int | None = None
+    chosen_algorithm: str | None = None  # what ran: what was asked for, but for "auto"
+    chosen_dependency: str | None = None
+    schedule_hash: str | None = None
+    steps_reduce_scatter: int | None = None
+    steps_all_gather: int | None = None
+    link_buffer_flits: int | None = None  # of every link buffer
+    cycles: int | None = None
+    time_us: float | None = None
+    bandwidth_gbytes_per_s: float | None = None
+    bound_cycles: float | None = None
+    ratio_to_bound: float | None = None
+    link_utilization: float | None = None
+    exact: bool | None = None
+    wire_bits_per_flit: int | None = None
+    effective_bandwidth_gbytes_per_s: float | None = None
+    loading_cycles: int | None = None
+    flits_sent: int | None = None
+    flits_received: int | None = None
+    stall_dependency_cycles: int | None = None
+    stall_credit_cycles: int | None = None
+    stall_memory_cycles: int | None = None
+    stall_sibling_cycles: int | None = None
+    credits_low: int | None = None
+    flits_forwarded: int | None = None
+    limited: str | None = None  # links that are not used at their speed, and why
+    error: str | None = None  # why there is no such run; what became known before stays
+
+
+def _kinds(noun: type) -> dict[str, type]:
+    """Type of each field, without None."""
+    hints = get_type_hints(noun)
+    of = {int | None: int, float | None: float, bool | None: bool, str | None: str}
+    return {field.name: of.get(hints[field.name], hints[field.name]) for field in fields(noun)}
+
+
+COLUMNS: dict[str, type] = _kinds(Point) | _kinds(PointResult)
+"""Columns of the results with the types of their values, of which any may be None."""

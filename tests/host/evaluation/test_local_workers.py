@@ -1,0 +1,96 @@
+"""Worker processes: answers, deaths, and their end."""
+
+import contextlib
+import multiprocessing
+import os
+import time
+
+import pytest
+
+from multitree.host.evaluation.point import Point, SweepError
+from multitree.host.evaluation.point_run import Task
+from multitree.host.evaluation.sources import Source
+from multitree.host.evaluation.workers import _serve, answers_of_processes, num_cores
+from tests.host.evaluation.workers import answer_or_die
+
+
+def tasks(*sizes):
+    return [
+        Task(index, "", Point("ring:4", "ring", size, "analytic"), Source("ring:4", None), "", 1)
+        for index, size in enumerate(sizes)
+    ]
+
+
+def no_children_within(seconds):
+    end = time.monotonic() + seconds
+    while multiprocessing.active_children() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not multiprocessing.active_children()
+
+
+def test_where_a_process_dies_its_point_has_an_error_and_the_rest_goes_on():
+    todo = tasks(20, 4, 24, 8, 28)
+    answers = {task.index: said for task, said in answers_of_processes(todo, 1, answer_or_die)}
+    assert [answers[index].result.num_ranks for index in (0, 2, 4)] == [20, 24, 28]
+    assert [answers[index].kept for index in range(5)] == [True, False, True, False, True]
+    assert answers[1].result.error == "WorkerDied: the worker process was ended by SIGKILL"
+    assert answers[3].result.error == "WorkerDied: the worker process was ended with status 3"
+    pids = [answers[index].costs["pid"] for index in range(5)]
+    assert pids[0] == pids[1] and pids[2] == pids[3] and len(set(pids)) == 3
+    assert os.getpid() not in pids and no_children_within(0)
+
+
+def test_workers_end_where_nobody_takes_their_answers(monkeypatch):
+    with contextlib.closing(answers_of_processes(tasks(20, 16, 16), 2, answer_or_die)) as answers:
+        task, said = next(answers)
+        assert (task.index, said.result.num_ranks) == (0, 20)
+        assert len(multiprocessing.active_children()) == 2
+        begin = time.monotonic()
+    assert no_children_within(0) and time.monotonic() - begin < 5
+
+
+@pytest.mark.slow
+def test_a_worker_that_missed_that_it_should_end_is_asked_again():
+    with contextlib.closing(answers_of_processes(tasks(40, 32), 2, answer_or_die)) as answers:
+        task, said = next(answers)
+        assert (task.index, said.result.num_ranks) == (1, 32)
+        begin = time.monotonic()
+    assert no_children_within(0) and time.monotonic() - begin < 5
+
+
+@pytest.mark.slow
+def test_a_worker_ends_without_a_word_where_the_sweep_was_killed(capfd):
+    processes = multiprocessing.get_context("spawn")
+    ours, theirs = processes.Pipe()
+    worker = processes.Process(target=_serve, args=(theirs, answer_or_die))
+    ours.close()
+    worker.start()
+    worker.join()
+    assert (worker.exitcode, capfd.readouterr().err) == (1, "")
+
+
+@pytest.mark.slow
+def test_what_concerns_the_whole_sweep_is_raised():
+    with pytest.raises(SweepError, match=r"^no more$"):
+        list(answers_of_processes(tasks(12), 4, answer_or_die))
+    assert no_children_within(0)
+
+
+@pytest.mark.slow
+def test_a_signal_without_a_name_is_a_number():
+    ((_, said),) = answers_of_processes(tasks(36), 1, answer_or_die)
+    assert said.result.error == "WorkerDied: the worker process was ended by signal 36"
+
+
+@pytest.mark.slow
+def test_processes_that_cannot_start_are_an_error_of_the_sweep(monkeypatch):
+    monkeypatch.setenv("MULTITREE_TEST_NO_START", "1")
+    with pytest.raises(SweepError, match=r"one ended with status 7 at once; .*__main__"):
+        list(answers_of_processes(tasks(20), 1, answer_or_die))
+
+
+def test_cores_are_those_that_may_be_used(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5})
+    assert num_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert num_cores() == os.cpu_count()
