@@ -1,11 +1,10 @@
 """The engines: what runs a collective, with data, with a clock or with both."""
 
 import importlib.util
-import pkgutil
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,30 +31,13 @@ __all__ = [
     "Plan",
     "check_runs_here",
     "needs_of",
-    "open_engine",
     "why_not",
 ]
 
 
-class _Kind(NamedTuple):
-    """What an engine has, and the class that is imported when it is opened."""
-
-    data: bool
-    clock: bool
-    home: str
-
-
-_KINDS = {
-    "numpy": _Kind(True, False, "multitree.host.engines:NumpyEngine"),
-    "torch": _Kind(True, False, "multitree.host.engines:TorchEngine"),
-    "analytic": _Kind(False, True, "multitree.host.engines:AnalyticEngine"),
-    "exact": _Kind(False, True, "multitree.host.engines:ExactEngine"),
-    # By itself: the sources of the hardware, from which it is compiled, need an HDL.
-    "rtl": _Kind(True, True, "multitree.host.rtl_engine:RtlEngine"),
-}
-ENGINES = tuple(name for name, kind in _KINDS.items() if kind.data)
+ENGINES = ("numpy", "torch", "rtl")
 """Engines that carry data."""
-CLOCKED_ENGINES = tuple(name for name, kind in _KINDS.items() if kind.clock)
+CLOCKED_ENGINES = ("analytic", "exact", "rtl")
 """Engines that say how long a schedule takes."""
 
 
@@ -126,12 +108,12 @@ class Engine(Protocol):
     @property
     def data(self) -> bool:
         """Whether it carries data: outcomes have every rank's memory."""
-        return _KINDS[self.name].data
+        return self.name in ENGINES
 
     @property
     def clock(self) -> bool:
         """Whether it has a clock: outcomes have cycles and a trace."""
-        return _KINDS[self.name].clock
+        return self.name in CLOCKED_ENGINES
 
     def prepare(self, collective: Collective) -> None:
         """Build what a run needs, so that the run's time is the run's."""
@@ -265,26 +247,3 @@ def check_runs_here(name: str, *, next_down: str) -> None:
         raise EngineError(
             f"Engine {name!r} cannot run here: {reason}; the next engine down is {next_down!r}"
         )
-
-
-def open_engine(
-    name: str, topology: Topology, link_model: LinkModel, *, timed: bool = False, **options: Any
-) -> Engine:
-    """Open an engine with data, or one with a clock if it is to be `timed`; never another one.
-
-    ValueError if it has not what is asked for, EngineError if it cannot run on this machine,
-    TopologyError if it cannot run this topology.
-    """
-    if timed and name not in CLOCKED_ENGINES:
-        known = ", ".join(CLOCKED_ENGINES)
-        raise ValueError(f"Engine must be one with a clock ({known}), not {name!r}")
-    if not timed and name in CLOCKED_ENGINES and name not in ENGINES:
-        raise ValueError(f"Engine must carry data (numpy, torch or rtl), not {name!r}")
-    if not timed and name not in ENGINES:
-        raise ValueError(f"Engine must be one of {', '.join(ENGINES)}, not {name!r}")
-    next_down = "numpy"
-    if timed:
-        next_down = "exact" if name == "rtl" and why_not("exact") is None else "analytic"
-    check_runs_here(name, next_down=next_down)
-    engine: Engine = pkgutil.resolve_name(_KINDS[name].home)(topology, link_model, **options)
-    return engine

@@ -1,5 +1,6 @@
 """Runs collectives on an engine, on given data or on made ones, with a report."""
 
+import pkgutil
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.host.buffers import to_array
-from multitree.host.engines import Collective, Plan, defined, open_engine
+from multitree.host.engines import (
+    CLOCKED_ENGINES,
+    ENGINES,
+    Collective,
+    Engine,
+    Plan,
+    check_runs_here,
+    defined,
+    why_not,
+)
 from multitree.host.report import WorkReport, report_on
 from multitree.host.work import Outcome, checked_op
 from multitree.sim.link_model import LinkModel
@@ -25,7 +35,7 @@ from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["Runner", "Seeded", "check_some_ran", "make_buffers"]
+__all__ = ["Runner", "Seeded", "check_some_ran", "make_buffers", "open_engine"]
 
 # Of a report, what a comparison of algorithms lists for each of them.
 _COMPARED = (
@@ -79,6 +89,39 @@ class Seeded:
         """A collective with buffers of so many bytes per rank."""
         shape = schedule.topology.num_ranks, size_bytes // DTYPES[self.dtype].itemsize
         return Collective.of(Plan(schedule), make_buffers(self.seed, *shape, self.dtype), self.op)
+
+
+# Classes are imported when they are opened: the rtl engine needs an HDL, from which it is compiled.
+_HOMES = {
+    "numpy": "multitree.host.engines:NumpyEngine",
+    "torch": "multitree.host.engines:TorchEngine",
+    "analytic": "multitree.host.engines:AnalyticEngine",
+    "exact": "multitree.host.engines:ExactEngine",
+    "rtl": "multitree.host.rtl_engine:RtlEngine",
+}
+
+
+def open_engine(
+    name: str, topology: Topology, link_model: LinkModel, *, timed: bool = False, **options: Any
+) -> Engine:
+    """Open an engine with data, or one with a clock if it is to be `timed`; never another one.
+
+    ValueError if it has not what is asked for, EngineError if it cannot run on this machine,
+    TopologyError if it cannot run this topology.
+    """
+    if timed and name not in CLOCKED_ENGINES:
+        known = ", ".join(CLOCKED_ENGINES)
+        raise ValueError(f"Engine must be one with a clock ({known}), not {name!r}")
+    if not timed and name in CLOCKED_ENGINES and name not in ENGINES:
+        raise ValueError(f"Engine must carry data (numpy, torch or rtl), not {name!r}")
+    if not timed and name not in ENGINES:
+        raise ValueError(f"Engine must be one of {', '.join(ENGINES)}, not {name!r}")
+    next_down = "numpy"
+    if timed:
+        next_down = "exact" if name == "rtl" and why_not("exact") is None else "analytic"
+    check_runs_here(name, next_down=next_down)
+    engine: Engine = pkgutil.resolve_name(_HOMES[name])(topology, link_model, **options)
+    return engine
 
 
 class Runner(AbstractContextManager["Runner"]):
