@@ -1,4 +1,4 @@
-"""Writes the tables of algorithms in docs/reference from their registry.
+"""Writes the tables of algorithms and families in docs/reference from their registries.
 
 Run it without arguments; a test compares the two.
 """
@@ -7,14 +7,22 @@ import re
 from pathlib import Path
 
 from multitree.topology.algorithms.registry import ALGORITHMS
+from multitree.topology.families.registry import FAMILIES
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 MARKED = r"(<!-- {}: written by `python docs/tables.py` -->\n).*?(<!-- end -->)"
 
 
-def table(heads, rows):
-    """A table in Markdown."""
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in [heads, ["---"] * len(heads), *rows])
+def table(columns, entries):
+    """A table in Markdown: a row for each entry, its cells by their heads."""
+    rows = [[*columns], ["---"] * len(columns)]
+    rows += [[cell(each) for cell in columns.values()] for each in entries]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def specs(family):
+    """Examples of a family's specs."""
+    return ", ".join(f"`{example}`" for example in family.examples)
 
 
 def tables():
@@ -27,8 +35,19 @@ def tables():
         "chunk": lambda each: each.chunk,
         "what": lambda each: each.what,
     }
-    rows = [[cell(each) for cell in columns.values()] for each in ALGORITHMS.values()]
-    yield "algorithms.md", "algorithms", table([*columns], rows)
+    yield "algorithms.md", "algorithms", table(columns, ALGORITHMS.values())
+    columns = {
+        "SPEC": specs,
+        "network": lambda each: each.help,
+        "order of links": lambda each: each.links,
+    }
+    yield "schedules.md", "families", table(columns, FAMILIES.values())
+    columns = {
+        "family": lambda each: f"`{each.spec}`",
+        "route": lambda each: each.route,
+        "class": lambda each: each.classes,
+    }
+    yield "schedules.md", "routes", table(columns, FAMILIES.values())
 
 
 def pages():

@@ -2,36 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from multitree.topology.errors import TopologyError
-from multitree.topology.families.clusters import dgx_a100, dragonfly
-from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
-from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
+from multitree.topology.families.registry import SPECS, Family
 from multitree.topology.files.load_save import load_topology
-from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["names_file", "parse_topology"]
 
-_BUILDERS: dict[str, Callable[..., Topology]] = {
-    "ring": ring,
-    "torus": torus,
-    "mesh": mesh,
-    "hypercube": hypercube,
-    "full": fully_connected,
-    "fat_tree": fat_tree,
-    "kary_tree": kary_tree,
-    "bigraph": bigraph,
-    "dgx2": dgx2,
-    "dgx_a100": dgx_a100,
-    "dragonfly": dragonfly,
-}
-_ANY = range(1, MAX_RANKS)
 _COUNT_WORDS = ("none", "one number", "two numbers", "three numbers")
-_NUM_SIZES = {"torus": _ANY, "mesh": _ANY, "fat_tree": (2,), "kary_tree": (2, 3), "bigraph": (2,)}
-_NUM_SIZES |= {"dgx2": (0,), "dgx_a100": (1, 2), "dragonfly": (3,)}
 
 
 def parse_topology(
@@ -42,12 +22,8 @@ def parse_topology(
     Parameters
     ----------
     spec_or_path : str or pathlib.Path
-        ``ring:16``, ``torus:4x4``, ``mesh:8x8``, ``hypercube:6`` (2^6 ranks), ``full:8``;
-        with switches ``fat_tree:4x8`` (leaves x ranks on each), ``kary_tree:4x3`` (k links
-        down, n levels), ``kary_tree:4x3x2`` (k / 2 links up), ``bigraph:4x8`` (ranks on each
-        of 8 switches), ``dgx2``, ``dgx_a100:4`` (boxes), ``dgx_a100:4x2`` (boxes x spines),
-        ``dragonfly:4x2x2`` (routers of a group x links of each to others x ranks on each); or a
-        path as `load_topology` reads.
+        A family with its sizes: ``ring:16``, ``torus:4x4``, ``fat_tree:4x8``, ``dgx2`` and so on,
+        docs/reference/schedules.md has them all; or a path as `load_topology` reads.
     bandwidth_key, latency_key : str, optional
         Of a file, as for `load_topology`.
 
@@ -74,42 +50,27 @@ def parse_topology(
         return load_topology(text, bandwidth_key=bandwidth_key, latency_key=latency_key)
     if bandwidth_key is not None or latency_key is not None:
         raise TopologyError(f"Keys of speed or latency must come with a file, not with {text!r}")
-    family, colon, sizes = text.partition(":")
-    if not colon and 0 not in _NUM_SIZES.get(family, ()):
+    word, colon, sizes = text.partition(":")
+    family = SPECS.get(word)
+    if not colon and (family is None or 0 not in family.sizes):
         raise TopologyError(
             f"Topology must be a spec such as 'torus:4x4' or the path of a file, not {text!r}"
         )
-    if family not in _BUILDERS:
-        known = ", ".join(_BUILDERS)
-        raise TopologyError(f"Topology family must be one of {known}, not {family!r}")
-    return _BUILDERS[family](*(_sizes(family, sizes) if colon else ()))
+    if family is None:
+        raise TopologyError(f"Topology family must be one of {', '.join(SPECS)}, not {word!r}")
+    return family.build(*(_sizes(family, sizes) if colon else ()))
 
 
 def names_file(spec: str) -> bool:
-    """Whether a text is a file's path, there or not, and no spec.
-
-    Parameters
-    ----------
-    spec : str
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> names_file("net.graphml"), names_file("torus:4x4")
-    (True, False)
-    """
+    """Whether a text is a file's path, there or not, and no spec."""
     return spec.endswith((".json", ".graphml")) or os.path.isfile(spec)
 
 
-def _sizes(family: str, sizes: str) -> list[int]:
-    allowed = _NUM_SIZES.get(family, (1,))
+def _sizes(family: Family, sizes: str) -> list[int]:
     if not re.fullmatch(r"[0-9]{1,9}(x[0-9]{1,9})*", sizes, re.ASCII):
-        raise TopologyError(f"Sizes of {family!r} must be like 4x4, not {sizes!r}")
-    dims = [int(size) for size in sizes.split("x")]
-    if len(dims) not in allowed:
-        counts = " or ".join(_COUNT_WORDS[count] for count in allowed)
-        raise TopologyError(f"Sizes of {family!r} must be {counts}, not {sizes!r}")
-    return dims
+        raise TopologyError(f"Sizes of {family.spec!r} must be like 4x4, not {sizes!r}")
+    numbers = [int(size) for size in sizes.split("x")]
+    if len(numbers) not in family.sizes:
+        counts = " or ".join(_COUNT_WORDS[count] for count in family.sizes)
+        raise TopologyError(f"Sizes of {family.spec!r} must be {counts}, not {sizes!r}")
+    return numbers

@@ -25,6 +25,7 @@ from multitree.topology.algorithms.build import build_compact
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
 from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
+from multitree.topology.families.registry import FAMILIES
 from multitree.topology.files.load_save import load_file
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
@@ -270,6 +271,7 @@ def report_limits(limits: tuple[LinkLimit, ...]) -> None:
 
 
 DEFAULT_ALGORITHM = "multitree"
+_SPECS = ", ".join(family.examples[-1] for family in FAMILIES.values())
 _OTHERS = ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM)
 
 CostModelOf = Callable[[Topology], CostModel]
@@ -278,9 +280,7 @@ SpecArgument = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="Topology: torus:4x4, mesh:8x8, ring:16, hypercube:6, full:8, fat_tree:4x4, "
-        "kary_tree:4x3x2, bigraph:4x8, dgx2, dgx_a100:2, dragonfly:4x2x2, or a .json or "
-        ".graphml file.",
+        help=f"Topology: {_SPECS}, or a .json or .graphml file.",
     ),
 ]
 ScheduleArgument = Annotated[

@@ -53,10 +53,9 @@ class _Rows:
         return x, place % self.count * 2.6 * self.radius
 
 
-def circle_layout(topology: Topology) -> Layout:
+def circle_layout(topology: Topology, pitch: float = 1.0) -> Layout:
     """Nodes on a circle, by number, the first one on top; wider where links cross inside."""
     turn = np.arange(topology.num_nodes) * (2 * np.pi / topology.num_nodes)
-    pitch = 1.0 if topology.family != "fully_connected" else 1.9
     size = max(pitch * topology.num_nodes / (2 * np.pi), 1.0)
     return Layout(size * np.sin(turn), -size * np.cos(turn), RADIUS)
 

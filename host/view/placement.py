@@ -1,6 +1,7 @@
 """The drawing of any topology: by its family, or else by its distances."""
 
 from collections.abc import Callable
+from functools import partial
 
 from multitree.host.view.grids import grid_layout, line_layout
 from multitree.host.view.layout import Layout
@@ -13,28 +14,30 @@ from multitree.host.view.levels import (
     tree_layout,
 )
 from multitree.host.view.springs import spring_layout
+from multitree.topology.families.registry import FAMILIES
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["layout_of"]
+__all__ = ["LAYOUTS", "layout_of"]
 
-_LAYOUTS: dict[str, Callable[[Topology], Layout]] = {
-    "ring": circle_layout,
-    "fully_connected": circle_layout,
-    "torus": grid_layout,
-    "mesh": grid_layout,
-    "hypercube": grid_layout,
-    "fat_tree": tree_layout,
-    "kary_tree": tree_layout,
-    "bigraph": bigraph_layout,
-    "dgx2": dgx2_layout,
-    "dgx_a100": boxes_layout,
-    "dragonfly": dragonfly_layout,
+LAYOUTS: dict[str, Callable[[Topology], Layout]] = {
+    "circle": circle_layout,
+    "wide circle": partial(circle_layout, pitch=1.9),
+    "grid": grid_layout,
+    "levels": tree_layout,
+    "halves": bigraph_layout,
+    "boards": dgx2_layout,
+    "boxes": boxes_layout,
+    "groups": dragonfly_layout,
+    "distances": spring_layout,
 }
-_IN_ONE_DIMENSION = {"torus": circle_layout, "mesh": line_layout}
+"""What `Family.layout` names."""
 
 
 def layout_of(topology: Topology) -> Layout:
-    """Where to draw nodes and links, the same for equal topologies."""
-    if len(topology.dims) == 1 and topology.family in _IN_ONE_DIMENSION:
-        return _IN_ONE_DIMENSION[topology.family](topology)
-    return _LAYOUTS.get(topology.family, spring_layout)(topology)
+    """Where to draw nodes and links: as the family says, by distances where there is none."""
+    family = FAMILIES.get(topology.family)
+    layout = "distances" if family is None else family.layout
+    if layout == "grid" and len(topology.dims) == 1:
+        wraps = topology.num_links == 2 * topology.num_ranks
+        return circle_layout(topology) if wraps else line_layout(topology)
+    return LAYOUTS[layout](topology)

@@ -6,7 +6,13 @@ import numpy as np
 
 from multitree.topology.arrays import Int64Array, int32s, int64s
 from multitree.topology.errors import TopologyError
-from multitree.topology.families.direct import check_num_ranks, check_size, named_family
+from multitree.topology.families.direct import (
+    LOWEST_KEY,
+    check_num_ranks,
+    check_size,
+    named_family,
+)
+from multitree.topology.families.switched import Orders
 from multitree.topology.networks.nodes import DEFAULT_BANDWIDTH_GBYTES_PER_S, MAX_LINKS, MAX_RANKS
 from multitree.topology.networks.topology import Topology
 
@@ -18,8 +24,6 @@ __all__ = [
     "dgx_a100",
     "dragonfly",
 ]
-
-_LOWEST = -(2**62)
 
 
 @dataclass(frozen=True)
@@ -102,16 +106,11 @@ class DragonflyShape:
         behind = (here == goal) & (start != goal)
         return onward, (behind | (onward < first)).astype(np.int64)
 
-    def keys(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+    def orders(self) -> Orders:
         """Orders of the nodes for `UpDown`, a group of its own for what leaves by each router.
 
         Up from that router to all of its group and from these to others; down from the routers
         where its group's links end to the others, and to ranks.
-
-        Returns
-        -------
-        up_key, down_key : numpy.ndarray, int64 (num_routers, num_nodes)
-        group : numpy.ndarray, int64 (num_ranks,)
         """
         router, groups = np.arange(self.num_routers), np.arange(self.num_groups)
         group, place = np.divmod(router, self.routers)
@@ -119,9 +118,10 @@ class DragonflyShape:
         up[router, router] = 1
         enters = (groups[:, None] - group - 1) % self.num_groups // self.links_out == place
         down = np.where(enters, 2, 1)[group]
-        ranks = np.full((self.num_routers, self.num_ranks), _LOWEST)
+        ranks = np.full((self.num_routers, self.num_ranks), LOWEST_KEY)
         up, down = (int64s("Keys", np.concatenate([ranks, keys], axis=1)) for keys in (up, down))
-        return up, down, int64s("Groups", np.arange(self.num_ranks) // self.hosts)
+        classes = np.array([[0, 1]] * self.num_routers, np.int32)
+        return up, down, classes, int32s("Groups", np.arange(self.num_ranks) // self.hosts)
 
 
 BOX_GPUS, BOX_PLANES = 8, 6
@@ -193,37 +193,24 @@ def dgx_a100(num_boxes: int, num_spines: int | None = None) -> Topology:
 
 def along_boxes(
     dims: tuple[int, ...], at: Int64Array, src: Int64Array, dst: Int64Array
-) -> Int64Array:
-    """The next node on `dgx_a100`, int64 (n,): over a plane that both ends pick, or over rails.
+) -> tuple[Int64Array, Int64Array]:
+    """The next node on `dgx_a100`, over a plane that both ends pick, or over rails; and class 0.
 
-    Parameters
-    ----------
-    dims : tuple of int
-        Boxes and spines.
-    at, src, dst : numpy.ndarray, int64 (n,)
-        Where each message is, the rank it comes from and the one it goes to.
-
-    Notes
-    -----
-    A GPU reaches seven others over six planes: one whose number differs in all bits shares its
-    plane with one that differs in all but the lowest. From rail to rail by the spine that the
-    destination's box picks, as on a fat tree: paths to a rank are one tree, and paths to ranks of
-    as many boxes as there are spines share no link up.
-
-    Examples
-    --------
-    >>> at, src, dst = np.array([[1, 29], [1, 1], [5, 10]])
-    >>> along_boxes((2, 2), at, src, dst).tolist()
-    [20, 37]
+    From rail to rail by the spine that the destination's box picks, as on a fat tree: paths to a
+    rank are one tree, and paths to ranks of as many boxes as there are spines share no link up.
     """
     boxes, spines = dims
     num_ranks, leaf, spine, _ = _firsts(boxes, spines)
     (source, rail), (box, place) = (np.divmod(ends, BOX_GPUS) for ends in (src, dst))
+    # Seven others over six planes: one whose number differs in all bits shares its plane with one
+    # that differs in all but the lowest.
     apart = (src ^ dst) % BOX_GPUS
     plane = num_ranks + box * BOX_PLANES + apart % (BOX_GPUS - 1) % BOX_PLANES
     first = np.where(source == box, plane, leaf + rail)
     at_leaf = np.where(at - leaf == place, dst, spine + box % spines)
-    return np.select([at < num_ranks, at < leaf, at < spine], [first, dst, at_leaf], leaf + place)
+    following = [first, dst, at_leaf]
+    onward = np.select([at < num_ranks, at < leaf, at < spine], following, leaf + place)
+    return onward, np.zeros_like(at)
 
 
 def _box_links(boxes: int, spines: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from multitree.topology.arrays import Float64Array, Int32Array, int32s
+from multitree.topology.arrays import Float64Array, Int32Array, Int64Array, int32s
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.nodes import (
     DEFAULT_BANDWIDTH_GBYTES_PER_S,
@@ -13,6 +13,10 @@ from multitree.topology.networks.nodes import (
     MAX_RANKS,
 )
 from multitree.topology.networks.topology import Topology
+
+Nodes = Int64Array
+# Below every key that orders nodes, and its negative fits 64 bits: keys are negated to be sorted.
+LOWEST_KEY = -(2**62)
 
 
 def named_family(
@@ -239,6 +243,34 @@ def fully_connected(num_ranks: int) -> Topology:
     links = int32s("Links", np.stack([src, dst], axis=1))
     dims, name = (int(num_ranks),), f"full:{num_ranks}"
     return named_family("fully_connected", dims, links, num_ranks=dims[0], name=name)
+
+
+def along_grid(
+    dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes, *, wraps: bool
+) -> tuple[Nodes, Nodes]:
+    """The next node, dimension by dimension, and the class of the link to it: 1 behind a wrap."""
+    here, goal, start = (np.stack(np.unravel_index(nodes, dims)) for nodes in (at, dst, src))
+    axis = (here != goal).argmax(axis=0)
+    place, end, begin = (where[axis, np.arange(len(at))] for where in (here, goal, start))
+    size = np.array(dims)[axis]
+    if wraps:
+        ahead = 2 * ((end - begin) % size)
+        # Half around a ring both directions are shortest; the parity of the source shares them out.
+        plus = (ahead < size) | ((ahead == size) & (begin % 2 == 0))
+    else:
+        plus = end > begin
+    following = (place + np.where(plus, 1, -1)) % size
+    stride = np.r_[np.cumprod(dims[:0:-1])[::-1], 1][axis]
+    # A dateline (Dally and Seitz): changing the class there breaks the cycle of a ring's links.
+    has_wrapped = np.where(plus, place < begin, place > begin)
+    return at + (following - place) * stride, has_wrapped.astype(np.int64)
+
+
+def along_cube(at: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
+    """The next node on a hypercube, and class 0."""
+    # x & -x is the lowest bit set: e-cube routing, whose order of dimensions leaves no cycle.
+    apart = at ^ dst
+    return at ^ (apart & -apart), np.zeros_like(at)
 
 
 def _grid(family: str, dims: tuple[int, ...], *, wraps: bool) -> Topology:

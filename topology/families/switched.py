@@ -6,9 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from multitree.topology.arrays import Int64Array, int32s, int64s
+from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import (
+    LOWEST_KEY,
+    Nodes,
     check_num_ranks,
     check_size,
     checked_dims,
@@ -16,6 +18,9 @@ from multitree.topology.families.direct import (
 )
 from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.topology import Topology
+
+Orders = tuple[Int64Array, Int64Array, Int32Array, Int32Array]
+"""Keys up, keys down, classes and groups, as `UpDown` has them."""
 
 
 @dataclass(frozen=True)
@@ -340,6 +345,46 @@ def dgx2() -> Topology:
         num_switches=num_switches,
         name="dgx2",
     )
+
+
+def along_bigraph(dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
+    """The next node on a BiGraph, and the class of the link to it: the half of the source."""
+    hosts, num_switches = dims
+    half, num_ranks = num_switches // 2, hosts * num_switches
+    switch, last = at - num_ranks, dst // hosts
+    between = np.where(switch < half, half, 0) + dst % half
+    onward = np.where((switch < half) == (last < half), between, last)
+    following = np.where(switch == last, dst, num_ranks + onward)
+    following = np.where(at < num_ranks, num_ranks + at // hosts, following)
+    return following, (src // hosts >= half).astype(np.int64)
+
+
+def along_dgx2(dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
+    """The next node on a DGX-2, in the plane that both ends pick, and class 0."""
+    num_boards, num_gpus, num_planes = dims
+    first = num_boards * num_gpus
+    plane = first + (src + dst) % num_planes
+    own, other = (plane + ends // num_gpus * num_planes for ends in (src, dst))
+    following = np.where(at < first, own, np.where(at == other, dst, other))
+    return following, np.zeros_like(at)
+
+
+def by_level(topology: Topology) -> Orders:
+    """Orders of the nodes for `UpDown`: by number, which rises from level to level."""
+    nodes = np.arange(topology.num_nodes)
+    keys = np.where(nodes >= topology.num_ranks, nodes, LOWEST_KEY)[None]
+    return keys, keys, np.zeros((1, 2), np.int32), np.zeros(topology.num_ranks, np.int32)
+
+
+def by_half(topology: Topology) -> Orders:
+    """Orders of BiGraph's nodes: up to the half that is not the source's, in a class of its own."""
+    num_ranks, nodes = topology.num_ranks, np.arange(topology.num_nodes)
+    hosts, num_switches = topology.dims
+    switches = nodes >= num_ranks
+    lower = switches & (nodes < num_ranks + num_switches // 2)
+    keys = np.where(switches, [nodes, nodes + np.where(lower, len(nodes), 0)], LOWEST_KEY)
+    group = (nodes[:num_ranks] // hosts >= num_switches // 2).astype(np.int32)
+    return keys, keys, np.array([[0, 0], [1, 1]], np.int32), group
 
 
 def _tree(family: str, dims: tuple[int, ...]) -> Topology:

@@ -56,9 +56,8 @@ class Topology:
     bandwidth_gbytes_per_s, latency_ns : array_like, float (num_links,)
         Speed and delay of each link; one number stands for all links.
     family : str
-        "ring", "torus", "mesh", "hypercube", "fully_connected", "fat_tree", "kary_tree",
-        "bigraph", "dgx2", "dgx_a100" or "dragonfly" where a builder of that name made it: closed
-        forms rest on it. Otherwise "custom".
+        The name of a `Family` whose builder made it: "ring", "torus" and so on. Closed forms rest
+        on it. Otherwise "custom".
     dims : tuple of int
         The sizes of a family's dimensions.
     source_ports : array_like, int (num_links,), optional

@@ -7,14 +7,12 @@ import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
 from multitree.topology.errors import ScheduleError
-from multitree.topology.families.clusters import DragonflyShape, along_boxes
-from multitree.topology.families.switched import tree_shape
+from multitree.topology.families.registry import FAMILIES
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.updown import UpDownRoutes
 
 Nodes = Int64Array
 Routes = tuple[Int64Array, Int32Array, Int32Array]
-_Step = Callable[[Nodes, Nodes, Nodes], tuple[Nodes, Nodes]]
 
 
 class LinkFinder:
@@ -57,14 +55,8 @@ class LinkFinder:
 def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
     """One route for each pair of ranks, with a virtual-channel class for each hop.
 
-    A link that joins the pair is the route, that of lowest id. Otherwise rings and tori go
-    dimension by dimension, from the slowest, in the shorter direction, in class 1 after the link
-    that wraps; where both are equally long, plus from even places and minus from odd ones.
-    Meshes do so in class 0, hypercubes from the lowest bit. Fat trees go up no higher than they
-    must, on a path that the destination picks, and down. On BiGraph a message within one half
-    turns at a switch of the other that the destination picks; the class is the half of the
-    source. On DGX-2 and within a box both ends pick the plane; boxes are a fat tree of rails. On a
-    dragonfly none passes a third group; class 1 is in the second one. All others: up*/down*.
+    A link that joins the pair is the route, that of lowest id. Otherwise a family's own routes are
+    taken, see `Family.routes`, and up*/down* routes on all other graphs.
 
     Parameters
     ----------
@@ -181,10 +173,12 @@ def _onward(
     topology: Topology, finder: LinkFinder, targets: Nodes
 ) -> Callable[..., tuple[Nodes, Nodes, np.ndarray]]:
     """What names the next link, its class and whether a message has turned down."""
-    step = _steps(topology)
-    if step is None:
+    family = FAMILIES.get(topology.family)
+    if family is None or family.routes is None:
         # Tables of all nodes and targets take long, so there are none where every pair has a link.
         return UpDownRoutes(topology, targets).onward if targets.size else _nowhere
+
+    step = family.routes(topology.dims)
 
     def onward(
         at: Nodes, src: Nodes, dst: Nodes, turned: np.ndarray
@@ -197,64 +191,3 @@ def _onward(
 
 def _nowhere(*_: Nodes) -> tuple[Nodes, Nodes, np.ndarray]:
     raise AssertionError("every pair is joined by a link")
-
-
-def _steps(topology: Topology) -> _Step | None:
-    """The next node and the class of the link to it, by family; None for any other graph."""
-    family, dims = topology.family, topology.dims
-    if family in ("ring", "torus", "mesh"):
-        return lambda at, src, dst: _along_grid(dims, at, src, dst, wraps=family != "mesh")
-    if family == "hypercube":
-        # x & -x is the lowest bit set: e-cube routing, whose order of dimensions leaves no cycle.
-        return lambda at, src, dst: (at ^ ((at ^ dst) & -(at ^ dst)), np.zeros_like(at))
-    if family in ("fat_tree", "kary_tree"):
-        shape = tree_shape(family, dims)
-        return lambda at, src, dst: (shape.onward(at, dst), np.zeros_like(at))
-    if family == "bigraph":
-        return lambda at, src, dst: _along_bigraph(dims, at, src, dst)
-    if family == "dragonfly":
-        return DragonflyShape(*dims).onward
-    if family == "dgx_a100":
-        return lambda at, src, dst: (along_boxes(dims, at, src, dst), np.zeros_like(at))
-    if family == "dgx2":
-        return lambda at, src, dst: (_along_dgx2(dims, at, src, dst), np.zeros_like(at))
-    return None
-
-
-def _along_grid(
-    dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes, *, wraps: bool
-) -> tuple[Nodes, Nodes]:
-    here, goal, start = (np.stack(np.unravel_index(nodes, dims)) for nodes in (at, dst, src))
-    axis = (here != goal).argmax(axis=0)
-    place, end, begin = (where[axis, np.arange(len(at))] for where in (here, goal, start))
-    size = np.array(dims)[axis]
-    if wraps:
-        ahead = 2 * ((end - begin) % size)
-        # Half around a ring both directions are shortest; the parity of the source shares them out.
-        plus = (ahead < size) | ((ahead == size) & (begin % 2 == 0))
-    else:
-        plus = end > begin
-    following = (place + np.where(plus, 1, -1)) % size
-    stride = np.r_[np.cumprod(dims[:0:-1])[::-1], 1][axis]
-    # A dateline (Dally and Seitz): changing the class there breaks the cycle of a ring's links.
-    has_wrapped = np.where(plus, place < begin, place > begin)
-    return at + (following - place) * stride, has_wrapped.astype(np.int64)
-
-
-def _along_bigraph(dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
-    hosts, num_switches = dims
-    half, num_ranks = num_switches // 2, hosts * num_switches
-    switch, last = at - num_ranks, dst // hosts
-    between = np.where(switch < half, half, 0) + dst % half
-    onward = np.where((switch < half) == (last < half), between, last)
-    following = np.where(switch == last, dst, num_ranks + onward)
-    following = np.where(at < num_ranks, num_ranks + at // hosts, following)
-    return following, (src // hosts >= half).astype(np.int64)
-
-
-def _along_dgx2(dims: tuple[int, ...], at: Nodes, src: Nodes, dst: Nodes) -> Nodes:
-    num_boards, num_gpus, num_planes = dims
-    first = num_boards * num_gpus
-    plane = first + (src + dst) % num_planes
-    own, other = (plane + ends // num_gpus * num_planes for ends in (src, dst))
-    return np.where(at < first, own, np.where(at == other, dst, other))

@@ -6,12 +6,10 @@ from functools import lru_cache
 import numpy as np
 
 from multitree.topology.arrays import BoolArray, Int32Array, Int64Array
-from multitree.topology.families.clusters import DragonflyShape
+from multitree.topology.families.direct import LOWEST_KEY
+from multitree.topology.families.registry import FAMILIES
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.networks.topology import Topology
-
-# Below every key, and its negative fits 64 bits: keys are negated where they are sorted.
-_LOWEST = -(2**62)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +61,9 @@ def up_down(topology: Topology) -> UpDown:
     Returns
     -------
     UpDown
-        Fat trees, DGX-2 and boxes of GPUs: nodes by number, which rises from level to level.
-        BiGraph: what a rank sends goes up to the other half and down from there, in a class for
-        each half. Dragonfly: up is within the group and out of it, down from there. Any
-        other graph: up*/down* by hops from its lowest node, then by number, in one class; where
-        a link has no reverse, up is closer to that node and down farther from it, in two.
+        A family's own orders where it has any, see `Family.orders`. Any other graph: up*/down* by
+        hops from its lowest node, then by number, in one class; where a link has no reverse, up is
+        closer to that node and down farther from it, in two.
 
     Notes
     -----
@@ -85,26 +81,14 @@ def up_down(topology: Topology) -> UpDown:
     >>> up_down(bigraph(1, 4)).group.tolist()
     [0, 0, 1, 1]
     """
-    num_ranks, nodes = topology.num_ranks, np.arange(topology.num_nodes)
-    switches = nodes >= num_ranks
-    one_group = (np.zeros((1, 2), np.int32), np.zeros(num_ranks, np.int32))
-    if topology.family in ("fat_tree", "kary_tree", "dgx2", "dgx_a100"):
-        keys = np.where(switches, nodes, _LOWEST)[None]
-        return UpDown(keys, keys, *one_group)
-    if topology.family == "bigraph":
-        hosts, num_switches = topology.dims
-        lower = switches & (nodes < num_ranks + num_switches // 2)
-        keys = np.where(switches, [nodes, nodes + np.where(lower, len(nodes), 0)], _LOWEST)
-        group = (nodes[:num_ranks] // hosts >= num_switches // 2).astype(np.int32)
-        return UpDown(keys, keys, np.array([[0, 0], [1, 1]], np.int32), group)
-    if topology.family == "dragonfly":
-        up, down, router = DragonflyShape(*topology.dims).keys()
-        return UpDown(up, down, np.array([[0, 1]] * len(up), np.int32), router.astype(np.int32))
-    by_switches = _searched(topology, switches)
+    family = FAMILIES.get(topology.family)
+    if family is not None and family.orders is not None:
+        return UpDown(*family.orders(topology))
+    by_switches = _searched(topology, np.arange(topology.num_nodes) >= topology.num_ranks)
     # Interfaces do not forward, so ranks do only where switches alone do not carry every pair.
     if topology.num_switches and _carries_all(topology, by_switches):
         return by_switches
-    return _searched(topology, np.ones(len(nodes), bool))
+    return _searched(topology, np.ones(topology.num_nodes, bool))
 
 
 def _searched(topology: Topology, forwards: BoolArray) -> UpDown:
@@ -125,7 +109,7 @@ def _searched(topology: Topology, forwards: BoolArray) -> UpDown:
         classes = np.zeros((1, 2), np.int32)
     unreached = [hops_from(neighbours, *roots) < 0 for neighbours in (backwards, onwards)]
     up, down = (
-        np.where(none, _LOWEST, -away)[None] for none, away in zip(unreached, hops, strict=True)
+        np.where(none, LOWEST_KEY, -away)[None] for none, away in zip(unreached, hops, strict=True)
     )
     return UpDown(up, down, classes, np.zeros(topology.num_ranks, np.int32))
 
