@@ -17,46 +17,34 @@ Builder = Callable[..., Any]
 class Algorithm:
     """An algorithm: what builds its schedules, and what the rest of the house asks of it.
 
-    The builder takes a topology and, as keywords, `roots` and, where the algorithm is `sized`,
-    `cost_model`. It raises a ScheduleError that names the topology where it has no schedule.
-
-    Parameters
-    ----------
-    name : str
-    builder : str
-        "module:function", imported when a schedule is built.
-    networks, flows, steps, chunk, what : str
-        Cells of its row in docs/reference/algorithms.md: where it has a schedule, flows, steps of a
-        phase on N ranks, a chunk of S bytes, and how it works; `what` is the help, too.
-    colour : str
-        In plots, as matplotlib names it; no two algorithms have the same.
-    sized : bool
-        Schedules suit a size and what messages take.
-    own_roots : bool
-        Trees are rooted where they are lowest: no reduce_scatter and no all_gather.
-    tree_per_link : bool
-        Broadcast and reduce have as many trees at the root as it has links, and not one.
-    lockstep_over_switches : bool
-        Messages over switches come in their slots only where all ranks keep step.
-    compared : bool
-        `multitree compare` takes it unless others are named.
-    implicit : str, optional
-        "module:function" of what builds an ImplicitSchedule.
+    The builder takes a topology and, as keywords, `roots`, one flow for each entry, and
+    `cost_model` where the algorithm is `sized`. It raises a ScheduleError that names the topology
+    where it has no schedule.
     """
 
     name: str
+    # "module:function", imported when a schedule is built.
     builder: str
+    # Cells of docs/reference/algorithms.md: where it has a schedule, its flows, the steps of a
+    # phase on N ranks, the chunk of a buffer of S bytes, and how it works.
     networks: str
     flows: str
     steps: str
     chunk: str
     what: str
+    # In plots, as matplotlib names it; no two algorithms have the same.
     colour: str
+    # Schedules suit a size and what messages take.
     sized: bool = False
+    # Trees are rooted where they are lowest: there is no reduce_scatter and no all_gather.
     own_roots: bool = False
+    # Broadcast and reduce have as many trees at the root as it has links, and not one.
     tree_per_link: bool = False
+    # Messages over switches come in their slots only where all ranks keep step.
     lockstep_over_switches: bool = False
+    # `multitree compare` takes it unless others are named.
     compared: bool = False
+    # "module:function" of what builds an ImplicitSchedule, where there is one.
     implicit: str | None = None
 
     @cached_property

@@ -32,19 +32,9 @@ class DragonflyShape:
 
     Nodes are ranks, then routers, group by group. The ah links of a group to others are counted
     router by router; link k of group i leads to group i + k + 1, all around.
-
-    Parameters
-    ----------
-    routers, links_out, hosts : int
-        a, h and p: routers of a group, links of each to other groups, ranks on each.
-
-    Examples
-    --------
-    >>> shape = DragonflyShape(2, 1, 1)
-    >>> shape.num_groups, shape.num_ranks, shape.gateway(np.array([0]), np.array([2])).tolist()
-    (3, 6, [7])
     """
 
+    # a, h and p: routers of a group, links of each to other groups, ranks on each.
     routers: int
     links_out: int
     hosts: int
@@ -65,13 +55,7 @@ class DragonflyShape:
         return self.hosts * self.num_routers
 
     def gateway(self, group: Int64Array, other: Int64Array) -> Int64Array:
-        """The router of a group that is linked with another group, node numbers, int64 (n,).
-
-        Parameters
-        ----------
-        group, other : numpy.ndarray, int64 (n,)
-            Two different groups each.
-        """
+        """The router of a group that is linked with another, different group, int64 (n,)."""
         link = (other - group - 1) % self.num_groups
         return np.asarray(self.num_ranks + group * self.routers + link // self.links_out)
 
@@ -80,15 +64,7 @@ class DragonflyShape:
     ) -> tuple[Int64Array, Int64Array]:
         """The next node of the route through no third group, and the class of the link to it.
 
-        Parameters
-        ----------
-        at, src, dst : numpy.ndarray, int64 (n,)
-            Where each message is, the rank it comes from and the one it goes to.
-
-        Returns
-        -------
-        tuple of numpy.ndarray, int64 (n,)
-            Class 1 behind the link between two groups, and into a rank; else 0.
+        Class 1 is behind the link between two groups, and into a rank; else it is 0.
         """
         first = self.num_ranks
         last = first + dst // self.hosts

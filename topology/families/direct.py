@@ -29,27 +29,9 @@ def named_family(
     name: str | None = None,
     bandwidth_gbytes_per_s: Float64Array | None = None,
 ) -> Topology:
-    """A topology of a family, every link of the default latency.
+    """A topology of a family, every link of the default latency, and of the default speed if none.
 
-    Parameters
-    ----------
-    family : str
-    dims : tuple of int
-    links : numpy.ndarray, int32 (num_links, 2)
-    num_ranks, num_switches : int
-    name : str, optional
-        The spec; the family and its sizes when left out.
-    bandwidth_gbytes_per_s : numpy.ndarray, float64 (num_links,), optional
-        The default on every link when left out.
-
-    Returns
-    -------
-    Topology
-
-    Raises
-    ------
-    TopologyError
-        If it is too large.
+    `name` is its spec, made of the family and the sizes where it is left out.
     """
     latency = np.full(len(links), DEFAULT_LATENCY_NS)
     bandwidth = bandwidth_gbytes_per_s
@@ -60,26 +42,14 @@ def named_family(
 
 
 def check_size(family: str, size: int, least: int, most: int) -> None:
-    """Check one size of a family.
-
-    Raises
-    ------
-    TopologyError
-        If it is no whole number within the limits.
-    """
+    """Raise a TopologyError if a size is no whole number within the limits."""
     is_whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if not is_whole or not least <= size <= most:
         raise TopologyError(f"Size of {family!r} must be within {least}..{most}, not {size!r}")
 
 
 def checked_dims(family: str, dims: tuple[int, ...], *, least: int = 2) -> tuple[int, ...]:
-    """Sizes whose product is the number of ranks, as plain integers.
-
-    Raises
-    ------
-    TopologyError
-        If there are none, one is out of range, or their product too large.
-    """
+    """Sizes whose product is the number of ranks, as plain integers, or a TopologyError."""
     if not dims:
         raise TopologyError(f"Sizes of {family!r} must be at least one number, not none")
     for size in dims:
@@ -89,13 +59,7 @@ def checked_dims(family: str, dims: tuple[int, ...], *, least: int = 2) -> tuple
 
 
 def check_num_ranks(family: str, num_ranks: int) -> None:
-    """Check the number of ranks of a family.
-
-    Raises
-    ------
-    TopologyError
-        If it is out of range.
-    """
+    """Raise a TopologyError if a family has too many ranks."""
     if num_ranks > MAX_RANKS:
         raise TopologyError(
             f"Number of ranks must be at most {MAX_RANKS}, not {num_ranks} in {family!r}"

@@ -1,4 +1,4 @@
-"""All families of networks: one entry each, from which specs, help and tables are made."""
+"""All families of networks: one entry each, for specs, routes, help and tables."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -45,39 +45,27 @@ Step = Callable[[Nodes, Nodes, Nodes], tuple[Nodes, Nodes]]
 
 @dataclass(frozen=True)
 class Family:
-    """A family of networks: what builds them, and what the rest of the house asks of it.
+    """A family of networks: what builds them, and what the rest of the house asks of it."""
 
-    Parameters
-    ----------
-    name : str
-        As `Topology.family` has it.
-    build : callable
-        Takes the sizes of a spec, one by one.
-    examples : tuple of str
-        Specs, as help and tables show them: the family's word, a colon, sizes with "x" in between.
-    help, links, route, classes : str
-        Cells of its rows in docs/reference/schedules.md: the network, the order of its links, its
-        default routes and their virtual-channel classes.
-    sizes : collection of int
-        How many sizes a spec may have.
-    routes : callable, optional
-        Makes the `Step` of default routes from `Topology.dims`; up*/down* routes without it.
-    orders : callable, optional
-        The orders of nodes that searches over switches obey; those of up*/down* without it.
-    layout : str
-        What `host.view` draws it as: one of its `LAYOUTS`.
-    """
-
+    # As `Topology.family` has it.
     name: str
+    # Takes the sizes of a spec, one by one.
     build: Callable[..., Topology]
+    # Specs, as help and tables show them: the family's word, a colon, sizes with "x" in between.
     examples: tuple[str, ...]
+    # Cells of docs/reference/schedules.md: the network, the order of its links, its default routes
+    # and their virtual-channel classes.
     help: str
     links: str
     route: str
     classes: str
+    # How many sizes a spec may have.
     sizes: Collection[int] = (1,)
+    # Makes the `Step` of default routes from `Topology.dims`; up*/down* routes without it.
     routes: Callable[[tuple[int, ...]], Step] | None = None
+    # The orders of nodes that searches over switches obey; those of up*/down* without it.
     orders: Callable[[Topology], Orders] | None = None
+    # One of the `LAYOUTS` of `host.view`.
     layout: str = "distances"
 
     @property

@@ -29,23 +29,11 @@ class TreeShape:
 
     Below a node of level i are m_i nodes, above a node of level i-1 are w_i. With M_i and W_i
     the products of the first i of them, node number A W_i + B of level i stands above ranks
-    A M_i up to (A+1) M_i, as one of W_i such nodes.
-
-    Parameters
-    ----------
-    num_below, num_above : tuple of int
-        m_1, m_2, ... and w_1, w_2, ..., one for each level of switches.
-
-    References
-    ----------
-    S. R. Öhring, M. Ibel, S. K. Das, M. J. Kumar, "On generalized fat trees", IPPS 1995.
-
-    Examples
-    --------
-    >>> TreeShape((2, 3), (1, 2)).first_node.tolist()
-    [0, 6, 9, 11]
+    A M_i up to (A+1) M_i, as one of W_i such nodes (Öhring et al., "On generalized fat trees",
+    IPPS 1995).
     """
 
+    # m_1, m_2, ... and w_1, w_2, ..., one for each level of switches.
     num_below: tuple[int, ...]
     num_above: tuple[int, ...]
 
@@ -100,18 +88,7 @@ class TreeShape:
         )
 
     def parent(self, nodes: Int64Array, choice: Int64Array) -> Int64Array:
-        """The node above each node that a choice of 0..w_i+1 - 1 names, int64 (n,).
-
-        Parameters
-        ----------
-        nodes : numpy.ndarray, int64 (n,)
-            Of any levels but the highest.
-        choice : numpy.ndarray, int64 (n,)
-
-        Returns
-        -------
-        numpy.ndarray, int64 (n,)
-        """
+        """The node above each node below the top that its choice of w_i+1 names, int64 (n,)."""
         level = self.level_of(nodes)
         number, width = nodes - self.first_node[level], self.width[level]
         subtree = number // width // np.array([*self.num_below, 1])[level]
@@ -122,20 +99,8 @@ class TreeShape:
         """The next node on the path to a rank: down where it is below, else up by rank.
 
         A node with w links up takes link (rank / W_i) mod w, so that the paths to a rank from all
-        others are one tree and neighbouring ranks' trees share no link up.
-
-        Parameters
-        ----------
-        nodes, ranks : numpy.ndarray, int64 (n,)
-
-        Returns
-        -------
-        numpy.ndarray, int64 (n,)
-
-        References
-        ----------
-        E. Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on
-        real life fat trees", CCIT report 776, Technion, 2010.
+        others are one tree and neighbouring ranks' trees share no link up: D-mod-K (E. Zahavi,
+        CCIT report 776, Technion, 2010).
         """
         level = self.level_of(nodes)
         number = nodes - self.first_node[level]
@@ -154,23 +119,7 @@ class TreeShape:
 
 
 def tree_shape(family: str, dims: tuple[int, ...]) -> TreeShape:
-    """The shape of a family of fat trees.
-
-    Parameters
-    ----------
-    family : str
-        "fat_tree" or "kary_tree".
-    dims : tuple of int
-
-    Returns
-    -------
-    TreeShape
-
-    Examples
-    --------
-    >>> tree_shape("fat_tree", (4, 8)), tree_shape("kary_tree", (4, 2, 2))
-    (TreeShape(num_below=(8, 4), num_above=(1, 8)), TreeShape(num_below=(4, 4), num_above=(1, 2)))
-    """
+    """The shape of a fat tree from its sizes; `family` is "fat_tree" or "kary_tree"."""
     if family == "fat_tree":
         num_leaves, hosts = dims
         return TreeShape((hosts, num_leaves), (1, hosts))

@@ -1,4 +1,4 @@
-"""The registry of families: specs that are read, routes and orders, and how each is drawn."""
+"""The registry of families: specs that are read, routes, and how each is drawn."""
 
 import numpy as np
 import pytest
