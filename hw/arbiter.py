@@ -1,15 +1,15 @@
-"""Fair choice among requests."""
+"""Fair choice among requests: in turns, or the oldest message first."""
 
 from functools import reduce
 from operator import or_
 
 from amaranth import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
+from multitree.hw.component import check_integer
 
-__all__ = ["RoundRobin", "stay"]
+__all__ = ["AGE", "Ages", "OldestFirst", "RoundRobin", "stay"]
 
 
 def stay(m, choice, offered, taken):
@@ -105,3 +105,127 @@ class RoundRobin(wiring.Component):
 def _lowest(bits):
     """The lowest bit that is set, alone."""
     return Cat(bit & ~bits[:number].any() for number, bit in enumerate(bits))
+
+
+AGE = data.StructLayout({"sequence": 8, "step": 16})
+"""When a message was due: number of its collective, modulo 256, and step."""
+
+
+class Ages(wiring.Component):
+    """Compares every message's age with every other's.
+
+    Of two messages the older one has the lower sequence number, counted within the nearer half of
+    the 256 that there are; among those of one sequence it is the one of the lower step. Neither
+    is older where both are equal. At a distance of just 128 the one with the lower index is
+    older: no two are older than each other.
+
+    Combinational.
+
+    Parameters
+    ----------
+    count : int
+        Messages, at least 1.
+
+    Members
+    -------
+    ages : In(AGE), one per message
+        What is compared.
+    older : Out(count), one per message
+        The messages that are older than this one.
+
+    Raises
+    ------
+    TypeError
+        If `count` is not an integer.
+    ValueError
+        If it is less than 1.
+    """
+
+    def __init__(self, *, count: int):
+        self.count = check_integer("Count", count, least=1)
+        super().__init__({"ages": In(AGE).array(count), "older": Out(count).array(count)})
+
+    def elaborate(self, platform):
+        """One subtraction and one comparison per pair."""
+        m = Module()
+        for low in range(self.count):
+            for high in range(low + 1, self.count):
+                a, b = self.ages[low], self.ages[high]
+                # One subtraction per pair: at a distance of 128 both would have bit 7 set.
+                distance, before = Signal(8), Signal()
+                m.d.comb += [
+                    distance.eq(a.sequence - b.sequence),
+                    before.eq(distance[7] | ((distance == 0) & (a.step < b.step))),
+                    self.older[high][low].eq(before),
+                    self.older[low][high].eq(~before & ((distance != 0) | (a.step != b.step))),
+                ]
+        return m
+
+
+class OldestFirst(wiring.Component):
+    """Grants one of several requests to which none is older, in turns among equals.
+
+    Where every request has an older one, which sequence numbers more than 127 apart can lead to,
+    all are equals. A request that stays high is passed over by each request that is not older
+    than it at most once after every grant to an older one: it waits for at most `count - 1`
+    grants more than those to older ones, and these are finitely many where the messages of a
+    step are.
+
+    Combinational from `requests` and `older` to `grant` and `valid`; one grant per cycle.
+
+    Parameters
+    ----------
+    count : int
+        Number of requests, at least 1.
+
+    Members
+    -------
+    requests : In(count)
+        One bit per requester.
+    older : In(count), one per request
+        The messages that are older than its.
+    advance : In(1)
+        The grant is taken; ignored while there is none.
+    grant : Out(range(count))
+        Number of the granted request; 0 while there is none.
+    valid : Out(1)
+        There is a request.
+
+    Raises
+    ------
+    TypeError
+        If `count` is not an integer.
+    ValueError
+        If it is less than 1.
+
+    References
+    ----------
+    D. Abts, D. Weisser, "Age-Based Packet Arbitration in Large-Radix k-ary n-cubes", SC 2007.
+    """
+
+    def __init__(self, *, count: int):
+        self.count = check_integer("Count", count, least=1)
+        super().__init__(
+            {
+                "requests": In(count),
+                "older": In(count).array(count),
+                "advance": In(1),
+                "grant": Out(range(count)),
+                "valid": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A mask in front of a round robin."""
+        m = Module()
+        m.submodules.turns = turns = RoundRobin(count=self.count)
+        oldest = Signal(self.count)
+        m.d.comb += [
+            oldest.eq(self.requests & Cat(~(self.requests & older).any() for older in self.older)),
+            # Numbers more than half their range apart can form a cycle, which has no oldest.
+            turns.requests.eq(Mux(oldest.any(), oldest, self.requests)),
+            turns.advance.eq(self.advance),
+            self.grant.eq(turns.grant),
+            self.valid.eq(turns.valid),
+        ]
+        return m

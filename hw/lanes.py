@@ -7,7 +7,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
+from multitree.hw.component import check_integer
 from multitree.hw.float_add import FloatAdder
 
 __all__ = ["LEAST_STAGES", "MOST_STAGES", "DType", "LaneOp", "LaneUnit"]

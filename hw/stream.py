@@ -1,14 +1,14 @@
-"""Elastic elements of streams: a two-entry register and queues."""
+"""Elastic elements of streams: a two-entry register, queues, a count."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, Signal, Value
 from amaranth.hdl import Shape, ValueCastable
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
+from multitree.hw.component import check_integer
 
-__all__ = ["CutFifo", "Fifo", "QuickFifo", "Register", "next_place", "room_after"]
+__all__ = ["CutFifo", "Fifo", "QuickFifo", "Register", "counted_down", "next_place", "room_after"]
 
 
 def _bits(payload):
@@ -317,3 +317,34 @@ class CutFifo(wiring.Component):
         ]
         wiring.connect(m, wiring.flipped(self.o), register.o)
         return m
+
+
+def counted_down(
+    m: Module, *, load: Value, amount: Value, step: Value
+) -> tuple[Signal, Signal, Signal]:
+    """Count down from what was loaded; all that is said of the count is in registers.
+
+    A comparison of a wide count with 0 or 1 takes some levels of logic, and a handshake waits for
+    it where a queue's end depends on it. So the next count is compared instead.
+
+    Parameters
+    ----------
+    m : Module
+    load : Value
+        Strobe: begin with `amount`, whatever is left.
+    amount : Value
+        How many.
+    step : Value
+        Strobe: one less; only while some are left.
+
+    Returns
+    -------
+    tuple of Signal
+        How many are left; whether some are; whether exactly one is. Registers, 0 at first.
+    """
+    left, some, last = Signal(len(amount)), Signal(), Signal()
+    with m.If(load):
+        m.d.sync += [left.eq(amount), some.eq(amount != 0), last.eq(amount == 1)]
+    with m.Elif(step):
+        m.d.sync += [left.eq(left - 1), some.eq(~last), last.eq(left == 2)]
+    return left, some, last

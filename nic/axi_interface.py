@@ -4,12 +4,11 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
 from multitree.hw.axi.burst import MAX_BEATS, byte_address_width
+from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature
 from multitree.hw.axi.lite import AxiLiteSignature
-from multitree.hw.axi.reader import AxiReader
-from multitree.hw.axi.writer import AxiWriter
+from multitree.hw.component import check_integer
 from multitree.hw.link.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.interface import ADDRESS_WIDTH, Interface, MonitorSignature

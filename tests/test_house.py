@@ -33,8 +33,8 @@ MAY_IMPORT = {
 ORDER = {
     "topology": "errors file_io arrays collectives progress networks "
     "families routing schedules checks lowering packing algorithms files specs",
-    "hw": "arguments instances arbiter stream countdown check_bits checked_queue crc float_add "
-    "lanes memory_channel link switch axi export",
+    "hw": "component arbiter stream check_bits crc float_add lanes memory_channel "
+    "link switch axi export",
     "nic": "config signatures faults registers routed_rows table program driver "
     "control forward reduce send receive top interface axi_interface",
     "sim": "pipelines link_model inputs trace sizing offload analytic emulator faults rtl exact "

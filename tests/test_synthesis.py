@@ -14,7 +14,7 @@ BLOCKS = {
     "": "nic.interface.Interface",
     "core": "nic.top.core.Core",
     "core.port_0.sender": "nic.send.sender.Sender",
-    "core.port_0.sender.framer": "nic.send.framer.Framer",
+    "core.port_0.sender.framer": "nic.send.sender.Framer",
 }
 
 
@@ -73,7 +73,7 @@ def test_blocks_are_known_by_their_path_and_their_class():
     [
         (
             "core.port_0.sender.framer.state_FF",
-            "core.port_0.sender.framer [nic.send.framer.Framer]",
+            "core.port_0.sender.framer [nic.send.sender.Framer]",
         ),
         (r"\core.port_0.sender.state", "core.port_0.sender [nic.send.sender.Sender]"),
         ("core.port_0.other.state", "core [nic.top.core.Core]"),
@@ -87,7 +87,7 @@ def test_a_name_belongs_to_the_innermost_block_on_its_path(name, block):
 
 def test_the_slowest_path_inside_the_clock_domain_is_named_by_its_blocks():
     path = place.slowest_path(REPORT, BLOCKS)
-    assert path["from"] == "core.port_0.sender.framer [nic.send.framer.Framer]"
+    assert path["from"] == "core.port_0.sender.framer [nic.send.sender.Framer]"
     assert path["to"] == "core [nic.top.core.Core]"
     assert (path["path_ns"], path["routing_ns"]) == (7.0, 6.0)
     assert path["path"] == f"{path['from']} to {path['to']}, 7.0 ns of which 6.0 routing"

@@ -4,8 +4,8 @@ from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
 from multitree.hw.axi.channels import INCR, NORMAL_NON_BUFFERABLE
+from multitree.hw.component import check_integer
 
 __all__ = [
     "MAX_BEATS",

@@ -10,7 +10,7 @@ from amaranth.back import verilog
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
-from multitree.hw.instances import VerilogModules, port_values
+from multitree.hw.component import VerilogModules, port_values
 
 __all__ = [
     "NO_INLINE",

@@ -4,8 +4,8 @@ from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
+from multitree.hw.component import check_integer
 from multitree.hw.link.check import RunningCheck, compare
 from multitree.hw.link.link import (
     SEQUENCE_WIDTH,

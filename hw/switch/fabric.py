@@ -6,10 +6,9 @@ from amaranth import Cat, Const, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
-from multitree.hw.instances import add_instances
+from multitree.hw.arbiter import AGE, Ages
+from multitree.hw.component import add_instances, check_integer
 from multitree.hw.link.link import unit_layout, vc_unit_layout
-from multitree.hw.switch.allocator import AGE, Ages
 from multitree.hw.switch.input import PORT_WIDTH, SwitchInput
 from multitree.hw.switch.output import SwitchOutput
 

@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
+from multitree.hw.component import check_integer
 from multitree.hw.link.link import Kind, check_num_vcs, unit_layout, vc_width
 
 __all__ = ["HOP_WIDTH", "PORT_WIDTH", "SwitchInput"]

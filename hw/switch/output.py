@@ -4,9 +4,9 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arguments import check_integer
+from multitree.hw.arbiter import AGE, Ages, OldestFirst
+from multitree.hw.component import check_integer
 from multitree.hw.link.link import Kind, check_num_vcs, unit_layout, vc_unit_layout, vc_width
-from multitree.hw.switch.allocator import AGE, Ages, OldestFirst
 
 __all__ = ["SwitchOutput"]
 

@@ -6,7 +6,7 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.instances import add_instances
+from multitree.hw.component import add_instances
 from multitree.hw.link.link import LinkSignature
 from multitree.hw.link.port import LinkPort
 from multitree.hw.switch.fabric import SwitchFabric

@@ -4,8 +4,8 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.component import is_synthesised
 from multitree.hw.crc import CRC32_INIT, crc32_step
-from multitree.hw.instances import is_synthesised
 from multitree.nic.config import (
     FLOW_ENTRY,
     MODES,

@@ -1,23 +1,186 @@
-"""Reads chunks as they become known: what was written last, or memory behind it."""
+"""Reads chunks: in memory, or as they are written."""
 
-from amaranth import Array, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
-from multitree.hw.countdown import counted_down
-from multitree.hw.stream import QuickFifo, Register
+from multitree.hw.check_bits import Checked, has_parity, parity_of
+from multitree.hw.stream import QuickFifo, Register, counted_down, room_after
 from multitree.nic.config import Config
 from multitree.nic.faults import Awaited
 from multitree.nic.forward.chunk_finder import found_layout
-from multitree.nic.forward.merged_queue import MergedQueue
-from multitree.nic.forward.positions import ForwardSignature, lead, position_width
+from multitree.nic.forward.positions import ForwardSignature, kept_width, lead, position_width
 from multitree.nic.signatures import (
     MemoryReadSignature,
     WaitSignature,
 )
 
-__all__ = ["ChunkReader"]
+__all__ = ["ChunkReader", "LocalReader", "MergedQueue", "place_layout"]
+
+
+def place_layout(config: Config) -> data.StructLayout:
+    """Where a chunk lies: its first flit in memory and its flits."""
+    return data.StructLayout({"base": config.address_width, "size": config.address_width})
+
+
+class LocalReader(wiring.Component):
+    """Reads chunks in order, up to `memory_queue_flits` flits ahead of what is taken.
+
+    One flit per cycle, and no cycle between two chunks. Latency from a chunk to its first flit:
+    the memory's read latency and 3 cycles.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    running : In(1)
+        A collective runs; nothing is read otherwise.
+    chunks : In(stream)
+        What to read (`place_layout`); a chunk of size 0 is nothing.
+    memory : Out(MemoryReadSignature)
+        Read channel.
+    o : Out(stream)
+        Flits of the chunks in order.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "running": In(1),
+                "chunks": In(stream.Signature(place_layout(config))),
+                "memory": Out(MemoryReadSignature(config)),
+                "o": Out(stream.Signature(8 * config.flit_bytes)),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A register of addresses and a queue of what memory returns."""
+        m = Module()
+        config, memory, chunk = self.config, self.memory, self.chunks.payload
+        depth, width = config.memory_queue_flits, 8 * config.flit_bytes
+        m.submodules.reads = reads = Checked(Register, shape=config.address_width)
+        m.submodules.queue = queue = Checked(QuickFifo, shape=width, depth=depth)
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+        address, issue, load = Signal(config.address_width), Signal(), Signal()
+        _, some, last = counted_down(m, load=load, amount=chunk.size, step=issue)
+        reserved, room, taken = Signal(range(depth + 1)), Signal(init=1), Signal()
+        # A place is reserved from the question on, since memory's data cannot be refused.
+        m.d.sync += [
+            reserved.eq(reserved + issue - taken),
+            room.eq(room_after(room, reserved, depth, issue, taken)),
+        ]
+        m.d.comb += [
+            taken.eq(self.o.valid & self.o.ready),
+            reads.i.valid.eq(some & room & self.running),
+            reads.i.payload.eq(address),
+            issue.eq(reads.i.valid & reads.i.ready),
+            self.chunks.ready.eq(~some | (issue & last)),
+            load.eq(self.chunks.valid & self.chunks.ready),
+            memory.valid.eq(reads.o.valid),
+            memory.address.eq(reads.o.payload),
+            reads.o.ready.eq(memory.ready),
+            queue.i.valid.eq(memory.data_valid),
+            queue.i.payload.eq(memory.data),
+            self.state_error.eq(reads.state_error | queue.state_error),
+        ]
+        with m.If(load):
+            m.d.sync += address.eq(chunk.base)
+        with m.Elif(issue):
+            m.d.sync += address.eq(address + 1)
+        return m
+
+
+class MergedQueue(wiring.Component):
+    """Puts flits that are kept and flits that memory reads back in order.
+
+    At most `memory_queue_flits` may be asked for and not yet taken; whoever asks counts them.
+    Both sources deliver in order, a cycle behind what asks for them at the earliest, and always
+    have room then. Latency 1 cycle from a flit.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    asked : In(1)
+        A flit is asked for.
+    of_kept : In(1)
+        It is one that is kept, else one of memory.
+    kept_valid, kept : In
+        A kept flit with its parity.
+    read_valid, read : In
+        A flit of memory.
+    o : Out(stream)
+        Flits in order.
+    empty : Out(1)
+        None is asked for that was not taken.
+    state_error : Out(1)
+        Strobe: bits of a flit that was taken in the cycle before have flipped.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        width = 8 * config.flit_bytes
+        super().__init__(
+            {
+                "asked": In(1),
+                "of_kept": In(1),
+                "kept_valid": In(1),
+                "kept": In(kept_width(config)),
+                "read_valid": In(1),
+                "read": In(width),
+                "o": Out(stream.Signature(width)),
+                "empty": Out(1),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A queue for each source and one that says whose turn it is."""
+        m = Module()
+        depth, width = self.config.memory_queue_flits, 8 * self.config.flit_bytes
+        m.submodules.order = order = Checked(QuickFifo, shape=1, depth=depth)
+        # A kept flit's parity is as old as the flit: it is looked at here and not made anew.
+        stored = kept_width(self.config)
+        m.submodules.reads_queue = reads = QuickFifo(shape=stored, depth=depth)
+        m.submodules.kept_queue = kept = QuickFifo(shape=stored, depth=depth)
+        of_kept = order.o.payload
+        goes = Mux(of_kept, kept.o.payload, reads.o.payload)
+        arrived = Mux(of_kept, kept.o.valid, reads.o.valid)
+        taken = self.o.valid & self.o.ready
+        left, intact = Signal(), Signal(reset_less=True)
+        # A cycle later, as a kept flit comes: what stood in its queue for that cycle would let
+        # those behind it wait for two.
+        asked, of_late = Signal(), Signal()
+        m.d.sync += [asked.eq(self.asked), of_late.eq(self.of_kept)]
+        m.d.comb += [
+            order.i.valid.eq(asked),
+            order.i.payload.eq(of_late),
+            kept.i.valid.eq(self.kept_valid),
+            kept.i.payload.eq(self.kept),
+            reads.i.valid.eq(self.read_valid),
+            reads.i.payload.eq(Cat(self.read, parity_of(self.read))),
+            self.o.valid.eq(order.o.valid & arrived),
+            self.o.payload.eq(goes[:width]),
+            order.o.ready.eq(taken),
+            kept.o.ready.eq(taken & of_kept),
+            reads.o.ready.eq(taken & ~of_kept),
+            self.empty.eq((order.level == 0) & ~asked),
+            self.state_error.eq(order.state_error | (left & ~intact)),
+        ]
+        m.d.sync += [
+            left.eq(taken),
+            intact.eq(has_parity(goes[:width], goes[width:])),
+        ]
+        return m
+
 
 _STALE_FLITS = 8
 """Flits that may be put between a position that is looked at and the read that it permits."""

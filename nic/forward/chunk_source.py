@@ -4,17 +4,15 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
-from multitree.hw.countdown import counted_down
+from multitree.hw.check_bits import Checked
 from multitree.hw.memory_channel import ReadShare
-from multitree.hw.stream import QuickFifo
+from multitree.hw.stream import QuickFifo, counted_down
 from multitree.nic.config import (
     Config,
     job_layout,
 )
 from multitree.nic.forward.chunk_finder import ChunkFinder, found_layout
-from multitree.nic.forward.chunk_reader import ChunkReader
-from multitree.nic.forward.local_reader import LocalReader
+from multitree.nic.forward.chunk_reader import ChunkReader, LocalReader
 from multitree.nic.forward.positions import ForwardSignature, beginning_layout
 from multitree.nic.signatures import (
     MemoryReadSignature,

@@ -1,15 +1,17 @@
-"""Positions of flits that ports write, and what is shown and kept of them."""
+"""Positions of the flits that ports write, and the last of these flits."""
 
-from amaranth import Cat, Value
+from amaranth import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.check_bits import parity_width
+from multitree.hw.check_bits import parity_of, parity_width
 from multitree.nic.config import Config
 
 __all__ = [
     "ForwardSignature",
     "PositionsSignature",
+    "RecentWrites",
     "beginning_layout",
     "kept_width",
     "lead",
@@ -83,3 +85,85 @@ class ForwardSignature(wiring.Signature):
                 "kept": In(kept_width(config)).array(ports),
             }
         )
+
+
+class RecentWrites(wiring.Component):
+    """Keeps the last `forward_flits` flits that a port has handed to memory.
+
+    A flit's position is its number among all that the port has written in the collective. It is
+    kept from the cycle behind `put` on, until so many others have followed. Whoever reads looks at
+    positions first, a cycle before it asks for a flit at the earliest, so that positions count what
+    is put a cycle later, too; it may know of positions that are some cycles old and has to leave
+    as many flits of room. Nothing ever
+    waits here: readers that are too late find the flit in memory, where it is once its position is
+    below `acknowledged`.
+
+    Latency 1 cycle from `coming` and `ack` to the positions, 1 from an address to its flit.
+
+    Parameters
+    ----------
+    config : Config
+    num_readers : int
+        Blocks that read, each one flit per cycle.
+
+    Members
+    -------
+    clear : In(1)
+        No collective runs: positions begin at 0.
+    coming : In(1)
+        A flit goes to memory, in this cycle or in the next one.
+    put : In(1)
+        It goes.
+    payload : In
+        The flit.
+    ack : In(1)
+        Memory has acknowledged one, in order.
+    positions : Out(PositionsSignature)
+        How many were put and acknowledged.
+    addresses : In(range(forward_flits)), one per reader
+        Lowest bits of a position.
+    kept : Out(kept_width), one per reader
+        The flit of the address in the cycle before, with its parity.
+    """
+
+    def __init__(self, config: Config, *, num_readers: int):
+        self.config = config
+        self.num_readers = num_readers
+        super().__init__(
+            {
+                "clear": In(1),
+                "coming": In(1),
+                "put": In(1),
+                "payload": In(8 * config.flit_bytes),
+                "ack": In(1),
+                "positions": Out(PositionsSignature(config)),
+                "addresses": In(range(config.forward_flits)).array(num_readers),
+                "kept": Out(kept_width(config)).array(num_readers),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A ring in memory with a read port for each reader."""
+        m = Module()
+        depth, positions = self.config.forward_flits, self.positions
+        # A flit that is read is never the one that is being written.
+        attrs = {"no_rw_check": 1}
+        shape = kept_width(self.config)
+        m.submodules.ring = ring = Memory(shape=shape, depth=depth, init=[], attrs=attrs)
+        write, place = ring.write_port(), Signal(range(depth))
+        m.d.comb += [
+            write.en.eq(self.put),
+            write.addr.eq(place),
+            write.data.eq(Cat(self.payload, parity_of(self.payload))),
+        ]
+        m.d.sync += [
+            place.eq(place + self.put),
+            positions.written.eq(positions.written + self.coming),
+            positions.acknowledged.eq(positions.acknowledged + self.ack),
+        ]
+        with m.If(self.clear):
+            m.d.sync += [place.eq(0), positions.written.eq(0), positions.acknowledged.eq(0)]
+        for address, kept in zip(self.addresses, self.kept, strict=True):
+            read = ring.read_port()
+            m.d.comb += [read.addr.eq(address), kept.eq(read.data)]
+        return m

@@ -4,7 +4,7 @@ from amaranth import Array, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config
 from multitree.nic.forward.chunk_finder import found_layout

@@ -4,10 +4,9 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
-from multitree.hw.countdown import counted_down
+from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind
-from multitree.hw.stream import QuickFifo
+from multitree.hw.stream import QuickFifo, counted_down
 from multitree.nic.config import (
     OP_GATHER,
     UNKNOWN,

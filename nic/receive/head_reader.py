@@ -14,8 +14,7 @@ from multitree.nic.config import (
 )
 from multitree.nic.faults import FaultCode
 from multitree.nic.receive.scoreboard import Expectation, Scoreboard, refusal
-from multitree.nic.send.jobs import last_child_of
-from multitree.nic.send.wave_offset import WaveOffset
+from multitree.nic.send.rows import WaveOffset, last_child_of
 from multitree.nic.signatures import LookupSignature, RunSignature
 
 __all__ = ["TURN_WIDTH", "HeadReader", "ahead_layout", "message_layout"]

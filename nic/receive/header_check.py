@@ -11,7 +11,7 @@ from multitree.nic.config import OP_GATHER, UNKNOWN, Config, flit_stream, head_l
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.receive.scoreboard import Expectation, Scoreboard, refusal
 from multitree.nic.reduce.reducer import item_layout
-from multitree.nic.send.wave_offset import WaveOffset
+from multitree.nic.send.rows import WaveOffset
 from multitree.nic.signatures import (
     ArrivalSignature,
     LookupSignature,

@@ -4,7 +4,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import Config, flit_stream

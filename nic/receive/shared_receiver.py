@@ -1,12 +1,14 @@
-"""A port's receiver on shared links: header check, then reduction into memory."""
+"""A port's receiver on shared links: heads of all channels, and a reducer."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.arbiter import stay
+from multitree.hw.arbiter import RoundRobin, stay
 from multitree.nic.config import Config, flit_stream
-from multitree.nic.receive.shared_header_check import SharedHeaderCheck
+from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.receive.header_lookup import HeaderLookup
+from multitree.nic.receive.shared_lane import SharedLane
 from multitree.nic.reduce.reducer import Reducer, item_layout
 from multitree.nic.signatures import (
     ArrivalSignature,
@@ -19,7 +21,134 @@ from multitree.nic.signatures import (
     WaitSignature,
 )
 
-__all__ = ["SharedReceiver"]
+__all__ = ["SharedHeaderCheck", "SharedReceiver"]
+
+
+class SharedHeaderCheck(wiring.Component):
+    """Lets every message in at once: to its chunk if it is next in order, else to its slot.
+
+    Each virtual channel is a lane (`SharedLane`) that has at most one message in hand; their
+    payload takes turns flit by flit, so that none waits for another one's tail: one that waits is
+    passed over twice by each other one at most. What comes before those before it is staged in
+    memory (`HeaderLookup`): this end of a link sinks whatever may hold up another message. While
+    `run.faulted` everything is taken and dropped.
+
+    One flit per cycle; a message's payload begins nine cycles after its head at the earliest.
+
+    Parameters
+    ----------
+    config : Config
+        Of an interface on shared links.
+    unwritten_width : int
+        Bits of `unwritten`.
+
+    Members
+    -------
+    port : In(4)
+        Number of this port.
+    flits : In(stream), one per virtual channel
+        From the link's buffers.
+    run : In(RunSignature)
+        The collective that runs.
+    lookup : Out(LookupSignature)
+        Question to the flow memory.
+    reservation : Out(ReservationSignature)
+        Question to the sequencer.
+    turn, following : In(TurnSignature)
+        Contributions whose turn has come, see `SharedLane`.
+    unwritten : In(unwritten_width)
+        Flits that the reducer has taken and memory has not acknowledged.
+    items : Out(stream)
+        Flits for the reducer (`item_layout`).
+    fault : Out(8)
+        `FaultCode`, a strobe.
+    wait : Out(WaitSignature)
+        What one of the messages in hand waits for; its flow is that of a fault, too.
+    state_error : Out(1)
+        Strobe: bits of what it queues have flipped.
+    """
+
+    def __init__(self, config: Config, *, unwritten_width: int):
+        self.config = config
+        flits = stream.Signature(flit_stream(config))
+        self._lanes = [
+            SharedLane(config, unwritten_width=unwritten_width) for _ in range(config.num_vcs)
+        ]
+        self.unwritten_width = unwritten_width
+        super().__init__(
+            {
+                "port": In(4),
+                "flits": In(flits).array(config.num_vcs),
+                "run": In(RunSignature(config)),
+                "lookup": Out(LookupSignature()),
+                "reservation": Out(ReservationSignature()),
+                "turn": In(TurnSignature()),
+                "following": In(TurnSignature()),
+                "unwritten": In(unwritten_width),
+                "items": Out(stream.Signature(item_layout(config))),
+                "fault": Out(8),
+                "wait": Out(WaitSignature(config)),
+                "state_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Heads to the header lookup; payload in turns, each channel to where its message goes."""
+        m = Module()
+        m.submodules.header_lookup = header_lookup = HeaderLookup(self.config)
+        wiring.connect(m, wiring.flipped(self.run), header_lookup.run)
+        for name in ("lookup", "reservation"):
+            wiring.connect(m, getattr(header_lookup, name), wiring.flipped(getattr(self, name)))
+        for vc, lane in enumerate(self._lanes):
+            m.submodules[f"lane_{vc}"] = lane
+            wiring.connect(m, wiring.flipped(self.flits[vc]), lane.flits)
+            wiring.connect(m, lane.head, header_lookup.heads[vc])
+            for name in ("run", "turn", "following"):
+                wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(lane, name))
+            m.d.comb += [
+                lane.opened.eq(header_lookup.opened[vc]),
+                lane.place.eq(header_lookup.place),
+                lane.unwritten.eq(self.unwritten),
+            ]
+        self._take_turns(m)
+        self._report(m, header_lookup)
+        return m
+
+    def _take_turns(self, m):
+        """One lane's flit to the reducer; what is offered stays until it is taken."""
+        m.submodules.turns = turns = RoundRobin(count=len(self._lanes))
+        items = Array(lane.items for lane in self._lanes)
+        moved = self.items.valid & self.items.ready
+        grant = stay(m, turns.grant, self.items.valid, moved)
+        m.d.comb += [
+            # While an offer stays, `turns` may point to another lane, which then loses its turn.
+            Cat(turns.requests).eq(Cat(lane.items.valid for lane in self._lanes)),
+            turns.advance.eq(moved),
+            self.items.valid.eq(turns.valid),
+            self.items.payload.eq(items[grant].payload),
+        ]
+        for vc, lane in enumerate(self._lanes):
+            m.d.comb += lane.items.ready.eq(self.items.ready & (grant == vc))
+
+    def _report(self, m, header_lookup):
+        """Faults, and what one of the lanes waits for."""
+        m.d.comb += [
+            self.fault.eq(header_lookup.fault),
+            self.state_error.eq(Cat(lane.state_error for lane in self._lanes).any()),
+            self.wait.port.eq(self.port),
+            self.wait.flow.eq(header_lookup.flow),
+        ]
+        for lane in self._lanes:
+            with m.If((lane.awaited != Awaited.NOTHING) & (header_lookup.fault == 0)):
+                m.d.comb += [
+                    self.wait.awaited.eq(lane.awaited),
+                    self.wait.flow.eq(lane.flow),
+                    self.wait.op.eq(lane.op),
+                ]
+        for lane in self._lanes:
+            # The later assignment wins, for fault and flow alike: they belong together.
+            with m.If(lane.wrong_kind):
+                m.d.comb += [self.fault.eq(FaultCode.FRAMING), self.wait.flow.eq(lane.flow)]
 
 
 class SharedReceiver(wiring.Component):

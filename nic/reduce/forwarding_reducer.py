@@ -9,10 +9,10 @@ from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.nic.forward.positions import (
     ForwardSignature,
     PositionsSignature,
+    RecentWrites,
     beginning_layout,
     kept_width,
 )
-from multitree.nic.forward.recent_writes import RecentWrites
 from multitree.nic.forward.write_order import WriteOrder
 from multitree.nic.reduce.reducer import Reducer
 from multitree.nic.signatures import (

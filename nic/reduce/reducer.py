@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.hw.stream import Fifo, QuickFifo, Register, room_after
 from multitree.nic.config import Config, mark_layout

@@ -4,7 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 from multitree.hw.stream import QuickFifo, Register
 from multitree.nic.config import CONTRIBUTION, ORDER_WIDTH, SHARED_FLOW, Config
 from multitree.nic.faults import FaultCode

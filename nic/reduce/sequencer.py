@@ -6,8 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
-from multitree.hw.check_bits import check_of, check_width, is_intact
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked, check_of, check_width, is_intact
 from multitree.hw.stream import Fifo
 from multitree.nic.config import CONTRIBUTION, OP_GATHER, ORDER_WIDTH, Config, mark_layout
 from multitree.nic.signatures import ArrivalSignature, ReservationSignature, TurnSignature, Verdict

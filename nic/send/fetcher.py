@@ -7,9 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.nic.config import OP_NOP, Config, job_layout, row_layout
 from multitree.nic.control.checker import RowCheck, flow_check
 from multitree.nic.faults import FaultCode
-from multitree.nic.send.jobs import job_of, shared_job_of
-from multitree.nic.send.steps import StepCounter
-from multitree.nic.send.wave_offset import WaveOffset
+from multitree.nic.send.rows import StepCounter, WaveOffset, job_of, shared_job_of
 from multitree.nic.signatures import LookupSignature, RunSignature
 
 __all__ = ["Fetcher"]

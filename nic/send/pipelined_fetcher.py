@@ -4,14 +4,12 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 from multitree.hw.stream import QuickFifo
 from multitree.nic.config import OP_NOP, Config, job_layout, row_layout
 from multitree.nic.control.checker import RowCheck, flow_check
 from multitree.nic.faults import FaultCode
-from multitree.nic.send.jobs import job_of
-from multitree.nic.send.steps import StepCounter
-from multitree.nic.send.wave_offset import WaveOffset
+from multitree.nic.send.rows import StepCounter, WaveOffset, job_of
 from multitree.nic.signatures import LookupSignature, RunSignature
 
 __all__ = ["PipelinedFetcher"]

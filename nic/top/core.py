@@ -6,7 +6,7 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.instances import add_instances
+from multitree.hw.component import add_instances
 from multitree.hw.link.link import LinkSignature
 from multitree.nic.config import Config
 from multitree.nic.control.checker import SettingsCheck

@@ -4,7 +4,7 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind, LinkSignature, fault_record_width
 from multitree.hw.link.port import LinkPort
 from multitree.hw.memory_channel import ReadShare
@@ -22,12 +22,10 @@ from multitree.nic.forward.positions import (
     beginning_layout,
     kept_width,
 )
-from multitree.nic.receive.forwarding_receiver import ForwardingReceiver
-from multitree.nic.receive.receiver import Receiver
+from multitree.nic.receive.receiver import ForwardingReceiver, Receiver
 from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reducer import item_layout
-from multitree.nic.send.forwarding_sender import ForwardingSender
-from multitree.nic.send.sender import Sender
+from multitree.nic.send.sender import ForwardingSender, Sender
 from multitree.nic.signatures import (
     ArrivalSignature,
     LookupSignature,

@@ -228,7 +228,7 @@ class PrivateLinks:
         issue = np.maximum(asked, ready + model.dependency_cycles)
 
         head_place, first_place = self._place_left(group)
-        # A head follows the tail before it in the next cycle (nic/send/framer.py).
+        # A head follows the tail before it in the next cycle (nic/send/sender.py).
         head = np.maximum(issue, self._tail[link] + 1)
         head = np.maximum(head, head_place)
         fetched = issue + model.memory_read_cycles + model.payload_cycles
@@ -246,7 +246,7 @@ class PrivateLinks:
         # Reads run at most so far ahead of the link (`room` in nic/send/issuer.py).
         read_all = np.maximum(issue + np.maximum(size, 1) + delayed, tail - self._room + 3)
         self._issued[link] = read_all + model.take_cycles
-        # A message without payload is one flit of kind SINGLE (nic/send/framer.py).
+        # A message without payload is one flit of kind SINGLE (nic/send/sender.py).
         return head, np.where(group.is_full, first, head), np.where(group.is_full, tail, head)
 
     def _place_left(self, group: Group) -> list[FloatArray]:

@@ -108,7 +108,7 @@ class WormholeChannels(FlitTimes):
         if self._holder[channel] >= 0 or not asking:
             return
         places = [self._place[self._route[message][hop - 1]] for message, hop in asking]
-        # hw/switch/allocator.py compares collectives first, which are the same for all here.
+        # hw/arbiter.py compares collectives first, which are the same for all here.
         ages = [(self._step[asking[k][0]], at <= last, at) for k, at in enumerate(places)]
         oldest = ages.index(min(ages))
         self._granted[channel] = places[oldest]

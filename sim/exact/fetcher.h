@@ -7,7 +7,7 @@
 
 namespace exact {
 
-// Counts lockstep steps (nic/send/steps.py).
+// Counts lockstep steps (nic/send/rows.py).
 class StepCounter {
 public:
     explicit StepCounter(const Parameters& sizes)

@@ -30,7 +30,7 @@ struct Chunk {
     int64_t position;
 };
 
-// What is left of a chunk (hw/countdown.py).
+// What is left of a chunk (hw/stream.py).
 class Countdown {
 public:
     bool some() const { return left_ != 0; }

@@ -1,4 +1,4 @@
-// A port's receiver that forwards what it writes (nic/receive/forwarding_receiver.py).
+// A port's receiver that forwards what it writes (nic/receive/receiver.py).
 #pragma once
 #include "chunk_source.h"
 #include "link_buffer.h"
@@ -244,7 +244,7 @@ private:
     Reducer reducer_;
     QuickFifo<Flit> ahead_;
     QuickFifo<Message> messages_;
-    int64_t written_ = 0, acknowledged_ = 0;  // nic/forward/recent_writes.py
+    int64_t written_ = 0, acknowledged_ = 0;  // nic/forward/positions.py
     bool empty_ = false, begun_ = false;
     Mark report_;
     Report beginning_ = {};

@@ -1,4 +1,4 @@
-// A port's sender that forwards (nic/send/forwarding_sender.py).
+// A port's sender that forwards (nic/send/sender.py).
 #pragma once
 #include "chunk_source.h"
 #include "output.h"

@@ -1,11 +1,11 @@
-// A port's way out: the framer, and the credits of its link (nic/send/framer.py, nic/top/port.py).
+// A port's way out: the framer, and the credits of its link (nic/send/sender.py, nic/top/port.py).
 #pragma once
 #include "link.h"
 #include "run.h"
 
 namespace exact {
 
-// A head flit per message or packet, then payload, the last one the tail (nic/send/framer.py).
+// A head flit per message or packet, then payload, the last one the tail (nic/send/sender.py).
 class Framer {
 public:
     explicit Framer(const Context& context) : context_(&context) {}

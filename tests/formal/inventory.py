@@ -80,12 +80,12 @@ REASONS = {
         "the blocks that `CONTROL.reset` resets; a register of the count that the bus asks for",
         "tests/nic/top/test_interface.py",
     ),
-    "nic.receive.forwarding_receiver.ForwardingReceiver": Reason(
+    "nic.receive.receiver.ForwardingReceiver": Reason(
         WIRING,
         "`Receiver` with `ForwardingHeaderCheck` and `ForwardingReducer`",
         "tests/nic/receive/test_forwarding_receiver.py",
     ),
-    "nic.send.forwarding_sender.ForwardingSender": Reason(
+    "nic.send.sender.ForwardingSender": Reason(
         WIRING,
         "`ChunkSource`, `Framer` and a queue of messages between them",
         "tests/nic/send/test_forwarding_sender_states.py",

@@ -7,9 +7,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from multitree.hw.axi.burst import byte_address_width
+from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
 from multitree.hw.axi.channels import AxiSignature
-from multitree.hw.axi.reader import AxiReader
-from multitree.hw.axi.writer import AxiWriter
 from multitree.nic.interface import SWITCH_MODULE_NAME
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 

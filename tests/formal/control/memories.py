@@ -2,14 +2,13 @@
 
 from amaranth import Array, Cat, Mux, Signal
 
-from multitree.hw.check_bits import has_parity
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked, has_parity
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
 from multitree.nic.config import Config
 from multitree.nic.control.memories import BankedMemory, FlowMemory
 from multitree.nic.interface import Drain
-from multitree.nic.send.wave_offset import WaveOffset
+from multitree.nic.send.rows import WaveOffset
 from tests.formal.bench import Property, Watch
 from tests.formal.stand_ins import free_outputs, hollow
 

@@ -9,7 +9,7 @@ from multitree.nic.config import FLOW_ENTRY, MODES, NO_PORT, SHARED_FLOW, Config
 from multitree.nic.control.checker import RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.faults import FaultCode
 from multitree.nic.receive.scoreboard import Expectation
-from multitree.nic.send.steps import StepCounter
+from multitree.nic.send.rows import StepCounter
 from tests.formal.bench import Property
 
 __all__ = ["PROPERTIES"]

@@ -2,9 +2,8 @@
 
 from amaranth import Cat, Mux, Signal
 
+from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
 from multitree.hw.axi.channels import INCR, NORMAL_NON_BUFFERABLE, OKAY
-from multitree.hw.axi.reader import AxiReader
-from multitree.hw.axi.writer import AxiWriter
 from tests.formal.bench import Property, steady
 
 __all__ = ["PROPERTIES", "Count", "answers", "manager"]

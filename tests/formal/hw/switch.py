@@ -2,8 +2,8 @@
 
 from amaranth import Cat, Const, Mux, Signal
 
+from multitree.hw.arbiter import Ages, OldestFirst
 from multitree.hw.link.link import Kind
-from multitree.hw.switch.allocator import Ages, OldestFirst
 from multitree.hw.switch.fabric import SwitchFabric
 from tests.formal.bench import Property, Watch
 

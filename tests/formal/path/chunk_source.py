@@ -4,10 +4,8 @@ from amaranth import Cat, Mux, Signal
 
 from multitree.hw.check_bits import parity_of
 from multitree.nic.forward.chunk_finder import ChunkFinder
-from multitree.nic.forward.chunk_reader import ChunkReader
+from multitree.nic.forward.chunk_reader import ChunkReader, LocalReader, MergedQueue
 from multitree.nic.forward.chunk_source import ChunkSource
-from multitree.nic.forward.local_reader import LocalReader
-from multitree.nic.forward.merged_queue import MergedQueue
 from multitree.topology.collectives import Op
 from tests.formal.bench import Property, Watch, driven, plain, steady
 from tests.formal.path.forward import in_hand, small_config

@@ -5,8 +5,7 @@ from amaranth.lib import data
 
 from multitree.nic.config import Config, job_layout
 from multitree.nic.forward.chunk_finder import ChunkFinder
-from multitree.nic.forward.chunk_reader import ChunkReader
-from multitree.nic.forward.merged_queue import MergedQueue
+from multitree.nic.forward.chunk_reader import ChunkReader, MergedQueue
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.forward.write_order import WriteOrder
 from tests.formal.bench import Property, Watch, driven

@@ -3,7 +3,7 @@
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import Register
 from multitree.nic.config import OP_GATHER, sequence_width

@@ -6,8 +6,7 @@ from multitree.hw.check_bits import has_parity
 from multitree.hw.lanes import LaneUnit
 from multitree.nic.config import Config
 from multitree.nic.forward.chunk_source import ChunkSource
-from multitree.nic.forward.positions import position_width
-from multitree.nic.forward.recent_writes import RecentWrites
+from multitree.nic.forward.positions import RecentWrites, position_width
 from multitree.nic.forward.write_order import WriteOrder
 from multitree.nic.reduce.forwarding_reducer import ForwardingReducer
 from tests.formal.bench import Property, Watch, driven

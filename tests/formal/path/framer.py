@@ -5,7 +5,7 @@ from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
 from multitree.nic.config import Config, descriptor_layout, head_layout
-from multitree.nic.send.framer import Framer
+from multitree.nic.send.sender import Framer
 from tests.formal.bench import Property, driven
 
 __all__ = ["PROPERTIES"]

@@ -9,9 +9,8 @@ from multitree.nic.config import Config
 from multitree.nic.faults import Awaited, FaultCode
 from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.receive.receiver import Receiver
-from multitree.nic.receive.shared_header_check import SharedHeaderCheck
 from multitree.nic.receive.shared_lane import SharedLane
-from multitree.nic.receive.shared_receiver import SharedReceiver
+from multitree.nic.receive.shared_receiver import SharedHeaderCheck, SharedReceiver
 from multitree.nic.reduce.reducer import Reducer
 from multitree.nic.send.sender import Sender
 from multitree.nic.top.port import Port
@@ -35,10 +34,10 @@ def turns(bench, *, num_classes):
     """Any lanes that keep what they offer: one at a time has the reducer, each in its turn."""
     m = bench.m
     config = Config(num_classes=num_classes, address_width=4)
-    with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
+    with patch("multitree.nic.receive.shared_receiver.SharedLane", hollow(SharedLane)):
         m.submodules.block = block = SharedHeaderCheck(config, unwritten_width=3)
     header_lookup = hollow(HeaderLookup)(config)
-    hand_out(bench, "multitree.nic.receive.shared_header_check.HeaderLookup", header_lookup)
+    hand_out(bench, "multitree.nic.receive.shared_receiver.HeaderLookup", header_lookup)
     free_outputs(bench, "header_lookup", header_lookup.fault, header_lookup.flow)
     m.d.comb += block.items.ready.eq(bench.free("items_ready"))
     lanes, running = block._lanes, bench.free("running")
@@ -116,7 +115,7 @@ def receiver(bench, *, memory_queue_flits):
     queue = memory_queue_flits
     config = Config(num_classes=1, address_width=4, memory_queue_flits=queue)
     width = (2 * queue).bit_length()
-    with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
+    with patch("multitree.nic.receive.shared_receiver.SharedLane", hollow(SharedLane)):
         header_check = hollow(SharedHeaderCheck)(config, unwritten_width=width)
     reducer = hollow(Reducer)(config)
     hand_out(bench, "multitree.nic.receive.shared_receiver.SharedHeaderCheck", header_check)
@@ -187,7 +186,7 @@ def port(bench, *, num_classes):
     sizes = {"num_vcs": config.num_vcs, "flit_bytes": config.flit_bytes}
     link = hollow(LinkPort)(depth=4, submessage_flits=2, **sizes)
     sender, kind = hollow(Sender)(config), SharedReceiver if config.shared else Receiver
-    with patch("multitree.nic.receive.shared_header_check.SharedLane", hollow(SharedLane)):
+    with patch("multitree.nic.receive.shared_receiver.SharedLane", hollow(SharedLane)):
         receiver_ = hollow(kind)(config)
     for name, stand_in in (("LinkPort", link), ("Sender", sender), (kind.__name__, receiver_)):
         hand_out(bench, f"multitree.nic.top.port.{name}", stand_in)

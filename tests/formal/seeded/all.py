@@ -295,14 +295,14 @@ MUTANTS = (
     ),
     Mutant(
         "sender.framing",
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         "begun.eq(left != 1)",
         "begun.eq(0)",
         "a message ends with its first packet",
     ),
     Mutant(
         "sender.framing",
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         "last = (left == 1) | (place.all() & self.run.packets)",
         "last = (left == 2) | (place.all() & self.run.packets)",
         "the tail comes a flit early",

@@ -7,7 +7,7 @@ __all__ = ["MUTANTS"]
 MUTANTS = (
     Mutant(
         "checked.queue",
-        "hw/checked_queue.py",
+        "hw/check_bits.py",
         "syndrome.eq(parity_of(word) ^ parity)",
         "syndrome.eq(parity_of(came) ^ parity)",
         "what leaves is held against what comes in",
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "wave_offset.place",
-        "nic/send/wave_offset.py",
+        "nic/send/rows.py",
         "self.beyond.eq(place[width:].any()),",
         "self.beyond.eq(place[width + 1 :].any()),",
         "a wave that begins just beyond all addresses is not reported",
@@ -224,21 +224,21 @@ MUTANTS = (
     ),
     Mutant(
         "steps.lockstep",
-        "nic/send/steps.py",
+        "nic/send/rows.py",
         "reached & (~self.nop | over)",
         "reached",
         "a NOP does not wait until its step has passed",
     ),
     Mutant(
         "steps.lockstep",
-        "nic/send/steps.py",
+        "nic/send/rows.py",
         "with m.Elif(self.row_valid & over & (~reached |",
         "with m.Elif(self.row_valid & (~reached |",
         "a step ends before its time",
     ),
     Mutant(
         "steps.free",
-        "nic/send/steps.py",
+        "nic/send/rows.py",
         "with m.Elif(self.row_valid & ~self.run.lockstep):",
         "with m.Elif(~self.run.lockstep):",
         "a step is reported that no row in hand has",

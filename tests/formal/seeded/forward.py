@@ -273,14 +273,14 @@ MUTANTS = (
     ),
     Mutant(
         "recent_writes.kept",
-        "nic/forward/recent_writes.py",
+        "nic/forward/positions.py",
         "m.d.sync += [place.eq(0), positions.written",
         "m.d.sync += [positions.written",
         "the next collective reads what the one before left in the ring",
     ),
     Mutant(
         "recent_writes.kept",
-        "nic/forward/recent_writes.py",
+        "nic/forward/positions.py",
         "write.en.eq(self.put)",
         "write.en.eq(self.coming)",
         "a flit is kept before it is there",
@@ -316,8 +316,10 @@ MUTANTS = (
     Mutant(
         "chunk_reader.reads",
         "nic/forward/chunk_reader.py",
-        "m.d.sync += address.eq(address + 1)",
-        "m.d.sync += address.eq(address + ~of_kept)",
+        "hand.eq(chunk)]\n        with m.Elif(issue):\n"
+        "            m.d.sync += address.eq(address + 1)",
+        "hand.eq(chunk)]\n        with m.Elif(issue):\n"
+        "            m.d.sync += address.eq(address + ~of_kept)",
         "a kept flit leaves memory's address where it was",
     ),
     Mutant(

@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "shared_header_check.turns",
-        "nic/receive/shared_header_check.py",
+        "nic/receive/shared_receiver.py",
         "lane.unwritten.eq(self.unwritten),",
         "lane.unwritten.eq(0),",
         "a lane knows nothing of what is not written",
@@ -186,7 +186,7 @@ MUTANTS = (
     ),
     Mutant(
         "checked.flips",
-        "hw/checked_queue.py",
+        "hw/check_bits.py",
         "self.state_error.eq(left & syndrome.any()),",
         "self.state_error.eq(left & syndrome.all()),",
         "a single flip goes unseen",

@@ -7,21 +7,21 @@ __all__ = ["MUTANTS"]
 MUTANTS = (
     Mutant(
         "framer.channel",
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         'in_hand = begun | fsm.ongoing("BODY")',
         "in_hand = begun",
         "payload goes on the channel of the message that is queued behind",
     ),
     Mutant(
         "framer.frames",
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         "self.payload.ready.eq(self.flits.ready & self.run.running),",
         "self.payload.ready.eq(self.flits.ready),",
         "data leave the queue while nothing is sent",
     ),
     Mutant(
         "framer.frames",
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         '("order", "step", "route")]',
         '("order", "route")]',
         "a head does not say its row's step",
@@ -281,21 +281,21 @@ MUTANTS = (
     ),
     Mutant(
         "shared_header_check.turns",
-        "nic/receive/shared_header_check.py",
+        "nic/receive/shared_receiver.py",
         "grant = stay(m, turns.grant, self.items.valid, moved)",
         "grant = turns.grant",
         "another lane takes over what one offers",
     ),
     Mutant(
         "shared_header_check.turns",
-        "nic/receive/shared_header_check.py",
+        "nic/receive/shared_receiver.py",
         "turns.advance.eq(moved),",
         "turns.advance.eq(0),",
         "the lowest lane always comes first",
     ),
     Mutant(
         "shared_header_check.turns",
-        "nic/receive/shared_header_check.py",
+        "nic/receive/shared_receiver.py",
         "[self.fault.eq(FaultCode.FRAMING), ",
         "[",
         "a message out of its length is no fault",
@@ -351,7 +351,7 @@ MUTANTS = (
     ),
     Mutant(
         "framer.frames",
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         "head.continued.eq(begun), head.wave.eq(message.wave)",
         "head.continued.eq(begun), head.op.eq(message.op & ~begun)",
         "a result's packets behind the first say that they are a contribution's",

@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "sender.waves",
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         "head.wave.eq(message.wave)",
         "head.wave.eq(self.descriptors.payload.wave)",
         "a packet behind the first names the next message's wave",

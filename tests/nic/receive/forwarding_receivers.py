@@ -11,7 +11,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import FLOW_ENTRY
 from multitree.nic.control.memories import FlowMemory
 from multitree.nic.forward.positions import ForwardSignature, position_width
-from multitree.nic.receive.forwarding_receiver import ForwardingReceiver
+from multitree.nic.receive.receiver import ForwardingReceiver
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import entry, load, seeded, start
 from tests.nic.forward.messages import Messages, scripted

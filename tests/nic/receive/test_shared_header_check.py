@@ -5,7 +5,7 @@ import pytest
 
 from multitree.nic.config import FLOW_ENTRY
 from multitree.nic.faults import FaultCode
-from multitree.nic.receive.shared_header_check import SharedHeaderCheck
+from multitree.nic.receive.shared_receiver import SharedHeaderCheck
 from multitree.nic.signatures import Verdict
 from tests.hw.streams import go, receive, run, send
 from tests.nic.blocks import put

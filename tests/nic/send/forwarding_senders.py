@@ -5,7 +5,7 @@ from itertools import count
 from types import SimpleNamespace
 
 from multitree.hw.link.link import Kind
-from multitree.nic.send.forwarding_sender import ForwardingSender
+from multitree.nic.send.sender import ForwardingSender
 from tests.hw.streams import go, receive, run, send
 from tests.nic.blocks import plain, seeded, start
 from tests.nic.forward.messages import scripted

@@ -5,7 +5,7 @@ import pytest
 from multitree.hw.link.link import Kind
 from multitree.nic.faults import Awaited
 from multitree.nic.forward.positions import kept_width
-from multitree.nic.send.forwarding_sender import ForwardingSender
+from multitree.nic.send.sender import ForwardingSender
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import plain, seeded, start
 from tests.nic.forward.flips import flipping, recorded

@@ -3,7 +3,7 @@
 import pytest
 from amaranth import Signal
 
-from multitree.hw.checked_queue import Checked
+from multitree.hw.check_bits import Checked
 
 
 @pytest.fixture

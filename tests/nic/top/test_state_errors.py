@@ -10,17 +10,14 @@ from multitree.hw.link.receiver import LinkReceiver
 from multitree.nic.control.tracker import DependencyTracker
 from multitree.nic.faults import FaultCode
 from multitree.nic.interface import Interface
-from multitree.nic.receive.forwarding_receiver import ForwardingReceiver
-from multitree.nic.receive.receiver import Receiver
-from multitree.nic.receive.shared_header_check import SharedHeaderCheck
+from multitree.nic.receive.receiver import ForwardingReceiver, Receiver
 from multitree.nic.receive.shared_lane import SharedLane
-from multitree.nic.receive.shared_receiver import SharedReceiver
+from multitree.nic.receive.shared_receiver import SharedHeaderCheck, SharedReceiver
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
-from multitree.nic.send.forwarding_sender import ForwardingSender
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
-from multitree.nic.send.sender import Sender
+from multitree.nic.send.sender import ForwardingSender, Sender
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL
 from tests.nic.top.pair import Host

@@ -39,7 +39,7 @@ _HEADER_LOOKUP, _OUTPUT = "nic/receive/header_lookup.py", "hw/switch/output.py"
 _EDITS = (
     *(
         (path, _BEFORE, _IMPORT)
-        for path in (_HEADER_LOOKUP, "nic/reduce/sequencer.py", "nic/send/framer.py", _OUTPUT)
+        for path in (_HEADER_LOOKUP, "nic/reduce/sequencer.py", "nic/send/sender.py", _OUTPUT)
     ),
     # A contribution that is not next claims nothing, and its head stays where it is.
     (
@@ -71,7 +71,7 @@ _EDITS = (
     ),
     # All collectives use the even channels.
     (
-        "nic/send/framer.py",
+        "nic/send/sender.py",
         "self.vc.eq(Cat(self.run.sequence[0],",
         'self.vc.eq(Cat(self.run.sequence[0] & ~removed(m, "parity"),',
     ),

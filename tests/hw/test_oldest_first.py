@@ -3,7 +3,7 @@
 import pytest
 from amaranth import Module, Signal
 
-from multitree.hw.switch.allocator import Ages, OldestFirst
+from multitree.hw.arbiter import Ages, OldestFirst
 from tests.hw.streams import assert_refused, run
 from tests.hw.switch.switches import seeded
 from tests.hw.test_arbiter import reference as turns

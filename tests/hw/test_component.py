@@ -1,4 +1,4 @@
-"""Tests of instances: one module for equal blocks, which are reset as blocks are."""
+"""Tests of blocks' parameters and instances: one module for equal blocks."""
 
 import re
 
@@ -7,8 +7,8 @@ from amaranth import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.component import add_instances
 from multitree.hw.export.verilog import NO_INLINE, generate
-from multitree.hw.instances import add_instances
 from tests.hw.streams import assert_refused, run
 
 

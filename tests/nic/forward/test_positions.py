@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.nic.forward.recent_writes import RecentWrites
+from multitree.nic.forward.positions import RecentWrites
 from tests.hw.streams import PATTERNS, go, run
 from tests.nic.blocks import seeded
 from tests.nic.forward.ports import FORWARDING, encoded
