@@ -267,7 +267,7 @@ def _wanted(schedule: Schedule) -> tuple[IntArray, IntArray]:
 
 def _match(wanted: IntArray, found: IntArray) -> IntArray:
     """Event of each transfer; of several with one key, as in waves, the k-th is the k-th event."""
-    # Both sorts are stable: waves of a flow arrive in order (nic/receive/scoreboard.py).
+    # Both sorts are stable: waves of a flow arrive in order (nic/receive/duplicate_filter.py).
     by_key = np.argsort(found, kind="stable")
     ranked = np.argsort(wanted, kind="stable")
     if not np.array_equal(found[by_key], wanted[ranked]):

@@ -13,7 +13,7 @@ from multitree.nic.config import (
     head_layout,
 )
 from multitree.nic.faults import FaultCode
-from multitree.nic.receive.scoreboard import Expectation, Scoreboard, refusal
+from multitree.nic.receive.duplicate_filter import DuplicateFilter, Expectation, refusal
 from multitree.nic.send.rows import WaveOffset, last_child_of
 from multitree.nic.signatures import LookupSignature, RunSignature
 
@@ -167,12 +167,12 @@ class HeadReader(wiring.Component):
         """
         run, entry, message = self.run, self.lookup.entry, self.messages.payload
         m.submodules.expectation = expectation = Expectation()
-        m.submodules.scoreboard = scoreboard = self._scoreboard(m, hand, phase)
+        m.submodules.scoreboard = duplicates = self._duplicates(m, hand, phase)
         m.d.comb += [expectation.entry.eq(entry), expectation.op.eq(hand.op)]
         m.d.comb += [expectation.port.eq(self.port), expectation.single.eq(hand.single)]
         known, fresh = Signal(message_layout(self.config)), Signal()
         stale, wrong_size = phase != run.sequence[0], size != entry.size[: len(size)]
-        code = refusal(m, self.lookup, expectation, scoreboard, stale, wrong_size)
+        code = refusal(m, self.lookup, expectation, duplicates, stale, wrong_size)
         last_child = last_child_of(m, entry)
         replaces = hand.op == OP_GATHER
         m.d.sync += fresh.eq(found)
@@ -188,7 +188,7 @@ class HeadReader(wiring.Component):
                 known.before.eq(Mux(replaces, last_child, expectation.sibling)),
             ]
         # A mark is not asked for in this cycle: the next head is taken in it at the earliest.
-        m.d.comb += [message.eq(known), scoreboard.mark.eq(fresh & ~known.code.any())]
+        m.d.comb += [message.eq(known), duplicates.mark.eq(fresh & ~known.code.any())]
         with m.If(self._move(m, hand, known, found, fresh)):
             m.d.sync += self.messages.valid.eq(1)
 
@@ -206,15 +206,15 @@ class HeadReader(wiring.Component):
                 m.d.sync += known.code.eq(FaultCode.OUT_OF_WINDOW)
         return fresh
 
-    def _scoreboard(self, m, hand, phase):
-        """The scoreboard, asked about the message in hand."""
-        scoreboard = Scoreboard(self.config)
+    def _duplicates(self, m, hand, phase):
+        """The duplicate filter, asked about the message in hand."""
+        duplicates = DuplicateFilter(self.config)
         m.d.comb += [
-            scoreboard.bank.eq(self.run.bank),
-            scoreboard.clear.eq(self.run.clear),
-            scoreboard.phase.eq(phase),
-            scoreboard.wave.eq(hand.wave),
-            scoreboard.op.eq(hand.op),
-            scoreboard.flow.eq(hand.flow),
+            duplicates.bank.eq(self.run.bank),
+            duplicates.clear.eq(self.run.clear),
+            duplicates.phase.eq(phase),
+            duplicates.wave.eq(hand.wave),
+            duplicates.op.eq(hand.op),
+            duplicates.flow.eq(hand.flow),
         ]
-        return scoreboard
+        return duplicates

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.link.link import Kind
 from multitree.nic.config import OP_GATHER, UNKNOWN, Config, flit_stream, head_layout
 from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.receive.scoreboard import Expectation, Scoreboard, refusal
+from multitree.nic.receive.duplicate_filter import DuplicateFilter, Expectation, refusal
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.rows import WaveOffset
 from multitree.nic.signatures import (
@@ -115,7 +115,7 @@ class HeaderCheck(wiring.Component):
         m.d.comb += [expectation.port.eq(self.port), expectation.single.eq(single)]
         m.d.comb += [self.lookup.flow.eq(flow), self.wait.flow.eq(flow)]
         self._item(m, op, flow, left, next_count)
-        scoreboard = self._scoreboard(m, op, flow, phase, wave)
+        duplicates = self._duplicates(m, op, flow, phase, wave)
         reported_wave = [self.wait.wave] if len(wave) else []
         m.d.comb += [each.eq(wave) for each in reported_wave]
         with m.FSM():
@@ -140,11 +140,11 @@ class HeaderCheck(wiring.Component):
                 m.d.sync += [left.eq(entry.size), after.eq(expectation.after)]
                 stale = phase != run.sequence[0]
                 wrong = stale, size != entry.size[: len(size)]
-                m.d.comb += self.fault.eq(refusal(m, self.lookup, expectation, scoreboard, *wrong))
+                m.d.comb += self.fault.eq(refusal(m, self.lookup, expectation, duplicates, *wrong))
                 m.next = "AWAIT_HEAD"
                 m.d.sync += self.query.port.eq(expectation.sibling)
                 with m.If(self.fault == 0):
-                    m.d.sync += scoreboard.mark.eq(1)
+                    m.d.sync += duplicates.mark.eq(1)
                     m.next = "MOVE" if self.config.wave_width else "PASS"
                     with m.If(single):
                         m.next = "REPORT"
@@ -183,20 +183,20 @@ class HeaderCheck(wiring.Component):
                 m.d.comb += self.fault.eq(FaultCode.OUT_OF_WINDOW)
                 m.next = "AWAIT_HEAD"
 
-    def _scoreboard(self, m, op, flow, phase, wave):
-        """The scoreboard, asked about the message in hand."""
-        m.submodules.scoreboard = scoreboard = Scoreboard(self.config)
+    def _duplicates(self, m, op, flow, phase, wave):
+        """The duplicate filter, asked about the message in hand."""
+        m.submodules.scoreboard = duplicates = DuplicateFilter(self.config)
         # Marked a cycle late: the next head is looked up two cycles behind it at the earliest.
-        m.d.sync += scoreboard.mark.eq(0)
+        m.d.sync += duplicates.mark.eq(0)
         m.d.comb += [
-            scoreboard.bank.eq(self.run.bank),
-            scoreboard.clear.eq(self.run.clear),
-            scoreboard.phase.eq(phase),
-            scoreboard.wave.eq(wave),
-            scoreboard.op.eq(op),
-            scoreboard.flow.eq(flow),
+            duplicates.bank.eq(self.run.bank),
+            duplicates.clear.eq(self.run.clear),
+            duplicates.phase.eq(phase),
+            duplicates.wave.eq(wave),
+            duplicates.op.eq(op),
+            duplicates.flow.eq(flow),
         ]
-        return scoreboard
+        return duplicates
 
     def _repeat(self, m, head, op, flow, after, wave):
         """Between packets: the head must be that of the message in hand."""

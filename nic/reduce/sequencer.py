@@ -44,8 +44,8 @@ class ReductionSequencer(wiring.Component):
     that came before in this collective is refused.
 
     What is known of a flow carries the lowest bit of its collective's number, and reads as
-    nothing in the next one; another table's flows are kept in another bank, see `Scoreboard`. It is
-    stored with check bits.
+    nothing in the next one; another table's flows are kept in another bank (`DuplicateFilter`).
+    It is stored with check bits.
 
     Four cycles per claim and per message that is in; what is in goes before claims, at port 0,
     where staged ones come in again, before the other ports, which take turns. So a claim is

@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.component import add_instances
 from multitree.hw.link.link import LinkSignature
 from multitree.nic.config import Config
+from multitree.nic.control.banks import Tables
 from multitree.nic.control.checker import SettingsCheck
-from multitree.nic.control.control import Control
+from multitree.nic.control.collective import Control
 from multitree.nic.control.counters import count_activity
 from multitree.nic.control.monitor import FaultMonitor, FaultRelay, Watchdog
 from multitree.nic.control.register_file import readable, writable
-from multitree.nic.control.tables import Tables
 from multitree.nic.control.tracker import DependencyTracker, ask_always, connect_report
 from multitree.nic.faults import FaultCode
 from multitree.nic.forward.positions import beginning_layout

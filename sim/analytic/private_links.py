@@ -324,7 +324,7 @@ class PrivateLinks:
     def trace(self, num_flits: int) -> Trace:
         """All times, rounded to cycles."""
         schedule = self._schedule
-        # A rank is done when all is in, and table and senders are through (nic/control/control.py).
+        # A rank is done when all is in, table and senders are through (nic/control/collective.py).
         done = self._table.over(schedule.num_steps)
         np.maximum.at(done, schedule.dst, self._arrived)
         np.maximum.at(done, schedule.src, self._sent + self._size)

@@ -1,4 +1,4 @@
-// The control: start, done and the cycles between (nic/control/control.py).
+// The control: start, done and the cycles between (nic/control/collective.py).
 #pragma once
 #include "tables.h"
 

@@ -3,7 +3,7 @@
 from amaranth import Mux, Signal
 
 from multitree.nic.config import Config
-from multitree.nic.control.control import Control
+from multitree.nic.control.collective import Control
 from multitree.nic.control.monitor import FaultMonitor, Watchdog
 from tests.formal.bench import Property
 

@@ -8,7 +8,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import FLOW_ENTRY, MODES, NO_PORT, SHARED_FLOW, Config
 from multitree.nic.control.checker import RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.faults import FaultCode
-from multitree.nic.receive.scoreboard import Expectation
+from multitree.nic.receive.duplicate_filter import Expectation
 from multitree.nic.send.rows import StepCounter
 from tests.formal.bench import Property
 

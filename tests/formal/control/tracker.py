@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 
 from multitree.nic.config import Config
 from multitree.nic.control.tracker import DependencyTracker
-from multitree.nic.receive.scoreboard import Scoreboard
+from multitree.nic.receive.duplicate_filter import DuplicateFilter
 from tests.formal.bench import Property
 
 __all__ = ["PROPERTIES"]
@@ -139,7 +139,7 @@ def once(bench, *, num_flows, wave_width=0):
     """
     m = bench.m
     config = _config(1, num_flows, wave_width)
-    m.submodules.block = block = Scoreboard(config)
+    m.submodules.block = block = DuplicateFilter(config)
     sweeping = Signal(range(2 * num_flows + 1))
     course = _Collectives(bench, clearing=sweeping.any(), width=wave_width + 1)
     with m.If(course.clear):
@@ -181,13 +181,13 @@ PROPERTIES = (
         ),
     ),
     Property(
-        "scoreboard.once",
+        "duplicate_filter.once",
         "a message is known exactly if it was marked in this collective, whatever was cleared",
         once,
         ({"num_flows": 1}, {"num_flows": 2}, {"num_flows": 4}),
     ),
     Property(
-        "scoreboard.waves",
+        "duplicate_filter.waves",
         "a wave is known exactly if it or a later one was marked, early if behind the next",
         once,
         ({"num_flows": 1, "wave_width": 2}, {"num_flows": 3, "wave_width": 2}),

@@ -7,9 +7,9 @@ from multitree.hw.link.link import Kind
 from multitree.nic.config import FLOW_ENTRY, NO_PORT, Config, head_layout, sequence_width
 from multitree.nic.control.checker import FlowCheck
 from multitree.nic.faults import FaultCode
+from multitree.nic.receive.duplicate_filter import DuplicateFilter
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver
-from multitree.nic.receive.scoreboard import Scoreboard
 from multitree.nic.reduce.reducer import Reducer
 from tests.formal.bench import Property, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
@@ -268,33 +268,33 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
 
 
 def asks(bench, *, wave_width):
-    """The scoreboard is asked and told of the head in hand, and forgets with the tables."""
+    """The duplicate filter is asked and told of the head in hand, and forgets with the tables."""
     m, config = bench.m, small_config(4, 2, wave_width)
-    scoreboard = hollow(Scoreboard)(config)
-    hand_out(bench, "multitree.nic.receive.header_check.Scoreboard", scoreboard)
-    free_outputs(bench, "board", scoreboard.seen, scoreboard.early, scoreboard.intact)
+    duplicates = hollow(DuplicateFilter)(config)
+    hand_out(bench, "multitree.nic.receive.header_check.DuplicateFilter", duplicates)
+    free_outputs(bench, "board", duplicates.seen, duplicates.early, duplicates.intact)
     block = _header_check(bench, config, bench.free("sequence", sequence_width(config)))
     run = block.run
     m.d.comb += run.clear.eq(bench.free("clear"))
     free_outputs(bench, "found", block.lookup.entry)
     head = _Head(bench, block, config)
     said, granted = head.said, block.lookup.granted
-    bench.check((scoreboard.clear == run.clear) & (scoreboard.bank == run.bank))
-    key = (scoreboard.op == said.op) & (scoreboard.flow == said.flow)
-    when = scoreboard.phase == said.sequence[0]
+    bench.check((duplicates.clear == run.clear) & (duplicates.bank == run.bank))
+    key = (duplicates.op == said.op) & (duplicates.flow == said.flow)
+    when = duplicates.phase == said.sequence[0]
     if wave_width:
-        when &= scoreboard.wave == said.wave[:wave_width]
+        when &= duplicates.wave == said.wave[:wave_width]
     bench.check(~granted | key)
     bench.check(~bench.past(granted) | when)
     checked = bench.past(bench.past(granted))
-    bench.check(scoreboard.mark == bench.past(checked & ~block.fault.any()))
-    bench.check(~scoreboard.mark | (key & when))
+    bench.check(duplicates.mark == bench.past(checked & ~block.fault.any()))
+    bench.check(~duplicates.mark | (key & when))
     # The collective that the head is of is still the one that runs.
     other = said.sequence[0] != run.sequence[0]
     bench.check(~(checked & other) | block.fault.any())
-    refuses = scoreboard.seen | scoreboard.early | ~scoreboard.intact
+    refuses = duplicates.seen | duplicates.early | ~duplicates.intact
     bench.check(~(checked & refuses) | block.fault.any())
-    bench.cover("mark", scoreboard.mark & said.sequence[0])
+    bench.cover("mark", duplicates.mark & said.sequence[0])
     bench.cover("late", checked & other)
 
 
@@ -374,7 +374,7 @@ PROPERTIES = (
     ),
     Property(
         "header_check.asks",
-        "the scoreboard is asked and told of the head in hand; none of another collective passes",
+        "the duplicate filter is asked about the head in hand; none of another collective passes",
         asks,
         ({"wave_width": 0}, {"wave_width": 1}),
     ),

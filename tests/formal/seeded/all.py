@@ -162,21 +162,21 @@ MUTANTS = (
     ),
     Mutant(
         "control.done",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "over = (self.missing == 0) & ~self.fetching & ~self.sending",
         "over = (self.missing == 0) & ~self.fetching",
         "over while a sender still reads",
     ),
     Mutant(
         "control.start",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "start & ~commit_waits & ~self.check & settled",
         "start & ~self.check & settled",
         "a start overtakes the commit that came before it",
     ),
     Mutant(
         "control.start",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "start & ~commit_waits & ~self.check & settled",
         "start & ~commit_waits & settled",
         "a start in one write with a commit runs the old table",
@@ -238,8 +238,8 @@ MUTANTS = (
         "what was overheard is answered from memory",
     ),
     Mutant(
-        "scoreboard.once",
-        "nic/receive/scoreboard.py",
+        "duplicate_filter.once",
+        "nic/receive/duplicate_filter.py",
         "write.en.eq(Mux(used, self.mark, sweeping)),",
         "write.en.eq(Mux(used, self.mark, 0)),",
         "a bank is not cleared for another table",
@@ -247,8 +247,8 @@ MUTANTS = (
     Mutant(
         "header_check.once",
         "nic/receive/header_check.py",
-        "scoreboard.mark.eq(1)",
-        "scoreboard.mark.eq(0)",
+        "duplicates.mark.eq(1)",
+        "duplicates.mark.eq(0)",
         "a message that came in is not remembered",
     ),
     Mutant(

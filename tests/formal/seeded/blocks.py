@@ -210,14 +210,14 @@ MUTANTS = (
     ),
     Mutant(
         "expectation.sibling",
-        "nic/receive/scoreboard.py",
+        "nic/receive/duplicate_filter.py",
         "self.sibling.eq(children[k - 1])",
         "self.sibling.eq(children[0])",
         "every contribution waits for the first one only",
     ),
     Mutant(
         "expectation.sibling",
-        "nic/receive/scoreboard.py",
+        "nic/receive/duplicate_filter.py",
         "self.after.eq(is_child[1:].any())",
         "self.after.eq(is_child[2:].any())",
         "the second contribution waits for none",

@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         "head_reader.once",
         "nic/receive/head_reader.py",
-        "scoreboard.mark.eq(fresh & ~known.code.any())",
-        "scoreboard.mark.eq(found & ~known.code.any())",
+        "duplicates.mark.eq(fresh & ~known.code.any())",
+        "duplicates.mark.eq(found & ~known.code.any())",
         "a message is remembered by what was wrong with the one before it",
     ),
     Mutant(

@@ -6,7 +6,7 @@ __all__ = ["MUTANTS"]
 
 _CHECK = "nic/receive/header_check.py"
 _REDUCER = "nic/reduce/reducer.py"
-_SCOREBOARD = "nic/receive/scoreboard.py"
+_DUPLICATE_FILTER = "nic/receive/duplicate_filter.py"
 
 MUTANTS = (
     Mutant(
@@ -54,15 +54,15 @@ MUTANTS = (
     Mutant(
         "header_check.asks",
         _CHECK,
-        "scoreboard.phase.eq(phase),",
-        "scoreboard.phase.eq(0),",
+        "duplicates.phase.eq(phase),",
+        "duplicates.phase.eq(0),",
         "every second collective is another's",
     ),
     Mutant(
         "header_check.asks",
         _CHECK,
-        "scoreboard.clear.eq(self.run.clear),",
-        "scoreboard.clear.eq(0),",
+        "duplicates.clear.eq(self.run.clear),",
+        "duplicates.clear.eq(0),",
         "marks of tables before are kept",
     ),
     Mutant(
@@ -80,8 +80,8 @@ MUTANTS = (
         "every port is port 0",
     ),
     Mutant(
-        "scoreboard.once",
-        _SCOREBOARD,
+        "duplicate_filter.once",
+        _DUPLICATE_FILTER,
         "write.data.eq(Cat(known, check_of(known))),",
         "write.data.eq(Cat(known, ~check_of(known))),",
         "check bits of another mark",
@@ -165,21 +165,21 @@ MUTANTS = (
     ),
     Mutant(
         "control.start",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "m.d.sync += self.start_waits.eq(start)",
         "m.d.sync += self.start_waits.eq(self.start)",
         "a start that waits is forgotten",
     ),
     Mutant(
         "control.done",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "m.d.sync += self.irq.eq(self.faulted | left.any())",
         "m.d.sync += self.irq.eq(left.any())",
         "no interrupt of a fault",
     ),
     Mutant(
         "control.done",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "m.d.sync += unread.eq(left + (finished & ~left.all()))",
         "m.d.sync += unread.eq(left | finished)",
         "two that are done are one",

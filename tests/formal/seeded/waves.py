@@ -6,15 +6,15 @@ __all__ = ["MUTANTS"]
 
 MUTANTS = (
     Mutant(
-        "scoreboard.waves",
-        "nic/receive/scoreboard.py",
+        "duplicate_filter.waves",
+        "nic/receive/duplicate_filter.py",
         "self.wave <= last",
         "self.wave == last",
         "an earlier wave may come again",
     ),
     Mutant(
-        "scoreboard.waves",
-        "nic/receive/scoreboard.py",
+        "duplicate_filter.waves",
+        "nic/receive/duplicate_filter.py",
         "Mux(came, last + 1, 0)",
         "Mux(came, last + 2, 0)",
         "a wave may be left out",
@@ -35,14 +35,14 @@ MUTANTS = (
     ),
     Mutant(
         "control.waves",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "(self.iterations >> self._wave_width) != 0",
         "(self.iterations[:16] >> self._wave_width) != 0",
         "waves that have no number are started",
     ),
     Mutant(
         "control.waves",
-        "nic/control/control.py",
+        "nic/control/collective.py",
         "self.last_run.eq(self.iterations + last_stage)",
         "self.last_run.eq(self.iterations + self.last_stage)",
         "the stages are those of a table that waits",
@@ -91,8 +91,8 @@ MUTANTS = (
     ),
     Mutant(
         "header_check.waves",
-        "nic/receive/scoreboard.py",
-        "~expectation.expected | scoreboard.early",
+        "nic/receive/duplicate_filter.py",
+        "~expectation.expected | duplicates.early",
         "~expectation.expected",
         "a wave comes in before the one before it",
     ),

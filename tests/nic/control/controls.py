@@ -1,6 +1,6 @@
 """A control with a checker and a fetcher that take some cycles, for tests."""
 
-from multitree.nic.control.control import Control
+from multitree.nic.control.collective import Control
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put
 

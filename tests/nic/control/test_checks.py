@@ -9,7 +9,7 @@ from multitree.nic.config import FLOW_ENTRY, NO_PORT, SHARED_FLOW
 from multitree.nic.control.checker import FlowCheck, RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.faults import FaultCode
 from multitree.nic.program import DTYPE_CODES
-from multitree.nic.receive.scoreboard import Expectation
+from multitree.nic.receive.duplicate_filter import Expectation
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, entry, evaluate, put, row, seeded
 

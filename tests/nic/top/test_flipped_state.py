@@ -6,7 +6,7 @@ import pytest
 from amaranth.lib.memory import Memory
 
 from multitree.nic.control import tracker as trackers
-from multitree.nic.receive import scoreboard as ledgers
+from multitree.nic.receive import duplicate_filter as filters
 from multitree.nic.reduce import sequencer as sequencers
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put, seeded
@@ -25,7 +25,7 @@ def memories(monkeypatch):
             super().__init__(**sizes)
             made.append(self)
 
-    for module in (trackers, ledgers, sequencers):
+    for module in (trackers, filters, sequencers):
         monkeypatch.setattr(module, "Memory", Recorded)
     return made
 
@@ -79,22 +79,22 @@ def test_a_count_that_flipped_is_reported_at_its_port_when_it_is_read_while_a_co
 
 def test_a_mark_that_flipped_is_reported_with_the_answer(memories):
     rng = seeded(1)
-    scoreboard = ledgers.Scoreboard(SMALL)
+    duplicates = filters.DuplicateFilter(SMALL)
 
     async def intact(ctx, op, flow):
-        put(ctx, scoreboard, op=op, flow=flow)
+        put(ctx, duplicates, op=op, flow=flow)
         await ctx.tick().repeat(2)
-        return ctx.get(scoreboard.intact)
+        return ctx.get(duplicates.intact)
 
     async def drive(ctx):
         for bank in range(2):
-            put(ctx, scoreboard, bank=bank, phase=1)
+            put(ctx, duplicates, bank=bank, phase=1)
             for _ in range(60):
                 op, flow = rng.randrange(2), rng.randrange(SMALL.num_flows)
                 if rng.random() < 0.5:
-                    put(ctx, scoreboard, op=op, flow=flow, mark=1)
+                    put(ctx, duplicates, op=op, flow=flow, mark=1)
                     await ctx.tick()
-                    ctx.set(scoreboard.mark, 0)
+                    ctx.set(duplicates.mark, 0)
                 assert await intact(ctx, op, flow)
                 entry = memories[bank].data[op | flow << 1]
                 bits = rng.sample(range(memories[bank].data.shape), rng.randrange(1, 4))
@@ -103,7 +103,7 @@ def test_a_mark_that_flipped_is_reported_with_the_answer(memories):
                 assert await intact(ctx, 1 - op, flow)
                 flip(ctx, entry, bits)
 
-    run(scoreboard, drive)
+    run(duplicates, drive)
 
 
 def test_the_state_of_a_sum_that_flipped_is_reported_when_its_next_message_is_judged(memories):

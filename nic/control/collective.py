@@ -50,7 +50,7 @@ class Control(wiring.Component):
     faulted : In(1)
         There is a fault; what was remembered is forgotten.
     check : Out(1)
-        To the checker, the tracker and the scoreboards: a table is committed.
+        To the checker, the tracker and the duplicate filters: a table is committed.
     checking, clearing : In(1)
         Checker busy; counts or marks of the shadow bank being cleared.
     refused : In(1)

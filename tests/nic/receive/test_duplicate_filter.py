@@ -1,11 +1,11 @@
-"""Tests of scoreboard and snapshot: each message once, settings that hold."""
+"""Tests of duplicate filter and snapshot: each message once, settings that hold."""
 
 from dataclasses import replace
 
 import pytest
 
 from multitree.nic.control.register_file import OF_THE_TABLE, Snapshot, writable
-from multitree.nic.receive.scoreboard import Scoreboard
+from multitree.nic.receive.duplicate_filter import DuplicateFilter
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put, seeded
 
@@ -16,27 +16,27 @@ PLACES = [(op, flow) for op in range(2) for flow in range(SMALL.num_flows)]
 def test_a_message_is_seen_exactly_if_it_was_marked_in_this_collective_and_bank(seed):
     """As in hardware: every expected message is marked in every collective of its table."""
     rng = seeded(seed)
-    scoreboard = Scoreboard(SMALL)
+    duplicates = DuplicateFilter(SMALL)
 
     async def is_seen(ctx, place):
-        put(ctx, scoreboard, op=place[0], flow=place[1])
+        put(ctx, duplicates, op=place[0], flow=place[1])
         await ctx.tick().repeat(2)
-        return ctx.get(scoreboard.seen)
+        return ctx.get(duplicates.seen)
 
     async def drive(ctx):
         phase = bank = 0
         for table in range(6):
             expected = rng.sample(PLACES, rng.randrange(1, len(PLACES)))
             for collective in range(rng.randrange(1, 4)):
-                put(ctx, scoreboard, phase=phase, bank=bank)
+                put(ctx, duplicates, phase=phase, bank=bank)
                 # The next table's bank is cleared while this one marks.
                 swept = rng.randrange(len(expected)) if collective == 0 else None
                 for number, place in enumerate(rng.sample(expected, len(expected))):
-                    ctx.set(scoreboard.clear, number == swept)
+                    ctx.set(duplicates.clear, number == swept)
                     assert not await is_seen(ctx, place)
-                    put(ctx, scoreboard, clear=0, mark=1)
+                    put(ctx, duplicates, clear=0, mark=1)
                     await ctx.tick()
-                    ctx.set(scoreboard.mark, 0)
+                    ctx.set(duplicates.mark, 0)
                     assert await is_seen(ctx, place)
                 for place in PLACES:
                     assert await is_seen(ctx, place) == (place in expected), (table, place)
@@ -44,7 +44,7 @@ def test_a_message_is_seen_exactly_if_it_was_marked_in_this_collective_and_bank(
             await ctx.tick().repeat(2 * SMALL.num_flows)
             bank = 1 - bank
 
-    run(scoreboard, drive)
+    run(duplicates, drive)
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -52,17 +52,17 @@ def test_a_message_is_seen_exactly_if_it_was_marked_in_this_collective_and_bank(
 def test_the_waves_of_a_message_come_in_order_and_each_once_in_every_collective(seed, width):
     """An earlier one, or the same, was seen; one behind the next is early."""
     rng = seeded(seed)
-    scoreboard = Scoreboard(replace(SMALL, wave_width=width))
+    duplicates = DuplicateFilter(replace(SMALL, wave_width=width))
 
     async def asked(ctx, place, wave):
-        put(ctx, scoreboard, op=place[0], flow=place[1], wave=wave)
+        put(ctx, duplicates, op=place[0], flow=place[1], wave=wave)
         await ctx.tick().repeat(2)
-        return ctx.get(scoreboard.seen), ctx.get(scoreboard.early)
+        return ctx.get(duplicates.seen), ctx.get(duplicates.early)
 
     async def drive(ctx):
         expected = rng.sample(PLACES, 5)
         for collective in range(6):
-            put(ctx, scoreboard, phase=collective % 2)
+            put(ctx, duplicates, phase=collective % 2)
             known = dict.fromkeys(expected, -1)
             num_waves = rng.randrange(1, (1 << width) + 1)
             while any(wave < num_waves - 1 for wave in known.values()):
@@ -72,12 +72,12 @@ def test_the_waves_of_a_message_come_in_order_and_each_once_in_every_collective(
                 found = (int(wave <= before), int(wave > before + 1))
                 assert await asked(ctx, place, wave) == found, (place, wave, before)
                 if place in known and wave == before + 1 and wave < num_waves:
-                    ctx.set(scoreboard.mark, 1)
+                    ctx.set(duplicates.mark, 1)
                     await ctx.tick()
-                    ctx.set(scoreboard.mark, 0)
+                    ctx.set(duplicates.mark, 0)
                     known[place] = wave
 
-    run(scoreboard, drive)
+    run(duplicates, drive)
 
 
 def test_settings_follow_their_registers_until_a_collective_runs_and_a_tables_until_the_swap():

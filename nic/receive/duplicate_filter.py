@@ -10,10 +10,10 @@ from multitree.hw.check_bits import check_of, check_width, is_intact
 from multitree.nic.config import FLOW_ENTRY, OP_GATHER, Config
 from multitree.nic.faults import FaultCode
 
-__all__ = ["Expectation", "Scoreboard", "refusal"]
+__all__ = ["DuplicateFilter", "Expectation", "refusal"]
 
 
-def refusal(m, lookup, expectation, scoreboard, stale, wrong_size):
+def refusal(m, lookup, expectation, duplicates, stale, wrong_size):
     """What is wrong with a message, in the cycle in which its flow's entry is valid.
 
     Parameters
@@ -21,7 +21,7 @@ def refusal(m, lookup, expectation, scoreboard, stale, wrong_size):
     m : Module
     lookup : LookupSignature
     expectation : Expectation
-    scoreboard : Scoreboard
+    duplicates : DuplicateFilter
     stale : Value
         The collective was over, and another may have begun, while the entry was looked up.
     wrong_size : Value
@@ -36,10 +36,10 @@ def refusal(m, lookup, expectation, scoreboard, stale, wrong_size):
     # Check bits first: an entry or a mark that flipped says nothing of the message.
     for wrong, name in (
         (wrong_size, FaultCode.LENGTH),
-        (scoreboard.seen, FaultCode.DUPLICATE_MESSAGE),
-        (~expectation.expected | scoreboard.early, FaultCode.UNEXPECTED_MESSAGE),
+        (duplicates.seen, FaultCode.DUPLICATE_MESSAGE),
+        (~expectation.expected | duplicates.early, FaultCode.UNEXPECTED_MESSAGE),
         (stale, FaultCode.STALE_SEQUENCE),
-        (~scoreboard.intact, FaultCode.STATE_PARITY),
+        (~duplicates.intact, FaultCode.STATE_PARITY),
         (~lookup.intact, FaultCode.TABLE_PARITY),
     ):
         # Later assignments win.
@@ -105,7 +105,7 @@ class Expectation(wiring.Component):
         return m
 
 
-class Scoreboard(wiring.Component):
+class DuplicateFilter(wiring.Component):
     """Remembers every message that a port has admitted, so that none is admitted twice.
 
     Per flow and op: that a message came, the lowest bit of the number of the collective that it
