@@ -13,20 +13,8 @@ __all__ = ["AGE", "Ages", "OldestFirst", "RoundRobin", "stay"]
 
 
 def stay(m, choice, offered, taken):
-    """The choice of who offers, kept while what is offered is not taken.
-
-    Parameters
-    ----------
-    m : Module
-    choice : Value
-        Who would offer in this cycle.
-    offered, taken : Value
-        Something is offered; it is taken.
-
-    Returns
-    -------
-    Signal
-        Who does offer; combinational.
+    """Who offers in this cycle: `choice`, kept from the cycle before while what is `offered` is not
+    `taken`; combinational.
     """
     waits = Signal()
     kept, chosen = Signal(len(choice)), Signal(len(choice))
@@ -37,19 +25,14 @@ def stay(m, choice, offered, taken):
 
 
 class RoundRobin(wiring.Component):
-    """Grants one of several requests, starting its search behind the one granted last.
+    """Grants one of `count` requests, starting its search behind the one granted last.
 
-    In a cycle with `advance` the granted request becomes the last one; without `advance` the
-    search starts at the same place in the next cycle, so that a requester in front may take the
-    grant over. Fair: a request that stays high is granted before any other is granted twice with
+    In a cycle with `advance` the granted request becomes the last one; without `advance` the search
+    starts at the same place in the next cycle, so that a requester in front may take the grant
+    over. Fair: a request that stays high is granted before any other is granted twice with
     `advance`. After reset the search starts at request 0.
 
     Combinational from `requests` to `granted`, `grant` and `valid`; one grant per cycle.
-
-    Parameters
-    ----------
-    count : int
-        Number of requests, at least 1.
 
     Members
     -------
@@ -63,13 +46,6 @@ class RoundRobin(wiring.Component):
         Number of the granted request; 0 while there is none.
     valid : Out(1)
         There is a request.
-
-    Raises
-    ------
-    TypeError
-        If `count` is not an integer.
-    ValueError
-        If `count` is less than 1.
     """
 
     def __init__(self, *, count: int):
@@ -85,8 +61,9 @@ class RoundRobin(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Two priority searches side by side: among the requests behind the last one, and all."""
         m = Module()
+        # Two searches side by side, among the requests behind the last one and among all: a
+        # search that wrapped around would be a combinational loop.
         behind = Signal(self.count)
         # After reset `behind` is empty: the first search is over all requests, from request 0 on.
         first = self.requests & behind
@@ -112,19 +89,12 @@ AGE = data.StructLayout({"sequence": 8, "step": 16})
 
 
 class Ages(wiring.Component):
-    """Compares every message's age with every other's.
+    """Compares the age of each of `count` messages with every other's; combinational.
 
     Of two messages the older one has the lower sequence number, counted within the nearer half of
-    the 256 that there are; among those of one sequence it is the one of the lower step. Neither
-    is older where both are equal. At a distance of just 128 the one with the lower index is
-    older: no two are older than each other.
-
-    Combinational.
-
-    Parameters
-    ----------
-    count : int
-        Messages, at least 1.
+    the 256 that there are; among those of one sequence it is the one of the lower step. Neither is
+    older where both are equal. At a distance of just 128 the one with the lower index is older: no
+    two are older than each other.
 
     Members
     -------
@@ -132,13 +102,6 @@ class Ages(wiring.Component):
         What is compared.
     older : Out(count), one per message
         The messages that are older than this one.
-
-    Raises
-    ------
-    TypeError
-        If `count` is not an integer.
-    ValueError
-        If it is less than 1.
     """
 
     def __init__(self, *, count: int):
@@ -146,7 +109,6 @@ class Ages(wiring.Component):
         super().__init__({"ages": In(AGE).array(count), "older": Out(count).array(count)})
 
     def elaborate(self, platform):
-        """One subtraction and one comparison per pair."""
         m = Module()
         for low in range(self.count):
             for high in range(low + 1, self.count):
@@ -163,20 +125,14 @@ class Ages(wiring.Component):
 
 
 class OldestFirst(wiring.Component):
-    """Grants one of several requests to which none is older, in turns among equals.
+    """Grants one of `count` requests to which none is older, in turns among equals.
 
     Where every request has an older one, which sequence numbers more than 127 apart can lead to,
-    all are equals. A request that stays high is passed over by each request that is not older
-    than it at most once after every grant to an older one: it waits for at most `count - 1`
-    grants more than those to older ones, and these are finitely many where the messages of a
-    step are.
+    all are equals. A request that stays high is passed over by each request that is not older than
+    it at most once after every grant to an older one: it waits for at most `count - 1` grants more
+    than those to older ones, and these are finitely many where the messages of a step are.
 
     Combinational from `requests` and `older` to `grant` and `valid`; one grant per cycle.
-
-    Parameters
-    ----------
-    count : int
-        Number of requests, at least 1.
 
     Members
     -------
@@ -184,19 +140,8 @@ class OldestFirst(wiring.Component):
         One bit per requester.
     older : In(count), one per request
         The messages that are older than its.
-    advance : In(1)
-        The grant is taken; ignored while there is none.
-    grant : Out(range(count))
-        Number of the granted request; 0 while there is none.
-    valid : Out(1)
-        There is a request.
-
-    Raises
-    ------
-    TypeError
-        If `count` is not an integer.
-    ValueError
-        If it is less than 1.
+    advance, grant, valid : In(1), Out(range(count)), Out(1)
+        As of `RoundRobin`.
 
     References
     ----------
@@ -216,7 +161,6 @@ class OldestFirst(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A mask in front of a round robin."""
         m = Module()
         m.submodules.turns = turns = RoundRobin(count=self.count)
         oldest = Signal(self.count)

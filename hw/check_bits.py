@@ -35,12 +35,8 @@ _GROUPS = 8
 
 
 def sum_of(terms: Iterable[Value]) -> Value:
-    """Exclusive or of bits or of words, as a tree of sums of `TABLE_INPUTS`.
-
-    Parameters
-    ----------
-    terms : iterable of Value
-        What is added; nothing adds up to zero.
+    """Exclusive or of bits or of words, as a tree of sums of `TABLE_INPUTS`; nothing adds up to
+    zero.
     """
     terms = list(terms) or [Const(0, 1)]
     while len(terms) > 1:
@@ -50,24 +46,8 @@ def sum_of(terms: Iterable[Value]) -> Value:
 
 
 def check_width(width: int) -> int:
-    """Check bits of a word: as few as give each of its bits another three of them.
-
-    Parameters
-    ----------
-    width : int
-        Bits of the word.
-
-    Returns
-    -------
-    int
-        7 for 32 bits, 11 for 131 bits.
-
-    Raises
-    ------
-    TypeError
-        If it is not an integer.
-    ValueError
-        If it is less than 1.
+    """Check bits of a word, such as 7 for 32 bits and 11 for 131: as few as give each of its bits
+    another three of them.
     """
     check_integer("Width", width, least=1)
     bits = _WEIGHT
@@ -78,31 +58,18 @@ def check_width(width: int) -> int:
 
 @cache
 def check_columns(width: int) -> tuple[int, ...]:
-    """Columns of the check matrix: for each bit of a word the check bits that it goes into.
+    """Columns of the check matrix: for each bit of a word a mask of the check bits that it goes
+    into.
 
-    All columns, those of the check bits included, are different and have an odd number of ones.
-    So the sum of one, two or three of them is never zero: the code has distance 4 (Hsiao). Which
-    columns are taken is chosen such that each check bit has about as many bits to add.
-
-    Parameters
-    ----------
-    width : int
-        Bits of the word.
-
-    Returns
-    -------
-    tuple of int
-        A mask of check bits for each bit of the word.
-
-    References
-    ----------
-    M. Y. Hsiao, "A Class of Optimal Minimum Odd-weight-column SEC-DED Codes", IBM Journal of
-    Research and Development 14(4), 1970.
+    All columns are different and have an odd number of ones, so that no sum of up to three is zero:
+    the code has distance 4 (M. Y. Hsiao, "A Class of Optimal Minimum Odd-weight-column SEC-DED
+    Codes", IBM Journal of Research and Development 14(4), 1970).
     """
     left = list(combinations(range(check_width(width)), _WEIGHT))
     loads = [0] * check_width(width)
     columns = []
     for _ in range(width):
+        # Such that each check bit has about as many bits to add.
         chosen = min(left, key=lambda rows: (sorted((loads[k] for k in rows), reverse=True), rows))
         left.remove(chosen)
         for row in chosen:
@@ -125,42 +92,23 @@ def is_intact(word: Value, check: Value) -> Value:
 
 
 def parity_width(width: int) -> int:
-    """Bits of a word's interleaved parity.
-
-    Parameters
-    ----------
-    width : int
-        Bits of the word.
-
-    Returns
-    -------
-    int
-        8; as many as the word has if it has fewer, at least 2.
-
-    Raises
-    ------
-    TypeError
-        If it is not an integer.
-    ValueError
-        If it is less than 1.
+    """Bits of a word's interleaved parity: 8, or as many as the word has if it has fewer, at least
+    2.
     """
     return max(2, min(_GROUPS, check_integer("Width", width, least=1)))
 
 
 def parity_of(word: Value) -> Value:
-    """A word's interleaved parity, to be stored behind it; that of zeros is zeros.
+    """A word's interleaved parity (BIP-n of ITU-T G.707), to be stored behind it; that of zeros is
+    zeros.
 
-    Bits whose places in the stored word differ by a multiple of `parity_width` are a group, and an
-    even number of each group's are ones. Any odd number of flipped bits is found, and any of two
-    groups or more within a run of `parity_width` bits, such as one particle strikes. Each bit is
-    added once, three times by `check_of`, which finds any two and three.
-
-    References
-    ----------
-    ITU-T G.707, "Network node interface for the synchronous digital hierarchy", 2007: BIP-n.
+    Any odd number of flipped bits is found, and any of two groups or more within a run of
+    `parity_width` bits, such as one particle strikes. Each bit is added once, three times by
+    `check_of`, which finds any two and three.
     """
     word = Value.cast(word)
     groups = parity_width(len(word))
+    # A group: bits whose places in the stored word differ by a multiple of `groups`.
     return Cat(sum_of(word[(len(word) + k) % groups :: groups]) for k in range(groups))
 
 
@@ -175,8 +123,8 @@ class Checked(wiring.Component):
     The queue's contract and times stay as they are; nothing waits for the check. Flipped bits of an
     entry that `parity_of` finds, wherever in the queue that is held, are reported when it leaves,
     in the cycle behind. What was done with it by then has to be undone, or must not count: whoever
-    uses it stops for good. An entry is held for as long as a flit waits; what is held for a whole
-    collective has check bits that find more (`check_of`).
+    uses it stops for good. What is held for a whole collective, not only for as long as a flit
+    waits, has check bits that find more (`check_of`).
 
     Parameters
     ----------
@@ -189,20 +137,12 @@ class Checked(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(shape))
-        What comes in.
-    o : Out(stream.Signature(shape))
-        The same, in order.
+    i, o : In, Out(stream.Signature(shape))
+        What comes in, and the same in order.
     level : Out(range(depth + 2))
         Payloads held, as the queue reports them, if it does.
     state_error : Out(1)
-        Strobe: the payload that left in the cycle before is not the one that came in. Combinational
-        on registers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As the queue.
+        Strobe: the payload that left in the cycle before has flipped bits.
     """
 
     def __init__(self, queue: type, *, shape, **sizes: int):
@@ -215,7 +155,6 @@ class Checked(wiring.Component):
         super().__init__({"i": In(payloads), "o": Out(payloads), **level, "state_error": Out(1)})
 
     def elaborate(self, platform):
-        """The parity goes in with the payload; what leaves is compared a cycle later."""
         m = Module()
         m.submodules.queue = queue = self._queue
         came, goes = Value.cast(self.i.payload), Value.cast(self.o.payload)

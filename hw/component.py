@@ -11,23 +11,8 @@ __all__ = ["VerilogModules", "add_instances", "check_integer", "is_synthesised",
 
 
 def check_integer(thing: str, value: object, *, least: int, most: int | None = None) -> int:
-    """Return `value` if it is an integer in a range, else raise an error that names it.
-
-    Parameters
-    ----------
-    thing : str
-        What the value is, the first word of the message: "Depth", "Flit bytes".
-    value : object
-        The value.
-    least, most : int
-        Smallest and largest legal value; no largest where `most` is None.
-
-    Raises
-    ------
-    TypeError
-        If `value` is not an integer.
-    ValueError
-        If it is out of range.
+    """Return `value` if it is an integer from `least` to `most`, else raise an error that begins
+    with `thing`, such as "Depth".
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{thing} must be an integer, not {value!r}")
@@ -39,19 +24,8 @@ def check_integer(thing: str, value: object, *, least: int, most: int | None = N
 
 
 class VerilogModules:
-    """The platform that a design is elaborated for to be written as Verilog.
-
-    Parameters
-    ----------
-    top : str
-        Name of the top module; the others have it as a prefix.
-    emulated : bool
-        It is only to be emulated.
-
-    Attributes
-    ----------
-    components : list of (str, Component)
-        What is a module of its own, and the module's name.
+    """The platform of a design that is written as Verilog. `top` is the name of the top module and
+    the prefix of the others; `components` are what has a module of its own, by the module's name.
     """
 
     def __init__(self, top: str, *, emulated: bool = False):
@@ -66,17 +40,7 @@ def is_synthesised(platform) -> bool:
 
 
 def port_values(component) -> dict[str, tuple[Value, Flow]]:
-    """Value and flow of every port by its flattened name; ports of no width are left out.
-
-    Parameters
-    ----------
-    component : wiring.Component or interface object
-
-    Raises
-    ------
-    ValueError
-        If two members would have the same name.
-    """
+    """Value and flow of every port by its flattened name; ports of no width are left out."""
     ports: dict[str, tuple[Value, Flow]] = {}
     for path, member, value in component.signature.flatten(component):
         name = "_".join(map(str, path))
@@ -95,38 +59,19 @@ def add_instances(
     *,
     reset: ValueLike = 0,
 ) -> list:
-    """Add equal components in clock domain `sync` as submodules `name_0`, `name_1` and so on.
+    """Add `count` equal components in clock domain `sync` as submodules `name_0`, `name_1` and so
+    on.
 
-    Written as Verilog they are instances of one module: the text, and what a simulator makes of
-    it, does not grow with their number. Elsewhere each is elaborated.
-
-    Parameters
-    ----------
-    m : Module
-        Gets them.
-    platform : VerilogModules or None
-        As `elaborate` was given it.
-    name : str
-        What they are, unique among such modules of a design.
-    count : int
-        How many.
-    make : callable
-        Makes one, which has registers: a module without any has no clock for its instances to
-        connect.
-    reset : Value
-        What resets them in addition to the domain's own reset, if a `ResetInserter` is around `m`:
-        Amaranth does not reach into instances.
-
-    Returns
-    -------
-    list
-        Components, or interface objects with the same members.
+    Written as Verilog they are instances of one module: the text, and what a simulator makes of it,
+    does not grow with their number. Elsewhere each is elaborated. Returned are components, or
+    interface objects with the same members.
     """
     if not isinstance(platform, VerilogModules):
         components = [make() for _ in range(count)]
         for number, component in enumerate(components):
             m.submodules[f"{name}_{number}"] = component
         return components
+    # It must have registers: a module without any has no clock for its instances to connect.
     module, component = f"{platform.top}.{name}", make()
     if any(module == known for known, _ in platform.components):
         raise ValueError(f"A name of equal components must be used once, not twice: {module!r}")
@@ -136,6 +81,7 @@ def add_instances(
         m.submodules[f"{name}_{number}"] = Instance(
             module,
             i_clk=ClockSignal(),
+            # Amaranth does not reach into instances: a `ResetInserter` around them has no effect.
             i_rst=ResetSignal() | reset,
             **{
                 f"{'i' if flow == Flow.In else 'o'}_{port}": value

@@ -20,41 +20,12 @@ _POLYNOMIAL = 0xEDB88320
 
 
 def crc32_step(state: ValueLike, data: ValueLike, *, sums: Module | None = None) -> Value:
-    """Register of a CRC-32 after some more bytes, combinational.
+    """Register of a CRC-32, 32 bits, after some more whole bytes, the first one lowest;
+    combinational.
 
-    The register is linear in itself and the data: each bit of the result is the exclusive or of
-    some bits of both. Which ones follows from pushing a single 1 through the bitwise definition.
-    The CRC is the complement of the register, which begins as `CRC32_INIT`.
-
-    Parameters
-    ----------
-    state : ValueLike
-        The register so far, 32 bits.
-    data : ValueLike
-        A whole number of bytes, the first one lowest, at least one.
-    sums : Module, optional
-        For synthesis: it gets the sums that several bits of the result have in common, of which
-        the result is built, in half the look-up tables of four inputs. Without it, what each four
-        bits do is looked up, as a word: an emulator of the interface is 1.4 times as fast with it.
-
-    Returns
-    -------
-    Value
-        32 bits; what `zlib.crc32` gives for the same bytes is its complement.
-
-    Raises
-    ------
-    ValueError
-        If the state has not 32 bits, or the data are no whole number of bytes, at least one.
-
-    Notes
-    -----
-    For 136 bits, a flit of 16 bytes and one more, about 60 bits go into each bit of the result.
-
-    References
-    ----------
-    T. V. Ramabadran, S. S. Gaitonde, "A tutorial on CRC computations", IEEE Micro 8(4), 1988.
-    C. Paar, "Optimized arithmetic for Reed-Solomon encoders", ISIT 1997: sums in common.
+    With a module `sums`, for synthesis, that gets the sums which several bits of the result have in
+    common: half the look-up tables. Without it what each four bits do is looked up as a word: an
+    emulator of the interface is 1.4 times as fast. The CRC is the complement of the register.
     """
     state, data = Value.cast(state), Value.cast(data)
     count = len(data)
@@ -62,6 +33,9 @@ def crc32_step(state: ValueLike, data: ValueLike, *, sums: Module | None = None)
         raise ValueError(f"CRC state must be of 32 bits, not {len(state)!r}")
     if count == 0 or count % 8:
         raise ValueError(f"CRC data must be of whole bytes, not {count!r} bits")
+    # The register is linear in itself and the data, so that each bit of the result is the exclusive
+    # or of some bits of both, of 136 bits about 60: T. V. Ramabadran, S. S. Gaitonde, "A tutorial
+    # on CRC computations", IEEE Micro 8(4), 1988.
     effects = _effects(count)
     # A bit of the register is in effect when it has been shifted to the lowest place, where it
     # meets the bit of the data with the same number.
@@ -117,7 +91,8 @@ def _summed(m: Module, bits: list[Value], effects: tuple[int, ...]) -> Value:
 def _common_sums(effects: tuple[int, ...]) -> tuple[list[list[int]], list[list[int]]]:
     """Sums of up to four bits or earlier sums, and which of all these add up to each result bit.
 
-    Greedy: always the sum next that saves most tables of four inputs.
+    Greedy, always the sum next that saves most tables of four inputs: C. Paar, "Optimized
+    arithmetic for Reed-Solomon encoders", ISIT 1997.
     """
     # Rows are bits and sums, columns those of the result that they go into.
     matrix = np.array([[effect >> bit & 1 for bit in range(32)] for effect in effects], np.float32)

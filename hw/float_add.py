@@ -44,10 +44,8 @@ class FloatAdder(wiring.Component):
 
     Parameters
     ----------
-    exponent_width : int
-        Bits of the exponent, at least 2.
-    fraction_width : int
-        Bits of the fraction, at least 2.
+    exponent_width, fraction_width : int
+        Bits of the exponent and of the fraction, at least 2.
     narrow_fraction_width : int, optional
         Bits of the fraction while `narrow`, from 2 up to `fraction_width`; all if not said.
     stages : int
@@ -56,23 +54,12 @@ class FloatAdder(wiring.Component):
 
     Members
     -------
-    a, b : In(1 + exponent_width + fraction_width)
-        The operands.
+    a, b, o : In, In, Out(1 + exponent_width + fraction_width)
+        The operands and the result.
     maximum : In(1)
         Take the larger one instead of the sum.
     narrow : In(1)
         The operands have `narrow_fraction_width` bits of fraction, and the result shall.
-    o : Out(1 + exponent_width + fraction_width)
-        The result.
-
-    Raises
-    ------
-    TypeError
-        If a width is not an integer.
-    ValueError
-        If a width is too small, the narrow fraction wider than the fraction, or `stages` neither 4
-        nor 5.
-
     References
     ----------
     IEEE Std 754-2019, sections 4.3.1, 6.3 and 9.6.
@@ -121,10 +108,7 @@ class FloatAdder(wiring.Component):
         return fraction, exponent, special & (fraction == 0), special & (fraction != 0)
 
     def _sort(self, m):
-        """Stage 1: the larger magnitude first, and how far the other is to be shifted.
-
-        The maximum comes first instead, and 0 is added to it.
-        """
+        """Stage 1: the larger magnitude first, and how far the other is to be shifted."""
         a, b = self.a[:-1], self.b[:-1]
         sign_a, sign_b = self.a[-1], self.b[-1]
         _, _, infinite_a, nan_a = self._fields(a)
@@ -133,7 +117,8 @@ class FloatAdder(wiring.Component):
         larger, smaller = Signal(len(a)), Signal(len(a))
         m.d.comb += [
             above.eq(b > a),
-            # The maximum is the positive one; of two negative ones the smaller magnitude.
+            # The maximum comes first, and 0 is added to it. It is the positive one; of two negative
+            # ones the smaller magnitude.
             swap.eq(
                 Mux(self.maximum & (sign_a != sign_b), sign_a, above ^ (self.maximum & sign_a))
             ),

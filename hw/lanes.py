@@ -39,16 +39,12 @@ class LaneUnit(wiring.Component):
 
     INT32 lanes have 32 bits; sums wrap around, the maximum is that of signed numbers. FP32 lanes
     have 32 bits and BF16 lanes 16: each sum is the exact one rounded once, to nearest, ties to
-    even, which for BF16 is the same as an addition in FP32 whose sum is rounded to BF16; the
-    maximum is IEEE 754-2019's; every NaN result is 0x7FC00000 or 0x7FC0. SECOND is the bits of
-    `b`, whatever they mean. Type and operation travel with their operands and may change in every
-    cycle. A type that is not built gives results without meaning, but for SECOND.
+    even; the maximum is IEEE 754-2019's; every NaN result is 0x7FC00000 or 0x7FC0. SECOND is the
+    bits of `b`, whatever they mean. Type and operation travel with their operands and may change in
+    every cycle. A type that is not built gives results without meaning, but for SECOND.
 
     There is no handshake: `o` is the result for what was there `stages` cycles before; one flit per
     cycle, no backpressure. `o` is a choice between registers.
-
-    The upper half of a word's BF16 lanes is added by the word's FP32 adder, where there is one:
-    its sums only have to be rounded elsewhere.
 
     Parameters
     ----------
@@ -62,21 +58,10 @@ class LaneUnit(wiring.Component):
 
     Members
     -------
-    a, b : In(8 * flit_bytes)
-        The operands.
-    dtype : In(DType)
-        Type of their lanes.
-    op : In(LaneOp)
-        What becomes of them.
-    o : Out(8 * flit_bytes)
-        The results.
-
-    Raises
-    ------
-    TypeError
-        If `flit_bytes` is not an integer.
-    ValueError
-        If it is not a positive multiple of 4, there is no type, or no such number of stages.
+    a, b, o : In, In, Out(8 * flit_bytes)
+        The operands and the results.
+    dtype, op : In(DType), In(LaneOp)
+        Type of the lanes; what becomes of them.
     """
 
     def __init__(
@@ -105,7 +90,6 @@ class LaneUnit(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Adders per word; what needs no adder of floats waits in one wide shift register."""
         m = Module()
         given = self._given(m)
         # SECOND goes past the adders, which would replace a NaN by the canonical one.
@@ -133,7 +117,6 @@ class LaneUnit(wiring.Component):
         return max(LEAST_STAGES, self.stages - 1)
 
     def _given(self, m):
-        """The operands, and what becomes of them; registered where there is a stage for it."""
         names = ("a", "b", "dtype", "op")
         if self.stages == LEAST_STAGES:
             return SimpleNamespace(**{name: getattr(self, name) for name in names})

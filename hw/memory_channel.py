@@ -23,14 +23,7 @@ def _check(address_width: int, flit_bytes: int) -> None:
 
 
 class ReadChannelSignature(wiring.Signature):
-    """A read channel, seen from the block that reads; addresses count flits.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of an address.
-    flit_bytes : int
-        Bytes of a flit.
+    """A read channel, seen from the block that reads; addresses count flits of `flit_bytes` bytes.
 
     Members
     -------
@@ -41,13 +34,6 @@ class ReadChannelSignature(wiring.Signature):
     error : In(1)
         Strobe, no later than the data it concerns: memory could not read. Data still come, and
         mean nothing.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If an argument is less than 1.
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int):
@@ -65,14 +51,8 @@ class ReadChannelSignature(wiring.Signature):
 
 
 class WriteChannelSignature(wiring.Signature):
-    """A write channel, seen from the block that writes; addresses count flits.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of an address.
-    flit_bytes : int
-        Bytes of a flit.
+    """A write channel, seen from the block that writes; addresses count flits of `flit_bytes`
+    bytes.
 
     Members
     -------
@@ -83,13 +63,6 @@ class WriteChannelSignature(wiring.Signature):
     error : In(1)
         Strobe, no later than the acknowledgement it concerns: memory could not write. The
         acknowledgement still comes, and means nothing.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If an argument is less than 1.
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int):
@@ -116,15 +89,6 @@ class ReadShare(wiring.Component):
     No latency; one read per cycle. Together the readers must not have more than `depth` reads in
     flight.
 
-    Parameters
-    ----------
-    address_width : int
-        Bits of an address.
-    flit_bytes : int
-        Bytes of a flit.
-    depth : int
-        Reads in flight.
-
     Members
     -------
     first, second : In(ReadChannelSignature)
@@ -133,13 +97,6 @@ class ReadShare(wiring.Component):
         The memory's.
     state_error : Out(1)
         Strobe: whose a read is has flipped bits; a cycle behind its data.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If an argument is less than 1.
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int, depth: int):
@@ -156,7 +113,6 @@ class ReadShare(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One read at a time, the first reader's before the second's."""
         m = Module()
         channel, readers = self.channel, (self.first, self.second)
         # A read that memory has not taken keeps its address, even when the first reader asks next.
@@ -177,11 +133,7 @@ class ReadShare(wiring.Component):
         return m
 
     def _owner(self, m, taken, second):
-        """Whose the oldest read in flight is, a register: known in the cycle after it was taken.
-
-        Memory may answer then. So the ring is read where the next one will stand, and what is
-        written there in that cycle is overheard.
-        """
+        """Whose the oldest read in flight is, a register: known in the cycle after it was taken."""
         shape, answered = 1 + check_width(1), self.channel.data_valid
         m.submodules.owners = owners = Memory(shape=shape, depth=self.depth, init=[])
         write, read = owners.write_port(), owners.read_port(domain="comb")

@@ -39,22 +39,10 @@ class Register(wiring.Component):
     Latency 1 cycle; one payload per cycle. Backpressure reaches the producer one cycle later;
     `o.valid`, `o.payload` and `i.ready` are registers.
 
-    Parameters
-    ----------
-    shape : ShapeLike
-        Shape of the payload.
-
     Members
     -------
-    i : In(stream.Signature(shape))
-        What comes in.
-    o : Out(stream.Signature(shape))
-        The same, a cycle later.
-
-    Raises
-    ------
-    TypeError
-        If `shape` is not a shape.
+    i, o : In, Out(stream.Signature(shape))
+        What comes in, and the same a cycle later.
 
     References
     ----------
@@ -67,11 +55,11 @@ class Register(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform):
-        """The spare entry is in use exactly while `i.ready` is low."""
         m = Module()
         ready = Signal(init=1)
         width = Shape.cast(self.shape).width
-        # Data need no reset: they count only with `valid`, or while `ready` is low.
+        # Data need no reset: they count only with `valid`, or while `ready` is low. The spare
+        # entry is in use exactly while `ready` is low.
         spare = Signal(width, reset_less=True)
         offered = Signal(width, reset_less=True)
         valid = Signal()
@@ -96,13 +84,13 @@ class Register(wiring.Component):
 class Fifo(wiring.Component):
     """A queue of payloads in a synchronous memory, with both ends as streams.
 
-    Order is kept and nothing is lost or doubled. After reset it is empty. The memory's read port
-    is registered, so that a deep queue becomes block memory.
+    Order is kept and nothing is lost or doubled. After reset it is empty. The memory's read port is
+    registered, so that a deep queue becomes block memory.
 
-    Latency 2 cycles from an empty queue's `i` to `o`; one payload per cycle from depth 3 on, one
-    in two cycles below. No combinational path leads from `i` to `o` or from `o.ready` to
-    `i.ready`: a place that comes free is offered in the next cycle. `o.valid` and `i.ready` are
-    registers, `o.payload` is what a memory reads.
+    Latency 2 cycles from an empty queue's `i` to `o`; one payload per cycle from depth 3 on, one in
+    two cycles below. No combinational path leads from `i` to `o` or from `o.ready` to `i.ready`: a
+    place that comes free is offered in the next cycle. `o.valid` and `i.ready` are registers,
+    `o.payload` is what a memory reads.
 
     Parameters
     ----------
@@ -113,21 +101,12 @@ class Fifo(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(shape))
-        What comes in.
-    o : Out(stream.Signature(shape))
-        The same, in order.
+    i, o : In, Out(stream.Signature(shape))
+        What comes in, and the same in order.
     level : Out(range(depth + 1))
         Payloads held; combinational on registers.
     empty : Out(1)
         None are; combinational on registers, and sooner known than the level.
-
-    Raises
-    ------
-    TypeError
-        If `shape` is not a shape or `depth` not an integer.
-    ValueError
-        If `depth` is less than 2.
     """
 
     def __init__(self, *, shape, depth: int):
@@ -143,7 +122,6 @@ class Fifo(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A ring in memory; whether it is empty or full is known before its level is looked at."""
         m = Module()
         # The memory's output register holds one more payload: the one that is offered.
         places = self.depth - 1
@@ -189,13 +167,13 @@ class Fifo(wiring.Component):
 class QuickFifo(wiring.Component):
     """A `Fifo` that an empty queue's payload passes in one cycle.
 
-    Order is kept and nothing is lost or doubled. After reset it is empty. An output register
-    stands behind a `Fifo`; what comes while that is empty and the register free goes straight
-    into the register. Worth its width in registers where a latency counts at every hop.
+    An output register stands behind a `Fifo`; what comes while that is empty and the register free
+    goes straight into the register. Worth its width in registers where a latency counts at every
+    hop.
 
     Latency 1 cycle from an empty queue's `i` to `o`; one payload per cycle while nothing stalls,
-    and again one cycle after a stall. No combinational path leads from `i` to `o` or from
-    `o.ready` to `i.ready`.
+    and again one cycle after a stall. No combinational path leads from `i` to `o` or from `o.ready`
+    to `i.ready`.
 
     Parameters
     ----------
@@ -206,19 +184,10 @@ class QuickFifo(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(shape))
-        What comes in.
-    o : Out(stream.Signature(shape))
-        The same, in order.
+    i, o : In, Out(stream.Signature(shape))
+        What comes in, and the same in order.
     level : Out(range(depth + 2))
         Payloads held; combinational on registers.
-
-    Raises
-    ------
-    TypeError
-        If `shape` is not a shape or `depth` not an integer.
-    ValueError
-        If `depth` is less than 3.
     """
 
     def __init__(self, *, shape, depth: int):
@@ -234,7 +203,6 @@ class QuickFifo(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """The register is filled from the queue, or past it while that holds nothing."""
         m = Module()
         m.submodules.rest = rest = Fifo(shape=self.shape, depth=self.depth)
         offered = Signal(Shape.cast(self.shape).width, reset_less=True)
@@ -262,14 +230,11 @@ class QuickFifo(wiring.Component):
 class CutFifo(wiring.Component):
     """A `QuickFifo` whose memory does not wait for the consumer's ready in the same cycle.
 
-    Order is kept and nothing is lost or doubled. After reset it is empty. A `Register` stands
-    behind a `Fifo`; what comes while that is empty and the register ready goes straight into the
-    register. Whether the memory is read follows from registers alone: worth the register's
-    second entry where the ready comes late and the memory is large.
+    A `Register` stands behind a `Fifo`, so that whether the memory is read follows from registers
+    alone: worth the register's second entry where the ready comes late and the memory is large.
 
-    Latency 1 cycle from an empty queue's `i` to `o`; one payload per cycle while nothing stalls,
-    and again one cycle after a stall. No combinational path leads from `i` to `o`, or from
-    `o.ready` to `i.ready` or to the `Fifo`.
+    Latency and throughput are those of `QuickFifo`. No combinational path leads from `i` to `o`, or
+    from `o.ready` to `i.ready` or to the `Fifo`.
 
     Parameters
     ----------
@@ -280,17 +245,8 @@ class CutFifo(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(shape))
-        What comes in.
-    o : Out(stream.Signature(shape))
-        The same, in order.
-
-    Raises
-    ------
-    TypeError
-        If `shape` is not a shape or `depth` not an integer.
-    ValueError
-        If `depth` is less than 3.
+    i, o : In, Out(stream.Signature(shape))
+        What comes in, and the same in order.
     """
 
     def __init__(self, *, shape, depth: int):
@@ -300,7 +256,6 @@ class CutFifo(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform):
-        """The register is filled from the queue, or past it while that holds nothing."""
         m = Module()
         m.submodules.rest = rest = Fifo(shape=self.shape, depth=self.depth)
         m.submodules.register = register = Register(shape=self.shape)
@@ -322,26 +277,12 @@ class CutFifo(wiring.Component):
 def counted_down(
     m: Module, *, load: Value, amount: Value, step: Value
 ) -> tuple[Signal, Signal, Signal]:
-    """Count down from what was loaded; all that is said of the count is in registers.
-
-    A comparison of a wide count with 0 or 1 takes some levels of logic, and a handshake waits for
-    it where a queue's end depends on it. So the next count is compared instead.
-
-    Parameters
-    ----------
-    m : Module
-    load : Value
-        Strobe: begin with `amount`, whatever is left.
-    amount : Value
-        How many.
-    step : Value
-        Strobe: one less; only while some are left.
-
-    Returns
-    -------
-    tuple of Signal
-        How many are left; whether some are; whether exactly one is. Registers, 0 at first.
+    """Count down from `amount`, loaded by the strobe `load`, by one per `step`: how many are left,
+    whether some are, whether exactly one is; all three are registers, 0 at first. No step while
+    none is left.
     """
+    # The next count is compared: a comparison of a wide count with 0 or 1 takes some levels of
+    # logic, and a handshake waits for it where a queue's end depends on it.
     left, some, last = Signal(len(amount)), Signal(), Signal()
     with m.If(load):
         m.d.sync += [left.eq(amount), some.eq(amount != 0), last.eq(amount == 1)]

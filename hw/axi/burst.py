@@ -23,45 +23,17 @@ PAGE_BYTES = 4096
 
 
 def burst_layout(*, address_width: int) -> data.StructLayout:
-    """A burst: address of its first flit, and the beats that follow the first.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of an address that counts flits.
-    """
+    """A burst: address of its first flit, counted in flits, and the beats that follow the first."""
     return data.StructLayout({"address": address_width, "more": range(MAX_BEATS)})
 
 
 def byte_address_width(*, address_width: int, flit_bytes: int) -> int:
-    """Bits of a byte address where addresses of `address_width` bits count flits.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of a flit's address.
-    flit_bytes : int
-        Bytes of a flit.
-    """
+    """Bits of a byte address where addresses of `address_width` bits count flits."""
     return address_width + flit_bytes.bit_length() - 1
 
 
 def offer_bursts(m, bus, prefix, bursts, *, flit_bytes: int) -> None:
-    """Put a stream of bursts on an address channel of a bus.
-
-    Parameters
-    ----------
-    m : Module
-        Where it happens.
-    bus : interface
-        The bus.
-    prefix : str
-        "aw" or "ar".
-    bursts : stream interface
-        Bursts (`burst_layout`).
-    flit_bytes : int
-        Bytes of a flit and of a beat.
-    """
+    """Put a stream of bursts (`burst_layout`) on a bus's address channel, `prefix` "aw" or "ar"."""
     burst = bursts.payload
     shift = flit_bytes.bit_length() - 1
     values = {
@@ -106,17 +78,8 @@ class BurstBuilder(wiring.Component):
         Addresses.
     room : In(1)
         A burst may be handed on in this cycle.
-    valid : Out(1)
-        Strobe, only while `room`: `burst` is handed on.
-    burst : Out(StructLayout)
-        `burst_layout`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If an argument is out of range.
+    valid, burst : Out(1), Out(burst_layout)
+        Strobe, only while `room`: a burst is handed on.
 
     References
     ----------
@@ -138,7 +101,6 @@ class BurstBuilder(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One open burst, the address that would continue it, and its age."""
         m = Module()
         held, full = Signal(), Signal()
         following = Signal(self.address_width)

@@ -34,10 +34,8 @@ class AxiReader(wiring.Component):
 
     Parameters
     ----------
-    address_width : int
-        Bits of a flit's address.
-    flit_bytes : int
-        Bytes of a flit and of a beat, a power of two up to 128.
+    address_width, flit_bytes : int
+        Bits of a flit's address; bytes of a flit and of a beat, a power of two up to 128.
     depth : int
         Most reads in flight.
     gather_cycles : int
@@ -45,15 +43,8 @@ class AxiReader(wiring.Component):
 
     Members
     -------
-    channel : In(ReadChannelSignature)
-        The reads.
-    bus : Out(AxiReadSignature)
-        The bus; byte addresses.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is no integer, or out of range.
+    channel, bus : In(ReadChannelSignature), Out(AxiReadSignature)
+        The reads, and the bus with byte addresses.
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int, depth: int, gather_cycles: int = 3):
@@ -72,7 +63,6 @@ class AxiReader(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Bursts through a register to AR; R straight to the channel; a count between them."""
         m = Module()
         channel, bus = self.channel, self.bus
         layout = burst_layout(address_width=self._sizes["address_width"])
@@ -120,26 +110,15 @@ class AxiWriter(wiring.Component):
 
     Parameters
     ----------
-    address_width : int
-        Bits of a flit's address.
-    flit_bytes : int
-        Bytes of a flit and of a beat, a power of two up to 128.
+    address_width, flit_bytes, gather_cycles : int
+        As of `AxiReader`.
     depth : int
         Most writes in flight, at least 3.
-    gather_cycles : int
-        Longest time for which a write waits for others to form a burst (0..15).
 
     Members
     -------
-    channel : In(WriteChannelSignature)
-        The writes.
-    bus : Out(AxiWriteSignature)
-        The bus; byte addresses.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is no integer, or out of range.
+    channel, bus : In(WriteChannelSignature), Out(AxiWriteSignature)
+        The writes, and the bus with byte addresses.
     """
 
     def __init__(self, *, address_width: int, flit_bytes: int, depth: int, gather_cycles: int = 3):
@@ -211,11 +190,7 @@ class AxiWriter(wiring.Component):
             m.d.sync += beat.eq(Mux(bus.wlast, 0, beat + 1))
 
     def _acknowledge(self, m, expected, taken, flipped):
-        """Turn responses into acknowledgements; returns whether a write may be taken.
-
-        Both counts together stay within the depth: at most one write per cycle is taken, and one
-        is acknowledged in every cycle in which one is due.
-        """
+        """Turn responses into acknowledgements; returns whether a write may be taken."""
         channel, bus = self.channel, self.bus
         unanswered, due = (Signal(range(self.depth + 1), name=n) for n in ("unanswered", "due"))
         answered, refused = Signal(range(MAX_BEATS + 1)), Signal()

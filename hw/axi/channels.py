@@ -84,17 +84,10 @@ class AxiReadSignature(wiring.Signature):
 
     Members
     -------
-    arid, araddr, arlen, arsize, arburst, arcache, arprot, arvalid : Out
+    arid, araddr, arlen, arsize, arburst, arcache, arprot, arvalid, arready : Out, In(1)
         A burst to read.
-    arready : In(1)
-    rid, rdata, rresp, rlast, rvalid : In
+    rid, rdata, rresp, rlast, rvalid, rready : In, Out(1)
         A beat of data.
-    rready : Out(1)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is no integer, out of range, or no power of two.
 
     References
     ----------
@@ -107,31 +100,16 @@ class AxiReadSignature(wiring.Signature):
 
 
 class AxiWriteSignature(wiring.Signature):
-    """The three write channels of an AXI4 bus, seen from the manager; names as in the standard.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of a byte address (1..64).
-    data_bytes : int
-        Bytes of a beat, a power of two (1..128).
+    """The three write channels of an AXI4 bus, with parameters as of `AxiReadSignature`.
 
     Members
     -------
-    awid, awaddr, awlen, awsize, awburst, awcache, awprot, awvalid : Out
+    awid, awaddr, awlen, awsize, awburst, awcache, awprot, awvalid, awready : Out, In(1)
         A burst to write.
-    awready : In(1)
-    wdata, wstrb, wlast, wvalid : Out
+    wdata, wstrb, wlast, wvalid, wready : Out, In(1)
         A beat of data.
-    wready : In(1)
-    bid, bresp, bvalid : In
+    bid, bresp, bvalid, bready : In, Out(1)
         The response to a burst.
-    bready : Out(1)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is no integer, out of range, or no power of two.
     """
 
     def __init__(self, *, address_width: int, data_bytes: int):
@@ -140,37 +118,15 @@ class AxiWriteSignature(wiring.Signature):
 
 
 class AxiSignature(wiring.Signature):
-    """All five channels of an AXI4 bus, seen from the manager; names as in the standard.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of a byte address (1..64).
-    data_bytes : int
-        Bytes of a beat, a power of two (1..128).
+    """All five channels of an AXI4 bus: those of `AxiReadSignature` and of `AxiWriteSignature`.
 
     Members
     -------
-    awid, awaddr, awlen, awsize, awburst, awcache, awprot, awvalid : Out
-        A burst to write.
-    awready : In(1)
-    wdata, wstrb, wlast, wvalid : Out
-        A beat of data.
-    wready : In(1)
-    bid, bresp, bvalid : In
-        The response to a burst.
-    bready : Out(1)
-    arid, araddr, arlen, arsize, arburst, arcache, arprot, arvalid : Out
-        A burst to read.
-    arready : In(1)
-    rid, rdata, rresp, rlast, rvalid : In
-        A beat of data.
-    rready : Out(1)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is no integer, out of range, or no power of two.
+    awid, awaddr, awlen, awsize, awburst, awcache, awprot, awvalid, awready : Out, In(1)
+    wdata, wstrb, wlast, wvalid, wready : Out, In(1)
+    bid, bresp, bvalid, bready : In, Out(1)
+    arid, araddr, arlen, arsize, arburst, arcache, arprot, arvalid, arready : Out, In(1)
+    rid, rdata, rresp, rlast, rvalid, rready : In, Out(1)
     """
 
     def __init__(self, *, address_width: int, data_bytes: int):

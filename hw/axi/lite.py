@@ -26,53 +26,23 @@ class Response(enum.Enum, shape=2):
 
 
 class AxiLiteSignature(wiring.Signature):
-    """An AXI4-Lite bus with 32 bits of data, seen from the manager.
+    """An AXI4-Lite bus with 32 bits of data, seen from the manager; names as in the standard.
 
-    The names are those of the standard; every channel moves at a clock edge at which its valid
-    and its ready are both high.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of a byte address, at least 3.
+    Every channel moves at a clock edge at which its valid and its ready are both high. Byte
+    addresses have at least 3 bits.
 
     Members
     -------
-    awaddr : Out(address_width)
+    awaddr, awprot, awvalid, awready : Out, Out, Out, In
         Write address.
-    awprot : Out(3)
-        Protection of the write.
-    awvalid : Out(1)
-    awready : In(1)
-    wdata : Out(32)
-        Write data.
-    wstrb : Out(4)
-        Bytes to write.
-    wvalid : Out(1)
-    wready : In(1)
-    bresp : In(2)
+    wdata, wstrb, wvalid, wready : Out, Out, Out, In
+        Write data, and the bytes to write.
+    bresp, bvalid, bready : In, In, Out
         `Response` to a write.
-    bvalid : In(1)
-    bready : Out(1)
-    araddr : Out(address_width)
+    araddr, arprot, arvalid, arready : Out, Out, Out, In
         Read address.
-    arprot : Out(3)
-        Protection of the read.
-    arvalid : Out(1)
-    arready : In(1)
-    rdata : In(32)
-        Read data.
-    rresp : In(2)
-        `Response` to a read.
-    rvalid : In(1)
-    rready : Out(1)
-
-    Raises
-    ------
-    TypeError
-        If `address_width` is not an integer.
-    ValueError
-        If it is less than 3.
+    rdata, rresp, rvalid, rready : In, In, In, Out
+        Read data, and `Response` to a read.
 
     References
     ----------
@@ -108,11 +78,6 @@ class AxiLiteSignature(wiring.Signature):
 
 class RegisterRequestSignature(wiring.Signature):
     """An access to a register, held until it is answered; seen from the one who asks.
-
-    Parameters
-    ----------
-    address_width : int
-        Bits of a byte address.
 
     Members
     -------
@@ -166,30 +131,11 @@ class AxiLiteSubordinate(wiring.Component):
     One access at a time: each channel takes one transfer and is ready again when its response was
     taken. All outputs to the bus and `request` are registers.
 
-    Parameters
-    ----------
-    address_width : int
-        Bits of a byte address, at least 3.
-
     Members
     -------
     bus : In(AxiLiteSignature)
-        The bus.
     request : Out(RegisterRequestSignature)
-        Access to a register.
     response : In(RegisterResponseSignature)
-        Its answer.
-
-    Raises
-    ------
-    TypeError
-        If `address_width` is not an integer.
-    ValueError
-        If it is less than 3.
-
-    References
-    ----------
-    Arm, "AMBA AXI and ACE Protocol Specification", IHI 0022, part B: AXI4-Lite.
     """
 
     def __init__(self, *, address_width: int):
@@ -203,7 +149,6 @@ class AxiLiteSubordinate(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Collect a transfer per channel, choose, ask, answer."""
         m = Module()
         bus, request, response = self.bus, self.request, self.response
         write_address = self._collect(m, "aw", bus.awaddr)
@@ -263,7 +208,6 @@ class AxiLiteSubordinate(wiring.Component):
         return held
 
     def _answer(self, m, write, *, error, data):
-        """Put a response on the bus."""
         bus = self.bus
         code = Mux(error, Response.SLVERR.value, Response.OKAY.value)
         m.d.sync += [bus.bvalid.eq(write), bus.rvalid.eq(~write)]

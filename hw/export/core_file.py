@@ -8,16 +8,8 @@ __all__ = ["Bench", "CocotbBenches", "core_file"]
 
 @dataclass(frozen=True)
 class Bench:
-    """A test bench in Verilog that goes with a module.
-
-    Parameters
-    ----------
-    top : str
-        Its top module.
-    sources : tuple of str
-        Its Verilog files, relative to the core file.
-    data : tuple of str
-        Files that it reads, by their names alone, from the folder that it runs in.
+    """A test bench in Verilog of a module: its top module, its Verilog files relative to the core
+    file, and the names of files that it reads from the folder that it runs in.
     """
 
     top: str
@@ -27,16 +19,9 @@ class Bench:
 
 @dataclass(frozen=True)
 class CocotbBenches:
-    """Benches in Python that go with a module.
-
-    Parameters
-    ----------
-    source : str
-        Verilog that is read before the module's: it sets the time scale, and has the other tops.
-    data : tuple of str
-        Python modules and what they read, by their names alone, from the folder that they run in.
-    targets : tuple of (str, str, str)
-        Name of a target, its top module, and the Python module with the tests.
+    """Benches in Python of a module. `source` is Verilog that is read first: it sets the time
+    scale, and has the other tops. `data` are Python modules and what they read; `targets` are
+    (name, top module, Python module with the tests).
     """
 
     source: str
@@ -55,32 +40,9 @@ def core_file(
     bench: Bench | None = None,
     cocotb: CocotbBenches | None = None,
 ) -> str:
-    """Return a core file in CAPI2, the format of FuseSoC's package descriptions.
-
-    It has the targets `default` (for a design that depends on this one), `lint` (Verilator, all
-    warnings but those of style, since Yosys wrote the text), `synth` (Yosys, for ECP5) and, where
-    there is a bench, `sim` (Icarus Verilog) and `sim_verilator`, and those of benches in Python,
-    on Icarus; and no parameters: sizes are in the Verilog.
-
-    Parameters
-    ----------
-    name, version : str
-        Name and version of the core; its vendor and library are `multitree` and `hw`.
-    description : str
-        One line.
-    top : str
-        Top module of the targets.
-    sources : sequence of str
-        Verilog files, in order, relative to the core file.
-    documents : sequence of str
-        What else belongs to it and no tool reads.
-    bench : Bench, optional
-        What the simulators run.
-    cocotb : CocotbBenches, optional
-
-    References
-    ----------
-    FuseSoC user guide, CAPI2 reference.
+    """Return a core file in CAPI2, the format of FuseSoC's package descriptions. It has the targets
+    `default`, `lint` (Verilator), `synth` (Yosys, for ECP5) and, where there is a bench, `sim`
+    (Icarus), `sim_verilator` and those of benches in Python; files are relative to it.
     """
     lines = [
         "CAPI=2:",

@@ -17,13 +17,7 @@ def _cell(text: str) -> str:
 
 
 def markdown(register_map: RegisterMap) -> str:
-    """Return the map as Markdown: a table of registers, one of fields, one of windows.
-
-    Parameters
-    ----------
-    register_map : RegisterMap
-        The map.
-    """
+    """Return the map as Markdown: a table of registers, one of fields, one of windows."""
     lines = [f"# {register_map.name}", "", register_map.description, ""]
     lines += ["| address | register | access | meaning |", "|---|---|---|---|"]
     for register in register_map.registers:
@@ -59,21 +53,9 @@ _INDENT = "    "
 
 
 def system_rdl(register_map: RegisterMap) -> str:
-    """Return the map as SystemRDL: an addrmap of registers, and an external regfile per window.
-
-    A register without fields has one, `value`, of all its bits; entries of a window are regfiles
-    of registers `word_0`, `word_1` and so on, unless they have names. A name that could be a
-    keyword of SystemRDL is escaped with a backslash, which is not part of the name. Named values
-    of a field are an enum.
-
-    Parameters
-    ----------
-    register_map : RegisterMap
-        The map.
-
-    References
-    ----------
-    Accellera, "SystemRDL 2.0 Register Description Language", 2018.
+    """Return the map as SystemRDL 2.0 (Accellera, 2018): an addrmap of registers, and an external
+    regfile per window. Entries of a window are regfiles of registers `word_0`, `word_1` and so on,
+    unless they have names. Named values of a field are an enum.
     """
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
@@ -102,7 +84,9 @@ def _inside(lines: list[str]) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
-    """Escaped where it could be a keyword: these are of lower case letters and digits."""
+    """A name that could be a keyword, of lower case letters and digits, is escaped with a
+    backslash.
+    """
     return f"\\{name}" if re.fullmatch(r"[a-z0-9]+", name) else name
 
 

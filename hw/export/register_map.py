@@ -13,38 +13,15 @@ REGISTER_BYTES = 4
 
 
 def check_name(thing: str, name: str) -> None:
-    """Raise unless a name can be one in C, SystemRDL and Python.
-
-    Raises
-    ------
-    ValueError
-        If it has other characters than letters, digits and _, or begins with none of the first.
-    """
+    """Raise unless a name can be one in C, SystemRDL and Python."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"{thing} must be a name of letters, digits and _, not {name!r}")
 
 
 @dataclass(frozen=True)
 class Field:
-    """Some bits of a register.
-
-    Parameters
-    ----------
-    name : str
-        Name.
-    lsb : int
-        Lowest bit.
-    width : int
-        Number of bits.
-    description : str
-        One line.
-    values : tuple of (str, int, str)
-        Name, number and meaning of its values, where these are a list of things.
-
-    Raises
-    ------
-    ValueError
-        If it does not lie in 32 bits, has no proper name, or a value is too wide.
+    """Some bits of a register; where its values are a list of things, name, number and meaning of
+    each.
     """
 
     name: str
@@ -87,26 +64,7 @@ def _check_access(thing: str, value: str) -> None:
 
 @dataclass(frozen=True)
 class Register:
-    """A register of 32 bits.
-
-    Parameters
-    ----------
-    name : str
-        Name, unique in its map.
-    address : int
-        Byte address, a multiple of 4.
-    access : str
-        "ro", "rw" or "wo".
-    description : str
-        One line.
-    fields : tuple of Field
-        What its bits mean, if not one number.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as described, or fields overlap.
-    """
+    """A register of 32 bits at a byte address, a multiple of 4; access is "ro", "rw" or "wo"."""
 
     name: str
     address: int
@@ -135,31 +93,9 @@ class Register:
 
 @dataclass(frozen=True)
 class Window:
-    """An address range that holds an array of entries, each of some words of 32 bits.
-
-    Parameters
-    ----------
-    name : str
-        Name, unique in its map.
-    base : int
-        Byte address of entry 0.
-    stride : int
-        Bytes from one entry to the next.
-    count : int
-        Number of entries that fit in the range; the hardware may hold fewer.
-    words : int
-        Words of an entry in use.
-    access : str
-        "ro", "rw" or "wo".
-    description : str
-        What the words mean.
-    registers : tuple of Register
-        The words by name, all or none: at their addresses in an entry, with its access.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as described, or an entry is longer than the stride.
+    """An address range that holds an array of `count` entries, `stride` bytes apart, each of
+    `words` words of 32 bits in use; the hardware may hold fewer. `registers` are the words by name,
+    all or none, at their addresses in an entry and with the window's access.
     """
 
     name: str
@@ -194,13 +130,7 @@ class Window:
         return self.base + self.stride * self.count
 
     def address(self, index: int, word: int = 0) -> int:
-        """Byte address of a word of an entry.
-
-        Raises
-        ------
-        IndexError
-            If there is no such entry or word.
-        """
+        """Byte address of a word of an entry."""
         if not (0 <= index < self.count and 0 <= word < self.words):
             raise IndexError(f"Window {self.name} has no word {word!r} of entry {index!r}")
         return self.base + self.stride * index + REGISTER_BYTES * word
@@ -208,21 +138,8 @@ class Window:
 
 @dataclass(frozen=True)
 class RegisterMap:
-    """All registers and windows of a device.
-
-    Parameters
-    ----------
-    name : str
-        Name of the device; prefix of the C names.
-    description : str
-        One line.
-    registers : tuple of Register
-    windows : tuple of Window
-
-    Raises
-    ------
-    ValueError
-        If two of them share an address, or a name in the C header.
+    """All registers and windows of a device, whose name is the prefix of the C names; no two share
+    an address, or a name in the C header.
     """
 
     name: str
@@ -283,14 +200,8 @@ def _c_lines(register_map: RegisterMap) -> Iterator[tuple[str, str, str]]:
 
 
 def c_header(register_map: RegisterMap) -> str:
-    """Return the map as a C header: byte addresses, fields' lowest bits, masks and values.
-
-    Where values have names, a macro `..._VALUES(X)` is `X(name, number, "meaning")` for each.
-
-    Parameters
-    ----------
-    register_map : RegisterMap
-        The map.
+    """Return the map as a C header: byte addresses, fields' lowest bits, masks and values. Where
+    values have names, a macro `..._VALUES(X)` is `X(name, number, "meaning")` for each.
     """
     guard = f"{register_map.name.upper()}_H"
     lines = [

@@ -61,37 +61,15 @@ def _check_name(name: str) -> None:
 
 
 def port_names(component: wiring.Component, *, domains: Sequence[str] = ()) -> list[str]:
-    """Names of a component's ports in its Verilog, in order: clocks and resets, then its members.
-
-    Parameters
-    ----------
-    component : wiring.Component
-        The component.
-    domains : sequence of str
-        Clock domains it needs in addition to `sync`.
-
-    Raises
-    ------
-    ValueError
-        If two members would have the same name.
+    """Names of a component's ports in its Verilog, in order: clocks and resets, those of `domains`
+    in addition to `sync` included, then its members.
     """
     return [*_clock_ports(domains), *_ports(component, domains)]
 
 
 def written_ports(verilog: str, module: str) -> dict[str, tuple[int, bool]]:
-    """Width of every port by its name, and whether it is an output; in the order of `port_names`.
-
-    Parameters
-    ----------
-    verilog : str
-        A text that `generate` returned, with the module.
-    module : str
-        Name of the module.
-
-    Raises
-    ------
-    ValueError
-        If there is no such module.
+    """Width of every port of a module in a text of `generate`, and whether it is an output, by
+    name, in the order of `port_names`.
     """
     found = re.search(
         rf"^module {re.escape(module)}\((.*?)\);$.*?^endmodule$", verilog, re.M | re.S
@@ -110,29 +88,12 @@ def generate(
     domains: Sequence[str] = (),
     emulated: bool = False,
 ) -> str:
-    """Return the Verilog of a component and all it consists of.
+    """Return the Verilog of a component, not elaborated before, and all it consists of.
 
-    Ports are called after the members' paths with "_" between the parts, indices included
-    (`link_0_tx_valid`), next to `clk` and the synchronous, active-high `rst`. Another clock domain
-    has a clock and a reset called after it (`link_clk`, `link_rst`). The text depends on
-    nothing but the component, Amaranth and its Yosys: not on the folder, the time or the hash
-    seed. The component must not have been elaborated for something else before.
-
-    Parameters
-    ----------
-    component : wiring.Component
-        The component.
-    name : str
-        Name of the top module; the modules below have it as a prefix.
-    domains : sequence of str
-        Clock domains it needs in addition to `sync`.
-    emulated : bool
-        Sums of CRCs are looked up, which is faster to emulate and larger to build.
-
-    Raises
-    ------
-    ValueError
-        If `name` is not an identifier, or two members would have the same name.
+    Ports are called after the members' paths (`link_0_tx_valid`), next to `clk` and the
+    synchronous, active-high `rst`; another clock domain has its own (`link_clk`, `link_rst`). The
+    text depends on nothing but the component, Amaranth and its Yosys. While `emulated`, sums of
+    CRCs are looked up.
     """
     _check_name(name)
     platform = VerilogModules(name, emulated=emulated)
@@ -158,9 +119,8 @@ def generate(
 
 
 def chosen_yosys() -> str:
-    """Which Yosys Amaranth converts with, by AMARANTH_USE_YOSYS.
-
-    The one installed with it, always of the same version, unless the user asks for another.
+    """Which Yosys Amaranth converts with, by AMARANTH_USE_YOSYS: the one installed with it, always
+    of the same version, unless the user asks for another.
     """
     return os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
 
@@ -253,21 +213,8 @@ def _sorted_header(name: str, ports: Sequence[str]):
 
 
 def instantiation_template(verilog: str, *, name: str, domains: Sequence[str] = ()) -> str:
-    """Return Verilog that declares a wire per port and instantiates a module.
-
-    Parameters
-    ----------
-    verilog : str
-        A text that `generate` returned, with the module.
-    name : str
-        Name of the module.
-    domains : sequence of str
-        Its clock domains in addition to `sync`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such module.
+    """Return Verilog that declares a wire per port of a module in a text of `generate`, and
+    instantiates the module.
     """
     clocks, ports = _clock_ports(domains), written_ports(verilog, name)
     wires = [

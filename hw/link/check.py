@@ -48,10 +48,8 @@ class RunningCheck(wiring.Component):
 
     Parameters
     ----------
-    num_vcs : int
-        Virtual channels, 1 to 8; private links have one.
-    flit_bytes : int
-        Bytes of a flit's payload.
+    flit_bytes, num_vcs : int
+        As of `LinkSignature`.
     submessage_flits : int
         Payload flits of a sub-message, a power of two.
 
@@ -67,14 +65,6 @@ class RunningCheck(wiring.Component):
         CRC of its channel's message up to and with `flit`.
     carries : Out(1)
         A flit like this has to carry it.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `num_vcs` is not from 1 to 8, `flit_bytes` less than 1, or `submessage_flits` no power
-        of two from 2 on.
     """
 
     def __init__(self, *, flit_bytes: int, submessage_flits: int, num_vcs: int = 1):
@@ -94,7 +84,6 @@ class RunningCheck(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """The flit's channel chooses which register and place it follows."""
         m = Module()
         vc = self.flit.vc
         registers = [
@@ -117,27 +106,8 @@ class RunningCheck(wiring.Component):
 
 
 def compare(m, receiver, check, flit, entry, taken, is_control):
-    """Hold each CRC against the one computed; low from the first wrong one on, until down.
-
-    The flit leaves its buffer no earlier than two cycles after it came: in the first one the
-    CRCs are registered, in the second they are compared.
-
-    Parameters
-    ----------
-    m : Module
-    receiver : Component
-        A receiver: `up`, `control` and `check_error`.
-    check : Component
-        Its running check.
-    flit, entry : View
-        The flit that came, and the one before it.
-    taken, is_control : Value
-        The flit is taken; it is a control flit.
-
-    Returns
-    -------
-    Value
-        No CRC was wrong.
+    """Whether no CRC was wrong so far: low from the first wrong one on, until the receiver is down.
+    `flit` is what came, `entry` the one before it; `taken` and `is_control` are of `flit`.
     """
     control = receiver.control
     found, given = Signal(CHECK_WIDTH), Signal(CHECK_WIDTH)
@@ -151,6 +121,8 @@ def compare(m, receiver, check, flit, entry, taken, is_control):
         pending.eq((taken & check.carries) | is_control),
         was_control.eq(is_control),
         control.valid.eq(was_control & (found == given)),
+        # A flit leaves its buffer no earlier than two cycles after it came: in the first one the
+        # CRCs are registered, in the second they are compared.
         # No error while down: the handshake repeats a control flit that was spoilt.
         receiver.check_error.eq(wrong & receiver.up),
         # Set in the cycle in which the flit with the wrong CRC first reaches the buffer's output.

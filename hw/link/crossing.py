@@ -19,37 +19,20 @@ LEAST_CROSSING_DEPTH = 16
 
 
 def crossing_depth(*, buffer_flits: int, num_vcs: int = 1) -> int:
-    """Places with which a crossing never overflows, for every ratio of its clocks from 1:10 on.
-
-    In flight are at most a flit per credit, and a credit per flit of the other direction,
-    each of them alone in its word; flits without credit are rarer than one in ten cycles.
-
-    Parameters
-    ----------
-    buffer_flits : int
-        Credits of each direction and virtual channel, at least 1.
-    num_vcs : int
-        Virtual channels of the link, at least 1.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If one is less than 1.
-    """
+    """Places with which a crossing never overflows, for every ratio of its clocks from 1:10 on."""
+    # In flight are at most a flit per credit, and a credit per flit of the other direction, each of
+    # them alone in its word; flits without credit are rarer than one in ten cycles.
     credits = check_integer("Buffer flits", buffer_flits, least=1)
     words = 2 * credits * check_integer("VCs", num_vcs, least=1)
     return max(LEAST_CROSSING_DEPTH, 1 << (words - 1).bit_length())
 
 
 class LinkCrossing(wiring.Component):
-    """Carries both directions of a link between the interface's clock and the link's own.
+    """Carries both directions of a link between the interface's clock, `sync`, and its own, `link`.
 
-    Near an interface, in the domain `sync`, are `tx` and `rx`, far from it `link_tx` and `link_rx`
-    in the domain `link`. A flit and the credits that leave in one cycle are one word of a queue,
-    and whatever leaves later is a later word: all arrive in the order in which they were sent, none
-    twice, the credits of each virtual channel as its own. The clocks may have any ratio and phase.
+    A flit and the credits that leave in one cycle are one word of a queue, and whatever leaves
+    later is a later word: all arrive in the order in which they were sent, none twice, the credits
+    of each virtual channel as its own. The clocks may have any ratio and phase.
 
     Latency 3 cycles of the clock it comes out in, less the phase between the edges. A word per
     cycle of the slower clock. A link has no ready: when the side that reads is slower, words pile
@@ -61,35 +44,19 @@ class LinkCrossing(wiring.Component):
 
     Parameters
     ----------
-    flit_bytes : int
-        Bytes of a flit's payload.
+    flit_bytes, num_vcs : int
+        As of `LinkSignature`.
     depth : int
         Words in each direction, a power of two, at least 16.
-    num_vcs : int
-        Virtual channels of the link, 1 to 8.
 
     Members
     -------
-    tx : In(LinkSignature)
-        The interface's outgoing link.
-    rx : Out(LinkSignature)
-        The interface's incoming link.
-    link_tx : Out(LinkSignature)
-        The outgoing link in the link's clock.
-    link_rx : In(LinkSignature)
-        The incoming link in the link's clock.
-    tx_lost : Out(1)
-        Strobe in `sync`: an outgoing word found no place in the cycle before.
-    link_rx_lost : Out(1)
-        The same of an incoming word, in `link`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `flit_bytes` is less than 1, `depth` less than 16 or no power of two, or `num_vcs` not
-        from 1 to 8.
+    tx, rx : In, Out(LinkSignature)
+        The interface's outgoing and incoming link.
+    link_tx, link_rx : Out, In(LinkSignature)
+        The same in the link's clock.
+    tx_lost, link_rx_lost : Out(1)
+        Strobe in `sync`, in `link`: a word found no place in the cycle before.
 
     References
     ----------

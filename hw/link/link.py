@@ -46,15 +46,7 @@ def fault_record_width(flit_bytes: int) -> int:
 
 
 def check_num_vcs(num_vcs: object, *, least: int = 1) -> int:
-    """Return a number of virtual channels, at most 8, or raise.
-
-    Raises
-    ------
-    TypeError
-        If it is not an integer.
-    ValueError
-        If it is out of range.
-    """
+    """Return a number of virtual channels, at most 8, or raise."""
     return check_integer("VCs", num_vcs, least=least, most=_MOST_VCS)
 
 
@@ -64,15 +56,7 @@ def vc_width(num_vcs: int) -> int:
 
 
 def flit_layout(*, flit_bytes: int, num_vcs: int = 1) -> data.StructLayout:
-    """Everything that travels with a flit; see `LinkSignature`.
-
-    Parameters
-    ----------
-    flit_bytes : int
-        Bytes of the payload.
-    num_vcs : int
-        Virtual channels of the link.
-    """
+    """Everything that travels with a flit; see `LinkSignature`."""
     return data.StructLayout(
         {
             "kind": Kind,
@@ -100,11 +84,11 @@ class LinkSignature(wiring.Signature):
 
     A flit is on the link in every cycle in which `valid` is high; there is no ready. Instead the
     receiver grants credits: one cycle of `credit` for each flit that has left its buffer. Each
-    virtual channel has a buffer and credits of its own. Flits with one of the control kinds take
-    no place in a buffer and need no credit.
+    virtual channel has a buffer and credits of its own. Flits with one of the control kinds take no
+    place in a buffer and need no credit.
 
-    Wires must keep flits in order, and a credit must not come later than a flit that the same
-    end sent after it: where both directions of a link are equally long it never does.
+    Wires must keep flits in order, and a credit must not come later than a flit that the same end
+    sent after it: where both directions of a link are equally long it never does.
 
     Parameters
     ----------
@@ -119,10 +103,8 @@ class LinkSignature(wiring.Signature):
         A flit is on the link.
     kind : Out(Kind)
         Its place in its message, or what it says.
-    vc : Out(vc_width(num_vcs))
-        Its virtual channel; 0 on a control flit.
-    sequence : Out(3)
-        Number of the flit on this link, modulo 8; 0 on a control flit.
+    vc, sequence : Out(vc_width(num_vcs)), Out(3)
+        Its virtual channel, and its number on this link, modulo 8; 0 on a control flit.
     epoch : Out(1)
         Of its sender: another one since it was last down.
     check : Out(32)
@@ -133,13 +115,6 @@ class LinkSignature(wiring.Signature):
         Its data.
     credit : In(num_vcs)
         Per virtual channel: one place of the receiver's buffer came free.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `flit_bytes` is less than 1, or `num_vcs` not from 1 to 8.
     """
 
     def __init__(self, *, flit_bytes: int, num_vcs: int = 1):
@@ -153,19 +128,12 @@ class LinkSignature(wiring.Signature):
 class ControlSignature(wiring.Signature):
     """A control flit that came in, its CRC right.
 
-    Parameters
-    ----------
-    flit_bytes : int
-        Bytes of a flit's payload.
-
     Members
     -------
     valid : Out(1)
         Strobe.
-    kind : Out(Kind)
-        DOWN, INIT, UP or FAULT.
-    epoch : Out(1)
-        Of the other end.
+    kind, epoch : Out(Kind), Out(1)
+        DOWN, INIT, UP or FAULT; the other end's epoch.
     payload : Out(fault_record_width(flit_bytes))
         Lowest bits of its payload.
     """

@@ -24,62 +24,40 @@ class LinkPort(wiring.Component):
     """A transmitter, a receiver, and the session that brings them up and down with the other end.
 
     While `up`, flits go out on their virtual channels, and what comes in is offered per virtual
-    channel. When the other end goes down, what is in flight and in the
-    buffers is dropped; both ends come up again with empty buffers and all credits. FAULT flits
-    are sent and received between data flits.
+    channel. When the other end goes down, what is in flight and in the buffers is dropped; both
+    ends come up again with empty buffers and all credits. FAULT flits are sent and received between
+    data flits.
 
-    Latency 1 cycle from `flit` to `tx`, 3 from `rx` to `o`; one flit per cycle in each
-    direction. Outputs to the link, `may_send` and what is offered are registers.
+    Latency 1 cycle from `flit` to `tx`, 3 from `rx` to `o`; one flit per cycle in each direction.
+    Outputs to the link, `may_send` and what is offered are registers.
 
     Parameters
     ----------
-    num_vcs : int
-        Virtual channels, 1 to 8; private links have one.
-    flit_bytes : int
-        Bytes of a flit's payload.
-    depth : int
-        Places in the buffer of each virtual channel, at least 3; the same at the other end.
-    submessage_flits : int
-        Payload flits of a sub-message, a power of two; the same at the other end.
+    flit_bytes, num_vcs : int
+        As of `LinkSignature`.
+    depth, submessage_flits : int
+        As of `LinkReceiver`; the same at the other end.
 
     Members
     -------
-    tx : Out(LinkSignature)
-        Outgoing link.
-    rx : In(LinkSignature)
-        Incoming link.
-    flit : In(StructLayout)
-        A flit to send: `kind`, `vc` and `payload`.
-    take : In(1)
-        Take it; only while its channel's `may_send` is high.
-    may_send : Out(num_vcs)
-        Per virtual channel: a flit of it may be taken in this cycle.
+    tx, rx : Out, In(LinkSignature)
+        Outgoing and incoming link.
+    flit, take, may_send, available : In, In, Out, Out
+        As of `LinkTransmitter`.
     o : Out(stream.Signature(StructLayout)), one per virtual channel
         Flits that came in: `kind` and `payload`.
     up : Out(1)
         The link carries data in both directions.
     lost : Out(1)
         Strobe: the other end went down while this one was up; buffers are emptied with its end.
-    send_fault : In(1)
-        Send a FAULT flit.
-    fault_record : In
-        What it reports.
+    send_fault, fault_record : In(1), In
+        Send a FAULT flit, and what it reports.
     fault_sent, fault_received : Out(1)
         Strobe: it is sent; one came in.
     received_fault : Out
         What that one reports.
-    available : Out(range(depth + 1)), one per virtual channel
-        Credits left.
     sequence_error, epoch_error, check_error, overflow, state_error, fault_credit : Out(1)
         Strobe: what `LinkReceiver` and `LinkTransmitter` find wrong.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `num_vcs` is not from 1 to 8, `flit_bytes` less than 1, `depth` less than 3, or
-        `submessage_flits` no power of two.
     """
 
     def __init__(self, *, flit_bytes: int, depth: int, submessage_flits: int, num_vcs: int = 1):
@@ -111,7 +89,6 @@ class LinkPort(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire the blocks."""
         m = Module()
         m.submodules.receiver = receiver = self._receiver
         m.submodules.transmitter = transmitter = self._transmitter

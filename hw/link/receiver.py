@@ -44,10 +44,8 @@ class LinkReceiver(wiring.Component):
 
     Parameters
     ----------
-    num_vcs : int
-        Virtual channels, 1 to 8; private links have one.
-    flit_bytes : int
-        Bytes of a flit's payload.
+    flit_bytes, num_vcs : int
+        As of `LinkSignature`.
     depth : int
         Places in each buffer, at least 3; the transmitter's `credits` must not be more.
     submessage_flits : int
@@ -56,27 +54,17 @@ class LinkReceiver(wiring.Component):
     Members
     -------
     link : In(LinkSignature)
-        The link.
     up, epoch : In(1)
         Take data; the other end's epoch.
     o : Out(stream.Signature(StructLayout)), one per virtual channel
         Flits: `kind` and `payload`.
     control : Out(ControlSignature)
-        A control flit came in.
     sequence_error, epoch_error, check_error : Out(1)
         Strobe: a flit out of sequence came, one of another epoch, one with a wrong CRC.
     overflow : Out(1)
         Strobe: a flit came and there was no room.
     state_error : Out(1)
         Strobe: a flit that left had flipped bits.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `num_vcs` is not from 1 to 8, `flit_bytes` less than 1, `depth` less than 3, or
-        `submessage_flits` no power of two.
     """
 
     def __init__(self, *, flit_bytes: int, depth: int, submessage_flits: int, num_vcs: int = 1):
@@ -101,7 +89,6 @@ class LinkReceiver(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Register the link, check the number, queue what is right; compare CRCs a cycle later."""
         m = Module()
         m.submodules.check = self._check
         layout, num_vcs = flit_layout(**self._sizes), len(self.o)

@@ -13,23 +13,12 @@ PERIOD_CYCLES = 16
 
 
 def bring_up(m, end, session, transmitter, receiver):
-    """Wire the blocks of an end of a link: the session says when both ends take and send data.
-
-    A FAULT flit goes when the session has nothing to send; one that comes in counts if the other
-    end sent it in its present epoch, not before a reset.
-
-    Parameters
-    ----------
-    m : Module
-    end : Component
-        Has `send_fault` and `fault_record`, and gets `fault_sent`, `fault_received`,
-        `received_fault` and `up`; see `LinkPort`.
-    session : LinkSession
-    transmitter, receiver : Component
-        The blocks that carry data.
+    """Wire the blocks of an end of a link, such as `LinkPort`: the session says when both ends take
+    and send data. A FAULT flit goes when the session has nothing to send.
     """
     wiring.connect(m, receiver.control, session.received)
     send, control, received = session.send, transmitter.control, receiver.control
+    # A FAULT flit counts if the other end sent it in its present epoch, not before a reset.
     current = session.up & (received.epoch == session.peer_epoch)
     m.d.comb += [
         # An answer to INIT goes first: without it the other end stays down.
@@ -70,11 +59,6 @@ class LinkSession(wiring.Component):
 
     Latency 1 cycle from `received` to `up`.
 
-    Parameters
-    ----------
-    flit_bytes : int
-        Bytes of a flit's payload.
-
     Members
     -------
     received : In(ControlSignature)
@@ -82,10 +66,8 @@ class LinkSession(wiring.Component):
     send : Out(ControlSignature)
         Control flits to it, taken at once; `epoch` is this end's, `payload` the other's epoch and,
         above it, whether that is known.
-    up : Out(1)
-        Data may come in.
-    open : Out(1)
-        Data may be sent.
+    up, open : Out(1)
+        Data may come in; data may be sent.
     peer_epoch : Out(1)
         Of the other end, as last received; while `up`, as it was when the link came up.
     lost : Out(1)
@@ -177,7 +159,6 @@ class LinkSession(wiring.Component):
         return m
 
     def _rise(self, m, timer, answer, known):
-        """Go up: say so, and wait for a period before data are sent."""
         m.d.sync += [self.peer_epoch.eq(self.received.epoch), known.eq(1)]
         m.d.sync += [timer.eq(0), answer.eq(1)]
         m.next = "CARRY"

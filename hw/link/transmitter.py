@@ -36,10 +36,8 @@ class LinkTransmitter(wiring.Component):
 
     Parameters
     ----------
-    num_vcs : int
-        Virtual channels, 1 to 8; private links have one.
-    flit_bytes : int
-        Bytes of a flit's payload.
+    flit_bytes, num_vcs : int
+        As of `LinkSignature`.
     credits : int
         Places in the receiver's buffer of each virtual channel, at least 1.
     submessage_flits : int
@@ -58,19 +56,10 @@ class LinkTransmitter(wiring.Component):
     open : In(1)
         The other end takes data.
     link : Out(LinkSignature)
-        The link.
     available : Out(range(credits + 1)), one per virtual channel
         Credits left.
     fault_credit : Out(1)
         In the cycle before, a credit came that no flit had spent.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `num_vcs` is not from 1 to 8, another argument less than 1, or a sub-message's flits
-        are no power of two.
 
     References
     ----------
@@ -97,7 +86,6 @@ class LinkTransmitter(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Count credits per channel; stamp and register the flit that is taken."""
         m = Module()
         m.submodules.check = check = self._check
         link, control, unit = self.link, self.control, self.flit

@@ -20,27 +20,17 @@ class SwitchFabric(wiring.Component):
 
     A route is a list of hops of 6 bits, output port (5) and virtual channel class (1), the next one
     lowest; the fabric takes one off. A message leaves on twice the class plus the parity of the
-    channel it came on, and holds that from head to tail; channels share the output flit by flit,
-    the one with the oldest message first.
-    What waits holds up what comes behind it on its own channel, and nothing else. Heads that ask
-    for one channel get it by age, `Ages`, in turns among equals, `OldestFirst`. What cannot go on
-    is taken and dropped, as `SwitchInput` says.
+    channel it came on, and holds that from head to tail (`SwitchInput`); channels share the output
+    flit by flit, the one with the oldest message first. What waits holds up what comes behind it on
+    its own channel, and nothing else. Heads that ask for one channel get it by age (`OldestFirst`).
 
     Latency 1 cycle from `i` to `flits`; one flit per cycle, input and output. Messages on one
     channel of an input are at least a cycle apart, which other channels can use.
 
     Parameters
     ----------
-    num_ports : int
-        Ports, 2 to 32.
-    num_vcs : int
-        Virtual channels of every port, 2 or 4: one or two classes, two parities.
-    flit_bytes : int
-        Bytes of a flit's payload.
-    route_offset, num_hops : int
-        Bit of a head's payload where the route begins; hops it has room for.
-    sequence_offset, step_offset : int
-        Bits of a head's payload where the collective's number (8 bits) and the step (16) begin.
+    num_ports, num_vcs, flit_bytes, route_offset, num_hops, sequence_offset, step_offset : int
+        As of `Switch`.
 
     Members
     -------
@@ -60,13 +50,6 @@ class SwitchFabric(wiring.Component):
         Strobe per port: a head came in whose route leads nowhere, a flit out of place.
     lost_messages : Out(num_ports)
         Strobe per port: a message ended since this port's link is lost.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If one is out of range, or a field reaches over the end of a flit.
 
     References
     ----------
@@ -125,7 +108,6 @@ class SwitchFabric(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire the blocks."""
         m = Module()
         older, ages = self._compare_ages(m)
         for number, end in enumerate(self._inputs):

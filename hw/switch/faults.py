@@ -48,12 +48,6 @@ class SwitchFaults(wiring.Component):
     code (8), nothing (4), no port (4), and the port it concerns (8). Latency 2 cycles from a
     strobe to `send_fault`.
 
-    Parameters
-    ----------
-    num_ports : int
-        Ports of the switch.
-    flit_bytes : int
-        Bytes of a flit's payload.
 
     Members
     -------
@@ -61,27 +55,16 @@ class SwitchFaults(wiring.Component):
         The switch's, sent with its own faults.
     faults : In(8), one per port
         `SwitchFault` of its own that concerns this port, a strobe.
-    fault_received : In(num_ports)
-        Strobe per port: a FAULT flit came in.
-    received_fault : In, one per port
-        What it reports.
+    fault_received, received_fault : In(num_ports), In, one per port
+        Strobe per port: a FAULT flit came in; what it reports.
     up, fault_sent : In(num_ports)
         Per port: its link is up; strobe: it has sent its record.
-    send_fault : Out(num_ports)
-        Per port: send `fault_record`.
-    fault_record : Out
-        What to send.
+    send_fault, fault_record : Out(num_ports), Out
+        Per port: send this record.
     fault : Out(SWITCH_FAULT)
         The first fault; its code is 0 while there is none.
     origin : Out(32)
         The number of who began it, its code there, and bit 24, from the cycle behind the fault on.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If one is less than 1.
     """
 
     def __init__(self, *, num_ports: int, flit_bytes: int):

@@ -43,52 +43,29 @@ class SwitchInput(wiring.Component):
 
     Parameters
     ----------
-    num_ports : int
-        Ports of the switch, 2 to 32.
-    num_vcs : int
-        Virtual channels of every port, 2 or 4.
-    flit_bytes : int
-        Bytes of a flit's payload.
-    route_offset : int
-        Bit of a head's payload where the route begins.
-    num_hops : int
-        Hops that it has room for.
     port, vc : int
         The port and virtual channel whose flits come in.
+    num_ports, num_vcs, flit_bytes, route_offset, num_hops : int
+        As of `Switch`.
 
     Members
     -------
-    i : In(stream.Signature(StructLayout))
-        Flits that came in: `kind` and `payload`.
+    i, o : In, Out(stream.Signature(StructLayout))
+        Flits that came in, and those of the message that is granted: `kind` and `payload`.
     lost : In(1)
         Strobe: the link they come in on goes down, or is at fault.
     gone : In(num_ports)
         Per port: its link was up and is not.
-    o : Out(stream.Signature(StructLayout))
-        Flits of the message that is granted.
-    request : Out(1)
-        A head waits to be granted.
-    to_port, to_vc : Out
-        Output port and virtual channel it asks for.
+    request, to_port, to_vc : Out
+        A head waits to be granted; the output port and virtual channel it asks for.
     granted : In(1)
         Its message has them from the next cycle on.
     drops : Out(1)
         The message that has them ends without a tail.
-    route_error : Out(1)
-        Strobe: a head's route leads nowhere.
-    framing_error : Out(1)
-        Strobe: a flit out of place: no head before it, or no tail.
-    message_lost : Out(1)
-        Strobe: a message ends since a link is lost.
-    lost_port : Out(PORT_WIDTH)
-        That link's port.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If one is out of range, or the route is longer than a flit.
+    route_error, framing_error : Out(1)
+        Strobe: a head's route leads nowhere; a flit has no head before it, or a message no tail.
+    message_lost, lost_port : Out(1), Out(PORT_WIDTH)
+        Strobe: a message ends since a link is lost; that link's port.
     """
 
     def __init__(
@@ -209,6 +186,5 @@ class SwitchInput(wiring.Component):
         ]
 
     def _shifted(self, payload):
-        """A head's payload without the lowest hop of its route."""
         left = payload[self._offset + HOP_WIDTH : self._end]
         return Cat(payload[: self._offset], left, Const(0, HOP_WIDTH), payload[self._end :])

@@ -36,35 +36,20 @@ class SwitchOutput(wiring.Component):
     -------
     requests : In(num_vcs), one per input
         Which channel its head asks for, if it has one that waits.
-    older : In(num_inputs), one per input
-        The inputs whose heads are older.
-    ages : In(AGE), one per input
-        Of its head, while it asks for a channel.
+    older, ages : In(num_inputs), In(AGE), one per input
+        While its head asks: the inputs whose heads are older, and its age.
     granted : Out(num_inputs)
         Strobe per input: its message has the channel from the next cycle on.
-    valid : In(num_inputs)
-        Per input: it offers a flit of its message.
-    flits : In(StructLayout), one per input
-        What it offers: `kind` and `payload`.
-    taken : Out(num_inputs)
-        Per input: that is taken.
+    valid, flits, taken : In(num_inputs), In(StructLayout) one per input, Out(num_inputs)
+        Per input: it offers a flit of its message, `kind` and `payload`; that is taken.
     drops : In(num_inputs)
         Strobe per input: its message ends without a tail.
     gone : In(1)
         The link is lost: every message ends.
     may_send : In(num_vcs)
         Per channel: the transmitter takes a flit.
-    take : Out(1)
-        Here is one.
-    flit : Out(StructLayout)
-        It: `kind`, `vc` and `payload`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If `num_vcs` is not even, or `num_inputs` no multiple of it.
+    take, flit : Out(1), Out(StructLayout)
+        Here is one: `kind`, `vc` and `payload`.
     """
 
     def __init__(self, *, num_inputs: int, num_vcs: int, flit_bytes: int):
@@ -94,7 +79,6 @@ class SwitchOutput(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Ask each channel whether it can send, choose one, and report the outcome to it."""
         m = Module()
         m.submodules.link = link = OldestFirst(count=self.num_vcs)
         m.submodules.ages = ages = Ages(count=self.num_vcs)

@@ -19,21 +19,19 @@ class Switch(wiring.Component):
     """Carries messages between its ports, each along the route that its head brings.
 
     Each port is one end of a link with virtual channels, and `SwitchFabric` lies between them. On
-    every link the virtual channel is twice a class, which comes with the route for each hop, plus
-    a parity, which stays what it was where the message began.
+    every link the virtual channel is twice a class, which comes with the route for each hop, plus a
+    parity, which stays what it was where the message began.
 
-    A head that cannot go on is a fault, and so are a message that is cut, a wrong flit of a
-    link and a link that goes down with messages on it: the first one is kept, named with its
-    port, and reported on all ports; a fault that a neighbour reports is passed on likewise. What
-    such a message still has to bring is taken and dropped, so that it blocks no other. A head waits
-    for a port whose link has not been up yet; one that never comes up disturbs no other port. Reset
-    brings all links down and forgets everything; after a fault it is due together with the
-    interfaces'.
+    A head that cannot go on is a fault, and so are a message that is cut, a wrong flit of a link
+    and a link that goes down with messages on it: the first one is kept, named with its port, and
+    reported on all ports (`SwitchFaults`). What such a message still has to bring is taken and
+    dropped, so that it blocks no other. A head waits for a port whose link has not been up yet; one
+    that never comes up disturbs no other port. Reset brings all links down and forgets everything;
+    after a fault it is due together with the interfaces'.
 
-    Latency 5 cycles from link to link where nothing waits; one flit per cycle and port in and
-    out. Messages on one channel of an input are at least a cycle apart, which other channels can
-    use. A credit is back at a neighbour's transmitter 6 cycles after its flit was taken there, plus
-    the wires' latency in both directions. All outputs are registers.
+    Latency 5 cycles from link to link where nothing waits; one flit per cycle and port in and out.
+    Messages on one channel of an input are at least a cycle apart, which other channels can use.
+    Credits return as `LinkReceiver` says. All outputs are registers.
 
     Parameters
     ----------
@@ -43,10 +41,8 @@ class Switch(wiring.Component):
         Virtual channels of every port, 2 or 4: one or two classes, two parities.
     flit_bytes : int
         Bytes of a flit's payload.
-    depth : int
-        Places in the buffer of each virtual channel, at least 3; the same at all neighbours.
-    submessage_flits : int
-        Payload flits of a sub-message, a power of two; the same at all neighbours.
+    depth, submessage_flits : int
+        As of `LinkReceiver`; the same at all neighbours.
     route_offset, num_hops : int
         Bit of a head's payload where the route begins; hops it has room for.
     sequence_offset, step_offset : int
@@ -64,13 +60,6 @@ class Switch(wiring.Component):
         The first fault since reset, and the port that it concerns.
     origin : Out(32)
         Who began it: number (16 bits), code there (8), and bit 24, once it is known.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not an integer.
-    ValueError
-        If one is out of range, or a field reaches over the end of a flit.
     """
 
     def __init__(
@@ -124,7 +113,6 @@ class Switch(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire the blocks: every port to the fabric, and to the faults."""
         m = Module()
         m.submodules.fabric = fabric = self._fabric
         m.submodules.faults = faults = self._faults

@@ -19,10 +19,6 @@ class Tables(wiring.Component):
     The bus writes the shadow bank and the registers; the fetcher and the receivers read the active
     bank and the registers as they were when their collective was started.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     settings : In(32), one per written register

@@ -42,7 +42,6 @@ class RowCheck(wiring.Component):
     num_flows : In(17)
         Flows in use.
     code : Out(8)
-        `FaultCode`, or 0.
     """
 
     def __init__(self, config: Config):
@@ -83,7 +82,6 @@ class FlowCheck(wiring.Component):
     window_flits : In(address_width)
         Length of the buffer in flits: no entry may reach beyond it.
     code : Out(8)
-        `FaultCode`, or 0.
     num_arrivals : Out(4)
         Children and parent.
     """
@@ -141,7 +139,6 @@ class SharedFlowCheck(wiring.Component):
     window_flits : In(address_width)
         Length of buffer and slots in flits: no chunk may reach beyond it.
     code : Out(8)
-        `FaultCode`, or 0.
     num_arrivals : Out(8)
         Children and parent.
     """
@@ -235,10 +232,6 @@ class Checker(wiring.Component):
     Three cycles and one per word: five or seven per row, eight per flow. What was found stays
     until the next check.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     start : In(1)
@@ -264,7 +257,6 @@ class Checker(wiring.Component):
     last_stage : Out(wave_width)
         The highest stage of a row.
     code : Out(8)
-        `FaultCode`, or 0.
     index : Out(16)
         Row or flow of the fault; unknown for a wrong CRC.
     of_flow : Out(1)

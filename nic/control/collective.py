@@ -25,10 +25,6 @@ class Control(wiring.Component):
     of which up to three are counted: `irq` is high until all are given, and while there is a fault.
     From done to the launch of what was remembered: two cycles.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     commit, start, acknowledge : In(1)
@@ -88,7 +84,6 @@ class Control(wiring.Component):
     irq : Out(1)
         Interrupt, level.
     fault : Out(8)
-        `FaultCode`, a strobe.
     """
 
     def __init__(self, config: Config):

@@ -48,10 +48,6 @@ class PortCounters(wiring.Component):
     Counts follow an event by two cycles and wrap at 2^32. The least credits are those of the
     whole buffer until fewer are seen.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     start : In(1)
@@ -106,7 +102,6 @@ def count_activity(m, config, ports, control):
     ----------
     m : Module
         Gets them as submodules.
-    config : Config
     ports : list of Component
         With `activity`.
     control : Control

@@ -111,10 +111,6 @@ class BankedMemory(wiring.Component):
 class TableMemory(wiring.Component):
     """Rows of the schedule table, two or four words of 32 bits, in two banks (`BankedMemory`).
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     bank : In(1)
@@ -180,7 +176,6 @@ class FlowMemory(wiring.Component):
 
     Parameters
     ----------
-    config : Config
     num_clients : int
         Blocks that look entries up.
 

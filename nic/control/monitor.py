@@ -93,10 +93,6 @@ class FaultMonitor(wiring.Component):
     the middle of a message, else that arrivals are missing. Latency 1 cycle from a strobe to
     `faulted`.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     control : In(8)
@@ -212,10 +208,6 @@ class FaultRelay(wiring.Component):
 
     What is reported, from bit 0: rank (16 bits), code (8), nothing (8), then the words FAULT_ROW
     and FAULT, as far as they fit a flit. Latency 2 cycles from `faulted` to `send_fault`.
-
-    Parameters
-    ----------
-    config : Config
 
     Members
     -------

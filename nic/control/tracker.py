@@ -74,7 +74,6 @@ class DependencyTracker(wiring.Component):
 
     Parameters
     ----------
-    config : Config
     num_clients : int
         Blocks that ask.
     width : int, optional

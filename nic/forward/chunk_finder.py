@@ -36,14 +36,9 @@ class ChunkFinder(wiring.Component):
     Latency from a job to a chunk that needs nothing: 1 cycle; from the report of a beginning or of
     an arrival to its chunk: 1 cycle.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     run : In(RunSignature)
-        The collective that runs.
     jobs : In(stream)
         Chunks to find (`job_layout`); `base` is a memory address.
     query : Out(QuerySignature)

@@ -29,10 +29,6 @@ class LocalReader(wiring.Component):
     One flit per cycle, and no cycle between two chunks. Latency from a chunk to its first flit:
     the memory's read latency and 3 cycles.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     running : In(1)
@@ -40,11 +36,8 @@ class LocalReader(wiring.Component):
     chunks : In(stream)
         What to read (`place_layout`); a chunk of size 0 is nothing.
     memory : Out(MemoryReadSignature)
-        Read channel.
     o : Out(stream)
-        Flits of the chunks in order.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):
@@ -102,10 +95,6 @@ class MergedQueue(wiring.Component):
     At most `memory_queue_flits` may be asked for and not yet taken; whoever asks counts them.
     Both sources deliver in order, a cycle behind what asks for them at the earliest, and always
     have room then. Latency 1 cycle from a flit.
-
-    Parameters
-    ----------
-    config : Config
 
     Members
     -------
@@ -197,10 +186,6 @@ class ChunkReader(wiring.Component):
     One flit per cycle, and no cycle between two chunks. Latency from a position to its flit: 3
     cycles.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     running : In(1)
@@ -208,11 +193,8 @@ class ChunkReader(wiring.Component):
     chunks : In(stream)
         What to read (`found_layout`).
     forward : Out(ForwardSignature)
-        What ports have written.
     memory : Out(MemoryReadSignature)
-        Read channel.
     o : Out(stream)
-        Flits of the chunks in order.
     forwarded : Out(1)
         Strobe: a flit is taken that a port still keeps.
     wait : Out(WaitSignature)
@@ -220,7 +202,6 @@ class ChunkReader(wiring.Component):
     idle : Out(1)
         No chunk in hand, and all flits taken.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):

@@ -35,26 +35,21 @@ class ChunkSource(wiring.Component):
 
     Parameters
     ----------
-    config : Config
     op : Op, optional
         Only jobs of this op have flits read for them; by default all.
 
     Members
     -------
     run : In(RunSignature)
-        The collective that runs.
     jobs : In(stream)
         Chunks in order (`job_layout`); `base` is a memory address.
     begun : Out(stream)
         The same jobs in order, each as soon as its chunk may be read (`found_layout`).
     o : Out(stream)
-        Flits of the chunks in order.
     query, beginning : Out(QuerySignature)
         Questions to the dependency tracker, and to that of beginnings.
     forward : Out(ForwardSignature)
-        What ports have written.
     memory : Out(MemoryReadSignature)
-        Read channel.
     forwarded : Out(1)
         Strobe: a flit is taken that was not read from memory.
     wait : Out(WaitSignature)
@@ -64,7 +59,6 @@ class ChunkSource(wiring.Component):
     idle : Out(1)
         No job in hand, and all flits taken.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config, *, op: Op | None = None):

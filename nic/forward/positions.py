@@ -102,7 +102,6 @@ class RecentWrites(wiring.Component):
 
     Parameters
     ----------
-    config : Config
     num_readers : int
         Blocks that read, each one flit per cycle.
 

@@ -25,10 +25,6 @@ class WriteOrder(wiring.Component):
 
     One write per cycle, across messages, too.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     messages : In(stream)
@@ -45,7 +41,6 @@ class WriteOrder(wiring.Component):
     empty : Out(1)
         No message is in hand.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):

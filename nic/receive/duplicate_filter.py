@@ -116,10 +116,6 @@ class DuplicateFilter(wiring.Component):
     takes two cycles, since memories are slow; a mark is seen by what is asked from the next cycle
     on, and must not be asked for in the cycle in which it is set. A mark is stored with check bits.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     bank : In(1)

@@ -46,20 +46,12 @@ class ForwardingHeaderCheck(wiring.Component):
     One flit per cycle. Latency from a head to the report that its message has begun: 5 cycles, one
     more where there are waves; from a flit to the reducer: 1 cycle, behind that.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     port : In(4)
-        Number of this port.
     flits : In(stream)
-        From the link's buffer.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     items : Out(stream)
         Flits for the reducer (`item_layout`).
     drained : In(1)
@@ -67,16 +59,13 @@ class ForwardingHeaderCheck(wiring.Component):
     empty : Out(ArrivalSignature)
         A message without payload is in.
     fault : Out(8)
-        `FaultCode`, a strobe.
     wait : Out(WaitSignature)
         What is awaited in the middle of a message; its flow is that of a fault, too.
     jobs : Out(stream)
         Of each message, in order, the one before it at its addresses (`job_layout`): for a
         contribution what it is added to, `base` a memory address, for a GATHER what it replaces.
     report : Out(ReportSignature)
-        A message has begun to come in.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):

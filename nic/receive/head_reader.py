@@ -64,20 +64,12 @@ class HeadReader(wiring.Component):
     that is before it. Latency from a head to its message: 4 cycles, 5 where there are waves; none
     from a flit behind it.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     port : In(4)
-        Number of this port.
     flits : In(stream)
-        From the link's buffer.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     messages : Out(stream)
         Messages in order (`message_layout`).
     ahead : Out(stream)

@@ -50,22 +50,13 @@ class HeaderCheck(wiring.Component):
     client of the flow memory that is before it. A head is taken before it is looked up, so that no
     path leads from one port's link buffer through the flow memory's arbiter to another port's.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     port : In(4)
-        Number of this port.
     flits : In(stream)
-        From the link's buffer.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     query : Out(QuerySignature)
-        Question to the dependency tracker.
     items : Out(stream)
         Flits for the reducer (`item_layout`).
     drained : In(1)
@@ -73,7 +64,6 @@ class HeaderCheck(wiring.Component):
     empty : Out(ArrivalSignature)
         A message without payload is in.
     fault : Out(8)
-        `FaultCode`, a strobe.
     wait : Out(WaitSignature)
         What is awaited in the middle of a message; its flow is that of a fault, too.
     """

@@ -48,21 +48,13 @@ class HeaderLookup(wiring.Component):
     Channels take turns: a head that waits is passed over once by each other one at most. Seven
     cycles per head, and what flow memory and sequencer take when others are before it.
 
-    Parameters
-    ----------
-    config : Config
-        Of an interface on shared links.
-
     Members
     -------
     heads : In(stream), one per virtual channel
         What is in front of each, while there is room for one more place.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     reservation : Out(ReservationSignature)
-        Question to the sequencer.
     opened : Out(num_vcs)
         Strobe: the payload that follows on this channel has its place.
     place : Out
@@ -70,7 +62,6 @@ class HeaderLookup(wiring.Component):
     flow : Out(16)
         Of the head in hand.
     fault : Out(8)
-        `FaultCode`, a strobe.
     """
 
     def __init__(self, config: Config):

@@ -35,34 +35,21 @@ class Receiver(wiring.Component):
     A message without payload is reported two cycles after it may, one with payload a cycle after
     its last write is acknowledged.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     port : In(4)
-        Number of this port.
     flits : In(stream)
-        From the link's buffer.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     query : Out(QuerySignature)
-        Question to the dependency tracker.
     fetch : Out(MemoryReadSignature)
-        Read channel.
     write : Out(MemoryWriteSignature)
-        Write channel.
     arrival : Out(ArrivalSignature)
-        A sub-message is in memory.
     fault : Out(8)
         `FaultCode`, a strobe, a cycle after it was found.
     wait : Out(WaitSignature)
         What is awaited in the middle of a message, or was in the cycle before.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):
@@ -137,42 +124,27 @@ class Receiver(wiring.Component):
 class ForwardingReceiver(Receiver):
     """A `Receiver` that says where messages begin, and keeps what it has written for others.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     port : In(4)
-        Number of this port.
     flits : In(stream)
-        From the link's buffer.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     query : Out(QuerySignature)
-        Question to the dependency tracker.
     fetch : Out(MemoryReadSignature)
-        Read channel.
     write : Out(MemoryWriteSignature)
-        Write channel.
     arrival : Out(ArrivalSignature)
-        A sub-message is in memory.
     fault : Out(8)
         `FaultCode`, a strobe, a cycle after it was found.
     wait : Out(WaitSignature)
         What is awaited in the middle of a message, or was in the cycle before.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     beginning : Out(QuerySignature)
         Question to the tracker of beginnings.
     report : Out(ReportSignature)
-        A message has begun to come in.
     forward : Out(ForwardSignature)
         What ports have written, to add to it.
     positions : Out(PositionsSignature)
-        How far this port has come.
     addresses : In(range(forward_flits)), one per reader
         Positions to read.
     kept : Out(kept_width), one per reader

@@ -36,15 +36,12 @@ class SharedLane(wiring.Component):
 
     Parameters
     ----------
-    config : Config
-        Of an interface on shared links.
     unwritten_width : int
         Bits of `unwritten`.
 
     Members
     -------
     flits : In(stream)
-        From the link's buffer.
     run : In(RunSignature)
         The collective that runs. While it is faulted, everything is taken and dropped.
     head : Out(stream)
@@ -68,7 +65,6 @@ class SharedLane(wiring.Component):
     flow, op : Out
         Of the message in hand.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config, *, unwritten_width: int):

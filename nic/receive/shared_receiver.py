@@ -37,23 +37,16 @@ class SharedHeaderCheck(wiring.Component):
 
     Parameters
     ----------
-    config : Config
-        Of an interface on shared links.
     unwritten_width : int
         Bits of `unwritten`.
 
     Members
     -------
     port : In(4)
-        Number of this port.
     flits : In(stream), one per virtual channel
-        From the link's buffers.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     reservation : Out(ReservationSignature)
-        Question to the sequencer.
     turn, following : In(TurnSignature)
         Contributions whose turn has come, see `SharedLane`.
     unwritten : In(unwritten_width)
@@ -61,11 +54,9 @@ class SharedHeaderCheck(wiring.Component):
     items : Out(stream)
         Flits for the reducer (`item_layout`).
     fault : Out(8)
-        `FaultCode`, a strobe.
     wait : Out(WaitSignature)
         What one of the messages in hand waits for; its flow is that of a fault, too.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config, *, unwritten_width: int):
@@ -157,31 +148,19 @@ class SharedReceiver(wiring.Component):
     What comes over the link goes before what was staged. A message is reported a cycle after its
     last write is acknowledged.
 
-    Parameters
-    ----------
-    config : Config
-        Of an interface on shared links.
-
     Members
     -------
     port : In(4)
-        Number of this port.
     flits : In(stream), one per virtual channel
-        From the link's buffers.
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     reservation : Out(ReservationSignature)
-        Question to the sequencer.
     turn : In(TurnSignature)
         Strobe: all contributions before this one are in memory.
     staged : In(stream)
         Flits of staged contributions (`item_layout`).
     fetch : Out(MemoryReadSignature)
-        Read channel.
     write : Out(MemoryWriteSignature)
-        Write channel.
     arrival : Out(ArrivalSignature)
         A message is in memory.
     fault : Out(8)
@@ -189,7 +168,6 @@ class SharedReceiver(wiring.Component):
     wait : Out(WaitSignature)
         What is awaited in the middle of a message, or was in the cycle before.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):

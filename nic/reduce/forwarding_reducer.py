@@ -36,10 +36,6 @@ class ForwardingReducer(Reducer):
     Latency from a flit to its position: adder + 1 cycles while operands are there, 2 for a flit to
     replace while nothing is being added.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     items : In(stream)
@@ -49,26 +45,19 @@ class ForwardingReducer(Reducer):
     maximum : In(1)
         Keep the larger one instead of the sum.
     fetch : Out(MemoryReadSignature)
-        Read channel.
     write : Out(MemoryWriteSignature)
-        Write channel.
     arrival : Out(ArrivalSignature)
-        A sub-message is in memory, acknowledged.
     idle : Out(1)
         Nothing is in flight.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     run : In(RunSignature)
-        The collective that runs.
     jobs : In(stream)
         Of each message, in order, what it is added to, or for a GATHER what it replaces
         (`job_layout`).
     query, beginning : Out(QuerySignature)
         Questions to the dependency tracker, and to that of beginnings.
     forward : Out(ForwardSignature)
-        What ports have written.
     positions : Out(PositionsSignature)
-        How far this port has come.
     addresses : In(range(forward_flits)), one per reader
         Positions to read.
     kept : Out(kept_width), one per reader

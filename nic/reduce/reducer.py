@@ -38,10 +38,6 @@ class Acknowledger(wiring.Component):
     acknowledgement by one cycle at the earliest. Never more than `memory_queue_flits` writes are
     outstanding: `room` is low when that many are.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     marks : In(stream)
@@ -59,7 +55,6 @@ class Acknowledger(wiring.Component):
     idle : Out(1)
         No write is outstanding.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):
@@ -119,10 +114,6 @@ class Reducer(wiring.Component):
     a flit to replace while nothing is being added; one flit per cycle as long as that, with the
     write's acknowledgement, is at most `memory_queue_flits`.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     items : In(stream)
@@ -132,15 +123,11 @@ class Reducer(wiring.Component):
     maximum : In(1)
         Keep the larger one instead of the sum.
     fetch : Out(MemoryReadSignature)
-        Read channel.
     write : Out(MemoryWriteSignature)
-        Write channel.
     arrival : Out(ArrivalSignature)
-        A sub-message is in memory, acknowledged.
     idle : Out(1)
         Nothing is in flight.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):

@@ -23,29 +23,19 @@ class ReorderBuffer(wiring.Component):
 
     Six cycles per contribution, what flow memory and memory take, and one per flit.
 
-    Parameters
-    ----------
-    config : Config
-        Of an interface on shared links.
-
     Members
     -------
     jobs : In(stream)
         Contributions to add (`CONTRIBUTION`).
     run : In(RunSignature)
-        The collective that runs.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     read : Out(MemoryReadSignature)
-        Read channel.
     items : Out(stream)
         Flits for the reducer (`item_layout`).
     flow : Out(16)
         Of the contribution in hand.
     fault : Out(8)
-        `FaultCode`, a strobe.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):

@@ -52,11 +52,6 @@ class ReductionSequencer(wiring.Component):
     answered within four cycles for each other port and for each message between its claim and
     memory.
 
-    Parameters
-    ----------
-    config : Config
-        Of an interface on shared links.
-
     Members
     -------
     phase : In(1)

@@ -38,10 +38,6 @@ class Fetcher(wiring.Component):
     written when it is taken over, ends in a fault with its index, and no job is made of it. Six
     cycles per row, seven where tables are repeated, four where a row has no wave in a run.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     run : In(RunSignature)
@@ -49,13 +45,11 @@ class Fetcher(wiring.Component):
     start : In(1)
         Begin.
     address : Out(16)
-        Row to read.
     row : In(row_layout(config))
         That row, two cycles later.
     row_intact : In(1)
         It is as it was written.
     lookup : Out(LookupSignature)
-        Question to the flow memory.
     jobs : Out(stream), one per port
         Checked rows (`job_layout`).
     busy : Out(1)
@@ -63,7 +57,6 @@ class Fetcher(wiring.Component):
     step : Out(16)
         The step reached.
     fault : Out(8)
-        `FaultCode`, a strobe.
     fault_index : Out(16)
         Row or flow of the fault.
     fault_of_flow : Out(1)

@@ -18,18 +18,12 @@ class Issuer(wiring.Component):
     the link while the first reads are in flight. Reads are issued one per cycle while the
     framer has room for their data. Outputs: all registered but the handshakes.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     jobs : In(stream)
         Checked rows (`job_layout`).
     run : In(RunSignature)
-        The collective that runs.
     query : Out(QuerySignature)
-        Question to the dependency tracker.
     descriptors : Out(stream)
         Each message to frame (`descriptor_layout`).
     reads : Out(stream)

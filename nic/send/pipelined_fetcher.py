@@ -26,10 +26,6 @@ class PipelinedFetcher(wiring.Component):
     turn. Its flow memory must have no other reader. Latency from `start` to the first job:
     7 cycles, 8 where tables are repeated.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     run : In(RunSignature)
@@ -37,7 +33,6 @@ class PipelinedFetcher(wiring.Component):
     start : In(1)
         Begin.
     address : Out(16)
-        Row to read.
     row : In(row_layout(config))
         That row, two cycles later.
     row_intact : In(1)
@@ -51,7 +46,6 @@ class PipelinedFetcher(wiring.Component):
     step : Out(16)
         The step reached.
     fault : Out(8)
-        `FaultCode`, a strobe.
     fault_index : Out(16)
         Row or flow of the fault.
     fault_of_flow : Out(1)

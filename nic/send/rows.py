@@ -43,7 +43,6 @@ def job_of(m: Module, config: Config, *, index: Value, row, entry, wave: Value) 
     Parameters
     ----------
     m : Module
-    config : Config
     index : Value
         The row's number.
     row : data.View
@@ -83,7 +82,6 @@ def shared_job_of(
     Parameters
     ----------
     m : Module
-    config : Config
     index : Value
         The row's number.
     row : data.View
@@ -183,10 +181,6 @@ class WaveOffset(wiring.Component):
 
     A product or a sum that no address holds is reported, since it would wrap around into the window
     of another wave, where no memory guard finds it.
-
-    Parameters
-    ----------
-    config : Config
 
     Members
     -------

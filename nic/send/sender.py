@@ -36,10 +36,6 @@ class Framer(wiring.Component):
     own. A message without payload is one flit of kind SINGLE. One flit per cycle while data are in
     and the link takes them; stops at once on a fault.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     descriptors : In(stream)
@@ -47,9 +43,7 @@ class Framer(wiring.Component):
     payload : In(stream)
         The data read for them, in order.
     run : In(RunSignature)
-        The collective that runs.
     flits : Out(stream)
-        Flits for the link transmitter.
     wait : Out(WaitSignature)
         What the message in hand waits for: a place on the link, or its data.
     idle : Out(1)
@@ -153,29 +147,20 @@ class Sender(wiring.Component):
     the sending of this one. Latency from a satisfied dependency to the head at `flits`: 1 cycle;
     to the first payload flit: the memory's read latency and 2 cycles.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     jobs : In(stream)
         Checked rows (`job_layout`).
     run : In(RunSignature)
-        The collective that runs.
     query : Out(QuerySignature)
-        Question to the dependency tracker.
     memory : Out(MemoryReadSignature)
-        Read channel.
     flits : Out(stream)
-        Flits for the link transmitter.
     wait : Out(WaitSignature)
         What is awaited: a place on the link or data from memory by the message that is being
         sent, else a dependency by the next one.
     idle : Out(1)
         Nothing in hand: all rows taken are sent, all reads returned.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     vc : Out(range(num_vcs))
         Virtual channel of the flit that is offered; on shared links only.
     """
@@ -246,24 +231,16 @@ class ForwardingSender(wiring.Component):
     Latency from the report of a beginning to the head at `flits`: 2 cycles; from a position to its
     flit: 3 cycles, of memory its read latency and 3.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     jobs : In(stream)
         Checked rows (`job_layout`).
     run : In(RunSignature)
-        The collective that runs.
     query, beginning : Out(QuerySignature)
         Questions to the dependency tracker, and to that of beginnings.
     forward : Out(ForwardSignature)
-        What ports have written.
     memory : Out(MemoryReadSignature)
-        Read channel.
     flits : Out(stream)
-        Flits for the link transmitter.
     forwarded : Out(1)
         Strobe: a flit is taken that was not read from memory.
     wait : Out(WaitSignature)
@@ -272,7 +249,6 @@ class ForwardingSender(wiring.Component):
     idle : Out(1)
         Nothing in hand: all rows taken are sent, all reads returned.
     state_error : Out(1)
-        Strobe: bits of what it queues have flipped.
     """
 
     def __init__(self, config: Config):

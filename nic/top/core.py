@@ -32,10 +32,6 @@ class Core(wiring.Component):
 
     Its links are private; `SharedCore` has another kind of port, and tracks messages otherwise.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     reset : In(1)
@@ -61,11 +57,9 @@ class Core(wiring.Component):
     locked, start_waits : Out(1)
         A commit or a start waits; a start waits.
     irq : Out(1)
-        Interrupt.
     tx, rx : LinkSignature, one per port
         Links.
     memory : Out(MemorySignature), one per port
-        Memory channels.
     arrivals : Out(ArrivalSignature), one per port
         What came in, for monitors.
     """

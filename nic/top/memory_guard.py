@@ -22,10 +22,6 @@ class MemoryGuard(wiring.Component):
     of memory is a fault in its own cycle. Everything else passes as it is, in the same cycle. The
     window's end is a register: a new window holds from the next cycle on.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     run : In(RunSignature)
@@ -33,9 +29,7 @@ class MemoryGuard(wiring.Component):
     inner : In(MemorySignature)
         Channels of the port's blocks.
     outer : Out(MemorySignature)
-        Channels of the memory.
     fault : Out(8)
-        `FaultCode`, a strobe.
     awaited : Out(3)
         `Awaited`: whether a read or a write is at fault.
     """

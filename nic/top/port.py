@@ -58,26 +58,16 @@ class Port(wiring.Component):
     channel of its class and of its collective. While the link is not up, rows wait and nothing
     comes in. An other end that goes down while a collective runs is a fault.
 
-    Parameters
-    ----------
-    config : Config
-
     Members
     -------
     port : In(4)
-        Number of the port.
     run : In(RunSignature)
-        The collective that runs.
     jobs : In(stream)
         Checked rows (`job_layout`).
     tx : Out(LinkSignature)
-        Outgoing link.
     rx : In(LinkSignature)
-        Incoming link.
     memory : Out(MemorySignature)
-        Memory channels.
     lookup : Out(LookupSignature)
-        Receiver's question to the flow memory.
     send_query : Out(QuerySignature)
         Sender's question to the dependency tracker.
     receive_query : Out(QuerySignature)
@@ -96,17 +86,14 @@ class Port(wiring.Component):
         Sender's and receiver's questions to the tracker of beginnings; where flits are forwarded,
         as the next ones.
     report : Out(ReportSignature)
-        A message has begun to come in.
     send_forward, receive_forward : Out(ForwardSignature)
         What ports have written, for the sender and for the receiver.
     positions : Out(PositionsSignature)
-        How far this port has come.
     addresses : In(range(forward_flits)), one per reader
         Positions that senders, with even numbers, and receivers of all ports read here.
     kept : Out(kept_width), one per reader
         Flits that were written there, a cycle later.
     sender_wait, receiver_wait : Out(WaitSignature)
-        What is awaited.
     activity : Out(ActivitySignature)
         What it does, to be counted.
     up : Out(1)
@@ -126,7 +113,6 @@ class Port(wiring.Component):
     progress : Out(1)
         A flit moved, perhaps a staged one.
     fault : Out(8)
-        `FaultCode`, a strobe.
     fault_awaited : Out(3)
         `Awaited`, in the cycle of a fault that is a read's or a write's.
     """
