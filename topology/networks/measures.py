@@ -2,8 +2,6 @@
 
 from collections import deque
 
-import networkx as nx
-
 from multitree.topology.arrays import Float64Array, Int32Array, int32s
 
 __all__ = [
@@ -149,6 +147,8 @@ def smallest_cut(links: Int32Array, capacity: Float64Array, num_ranks: int) -> f
     >>> smallest_cut(both_directions, np.array([3.0, 3.0, 2.0, 2.0]), 3)
     2.0
     """
+    import networkx as nx
+
     graph = nx.DiGraph()
     for (src, dst), size in zip(links.tolist(), capacity.tolist(), strict=True):
         # A DiGraph keeps one edge for each pair of nodes,

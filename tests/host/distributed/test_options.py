@@ -109,6 +109,14 @@ def test_the_backend_is_there_once_torch_is_imported_and_loads_nothing_before_it
     assert ran.stdout.split()[1:] == ["False", "multitree", "MultiTreeProcessGroup"], ran.stderr
 
 
+def test_the_first_group_loads_nothing_that_is_slow_to_load():
+    code = "import sys, torch\nbefore = set(sys.modules)\n" + INIT
+    code += "slow = {'networkx', 'xml', 'amaranth', 'rich', 'typer', 'yaml'}\n"
+    code += "print(slow & {name.split('.')[0] for name in set(sys.modules) - before})"
+    ran = registered(code)
+    assert ran.stdout.splitlines()[1:] == ["set()"], ran.stdout + ran.stderr
+
+
 def test_without_autoload_it_is_there_after_an_import():
     off = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     ran = registered("import multitree.torch\nmultitree.torch.register()\n" + INIT, **off)
