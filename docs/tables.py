@@ -1,11 +1,16 @@
-"""Writes the tables of algorithms and families in docs/reference from their registries.
+"""Writes tables of docs/reference from the code: algorithms, families, options, keys.
 
 Run it without arguments; a test compares the two.
 """
 
 import re
+from operator import itemgetter
 from pathlib import Path
 
+from multitree.host.cli.main import COMMANDS, load_command
+from multitree.host.evaluation.definition import REQUIRED
+from multitree.host.evaluation.point import Point
+from multitree.host.parameters import PARAMETERS, swept_parameters
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.families.registry import FAMILIES
 
@@ -25,8 +30,65 @@ def specs(family):
     return ", ".join(f"`{example}`" for example in family.examples)
 
 
+OPTION_HEADS = "option", "values", "default", "commands", "what"
+KEY_HEADS = "key", "values", "without the key", "what"
+
+
+def of_rows(heads):
+    """Columns of rows whose cells are in the order of the heads."""
+    return {head: itemgetter(index) for index, head in enumerate(heads)}
+
+
+def shown(value):
+    """A value of a parameter: a word as code, a number as it is."""
+    words = {None: "null", True: "true", False: "false"}
+    if isinstance(value, bool) or value is None:
+        return words[value]
+    return f"`{value}`" if isinstance(value, str) else f"{value:g}"
+
+
+def values_of(row):
+    """What a parameter may be."""
+    if len(row.choices) >= len(ALGORITHMS):
+        others = [f", `{name}`" for name in row.choices if name not in ALGORITHMS]
+        return f"[names](algorithms.md){''.join(others)}"
+    if row.choices:
+        return ", ".join(f"`{name}`" for name in row.choices)
+    if row.range:
+        ends = [int(end) if end == int(end) else end for end in row.range]
+        return " to ".join(f"{end:,}".replace(",", " ") for end in ends)
+    return "true, false" if isinstance(row.default, bool) else f"`{row.metavar}`"
+
+
+def options():
+    """Rows of options that several commands share, with the commands that take them."""
+    taken = {
+        name: [(each.name, each.help) for each in load_command(name).params] for name in COMMANDS
+    }
+    for row in PARAMETERS:
+        by = [f"`{name}`" for name in COMMANDS if (row.name, row.help) in taken[name]]
+        others = [f"`{name}`" for name in COMMANDS if f"`{name}`" not in by]
+        commands = f"all but {', '.join(others)}" if len(others) < len(by) else ", ".join(by)
+        if row.name != "spec":
+            plain = row.default is None or row.default is False
+            values = "" if isinstance(row.default, bool) else values_of(row)
+            default = "" if plain else shown(row.default)
+            yield [f"`{row.option}`", values, default, commands.removesuffix(" but "), row.help]
+
+
+def sweep_keys():
+    """Rows of keys of sweeps: their values, and what is taken without them."""
+    plain = Point("", "", 0, "")
+    for key, row in swept_parameters().items():
+        without = "must be there" if key in REQUIRED else shown(getattr(plain, row.key))
+        values = values_of(row) + (", null" if without == "null" else "")
+        yield [f"`{key}`", values, without, row.help]
+
+
 def tables():
     """Each table's page and name, and what it says."""
+    yield "command-line.md", "options", table(of_rows(OPTION_HEADS), options())
+    yield "sweep.md", "keys of sweeps", table(of_rows(KEY_HEADS), sweep_keys())
     columns = {
         "name": lambda each: f"`{each.name}`",
         "networks": lambda each: each.networks,

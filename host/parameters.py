@@ -1,23 +1,282 @@
-"""Parameters of networks and interfaces that commands and sweeps share."""
+"""Parameters of runs: one table for options, keys of sweeps and their ranges."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from multitree.sim.link_model import LinkModel
+from multitree.host.engines import CLOCKED_ENGINES
+from multitree.host.work import OPS
+from multitree.nic.config import LIMITS, Config
+from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.choice import AUTO
+from multitree.sim.link_model import (
+    CLOCK_GHZ,
+    LEAST_MEMORY_CYCLES,
+    MOST_MEMORY_CYCLES,
+    LinkModel,
+)
+from multitree.sim.offload import WRITE_CYCLES
+from multitree.topology.algorithms.registry import ALGORITHMS
+from multitree.topology.collectives import COLLECTIVES, DTYPES
+from multitree.topology.families.registry import FAMILIES
+from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 
 __all__ = [
-    "LATENCY_NS",
-    "LINK_GBYTES_PER_S",
+    "DEFAULT_ALGORITHM",
+    "PARAMETERS",
+    "Parameter",
     "interface_model",
     "members_of",
+    "parameter",
     "scaled",
+    "swept_parameters",
 ]
 
-LINK_GBYTES_PER_S, LATENCY_NS = (0.1, 100_000.0), (0.001, 1e9)
-"""The least and the most that links of a family are scaled to."""
+DEFAULT_ALGORITHM = "multitree"
+_OTHERS = ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM)
+_SPECS = ", ".join(family.examples[-1] for family in FAMILIES.values())
+_DEFAULTS = LinkModel()
+_ON_ENGINES = ("simulate", "view")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A value that commands take as an option, and sweeps as a key, by the same name.
+
+    It is one of some choices, or within a range, which includes both ends. Where a command needs
+    another text or default, the table has a row for that command before the row for all.
+    """
+
+    name: str
+    help: str
+    metavar: str | None = None
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+    commands: tuple[str, ...] = ()
+    reported: str = ""
+    swept: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key in reports, and the field of a sweep's point."""
+        return self.reported or self.name
+
+    @property
+    def option(self) -> str:
+        """The option on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def problem_with(self, value: float) -> str | None:
+        """The rule and a value that is out of the range, to stand behind the name."""
+        if self.range is None or self.range[0] <= value <= self.range[1]:
+            return None
+        least, most = self.range
+        return f"must be within {least:g}..{most:g}, not {value:g}"
+
+
+def _swept(*values: Any, **named: Any) -> Parameter:
+    return replace(Parameter(*values, **named), swept=True)
+
+
+# Of what a sweep names, in the order of its results; then what commands alone take.
+PARAMETERS = (
+    _swept(
+        "spec",
+        f"Topology: {_SPECS}, or a .json or .graphml file.",
+        "SPEC",
+        commands=("topology", "compare", "explain", "job"),
+        reported="topology",
+    ),
+    Parameter(
+        "spec",
+        "As `multitree schedule` takes it, or a folder of benches that was written.",
+        "SPEC",
+        commands=("cocotb",),
+    ),
+    Parameter(
+        "spec",
+        "As `multitree topology` takes it, or a schedule in a .json file.",
+        "SPEC",
+    ),
+    _swept(
+        "algorithm",
+        "As for `multitree schedule`, or auto: the fastest by the engine analytic.",
+        "NAME",
+        choices=(*ALGORITHMS, AUTO),
+        commands=_ON_ENGINES,
+    ),
+    Parameter(
+        "algorithm", f"{DEFAULT_ALGORITHM}, or one of {_OTHERS}.", "NAME", choices=tuple(ALGORITHMS)
+    ),
+    _swept(
+        "size",
+        "One rank's buffer, or several: 32KiB,1MB,4MiB.",
+        "SIZE,...",
+        "1MiB",
+        commands=("simulate", "compare", "explain"),
+        reported="size_bytes",
+    ),
+    Parameter(
+        "size",
+        "One rank's buffer; the page then plays cycles of an engine, else steps.",
+        "SIZE",
+        commands=("view",),
+    ),
+    Parameter("size", "One rank's buffer: bytes, or with kB, MB, KiB, ...", "SIZE", "1MiB"),
+    Parameter(
+        "engine",
+        "As for `multitree simulate`; by default analytic.",
+        "NAME",
+        choices=CLOCKED_ENGINES,
+        commands=("view",),
+    ),
+    _swept("engine", "rtl, exact or analytic.", "NAME", "rtl", choices=CLOCKED_ENGINES),
+    _swept(
+        "collective",
+        "all_reduce, or reduce_scatter, all_gather, broadcast or reduce.",
+        "NAME",
+        choices=COLLECTIVES,
+    ),
+    _swept("root", "Root rank of broadcast and reduce.", "RANK", range=(0, MAX_RANKS - 1)),
+    _swept(
+        "dependency",
+        "chunk, or submessage for cut-through; by default chunk, and with auto the faster.",
+        "NAME",
+        choices=DEPENDENCIES,
+        commands=_ON_ENGINES,
+    ),
+    Parameter(
+        "dependency",
+        "chunk, or submessage for cut-through.",
+        "NAME",
+        "chunk",
+        choices=DEPENDENCIES,
+    ),
+    _swept(
+        "flow_control",
+        "message, or packet: a head per sub-message.",
+        "NAME",
+        "message",
+        choices=FLOW_CONTROLS,
+    ),
+    _swept("lockstep", "Wait out every step's estimated time.", default=False),
+    _swept(
+        "dtype",
+        "Of the data, in rtl: float32, int32 or bfloat16.",
+        "NAME",
+        "float32",
+        choices=tuple(DTYPES),
+    ),
+    _swept(
+        "op",
+        "Of the data, in rtl: sum, max, or average (avg).",
+        "NAME",
+        "sum",
+        choices=tuple(OPS),
+    ),
+    # Columns of files have 64 bits.
+    _swept("seed", "Of the data, in rtl.", "NUMBER", 1, range=(0, 2**62)),
+    Parameter(
+        "memory_cycles",
+        "Memory's read, the addition and the acknowledgement; by default 12.",
+        "N",
+        commands=("view",),
+    ),
+    _swept(
+        "memory_cycles",
+        "Memory's read, the addition and the acknowledgement.",
+        "N",
+        12,
+        range=(LEAST_MEMORY_CYCLES, MOST_MEMORY_CYCLES),
+    ),
+    _swept(
+        "clock_ghz",
+        "Clock of interfaces and links.",
+        "GHZ",
+        _DEFAULTS.clock_ghz,
+        range=CLOCK_GHZ,
+    ),
+    _swept(
+        "flit_bytes",
+        "Bytes of a flit, one per cycle and link: 8 to 64.",
+        "N",
+        _DEFAULTS.flit_bytes,
+        range=LIMITS["flit_bytes"],
+    ),
+    _swept(
+        "buffer_flits",
+        "Flits of a link buffer; by default as many as the longest link needs.",
+        "N",
+        range=LIMITS["buffer_flits"],
+    ),
+    _swept(
+        "forward_flits",
+        "Flits that a port keeps, to forward them before memory has them: 0, or a power of two "
+        "from 32 on; private links only.",
+        "N",
+        _DEFAULTS.forward_flits,
+        range=LIMITS["forward_flits"],
+    ),
+    _swept(
+        "adder_stages",
+        "Cycles of an addition: 4 to 6, more for a faster clock.",
+        "N",
+        _DEFAULTS.add_cycles,
+        range=LIMITS["adder_stages"],
+    ),
+    _swept("ranks", "Ranks that take part, such as 0-3,8, numbered anew.", "RANKS"),
+    _swept("forwarding", "The others forward, as switches, and are not left out.", default=False),
+    _swept(
+        "link_gbytes_per_s",
+        "Of a family: speed of its fastest links.",
+        "GB/s",
+        range=(0.1, 100_000.0),
+    ),
+    _swept("latency_ns", "Of a family: latency of its links.", "NS", range=(0.001, 1e9)),
+    _swept(
+        "bandwidth_key",
+        "Of a GraphML file: data of edges that are their speed, such as capacity:Gb/s.",
+        "NAME:UNIT",
+    ),
+    _swept("latency_key", "The same for latency, such as delay:us.", "NAME:UNIT"),
+    Parameter(
+        "write_cycles",
+        "Cycles of a register write, for the loading of tables (analytic, exact).",
+        "N",
+        WRITE_CYCLES,
+    ),
+    Parameter(
+        "host_us",
+        "Of the host: from a call to the start, and from done to its return.",
+        "US",
+        0.0,
+    ),
+    Parameter("jobs", "Processes; by default one per core.", "N"),
+    Parameter("memory", "Memory side: sram (plain channels) or axi (AXI4).", "KIND", "sram"),
+    Parameter(
+        "dtypes", "Types of elements that it can reduce.", "NAME,...", ",".join(Config().dtypes)
+    ),
+    Parameter("crossings", "Links of the network in the benches on another clock.", default=False),
+    Parameter("force", "Replace files there that are not as they were written.", default=False),
+    Parameter("csv", "Print CSV, a row per result.", default=False),
+    Parameter("json", "Print JSON for programs.", default=False),
+)
+
+
+def parameter(name: str, command: str = "") -> Parameter:
+    """The row of a command's parameter, or of all commands that have no row of their own."""
+    rows = [each for each in PARAMETERS if each.name == name]
+    own = [each for each in rows if command in each.commands]
+    return (own or [each for each in rows if not each.commands])[0]
+
+
+def swept_parameters() -> dict[str, Parameter]:
+    """Parameters of sweeps by their key in a sweep's file."""
+    named = {"spec": "topology"}
+    return {named.get(each.name, each.name): each for each in PARAMETERS if each.swept}
 
 
 def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:

@@ -39,8 +39,8 @@ ORDER = {
     "control forward reduce send receive top interface axi_interface",
     "sim": "pipelines link_model inputs trace sizing offload analytic emulator faults rtl exact "
     "cocotb choice estimate jobs",
-    "host": "version csv_rows parameters report work sizes buffers card design tensors engines "
-    "rtl_engine runner invariant_sums plans communicator evaluation peers "
+    "host": "version csv_rows report work sizes buffers card design tensors engines "
+    "rtl_engine parameters runner invariant_sums plans communicator evaluation peers "
     "distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3

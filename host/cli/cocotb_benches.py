@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multitree.host.cli.options import (
-    AlgorithmOption,
     ClockOptions,
-    JsonOption,
     NetworkOptions,
-    SizeOption,
+    ScheduleOptions,
     build_schedule,
-    with_groups,
+    with_options,
 )
 from multitree.host.cli.output import (
     Working,
@@ -23,16 +21,9 @@ from multitree.host.cli.output import (
     print_pairs,
     print_table,
 )
-from multitree.host.cli.verilog import (
-    BENCH_SIZE,
-    DEFAULT_DTYPES,
-    CrossingsOption,
-    Design,
-    DtypesOption,
-    ForceOption,
-    MemoryOption,
-)
+from multitree.host.cli.verilog import BENCH_SIZE, Design
 from multitree.host.design.names import PREFIX
+from multitree.host.parameters import parameter
 from multitree.host.sizes import paced, parse_size
 
 if TYPE_CHECKING:
@@ -45,26 +36,21 @@ _CLOCK_NS = 2
 _NEEDED = ("cocotb", "cocotbext.axi")
 
 
-@with_groups
+@with_options
 def cocotb(
-    spec: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPEC",
-            help="As `multitree schedule` takes it, or a folder of benches that was written.",
-        ),
-    ],
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
     out: Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")] = Path(
         "build/cocotb"
     ),
-    algorithm: AlgorithmOption = None,
-    size: SizeOption = BENCH_SIZE,
-    memory: MemoryOption = "sram",
-    dtypes: DtypesOption = DEFAULT_DTYPES,
+    algorithm: str | None,
+    size: str = BENCH_SIZE,
+    memory: str,
+    dtypes: str,
     rank: Annotated[int, typer.Option(help="Whose interface is driven alone.", metavar="RANK")] = 0,
-    crossings: CrossingsOption = False,
+    crossings: bool,
     sim: Annotated[
         str | None,
         typer.Option(help="icarus or verilator; by default what is there.", metavar="NAME"),
@@ -83,8 +69,8 @@ def cocotb(
     waves: Annotated[
         Path | None, typer.Option(help="Every signal's changes, as .fst.", metavar="FILE")
     ] = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: bool,
+    json: bool,
 ) -> int:
     """Run cocotb benches over the Verilog of a network, and of one interface in it.
 
@@ -99,13 +85,15 @@ def cocotb(
     if not folder.is_dir():
         check_folder(out)
         size_bytes, model = parse_size(size), clock.model()
-        built, _ = build_schedule(spec, algorithm, None, None, network, paced(model, size_bytes))
+        built, _ = build_schedule(
+            spec, ScheduleOptions(algorithm), network, paced(model, size_bytes)
+        )
         design = Design(built, size_bytes, model, memory, PREFIX, dtypes=tuple(dtypes.split(",")))
         plan = design.benches(size, rank=rank, crossings=crossings)
         design.write(out, plan, force=force)
         folder = out / design.names.cocotb
     elif (algorithm, size, memory, dtypes, rank, crossings) != (
-        *(None, BENCH_SIZE, "sram", DEFAULT_DTYPES),
+        *(None, BENCH_SIZE, "sram", parameter("dtypes").default),
         *(0, False),
     ):
         raise ValueError(f"Options of a design must come with its topology, not with {spec!r}")

@@ -7,18 +7,10 @@ import typer
 
 from multitree.host.cli.options import (
     ClockOptions,
-    CollectiveOption,
-    CsvOption,
-    FlowControlOption,
     HostOptions,
-    JsonOption,
-    MemoryCyclesOption,
     NetworkOptions,
-    RootOption,
-    SizesOption,
-    SpecArgument,
     report_limits,
-    with_groups,
+    with_options,
 )
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes, print_table
 from multitree.host.report import WorkReport, bound_of
@@ -34,12 +26,6 @@ from multitree.topology.networks.topology import Topology
 __all__ = [
     "COLUMNS",
     "REPORT_COLUMNS",
-    "DependencyOption",
-    "DtypeOption",
-    "EngineOption",
-    "LockstepOption",
-    "OpOption",
-    "SeedOption",
     "choose",
     "compare",
     "explain",
@@ -48,22 +34,6 @@ __all__ = [
 ]
 
 FAILED = 1
-
-EngineOption = Annotated[str, typer.Option(help="rtl, exact or analytic.", metavar="NAME")]
-DtypeOption = Annotated[
-    str, typer.Option(help="Of the data, in rtl: float32, int32 or bfloat16.", metavar="NAME")
-]
-OpOption = Annotated[
-    str, typer.Option(help="Of the data, in rtl: sum, max, or average (avg).", metavar="NAME")
-]
-DependencyOption = Annotated[
-    str, typer.Option(help="chunk, or submessage for cut-through.", metavar="NAME")
-]
-LockstepOption = Annotated[
-    bool,
-    typer.Option("--lockstep", help="Wait out every step's estimated time."),
-]
-SeedOption = Annotated[int, typer.Option(help="Of the data, in rtl.", metavar="NUMBER")]
 
 
 COLUMNS = [
@@ -116,26 +86,27 @@ def _figure_cells(figures: Mapping[str, Any]) -> list[str]:
     ]
 
 
-@with_groups
+@with_options
 def compare(
-    spec: SpecArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
     host: HostOptions,
     algorithms: Annotated[
         str, typer.Option(help="Names with commas between.", metavar="NAMES")
     ] = ",".join(COMPARED),
-    size: SizesOption = "1MiB",
-    engine: EngineOption = "rtl",
-    dependency: DependencyOption = "chunk",
-    flow_control: FlowControlOption = "message",
-    lockstep: LockstepOption = False,
-    dtype: DtypeOption = "float32",
-    op: OpOption = "sum",
-    seed: SeedOption = Seeded.seed,
-    memory_cycles: MemoryCyclesOption = 12,
-    csv: CsvOption = False,
-    json: JsonOption = False,
+    size: str,
+    engine: str,
+    dependency: str,
+    flow_control: str,
+    lockstep: bool,
+    dtype: str,
+    op: str,
+    seed: int,
+    memory_cycles: int,
+    csv: bool,
+    json: bool,
 ) -> int:
     """Run several algorithms' all-reduces side by side, for each size."""
     check_format(json, csv)
@@ -223,18 +194,19 @@ def choose(
         )
 
 
-@with_groups
+@with_options
 def explain(
-    spec: SpecArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
-    size: SizesOption = "1MiB",
-    collective: CollectiveOption = None,
-    root: RootOption = None,
-    flow_control: FlowControlOption = "message",
-    memory_cycles: MemoryCyclesOption = 12,
-    csv: CsvOption = False,
-    json: JsonOption = False,
+    size: str,
+    collective: str | None,
+    root: int | None,
+    flow_control: str,
+    memory_cycles: int,
+    csv: bool,
+    json: bool,
 ) -> None:
     """Say what `--algorithm auto` takes for each size, what the others would take, and why.
 

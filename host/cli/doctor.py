@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.options import JsonOption
+from multitree.host.cli.options import with_options
 from multitree.host.cli.output import print_json, print_pairs
 from multitree.host.engines import why_not
 from multitree.sim.emulator.cache import cache_folder, cache_size_bytes, clear_cache
@@ -61,9 +61,11 @@ def _version_of_compiler() -> str | None:
     return done.stdout.strip() or "unknown"
 
 
+@with_options
 def doctor(
+    *,
     clear: Annotated[bool, typer.Option("--clear-cache", help="Empty the cache.")] = False,
-    json: JsonOption = False,
+    json: bool,
 ) -> None:
     """Say what is installed, what can run here, what is cached."""
     freed = clear_cache() if clear else None

@@ -8,18 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.compare import DependencyOption
-from multitree.host.cli.options import (
-    ClockOptions,
-    CsvOption,
-    FlowControlOption,
-    JsonOption,
-    MemoryCyclesOption,
-    NetworkOptions,
-    SpecArgument,
-    report_limits,
-    with_groups,
-)
+from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_options
 from multitree.host.cli.output import Working, check_format, print_csv, print_json, print_table
 from multitree.host.runner import check_some_ran
 from multitree.host.sizes import check_once, parse_size
@@ -38,45 +27,6 @@ from multitree.topology.networks.subsets import among
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["job"]
-
-
-DEFAULT_SCHEMES = "ring,multitree"
-
-JobArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="JOB",
-        help=f"Network: {', '.join(MODELS)}; or a file: a workload of SimAI or AICB (.txt, "
-        ".csv), or layers in SCALE-Sim's format (.csv).",
-    ),
-]
-SchemesOption = Annotated[
-    str,
-    typer.Option(
-        help="Names with commas between; modes behind a slash, as in multitree/submessage/packet, "
-        "in place of --dependency and --flow-control. The first is what others are compared with.",
-        metavar="NAMES",
-    ),
-]
-OverlapOption = Annotated[
-    str,
-    typer.Option(
-        help=f"{OVERLAPS[0]}; {OVERLAPS[1]}: each layer's gradients are sent while others compute; "
-        f"{OVERLAPS[2]}: the same, layers put together.",
-        metavar="NAME",
-    ),
-]
-WorldSizeOption = Annotated[
-    int | None,
-    typer.Option(help="Ranks of the job, the first so many; by default all.", metavar="N"),
-]
-BucketsOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Sizes of the first bucket and of the others; 1MiB,25MiB as in DDP.",
-        metavar="SIZE,SIZE",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -170,22 +120,54 @@ def parse_buckets(text: str | None, overlap: str) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-@with_groups
+@with_options
 def job(
-    what: JobArgument,
-    spec: SpecArgument,
+    *,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB",
+            help=f"Network: {', '.join(MODELS)}; or a file: a workload of SimAI or AICB (.txt, "
+            ".csv), or layers in SCALE-Sim's format (.csv).",
+        ),
+    ],
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
     array: ArrayOptions,
-    algorithms: SchemesOption = DEFAULT_SCHEMES,
-    overlap: OverlapOption = "none",
-    buckets: BucketsOption = None,
-    world_size: WorldSizeOption = None,
-    dependency: DependencyOption = "chunk",
-    flow_control: FlowControlOption = "message",
-    memory_cycles: MemoryCyclesOption = 12,
-    csv: CsvOption = False,
-    json: JsonOption = False,
+    algorithms: Annotated[
+        str,
+        typer.Option(
+            help="Names with commas between; modes behind a slash, as in "
+            "multitree/submessage/packet, in place of --dependency and --flow-control. The first "
+            "is what others are compared with.",
+            metavar="NAMES",
+        ),
+    ] = "ring,multitree",
+    overlap: Annotated[
+        str,
+        typer.Option(
+            help=f"{OVERLAPS[0]}; {OVERLAPS[1]}: each layer's gradients are sent while others "
+            f"compute; {OVERLAPS[2]}: the same, layers put together.",
+            metavar="NAME",
+        ),
+    ] = "none",
+    buckets: Annotated[
+        str | None,
+        typer.Option(
+            help="Sizes of the first bucket and of the others; 1MiB,25MiB as in DDP.",
+            metavar="SIZE,SIZE",
+        ),
+    ] = None,
+    world_size: Annotated[
+        int | None,
+        typer.Option(help="Ranks of the job, the first so many; by default all.", metavar="N"),
+    ] = None,
+    dependency: str,
+    flow_control: str,
+    memory_cycles: int,
+    csv: bool,
+    json: bool,
 ) -> None:
     """Time an iteration of training: compute, communication, and what of it is exposed.
 

@@ -6,26 +6,24 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import typer
 
 from multitree.host.cli.output import Working
 from multitree.host.parameters import (
-    LATENCY_NS,
-    LINK_GBYTES_PER_S,
+    DEFAULT_ALGORITHM,
     interface_model,
     members_of,
+    parameter,
     scaled,
 )
 from multitree.sim.link_model import LinkModel, problem_with
-from multitree.sim.offload import WRITE_CYCLES, Host
+from multitree.sim.offload import Host
 from multitree.sim.sizing import LinkLimit, link_limits
 from multitree.topology.algorithms.build import build_compact
-from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
 from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
-from multitree.topology.families.registry import FAMILIES
 from multitree.topology.files.load_save import load_file
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
@@ -33,107 +31,84 @@ from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import names_file, parse_topology
 
 __all__ = [
-    "AlgorithmOption",
     "ClockOptions",
-    "CollectiveOption",
-    "CsvOption",
-    "FlowControlOption",
     "HostOptions",
-    "JsonOption",
-    "MemoryCyclesOption",
     "NetworkOptions",
-    "RootOption",
-    "ScheduleArgument",
-    "SizeOption",
-    "SizesOption",
-    "SpecArgument",
+    "ScheduleOptions",
     "build_compactly",
     "build_schedule",
     "identity_of",
     "report_limits",
-    "with_groups",
+    "with_options",
 ]
-
 
 Result = TypeVar("Result")
 
 
-def with_groups(command: Callable[..., Result]) -> Callable[..., Result]:
-    """A command with one option per field in the place of each parameter that is a dataclass.
+def with_options(command: Callable[..., Result]) -> Callable[..., Result]:
+    """A command with typer's options: those of the table of parameters, by the names of its own.
 
-    Such a parameter has no default; the fields have one, and are annotated as options.
+    A parameter that is a dataclass becomes one option per field. One that is annotated as an
+    option is in no table. The table gives the default where there is none.
     """
     signature = inspect.signature(command)
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, tuple[Any, list[str]]] = {}
     parameters: list[inspect.Parameter] = []
-    for name, parameter in signature.parameters.items():
+    for name, given in signature.parameters.items():
         group = hints[name]
         if not is_dataclass(group):
-            parameters.append(parameter.replace(annotation=group))
+            parameters.append(_option(given, group, command.__name__))
             continue
         types = get_type_hints(group, include_extras=True)
         members = [field for field in fields(group) if field.init]
         groups[name] = group, [field.name for field in members]
-        parameters += (
-            parameter.replace(name=field.name, default=field.default, annotation=types[field.name])
-            for field in members
-        )
-    expanded = signature.replace(parameters=parameters)
+        for member in members:
+            own = given.replace(name=member.name, default=member.default)
+            parameters.append(_option(own, types[member.name], command.__name__))
+    # Options have defaults; arguments, and options without one, may stand behind them.
+    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    expanded = signature.replace(parameters=named)
 
     @functools.wraps(command)
-    def run(*values: Any, **named: Any) -> Result:
-        bound = expanded.bind(*values, **named)
-        bound.apply_defaults()
-        given = bound.arguments
+    def run(**values: Any) -> Result:
         for name, (group, members) in groups.items():
-            given[name] = group(**{member: given.pop(member) for member in members})
-        return command(**given)
+            values[name] = group(**{member: values.pop(member) for member in members})
+        return command(**values)
 
     del run.__wrapped__
-    changes = {parameter.name: parameter.annotation for parameter in parameters}
+    changes = {each.name: each.annotation for each in parameters}
     run.__annotations__ = changes | {"return": hints.get("return", Any)}
     run.__signature__ = expanded  # type: ignore[attr-defined]
     return run
 
 
-_DEFAULTS = LinkModel()
+def _option(given: inspect.Parameter, kind: Any, command: str) -> inspect.Parameter:
+    """A parameter of a command, annotated as the option or argument of the table."""
+    if get_origin(kind) is Annotated:
+        return given.replace(annotation=kind)
+    row = parameter(given.name, command)
+    text: dict[str, Any] = {"help": row.help, "metavar": row.metavar}
+    if row.name == "spec":
+        return given.replace(annotation=Annotated[kind, typer.Argument(**text)])
+    names = [row.option] if kind is bool else []
+    default = row.default if given.default is inspect.Parameter.empty else given.default
+    return given.replace(annotation=Annotated[kind, typer.Option(*names, **text)], default=default)
+
+
 Read = TypeVar("Read")
 
 
 @dataclass
 class NetworkOptions:
-    """How a network is read from a spec or a file, and who takes part.
+    """How a network is read from a spec or a file, who takes part, and the warnings so far."""
 
-    Parameters are the options; `warnings` are sentences that reading gave so far.
-    """
-
-    ranks: Annotated[
-        str | None,
-        typer.Option(help="Ranks that take part, such as 0-3,8, numbered anew.", metavar="RANKS"),
-    ] = None
-    forwarding: Annotated[
-        bool,
-        typer.Option("--forwarding", help="The others forward, as switches, and are not left out."),
-    ] = False
-    link_gbytes_per_s: Annotated[
-        float | None,
-        typer.Option(help="Of a family: speed of its fastest links.", metavar="GB/s"),
-    ] = None
-    latency_ns: Annotated[
-        float | None, typer.Option(help="Of a family: latency of its links.", metavar="NS")
-    ] = None
-    bandwidth_key: Annotated[
-        str | None,
-        typer.Option(
-            help="Of a GraphML file: data of edges that are their speed, such as capacity:Gb/s.",
-            metavar="NAME:UNIT",
-        ),
-    ] = None
-    latency_key: Annotated[
-        str | None,
-        typer.Option(help="The same for latency, such as delay:us.", metavar="NAME:UNIT"),
-    ] = None
+    ranks: str | None = None
+    forwarding: bool = False
+    link_gbytes_per_s: float | None = None
+    latency_ns: float | None = None
+    bandwidth_key: str | None = None
+    latency_key: str | None = None
     warnings: list[str] = field(default_factory=list, init=False)
 
     def network(self, spec: str) -> Topology:
@@ -174,19 +149,17 @@ class NetworkOptions:
 
     def _scaled(self, spec: str, network: Topology) -> Topology:
         """A family's links at the speed and latency that are asked for."""
-        for option, value, (least, most) in (
-            ("--link-gbytes-per-s", self.link_gbytes_per_s, LINK_GBYTES_PER_S),
-            ("--latency-ns", self.latency_ns, LATENCY_NS),
-        ):
+        for name in ("link_gbytes_per_s", "latency_ns"):
+            row, value = parameter(name), getattr(self, name)
             if value is None:
                 continue
             if names_file(spec):
                 raise TopologyError(
-                    f"{option} must come with a family such as torus:4x4, not with the file "
+                    f"{row.option} must come with a family such as torus:4x4, not with the file "
                     f"{spec!r}, whose links have their own"
                 )
-            if not least <= value <= most:
-                raise ValueError(f"{option} must be within {least:g}..{most:g}, not {value:g}")
+            if (problem := row.problem_with(value)) is not None:
+                raise ValueError(f"{row.option} {problem}")
         return scaled(network, self.link_gbytes_per_s, self.latency_ns)
 
 
@@ -194,38 +167,18 @@ class NetworkOptions:
 class ClockOptions:
     """Clock, flits and link buffers of interfaces and switches."""
 
-    clock_ghz: Annotated[
-        float, typer.Option(help="Clock of interfaces and links.", metavar="GHZ")
-    ] = _DEFAULTS.clock_ghz
-    flit_bytes: Annotated[
-        int, typer.Option(help="Bytes of a flit, one per cycle and link: 8 to 64.", metavar="N")
-    ] = _DEFAULTS.flit_bytes
-    buffer_flits: Annotated[
-        int | None,
-        typer.Option(
-            help="Flits of a link buffer; by default as many as the longest link needs.",
-            metavar="N",
-        ),
-    ] = None
-    forward_flits: Annotated[
-        int,
-        typer.Option(
-            help="Flits that a port keeps, to forward them before memory has them: 0, or a power "
-            "of two from 32 on; private links only.",
-            metavar="N",
-        ),
-    ] = _DEFAULTS.forward_flits
-    adder_stages: Annotated[
-        int,
-        typer.Option(help="Cycles of an addition: 4 to 6, more for a faster clock.", metavar="N"),
-    ] = _DEFAULTS.add_cycles
+    clock_ghz: float = parameter("clock_ghz").default
+    flit_bytes: int = parameter("flit_bytes").default
+    buffer_flits: int | None = None
+    forward_flits: int = parameter("forward_flits").default
+    adder_stages: int = parameter("adder_stages").default
 
     def model(self, **others: Any) -> LinkModel:
         """The link model of these options and of others."""
         for name, value in vars(self).items():
             problem = None if value is None else problem_with(name, value)
             if problem is not None:
-                raise ValueError(f"--{name.replace('_', '-')} {problem}")
+                raise ValueError(f"{parameter(name).option} {problem}")
         return interface_model(**vars(self), **others)
 
     def figures(self, network: Topology, model: LinkModel) -> dict[str, Any]:
@@ -244,20 +197,8 @@ class ClockOptions:
 class HostOptions:
     """What comes before and after a collective."""
 
-    write_cycles: Annotated[
-        int,
-        typer.Option(
-            help="Cycles of a register write, for the loading of tables (analytic, exact).",
-            metavar="N",
-        ),
-    ] = WRITE_CYCLES
-    host_us: Annotated[
-        float,
-        typer.Option(
-            help="Of the host: from a call to the start, and from done to its return.",
-            metavar="US",
-        ),
-    ] = 0.0
+    write_cycles: int = parameter("write_cycles").default
+    host_us: float = parameter("host_us").default
 
     def host(self) -> Host:
         """The host of these figures; a ValueError if there is none."""
@@ -270,76 +211,33 @@ def report_limits(limits: tuple[LinkLimit, ...]) -> None:
         typer.echo(f"Limited: {limit}")
 
 
-DEFAULT_ALGORITHM = "multitree"
-_SPECS = ", ".join(family.examples[-1] for family in FAMILIES.values())
-_OTHERS = ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM)
-
 CostModelOf = Callable[[Topology], CostModel]
 
-SpecArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="SPEC",
-        help=f"Topology: {_SPECS}, or a .json or .graphml file.",
-    ),
-]
-ScheduleArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="SPEC",
-        help="As `multitree topology` takes it, or a schedule in a .json file.",
-    ),
-]
-AlgorithmOption = Annotated[
-    str | None,
-    typer.Option(help=f"{DEFAULT_ALGORITHM}, or one of {_OTHERS}.", metavar="NAME"),
-]
-CollectiveOption = Annotated[
-    str | None,
-    typer.Option(
-        help="all_reduce, or reduce_scatter, all_gather, broadcast or reduce.", metavar="NAME"
-    ),
-]
-RootOption = Annotated[
-    int | None, typer.Option(help="Root rank of broadcast and reduce.", metavar="RANK")
-]
-FlowControlOption = Annotated[
-    str, typer.Option(help="message, or packet: a head per sub-message.", metavar="NAME")
-]
-MemoryCyclesOption = Annotated[
-    int, typer.Option(help="Memory's read, the addition and the acknowledgement.", metavar="N")
-]
-SizeOption = Annotated[
-    str,
-    typer.Option(help="One rank's buffer: bytes, or with kB, MB, KiB, ...", metavar="SIZE"),
-]
-SizesOption = Annotated[
-    str,
-    typer.Option(help="One rank's buffer, or several: 32KiB,1MB,4MiB.", metavar="SIZE,..."),
-]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, a row per result.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """The algorithm, collective and root that are asked for; None is the file's or the default."""
+
+    algorithm: str | None = None
+    collective: str | None = None
+    root: int | None = None
 
 
 def build_schedule(
     spec: str,
-    algorithm: str | None,
-    collective: str | None,
-    root: int | None,
+    wanted: ScheduleOptions,
     network: NetworkOptions,
     cost_model: CostModelOf | None = None,
 ) -> tuple[Schedule, float]:
     """What `build_compactly` builds or reads, with all its rows; errors of both."""
-    built, seconds = build_compactly(spec, algorithm, collective, root, network, cost_model)
+    built, seconds = build_compactly(spec, wanted, network, cost_model)
     start = time.perf_counter()
     return built.schedule(), seconds + time.perf_counter() - start
 
 
 def build_compactly(
     spec: str,
-    algorithm: str | None,
-    collective: str | None,
-    root: int | None,
+    wanted: ScheduleOptions,
     network: NetworkOptions,
     cost_model: CostModelOf | None = None,
 ) -> tuple[AnySchedule, float]:
@@ -354,18 +252,18 @@ def build_compactly(
     if isinstance(given, Schedule):
         if network.ranks is not None or network.forwarding:
             raise ScheduleError(f"{spec}: ranks must be the file's, {given.topology.num_ranks}")
-        for what, asked in (("algorithm", algorithm), ("collective", collective), ("root", root)):
+        for what, asked in vars(wanted).items():
             if asked is not None and asked != getattr(given, what):
                 has = getattr(given, what)
                 raise ScheduleError(f"{spec}: {what} must be the file's, {has}, not {asked!r}")
         return given, time.perf_counter() - start
     given = network.members(given)
-    algorithm = DEFAULT_ALGORITHM if algorithm is None else algorithm
-    collective = "all_reduce" if collective is None else collective
+    algorithm = wanted.algorithm or DEFAULT_ALGORITHM
+    asked = {"collective": wanted.collective or "all_reduce", "root": wanted.root}
     start = time.perf_counter()
     with Working(f"Building {algorithm} on {given.name}"):
         paced = None if cost_model is None else cost_model(given)
-        built = build_compact(given, algorithm, collective=collective, root=root, cost_model=paced)
+        built = build_compact(given, algorithm, **asked, cost_model=paced)
     return built, time.perf_counter() - start
 
 

@@ -23,76 +23,54 @@ from multitree.topology.file_io import write_file
 from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = [
-    "CNameOption",
-    "DependencyOption",
-    "DtypeOption",
-    "FirstArrivalOption",
-    "FormatOption",
-    "OpOption",
-    "OutOption",
-    "Wanted",
-    "WatchdogOption",
-    "WindowBaseOption",
-    "write_list",
-]
+__all__ = ["WriteOptions", "write_list"]
 
 _MAX_CYCLES = 2**32 - 1
 
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="Register writes instead: words (address and value), readmemh (Verilog) or c.",
-        metavar="NAME",
-    ),
-]
-OutOption = Annotated[
-    Path | None, typer.Option(help="With --format: file to write to.", metavar="FILE")
-]
-DtypeOption = Annotated[
-    str | None, typer.Option(help="With --format: float32, int32 or bfloat16.", metavar="NAME")
-]
-OpOption = Annotated[str | None, typer.Option(help="With --format: sum or max.", metavar="NAME")]
-DependencyOption = Annotated[
-    str | None,
-    typer.Option(help="With --format: chunk, or submessage for cut-through.", metavar="NAME"),
-]
-WindowBaseOption = Annotated[
-    int | None, typer.Option(help="With --format: first flit of the buffer.", metavar="FLIT")
-]
-WatchdogOption = Annotated[
-    int | None,
-    typer.Option(help="With --format: longest time without progress, 0 for ever.", metavar="N"),
-]
-FirstArrivalOption = Annotated[
-    int | None,
-    typer.Option(help="With --format: the same before the first message came in.", metavar="N"),
-]
-
-CNameOption = Annotated[
-    str | None,
-    typer.Option(help="With --format c: what names in C begin with.", metavar="PREFIX"),
-]
-
 
 @dataclass(frozen=True)
-class Wanted:
+class WriteOptions:
     """What ``--format`` and its options ask for; None where nothing is.
 
     By default the type is float32, the op sum, the dependency chunk, the window's first flit 0, the
     watchdog a bound on the collective, and the first arrival may take 2^32 - 1 cycles.
     """
 
-    format: str | None
-    out: Path | None
-    dtype: str | None
-    op: str | None
-    dependency: str | None
-    window_base: int | None
-    watchdog_cycles: int | None
-    first_arrival_cycles: int | None
-    name: str | None
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="Register writes instead: words (address and value), readmemh (Verilog) or c.",
+            metavar="NAME",
+        ),
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option(help="With --format: file to write to.", metavar="FILE")
+    ] = None
+    dtype: Annotated[
+        str | None, typer.Option(help="With --format: float32, int32 or bfloat16.", metavar="NAME")
+    ] = None
+    op: Annotated[str | None, typer.Option(help="With --format: sum or max.", metavar="NAME")] = (
+        None
+    )
+    dependency: Annotated[
+        str | None,
+        typer.Option(help="With --format: chunk, or submessage for cut-through.", metavar="NAME"),
+    ] = None
+    window_base: Annotated[
+        int | None, typer.Option(help="With --format: first flit of the buffer.", metavar="FLIT")
+    ] = None
+    watchdog_cycles: Annotated[
+        int | None,
+        typer.Option(help="With --format: longest time without progress, 0 for ever.", metavar="N"),
+    ] = None
+    first_arrival_cycles: Annotated[
+        int | None,
+        typer.Option(help="With --format: the same before the first message came in.", metavar="N"),
+    ] = None
+    name: Annotated[
+        str | None,
+        typer.Option(help="With --format c: what names in C begin with.", metavar="PREFIX"),
+    ] = None
 
     def __post_init__(self) -> None:
         """Refuse what would be left out without a word."""
@@ -127,7 +105,7 @@ def write_list(
     schedule: Schedule,
     rank: int,
     size_bytes: int,
-    wanted: Wanted,
+    wanted: WriteOptions,
     link_model: LinkModel | None = None,
 ) -> WriteList:
     """All writes that load and commit one rank's table, of a schedule that is verified here."""
@@ -160,7 +138,7 @@ def _settings(
     num_flits: int,
     config: Config,
     model: LinkModel,
-    wanted: Wanted,
+    wanted: WriteOptions,
 ) -> RunSettings:
     limits = limits_of(
         as_sent(schedule),

@@ -9,20 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from multitree.host.cli.options import (
-    AlgorithmOption,
     ClockOptions,
-    CollectiveOption,
-    JsonOption,
     NetworkOptions,
-    RootOption,
-    ScheduleArgument,
-    SizeOption,
-    SpecArgument,
+    ScheduleOptions,
     build_compactly,
     build_schedule,
     identity_of,
     report_limits,
-    with_groups,
+    with_options,
 )
 from multitree.host.cli.output import Working, check_writable, print_json, print_pairs
 from multitree.host.report import bound_of
@@ -49,14 +43,15 @@ TOPOLOGY_SUFFIXES, SCHEDULE_SUFFIXES = (".json", ".graphml"), (".json", ".csv")
 MOST_NODES = 64
 
 
-@with_groups
+@with_options
 def topology(
-    spec: SpecArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
-    size: SizeOption = "1MiB",
+    size: str,
     out: Annotated[Path | None, typer.Option(help="Save it as .json or .graphml.")] = None,
-    json: JsonOption = False,
+    json: bool,
 ) -> None:
     """Describe a topology, and what no schedule can beat on it."""
     size_bytes, model, found = parse_size(size), clock.model(), network.network(spec)
@@ -116,23 +111,22 @@ def _measured(topology: Topology, size_bytes: int, model: LinkModel) -> dict[str
     }
 
 
-@with_groups
+@with_options
 def schedule(
-    spec: ScheduleArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
-    algorithm: AlgorithmOption = None,
-    collective: CollectiveOption = None,
-    root: RootOption = None,
+    asked: ScheduleOptions,
     out: Annotated[
         Path | None,
         typer.Option(help="Save it as .json, to be read again, or its rows as .csv."),
     ] = None,
-    json: JsonOption = False,
+    json: bool,
 ) -> None:
     """Build a schedule, or read one: steps, transfers, link load, hash."""
     if out is not None:
         _check_target(out, SCHEDULE_SUFFIXES)
-    built, seconds = build_compactly(spec, algorithm, collective, root, network)
+    built, seconds = build_compactly(spec, asked, network)
     if out is not None:
         _save(built.schedule(), out)
     data = identity_of(built) | {
@@ -213,21 +207,19 @@ def _ends(data: dict[str, Any], name: str) -> tuple[float, float]:
     return data[f"{name}_min"], data[f"{name}_max"]
 
 
-@with_groups
+@with_options
 def verify(
-    spec: ScheduleArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
-    algorithm: AlgorithmOption = None,
-    collective: CollectiveOption = None,
-    root: RootOption = None,
-    size: SizeOption = "1MiB",
-    json: JsonOption = False,
+    asked: ScheduleOptions,
+    size: str,
+    json: bool,
 ) -> None:
     """Prove that a schedule is right, and say what was proved."""
     size_bytes, model = parse_size(size), clock.model()
-    asked = (algorithm, collective, root, network)
-    built, _ = build_schedule(spec, *asked, paced(model, size_bytes))
+    built, _ = build_schedule(spec, asked, network, paced(model, size_bytes))
     if built.topology.num_switches:
         check_private(built.topology, model)
     with Working(f"Verifying {built.algorithm} on {built.topology.name}"):

@@ -7,31 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.compare import (
-    REPORT_COLUMNS,
-    DtypeOption,
-    EngineOption,
-    LockstepOption,
-    OpOption,
-    SeedOption,
-    choose,
-    report_cells,
-)
+from multitree.host.cli.compare import REPORT_COLUMNS, choose, report_cells
 from multitree.host.cli.options import (
     ClockOptions,
-    CollectiveOption,
-    CsvOption,
-    FlowControlOption,
     HostOptions,
-    JsonOption,
-    MemoryCyclesOption,
     NetworkOptions,
-    RootOption,
-    ScheduleArgument,
-    SizesOption,
+    ScheduleOptions,
     build_schedule,
     identity_of,
-    with_groups,
+    with_options,
 )
 from multitree.host.cli.output import (
     Working,
@@ -57,84 +41,72 @@ __all__ = ["built_for", "simulate"]
 
 FAILED = 1
 
-AnyAlgorithmOption = Annotated[
-    str | None,
-    typer.Option(
-        help="As for `multitree schedule`, or auto: the fastest by the engine analytic.",
-        metavar="NAME",
-    ),
-]
-AnyDependencyOption = Annotated[
-    str | None,
-    typer.Option(
-        help="chunk, or submessage for cut-through; by default chunk, and with auto the faster.",
-        metavar="NAME",
-    ),
-]
-TraceOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Write messages for Perfetto, .json.gz or .json, or (rtl) a waveform, .vcd or .fst.",
-        metavar="FILE",
-    ),
-]
-WindowOption = Annotated[
-    str | None, typer.Option(help="Cycles A up to B of --trace only.", metavar="A:B")
-]
-BackdoorOption = Annotated[
-    bool, typer.Option("--backdoor", help="Tables are loaded without the bus (rtl).")
-]
-PortsOnlyOption = Annotated[
-    bool, typer.Option("--ports-only", help="No signals inside of interfaces in a waveform.")
-]
+
+@dataclass(frozen=True)
+class TraceOptions:
+    """A file for a run's messages or its waveform, and the cycles that it has."""
+
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write messages for Perfetto, .json.gz or .json, or (rtl) a waveform, .vcd or "
+            ".fst.",
+            metavar="FILE",
+        ),
+    ] = None
+    window: Annotated[
+        str | None, typer.Option(help="Cycles A up to B of --trace only.", metavar="A:B")
+    ] = None
+    ports_only: Annotated[
+        bool, typer.Option("--ports-only", help="No signals inside of interfaces in a waveform.")
+    ] = False
 
 
-@with_groups
+@with_options
 def simulate(
-    spec: ScheduleArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
     host: HostOptions,
-    algorithm: AnyAlgorithmOption = None,
-    collective: CollectiveOption = None,
-    root: RootOption = None,
-    size: SizesOption = "1MiB",
-    engine: EngineOption = "rtl",
-    dependency: AnyDependencyOption = None,
-    flow_control: FlowControlOption = "message",
-    lockstep: LockstepOption = False,
-    dtype: DtypeOption = "float32",
-    op: OpOption = "sum",
-    seed: SeedOption = Seeded.seed,
-    memory_cycles: MemoryCyclesOption = 12,
-    trace: TraceOption = None,
-    window: WindowOption = None,
-    ports_only: PortsOnlyOption = False,
-    backdoor: BackdoorOption = False,
-    csv: CsvOption = False,
-    json: JsonOption = False,
+    asked: ScheduleOptions,
+    size: str,
+    engine: str,
+    dependency: str | None,
+    flow_control: str,
+    lockstep: bool,
+    dtype: str,
+    op: str,
+    seed: int,
+    memory_cycles: int,
+    tracing: TraceOptions,
+    backdoor: Annotated[
+        bool, typer.Option("--backdoor", help="Tables are loaded without the bus (rtl).")
+    ] = False,
+    csv: bool,
+    json: bool,
 ) -> int:
     """Run a collective on an engine with a clock, for each size.
 
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     check_format(json, csv)
-    sizes, dump = parse_sizes(size), _Dump.of(trace, window, ports_only, size)
+    sizes, dump = parse_sizes(size), _Dump.of(tracing, size)
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
-    asked = clock.model(**modes).with_memory(memory_cycles)
+    model = clock.model(**modes).with_memory(memory_cycles)
     data = Seeded(dtype, op, seed)
     given: dict[str, Any] = {"flow_control": flow_control, "lockstep": lockstep, **vars(data)}
-    given |= vars(host) | {"memory_cycles": memory_cycles, "trace": trace and str(trace)}
+    given |= vars(host) | {"memory_cycles": memory_cycles, "trace": dump.path and str(dump.path)}
 
     def run(size_bytes: int) -> _Run:
-        named = (algorithm, collective, root, dependency)
-        built, model, choice = built_for(spec, *named, network, asked, size_bytes, lockstep)
+        wanted = (spec, asked, dependency, network, model, size_bytes, lockstep)
+        built, chosen, choice = built_for(*wanted)
         with (
             Working(f"{built.algorithm} on {built.topology.name}, engine {engine}") as work,
             Runner.timed(
                 built.topology,
                 engine,
-                link_model=model,
+                link_model=chosen,
                 lockstep=lockstep,
                 waveform=dump.waveform,
                 backdoor=backdoor,
@@ -143,11 +115,11 @@ def simulate(
             ) as runner,
         ):
             report, recorded = runner.simulate(built, size_bytes, data)
-            dump.write(recorded, model)
+            dump.write(recorded, chosen)
         entry = identity_of(built) | _figures(report) | given
         entry |= (
             {"reason": choice and choice.reason}
-            | clock.figures(built.topology, model)
+            | clock.figures(built.topology, chosen)
             | {"warnings": network.warnings}
         )
         return _Run(report, choice, entry)
@@ -170,8 +142,9 @@ class _Dump:
     waveform: Waveform | None = None
 
     @classmethod
-    def of(cls, path: Path | None, window: str | None, ports_only: bool, size: str) -> "_Dump":
+    def of(cls, options: TraceOptions, size: str) -> "_Dump":
         """Check that the options fit each other, and that the file can be written."""
+        path, window, ports_only = options.trace, options.window, options.ports_only
         if path is None:
             if window is not None:
                 raise ValueError("Window must come with --trace, which names the file")
@@ -242,9 +215,7 @@ def _show(runs: list[_Run], dump: _Dump) -> None:
 
 def built_for(
     spec: str,
-    algorithm: str | None,
-    collective: str | None,
-    root: int | None,
+    asked: ScheduleOptions,
     dependency: str | None,
     network: NetworkOptions,
     model: LinkModel,
@@ -256,13 +227,14 @@ def built_for(
     The model has the dependency that was chosen. A ValueError refuses `AUTO` in lockstep, since
     algorithms are timed without it.
     """
-    if algorithm != AUTO:
-        cost_model = paced(model, size_bytes)
-        built, _ = build_schedule(spec, algorithm, collective, root, network, cost_model)
+    if asked.algorithm != AUTO:
+        built, _ = build_schedule(spec, asked, network, paced(model, size_bytes))
         return built, model, None
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
-    choice = choose(network.network(spec), model, size_bytes, collective, root, dependency)
+    choice = choose(
+        network.network(spec), model, size_bytes, asked.collective, asked.root, dependency
+    )
     best = choice.best
     return best.schedule, replace(model, dependency=best.dependency), choice
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.options import CsvOption, JsonOption
+from multitree.host.cli.options import with_options
 from multitree.host.cli.output import (
     Working,
     check_folder,
@@ -37,7 +37,9 @@ MOST_ERRORS = 10
 """Different ones that are printed for people; the files have all."""
 
 
+@with_options
 def sweep(
+    *,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="What to run, in YAML: docs/reference/sweep.md.")
     ],
@@ -47,9 +49,7 @@ def sweep(
             help="Folder for results; what it holds already is not run again.", metavar="DIR"
         ),
     ],
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes; by default one per core.", metavar="N")
-    ] = None,
+    jobs: int | None,
     dask: Annotated[
         str | None,
         typer.Option(help="Scheduler of a Dask cluster to run on instead.", metavar="ADDRESS"),
@@ -57,7 +57,7 @@ def sweep(
     parquet: Annotated[
         bool, typer.Option("--parquet", help="Write results.parquet, too; needs PyArrow.")
     ] = False,
-    json: JsonOption = False,
+    json: bool,
 ) -> int:
     """Run every combination of topologies, algorithms, sizes and parameters that a file names.
 
@@ -165,7 +165,9 @@ FOLDER = Path("figures")
 RATIO_COLUMNS = ["where", "series", "over", "points", "first", "last", "least", "most", "mean"]
 
 
+@with_options
 def figure(
+    *,
     name: Annotated[
         str | None, typer.Argument(help="One of those that are listed without it.", metavar="NAME")
     ] = None,
@@ -191,11 +193,9 @@ def figure(
         str | None,
         typer.Option(help="Others than the figure's: 32KiB,1MiB.", metavar="SIZE,..."),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes; by default one per core.", metavar="N")
-    ] = None,
-    csv: CsvOption = False,
-    json: JsonOption = False,
+    jobs: int | None,
+    csv: bool,
+    json: bool,
 ) -> None:
     """Draw a figure of the evaluation, and write its values as CSV; without NAME, list them.
 

@@ -7,33 +7,16 @@ import numpy as np
 import typer
 
 from multitree.host.cli.options import (
-    AlgorithmOption,
     ClockOptions,
-    CollectiveOption,
-    JsonOption,
     NetworkOptions,
-    RootOption,
-    ScheduleArgument,
-    SizeOption,
+    ScheduleOptions,
     build_compactly,
     identity_of,
     report_limits,
-    with_groups,
+    with_options,
 )
 from multitree.host.cli.output import print_json, print_table
-from multitree.host.cli.register_writes import (
-    CNameOption,
-    DependencyOption,
-    DtypeOption,
-    FirstArrivalOption,
-    FormatOption,
-    OpOption,
-    OutOption,
-    Wanted,
-    WatchdogOption,
-    WindowBaseOption,
-    write_list,
-)
+from multitree.host.cli.register_writes import WriteOptions, write_list
 from multitree.host.engines import needs_of
 from multitree.host.sizes import paced, parse_size
 from multitree.nic.config import NO_PORT
@@ -70,38 +53,26 @@ NOTE = "Parent, Children and To are ranks; Ports are those of this rank's interf
 _TOTALS = ("num_rows", "num_flows", "memory_flits")
 
 
-@with_groups
+@with_options
 def table(
-    spec: ScheduleArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
     rank: Annotated[int, typer.Option(help="Whose table.", metavar="RANK")] = 0,
-    algorithm: AlgorithmOption = None,
-    collective: CollectiveOption = None,
-    root: RootOption = None,
-    size: SizeOption = "1MiB",
-    form: FormatOption = None,
-    out: OutOption = None,
-    dtype: DtypeOption = None,
-    op: OpOption = None,
-    dependency: DependencyOption = None,
-    window_base: WindowBaseOption = None,
-    watchdog_cycles: WatchdogOption = None,
-    first_arrival_cycles: FirstArrivalOption = None,
-    name: CNameOption = None,
-    json: JsonOption = False,
+    asked: ScheduleOptions,
+    size: str,
+    writes: WriteOptions,
+    json: bool,
 ) -> None:
     """Print one rank's schedule table, in the paper's columns, or the writes that load it."""
-    limits = (watchdog_cycles, first_arrival_cycles)
-    wanted = Wanted(form, out, dtype, op, dependency, window_base, *limits, name)
-    if wanted.format is not None and json:
+    if writes.format is not None and json:
         raise ValueError("--format must come without --json")
     size_bytes, model = parse_size(size), clock.model()
-    cost_model = paced(model, size_bytes)
-    built, _ = build_compactly(spec, algorithm, collective, root, network, cost_model)
-    if wanted.format is not None:
-        writes = write_list(built.schedule(), rank, size_bytes, wanted, model)
-        wanted.put(writes.text(wanted.format))
+    built, _ = build_compactly(spec, asked, network, paced(model, size_bytes))
+    if writes.format is not None:
+        listed = write_list(built.schedule(), rank, size_bytes, writes, model)
+        writes.put(listed.text(writes.format))
         return
     extra = clock.figures(built.topology, model) | {"warnings": network.warnings}
     _show(built, rank, size_bytes, model, extra if json else None)

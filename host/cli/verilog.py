@@ -9,16 +9,13 @@ import typer
 
 from multitree.host.cli.compare import COLUMNS, shown_cells
 from multitree.host.cli.options import (
-    AlgorithmOption,
     ClockOptions,
-    JsonOption,
     NetworkOptions,
-    ScheduleArgument,
-    SizeOption,
+    ScheduleOptions,
     build_schedule,
     identity_of,
     report_limits,
-    with_groups,
+    with_options,
 )
 from multitree.host.cli.output import Working, check_folder, print_json, print_pairs, print_table
 from multitree.host.cli.table import COLUMNS as TABLE_COLUMNS
@@ -44,62 +41,42 @@ from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "BENCH_SIZE",
-    "DEFAULT_DTYPES",
-    "CrossingsOption",
     "Design",
-    "DtypesOption",
-    "ForceOption",
-    "MemoryOption",
-    "NameOption",
     "demo",
     "verilog",
 ]
 
 
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace files there that are not as they were written.")
-]
-NameOption = Annotated[
-    str, typer.Option(help="What all names begin with, in files, Verilog and C.", metavar="PREFIX")
-]
-
-MemoryOption = Annotated[
-    str, typer.Option(help="Memory side: sram (plain channels) or axi (AXI4).", metavar="KIND")
-]
-DtypesOption = Annotated[
-    str, typer.Option(help="Types of elements that it can reduce.", metavar="NAME,...")
-]
-ModesOption = Annotated[
-    str, typer.Option(help="Modes that it can run in; none if empty.", metavar="NAME,...")
-]
-CrossingsOption = Annotated[
-    bool, typer.Option("--crossings", help="Links of the network in the benches on another clock.")
-]
-DEFAULT_DTYPES, DEFAULT_MODES = ",".join(Config().dtypes), ",".join(Config().modes)
 BENCH_SIZE = "1KiB"
 """Buffer of a rank in written benches: some sub-messages, and a few thousand cycles."""
 
 _ATTACHED = "Routes of this schedule lead through ranks: rank r is attached to switch {} + r."
 
 
-@with_groups
+@with_options
 def verilog(
-    spec: ScheduleArgument,
+    *,
+    spec: str,
     network: NetworkOptions,
     clock: ClockOptions,
     out: Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")] = Path("build"),
-    algorithm: AlgorithmOption = None,
-    size: SizeOption = "1MiB",
-    memory: MemoryOption = "sram",
-    dtypes: DtypesOption = DEFAULT_DTYPES,
-    modes: ModesOption = DEFAULT_MODES,
-    name: NameOption = PREFIX,
+    algorithm: str | None,
+    size: str,
+    memory: str,
+    dtypes: str,
+    modes: Annotated[
+        str, typer.Option(help="Modes that it can run in; none if empty.", metavar="NAME,...")
+    ] = ",".join(Config().modes),
+    name: Annotated[
+        str,
+        typer.Option(help="What all names begin with, in files, Verilog and C.", metavar="PREFIX"),
+    ] = PREFIX,
     bench: Annotated[
         bool, typer.Option("--bench", help="Also write a folder of cocotb benches.")
     ] = False,
-    crossings: CrossingsOption = False,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    crossings: bool,
+    force: bool,
+    json: bool,
 ) -> None:
     """Write the Verilog of an interface and of the network's switches, and what goes with it.
 
@@ -110,7 +87,7 @@ def verilog(
         raise ValueError("Crossings must come with --bench, whose network they are in")
     size_bytes, model = parse_size(size), clock.model()
     check_folder(out)
-    built, _ = build_schedule(spec, algorithm, None, None, network)
+    built, _ = build_schedule(spec, ScheduleOptions(algorithm), network)
     types, run_modes = tuple(dtypes.split(",")), tuple(modes.split(",")) if modes else ()
     check_once("Types", types, types)
     check_once("Modes", run_modes, run_modes)
@@ -214,12 +191,14 @@ SIZE_BYTES = 1 << 20
 RANK = 5
 
 
+@with_options
 def demo(
+    *,
     out: Annotated[
         Path, typer.Option(help="Folder to write the Verilog to.", metavar="DIR")
     ] = Path("build"),
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: bool,
+    json: bool,
 ) -> int:
     """Run sixteen interfaces in RTL: three algorithms, side by side."""
     topology, model = torus(4, 4), LinkModel()

@@ -7,18 +7,16 @@ import typer
 
 from multitree.host.cli.options import (
     ClockOptions,
-    CollectiveOption,
-    JsonOption,
     NetworkOptions,
-    RootOption,
-    ScheduleArgument,
+    ScheduleOptions,
     build_schedule,
     identity_of,
     report_limits,
-    with_groups,
+    with_options,
 )
 from multitree.host.cli.output import Working, check_writable, print_json, print_pairs
-from multitree.host.cli.simulate import AnyAlgorithmOption, AnyDependencyOption, built_for
+from multitree.host.cli.simulate import built_for
+from multitree.host.parameters import parameter
 from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.view.player_page import page_of
@@ -32,34 +30,19 @@ __all__ = ["view"]
 SUFFIX = ".html"
 
 
-@with_groups
+@with_options
 def view(
-    spec: ScheduleArgument,
+    *,
+    spec: str,
     out: Annotated[Path, typer.Option(help="The page, .html.", metavar="FILE")],
     network: NetworkOptions,
     clock: ClockOptions,
-    algorithm: AnyAlgorithmOption = None,
-    collective: CollectiveOption = None,
-    root: RootOption = None,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            help="One rank's buffer; the page then plays cycles of an engine, else steps.",
-            metavar="SIZE",
-        ),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(help="As for `multitree simulate`; by default analytic.", metavar="NAME"),
-    ] = None,
-    dependency: AnyDependencyOption = None,
-    memory_cycles: Annotated[
-        int | None,
-        typer.Option(
-            help="Memory's read, the addition and the acknowledgement; by default 12.", metavar="N"
-        ),
-    ] = None,
-    json: JsonOption = False,
+    asked: ScheduleOptions,
+    size: str | None,
+    engine: str | None,
+    dependency: str | None,
+    memory_cycles: int | None,
+    json: bool,
 ) -> None:
     """Write a page that plays a schedule on its network: one HTML file, without a server."""
     check_writable(out)
@@ -67,16 +50,15 @@ def view(
         raise ValueError(f"Page must end in {SUFFIX}, not {str(out)!r}")
     if size is None:
         _check_untimed(clock, engine=engine, dependency=dependency, memory_cycles=memory_cycles)
-        if algorithm == AUTO:
+        if asked.algorithm == AUTO:
             raise ValueError(f"Algorithm {AUTO!r} must come with --size, not without")
-        built, _ = build_schedule(spec, algorithm, collective, root, network)
+        built, _ = build_schedule(spec, asked, network)
         recording = Recording(built)
     else:
         size_bytes = parse_size(size)
         model = clock.model(dependency=dependency or "chunk")
         model = model if memory_cycles is None else model.with_memory(memory_cycles)
-        named = (algorithm, collective, root, dependency)
-        built, model, _ = built_for(spec, *named, network, model, size_bytes, False)
+        built, model, _ = built_for(spec, asked, dependency, network, model, size_bytes, False)
         check_playable(built)
         engine = engine or "analytic"
         with (
@@ -101,8 +83,7 @@ def _check_untimed(clock: ClockOptions, **given: Any) -> None:
     """Raise where an option is given that only matters to an engine, which has no size to run."""
     for name, value in given.items():
         if value is not None:
-            option = name.replace("_", "-")
-            raise ValueError(f"--{option} {value} must come with --size, not without")
+            raise ValueError(f"{parameter(name).option} {value} must come with --size, not without")
     if clock != ClockOptions():
         raise ValueError("Clock, flits and buffers must come with --size, not without")
 

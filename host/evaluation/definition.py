@@ -11,24 +11,14 @@ from typing import Any
 
 import yaml
 
-from multitree.host.engines import CLOCKED_ENGINES
 from multitree.host.evaluation.point import Point, SweepError
-from multitree.host.parameters import LATENCY_NS, LINK_GBYTES_PER_S
+from multitree.host.parameters import Parameter, swept_parameters
 from multitree.host.sizes import parse_size
 from multitree.host.work import OPS
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.sim.choice import AUTO
-from multitree.sim.link_model import (
-    CLOCK_GHZ,
-    LEAST_MEMORY_CYCLES,
-    MOST_MEMORY_CYCLES,
-    problem_with,
-)
-from multitree.topology.algorithms.registry import ALGORITHMS
-from multitree.topology.collectives import COLLECTIVES, DTYPES
+from multitree.nic.config import LIMITS
+from multitree.sim.link_model import problem_with
 from multitree.topology.errors import ContentError, choice, integer, label, positive, shown
 from multitree.topology.file_io import naming, read_text
-from multitree.topology.networks.nodes import MAX_RANKS
 
 __all__ = ["MAX_POINTS", "Entries", "Grid", "Places", "grid_of", "read_entries", "read_grid"]
 
@@ -205,7 +195,7 @@ def _grid(name: str, folder: Path, entries: Mapping[str, Any], places: Places) -
     values = {}
     for key, given in entries.items():
         place = f"{places[key]}: {key}" if key in places else key
-        values[_FIELDS.get(key, key)] = _checked(place, given, _CHECKS[key])
+        values[swept_parameters()[key].key] = _checked(place, given, _CHECKS[key])
     grid = Grid(name, folder, values)
     if grid.num_points > MAX_POINTS:
         raise ContentError(f"points must be at most {MAX_POINTS}, not {grid.num_points}")
@@ -250,7 +240,8 @@ def _truth(place: str, value: Any) -> bool:
     return value
 
 
-def _interface_size(name: str, place: str, value: Any) -> int:
+def _built(name: str, place: str, value: Any) -> int:
+    """A size that interfaces are built with."""
     size = integer(place, value, 0, _MOST)
     problem = problem_with(name, size)
     if problem is not None:
@@ -258,57 +249,37 @@ def _interface_size(name: str, place: str, value: Any) -> int:
     return size
 
 
+def _number(row: Parameter, place: str, value: Any) -> float:
+    number = positive(place, value)
+    if (problem := row.problem_with(number)) is not None:
+        raise ContentError(f"{place} {problem}")
+    return number
+
+
+def _check_of(row: Parameter) -> Check:
+    """The check of a parameter's values by its row in the table."""
+    if row.choices:
+        return lambda place, value: choice(place, value, row.choices)
+    if row.name in LIMITS:
+        return partial(_built, row.name)
+    if isinstance(row.default, bool):
+        return _truth
+    if row.range is None:
+        return lambda place, value: label(place, value, _MOST_CHARACTERS)
+    least, most = row.range
+    if isinstance(least, int):
+        return lambda place, value: integer(place, value, least, int(most))
+    return partial(_number, row)
+
+
 def _or_none(check: Check) -> Check:
     """A check that null passes, which stands for what is taken without the key."""
     return lambda place, value: None if value is None else check(place, value)
 
 
-def _integer(least: int, most: int) -> Check:
-    return lambda place, value: integer(place, value, least, most)
-
-
-def _number(least: float, most: float) -> Check:
-    def check(place: str, value: Any) -> float:
-        number = positive(place, value)
-        if not least <= number <= most:
-            raise ContentError(f"{place} must be within {least:g}..{most:g}, not {number:g}")
-        return number
-
-    return check
-
-
-def _choice(known: Sequence[str]) -> Check:
-    return lambda place, value: choice(place, value, known)
-
-
-def _label(place: str, value: Any) -> str:
-    return label(place, value, _MOST_CHARACTERS)
-
-
-_FIELDS = {"size": "size_bytes"}
-_CHECKS: dict[str, Check] = {
-    "topology": _label,
-    "algorithm": _choice([*ALGORITHMS, AUTO]),
-    "size": _size,
-    "engine": _choice(CLOCKED_ENGINES),
-    "collective": _choice(COLLECTIVES),
-    "root": _or_none(_integer(0, MAX_RANKS - 1)),
-    "dependency": _or_none(_choice(DEPENDENCIES)),
-    "flow_control": _choice(FLOW_CONTROLS),
-    "lockstep": _truth,
-    "dtype": _choice(tuple(DTYPES)),
-    "op": _op,
-    "seed": _integer(0, _MOST),
-    "memory_cycles": _integer(LEAST_MEMORY_CYCLES, MOST_MEMORY_CYCLES),
-    "clock_ghz": _number(*CLOCK_GHZ),
-    "flit_bytes": partial(_interface_size, "flit_bytes"),
-    "buffer_flits": _or_none(partial(_interface_size, "buffer_flits")),
-    "forward_flits": partial(_interface_size, "forward_flits"),
-    "adder_stages": partial(_interface_size, "adder_stages"),
-    "ranks": _or_none(_label),
-    "forwarding": _truth,
-    "link_gbytes_per_s": _or_none(_number(*LINK_GBYTES_PER_S)),
-    "latency_ns": _or_none(_number(*LATENCY_NS)),
-    "bandwidth_key": _or_none(_label),
-    "latency_key": _or_none(_label),
+_SPECIAL: dict[str, Check] = {"size": _size, "op": _op}
+_CHECKS = {
+    key: check if key in REQUIRED or row.default is not None else _or_none(check)
+    for key, row in swept_parameters().items()
+    for check in [_SPECIAL.get(key) or _check_of(row)]
 }

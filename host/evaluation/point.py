@@ -3,8 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import get_type_hints
 
-from multitree.host.parameters import interface_model
-from multitree.host.runner import Seeded
+from multitree.host.parameters import interface_model, parameter
 from multitree.sim.link_model import LinkModel
 
 __all__ = ["COLUMNS", "Point", "PointResult", "SweepError"]
@@ -25,17 +24,17 @@ class Point:
     collective: str = "all_reduce"
     root: int | None = None
     dependency: str | None = None  # None is "chunk", and for "auto" the faster one
-    flow_control: str = "message"
+    flow_control: str = parameter("flow_control").default
     lockstep: bool = False
-    dtype: str = "float32"
-    op: str = "sum"
-    seed: int = Seeded.seed
-    memory_cycles: int = 12
-    clock_ghz: float = LinkModel.clock_ghz
-    flit_bytes: int = LinkModel.flit_bytes
+    dtype: str = parameter("dtype").default
+    op: str = parameter("op").default
+    seed: int = parameter("seed").default
+    memory_cycles: int = parameter("memory_cycles").default
+    clock_ghz: float = parameter("clock_ghz").default
+    flit_bytes: int = parameter("flit_bytes").default
     buffer_flits: int | None = None  # None is as many as the longest link needs
-    forward_flits: int = LinkModel.forward_flits
-    adder_stages: int = LinkModel.add_cycles
+    forward_flits: int = parameter("forward_flits").default
+    adder_stages: int = parameter("adder_stages").default
     ranks: str | None = None  # those that take part, such as "0-3,8"; None is all
     forwarding: bool = False  # whether the others pass messages on
     link_gbytes_per_s: float | None = None

@@ -922,7 +922,7 @@ WRONG = [
     (["topology", "torus:4y4"], "'4y4'"),
     (["topology", "klein:4x4"], "'klein'"),
     (["topology", "nowhere.json"], "nowhere.json"),
-    (["topology", "torus:4x4", "--size", "1TB"], "not '1TB'"),
+    (["topology", "torus:4x4", "--size", "1PB"], "not '1PB'"),
     (["topology", "torus:4x4", "--out", "no/such/folder.json"], "no/such/folder.json"),
     (["schedule", "torus:4x4", "--algorithm", "tree"], "not 'tree'"),
     (["schedule", "torus:4x4", "--collective", "all_to_all"], "not 'all_to_all'"),

@@ -7,8 +7,9 @@ import pytest
 
 from multitree.host.engines import CLOCKED_ENGINES
 from multitree.host.evaluation import definition
-from multitree.host.evaluation.definition import _CHECKS, _FIELDS, grid_of, read_grid
+from multitree.host.evaluation.definition import _CHECKS, grid_of, read_grid
 from multitree.host.evaluation.point import COLUMNS, Point, PointResult, SweepError
+from multitree.host.parameters import swept_parameters
 from tests.repository import ROOT
 
 LEAST = {"topology": "ring:4", "algorithm": "ring", "size": "4KiB", "engine": "analytic"}
@@ -38,7 +39,7 @@ def test_without_a_key_the_value_is_that_of_the_command():
 
 
 def test_every_parameter_of_a_point_has_a_key():
-    assert [_FIELDS.get(key, key) for key in _CHECKS] == list(Point.__dataclass_fields__)
+    assert [swept_parameters()[key].key for key in _CHECKS] == list(Point.__dataclass_fields__)
     assert list(COLUMNS) == [*Point.__dataclass_fields__, *PointResult.__dataclass_fields__]
     assert set(COLUMNS.values()) == {int, float, bool, str}
 
@@ -71,8 +72,9 @@ GOOD = {
 @pytest.mark.every_set
 @pytest.mark.parametrize("key", GOOD)
 def test_values_of_each_key_are_taken(key):
-    values = [getattr(p, _FIELDS.get(key, key)) for p in grid_of(LEAST | {key: GOOD[key]}).points()]
-    assert values == GOOD[key]
+    field = swept_parameters()[key].key
+    points = grid_of(LEAST | {key: GOOD[key]}).points()
+    assert [getattr(point, field) for point in points] == GOOD[key]
 
 
 @pytest.mark.every_set
